@@ -1,0 +1,169 @@
+# The consensus core: Raft as a function of its inputs.
+#
+# One caller at a time, few verbs, no callback, no clock, file, socket, thread or random source. The caller loops:
+#
+#     core_tick / core_step / core_propose / core_read_index / core_peer_event / ...     what happened
+#     core_ready(core, &ready)                                                            what must happen now
+#         1. send every ready.messages          (what each claims is durable already; the core held it back until then)
+#         2. give ready.write to the disk       (append records, hard state; then core_persisted(write.id))
+#         3. apply ready.apply                  (committed records, in order; then core_applied(index))
+#         4. serve ready.reads whose index is applied
+#     core_persisted(core, write id), core_applied(core, index)
+#
+# Rule of order, carried by the type: a message stands in ready.messages only when all that it claims is on stable
+# storage. APPENDs of the leader claim nothing about its own disk and leave before its own sync (thesis 10.2.1).
+#
+# Sources: paper = Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm (extended)"; thesis =
+# Ongaro, "Consensus: Bridging Theory and Practice". Departures: docs/divergence.md.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Slice
+from raftmeta.raft.state cimport Core, CoreConfig
+from raftmeta.raft.types cimport (HardState, Member, Membership, Message, Record, SnapshotPoint, index_t, member_id_t,
+                                  term_t)
+from raftmeta.status cimport status_t
+
+cdef enum Role:
+    FOLLOWER = 1
+    PRE_CANDIDATE = 2
+    CANDIDATE = 3
+    LEADER = 4
+
+cdef enum PeerEvent:
+    PEER_CONNECTED = 1          # send the peer something at once, forget back-off
+    PEER_UNREACHABLE = 2        # a send failed or the connection broke: leave pipelining, probe (progress.on_lost)
+    PEER_REFUSED = 3            # the connection broke AND a reconnect was refused: its process is gone. If it led, forget
+                                # it and start a pre-vote after 0..30 ms (DESIGN "Consensus"; not with lease_reads)
+    PEER_SNAPSHOT_SENT = 4      # the snapshot stream to it ended well: progress waits for SNAPSHOT_RESPONSE
+    PEER_SNAPSHOT_FAILED = 5
+    CLOCK_JUMPED = 6            # this node was paused or its clock leapt: void read rounds and the lease interval under way
+
+# What the disk must do next, one write at a time in order of id. All of it is durable together or not at all.
+cdef struct Write:
+    uint64_t id                 # 0: nothing to write. Named by id and not by index: an index can be written twice
+                                # with different terms, and the completion of the first must not vouch for the second
+    bint has_hard_state
+    HardState hard_state
+    index_t first               # records of [first, last]; first > last: none. Everything at or above `first`
+    index_t last                #   that was written before is superseded
+    const Slice* slices         # their bytes, contiguous records, in order; held by the core until persisted(id)
+    uint32_t slice_count
+    bint truncates              # first is at or below the last index written before
+
+# Committed records [first, last] to apply, in order; `slices` are their bytes (contiguous records).
+cdef struct Apply:
+    index_t first
+    index_t last                # first > last: none
+    const Slice* slices
+    uint32_t slice_count
+
+cdef struct ReadReady:
+    uint64_t context            # as given to core_read_index
+    index_t index               # serve when applied >= index
+    status_t status             # OK, or NO_LEADER: nothing was promised, ask again
+
+# Records that left memory and that a slow peer (or the machine) needs from the log file; answered by core_log_read.
+cdef struct LogRead:
+    member_id_t peer            # 0: for apply
+    index_t first
+    uint32_t bytes_max
+
+# What the core decided, for logs, metrics, tests and the simulator; never needed for correctness.
+cdef enum TraceType:
+    TRACE_BECAME_FOLLOWER = 1
+    TRACE_BECAME_PRE_CANDIDATE = 2
+    TRACE_BECAME_CANDIDATE = 3
+    TRACE_BECAME_LEADER = 4
+    TRACE_COMMITTED = 5         # a = committed
+    TRACE_TRUNCATED = 6         # a = first index removed, b = old last
+    TRACE_MEMBERSHIP = 7        # a = index of the entry now in force
+    TRACE_VOTE_REFUSED = 8      # a = candidate, b = reason
+    TRACE_TRANSFER = 9          # a = target
+    TRACE_SNAPSHOT_NEEDED = 10  # a = peer
+    TRACE_STEPPED_DOWN = 11     # a = reason (check-quorum, higher term, removed)
+    TRACE_REPAIR = 12           # a = index
+
+cdef struct Trace:
+    uint8_t type
+    term_t term
+    uint64_t a
+    uint64_t b
+
+cdef struct Ready:
+    const Message* messages     # send now, in any order; valid until the next core call
+    uint32_t message_count
+    Write write
+    Apply apply
+    const ReadReady* reads
+    uint32_t read_count
+    const LogRead* log_reads
+    uint32_t log_read_count
+    const member_id_t* snapshots        # members that need a snapshot sent (progress is in SNAPSHOT state)
+    uint32_t snapshot_count
+    const Trace* traces
+    uint32_t trace_count
+    bint soft_state_changed     # role, leader or membership differ from the last Ready
+
+# A snapshot of the core's own words; plain copies, any time.
+cdef struct CoreStatus:
+    member_id_t id
+    Role role
+    term_t term
+    member_id_t vote
+    member_id_t leader          # 0: not known
+    index_t compacted           # pointer chain of raft/log: compacted <= snapshotted <= applied <= committed <= last
+    index_t snapshotted
+    index_t applied
+    index_t committed
+    index_t persisted           # last index known to be on this member's disk
+    index_t last
+    term_t last_term
+    uint64_t last_chain
+    uint64_t lease_ms           # lease clock; advances on the leader only
+    bint is_ready_to_read       # leader with an own-term commit, or a follower that knows its leader
+    bint is_repairing
+    member_id_t transferring    # target of a transfer under way, 0: none
+    index_t membership_index
+
+# --- life -------------------------------------------------------------------------------------------------------------
+cdef Core* core_create(const CoreConfig* config) noexcept nogil                  # NULL: no memory, or a config out of range
+cdef void core_destroy(Core* core) noexcept nogil
+# Before the first tick, in this order: the founding membership or a snapshot's point and membership; every record of the
+# log in order; the hard state. core_restored checks the whole and starts the core as follower.
+cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point, const Membership* membership) noexcept nogil
+cdef status_t core_restore_records(Core* core, const Slice* records) noexcept nogil
+cdef status_t core_restored(Core* core, const HardState* hard_state, index_t applied) noexcept nogil
+# A record that is damaged on this disk: its chain hash is known (from the next record or batch header), its bytes are
+# not. The core asks every member for it, does not vote or campaign until all are repaired, and writes it again.
+cdef status_t core_restore_damaged(Core* core, index_t index, uint64_t chain) noexcept nogil
+
+# --- what happened ----------------------------------------------------------------------------------------------------
+cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil
+# Takes message.records over (holds its chunk). STALE: ignored, no harm. Other non-OK below 96: refused and counted.
+cdef status_t core_step(Core* core, const Message* message) noexcept nogil
+# Payloads of ENTRY_COMMANDs, all or none. Leader: appended. Member with a known leader: forwarded (PROPOSE).
+# NO_LEADER, OVERLOADED (uncommitted bytes at the limit), NO_SPACE (no quorum has room): nothing was done.
+# is_urgent: keep-alives, fences, deletes and configuration: may pass OVERLOADED and NO_SPACE limits.
+cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, bint is_urgent, bint is_waiting) noexcept nogil
+cdef status_t core_read_index(Core* core, uint64_t context) noexcept nogil      # answered in Ready.reads
+cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noexcept nogil
+cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil      # 0: the most advanced voter
+# Propose `next` by joint consensus (one entry enters, an automatic one leaves). Leader only; NOT_READY: a change is
+# under way or no own-term commit yet; BAD_FIELD: would leave no voter, or drops one that still answers (see genesis).
+cdef status_t core_change_membership(Core* core, const Membership* next) noexcept nogil
+cdef status_t core_campaign(Core* core) noexcept nogil                           # tests and demo: election time-out now
+cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil
+# The world installed the snapshot at `point` durably: the log up to it is dropped (all of it when it does not contain
+# point), membership replaced.
+cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, const Membership* membership) noexcept nogil
+# The machine's checkpoint at `index` is durable: records up to `compact_to` <= index need not be kept.
+cdef status_t core_compacted(Core* core, index_t snapshotted, index_t compact_to) noexcept nogil
+cdef void core_set_free_bytes(Core* core, uint64_t free_bytes) noexcept nogil   # room of this member's log
+cdef status_t core_persisted(Core* core, uint64_t write_id) noexcept nogil
+cdef status_t core_applied(Core* core, index_t index) noexcept nogil
+
+# --- what must happen -------------------------------------------------------------------------------------------------
+cdef bint core_has_ready(const Core* core) noexcept nogil
+cdef status_t core_ready(Core* core, Ready* ready) noexcept nogil
+cdef void core_status(const Core* core, CoreStatus* status) noexcept nogil
+cdef const Membership* core_membership(const Core* core) noexcept nogil

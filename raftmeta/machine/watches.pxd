@@ -1,0 +1,44 @@
+# Watchers of this node: who gets which change, in revision order, without gap or duplicate (DESIGN "Watches").
+#
+# Not replicated. The thread that applies matches and enqueues *before* the write's completion; consumers (other threads)
+# take batches. A consumer that is too slow gets one LAGGED(resume revision), never silence. Events are shared: one
+# EventBatch per revision, counted atomically, however many watchers see it.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.machine.machine cimport Change
+from raftmeta.machine.state cimport Machine
+from raftmeta.machine.watch_state cimport Hub, Watch
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport status_t
+from raftmeta.wire.commands cimport Bytes
+
+cdef enum WatchFilter:
+    WATCH_NO_PUT = 1
+    WATCH_NO_DELETE = 2
+    WATCH_PREVIOUS = 4              # events carry the record before
+    WATCH_PROGRESS = 8              # a mark when the watcher is up to date and nothing matched for a while
+
+cdef enum WatchItemKind:
+    WATCH_EVENTS = 1                # all events of one revision (or a fragment of it, more = true)
+    WATCH_PROGRESS_MARK = 2         # everything up to revision was delivered
+    WATCH_LAGGED = 3                # queue was full: ends here, resume from revision
+    WATCH_COMPACTED = 4             # start is below the history floor; revision = oldest readable
+    WATCH_CLOSED = 5
+
+# One item taken from a watch, encoded for its consumer: [kind, revision, wall_ms, [[type, record, previous|nil], ...], more].
+cdef Hub* hub_create(uint64_t queue_bytes_max) noexcept nogil
+cdef void hub_destroy(Hub* hub) noexcept nogil
+# The thread that applies: --------------------------------------------------------------------------------------------
+# Start at `start_revision` (0: after the newest). History is replayed from the machine in later hub_pump calls.
+cdef status_t hub_add(Hub* hub, Machine* machine, const Bytes* key, const Bytes* end, uint64_t start_revision, uint32_t filter,
+                      void* owner, Watch** watch) noexcept nogil
+cdef void hub_remove(Hub* hub, Watch* watch) noexcept nogil
+# One revision was applied. Enqueues to every watcher that matches and is up to date.
+cdef status_t hub_publish(Hub* hub, uint64_t revision, uint64_t wall_ms, const Change* changes, uint32_t count) noexcept nogil
+# Bounded work for watchers that are behind (history replay) and for progress marks; *more: call again.
+cdef status_t hub_pump(Hub* hub, Machine* machine, uint32_t changes_max, bint* more) noexcept nogil
+# Owners with something new since the last call (to be woken once each), at most `most`.
+cdef uint32_t hub_take_woken(Hub* hub, void** owners, uint32_t most) noexcept nogil
+# Any thread, one consumer per watch: ---------------------------------------------------------------------------------
+# Appends up to `items_max` encoded items to out; *count of them. Releases what was taken.
+cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out, uint32_t* count) noexcept nogil

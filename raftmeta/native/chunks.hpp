@@ -1,0 +1,35 @@
+// Shared immutable bytes without copies: a Chunk is one allocation with a count of holders, a Slice a window in it.
+//
+// Bytes below `used` never change once a Slice shows them, so the disk, several sockets and the log read them at
+// the same time. Counts are not atomic: only the thread that runs the engine touches them (the write thread and
+// the sockets hand their slices back to it).
+#pragma once
+#include <stdint.h>
+#include <stdlib.h>
+
+namespace raftmeta {
+
+struct Chunk {
+    uint32_t holders;
+    uint32_t capacity;
+    uint32_t used;
+    uint32_t reserved;
+    uint8_t* bytes() noexcept { return reinterpret_cast<uint8_t*>(this) + sizeof(Chunk); }
+};
+
+struct Slice {
+    Chunk* chunk;   // NULL: the bytes are borrowed and outlive the call only
+    uint8_t* data;
+    uint32_t length;
+};
+
+// One holder, nothing used; NULL: no memory.
+inline Chunk* chunk_create(uint32_t capacity) noexcept {
+    Chunk* chunk = static_cast<Chunk*>(malloc(sizeof(Chunk) + capacity));
+    if (chunk) { chunk->holders = 1; chunk->capacity = capacity; chunk->used = 0; chunk->reserved = 0; }
+    return chunk;
+}
+inline void chunk_hold(Chunk* chunk) noexcept { if (chunk) ++chunk->holders; }
+inline void chunk_drop(Chunk* chunk) noexcept { if (chunk && --chunk->holders == 0) free(chunk); }
+
+}  // namespace raftmeta

@@ -1,0 +1,117 @@
+# Words and shapes of the protocol: entries as records, messages, hard state, membership.
+#
+# A record is the one form of an entry everywhere: in the core's arena, inside an APPEND and in the log file the
+# same bytes, made once by the leader and never changed (docs/formats.md "Record"). So nothing is encoded or copied
+# again between a socket, the log and the disk.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Slice
+
+ctypedef uint64_t index_t       # of an entry; the first is 1
+ctypedef uint64_t term_t
+ctypedef uint64_t member_id_t   # an incarnation: random, born with its folder, never 0; a wiped disk is another member
+
+cdef enum:
+    FORMAT_RECORD_VERSION = 1
+    FORMAT_RECORD_ALIGNMENT = 8     # bytes; header and payload, padded with zeros
+    MEMBERS_MAX = 32                # a set of members is a bit mask (member_mask_t) over positions in Membership
+    NAME_BYTES_MAX = 64
+    ADDRESS_BYTES_MAX = 255
+
+ctypedef uint32_t member_mask_t
+
+cdef enum EntryType:
+    ENTRY_NOOP = 1              # first entry of a leader's term (paper 8, thesis 6.4)
+    ENTRY_COMMAND = 2           # payload: a command envelope of wire/commands
+    ENTRY_CONFIGURATION = 3     # payload: a Membership as raft/membership encodes it
+
+# 64 bytes, little-endian, then `length` payload bytes, then zeros up to a multiple of 8.
+cdef packed struct Record:
+    uint32_t crc                # crc32c over bytes [4, 64 + length)
+    uint32_t length             # payload bytes
+    index_t index
+    term_t term
+    uint64_t chain              # chain_hash(chain of index - 1, this record); see raft/log
+    uint64_t wall_ms            # leader's advisory wall time, milliseconds since 1970, non-decreasing in the log
+    uint64_t lease_ms           # lease clock at append, milliseconds, non-decreasing in the log (DESIGN "Leases")
+    uint64_t reserved
+    uint32_t group              # 0; several groups on one stream come later
+    uint8_t type                # EntryType
+    uint8_t version             # FORMAT_RECORD_VERSION
+    uint16_t flags              # 0
+
+# What must be on disk before a promise of that term leaves the node (paper Figure 2 "persistent state").
+cdef struct HardState:
+    term_t term
+    member_id_t vote            # 0: none in this term
+    index_t committed           # a hint: clamped to the log at open, never trusted alone
+
+# The point up to which the log is replaced by a snapshot: the entry at `index` and all before it.
+cdef struct SnapshotPoint:
+    index_t index
+    term_t term
+    uint64_t chain
+
+cdef enum MemberRole:
+    # Bits; joint consensus is the time in which INCOMING and OUTGOING differ (paper 6, thesis 4.3).
+    VOTER_INCOMING = 1          # votes in the new electorate (outside a change: the only one)
+    VOTER_OUTGOING = 2          # votes in the old electorate of a change under way
+    LEARNER = 4                 # receives entries, does not vote (thesis 4.2.1)
+    LEARNER_NEXT = 8            # votes in OUTGOING now, becomes LEARNER when the change is left
+
+cdef struct Member:
+    member_id_t id
+    uint8_t roles               # MemberRole bits
+    uint8_t name_length
+    uint8_t address_length
+    uint8_t[NAME_BYTES_MAX] name            # unique in a membership, except an old and its new incarnation in one change
+    uint8_t[ADDRESS_BYTES_MAX] address      # "host:port"
+
+# The configuration in force: the last in the log, committed or not (thesis 4.1).
+cdef struct Membership:
+    uint8_t count
+    uint8_t is_joint
+    index_t index               # of the entry that carries it; 0: the founding one
+    Member[MEMBERS_MAX] members
+
+cdef enum MessageType:
+    APPEND = 1                  # leader -> member: records after (index, log_term), commit
+    APPEND_RESPONSE = 2         # index = match; reject: index = refused previous index, hint / log_term = conflict hint
+    HEARTBEAT = 3               # leader -> member: commit clamped to the match, context = read round
+    HEARTBEAT_RESPONSE = 4
+    PRE_VOTE = 5                # thesis 9.6; term = the term it would campaign in
+    PRE_VOTE_RESPONSE = 6
+    VOTE = 7
+    VOTE_RESPONSE = 8
+    PROPOSE = 9                 # member -> leader: payloads, each u32 length + bytes, `count` of them
+    PROPOSE_RESPONSE = 10       # reject only, hint = status; what is accepted is answered by the log
+    READ_INDEX = 11             # member -> leader: context
+    READ_INDEX_RESPONSE = 12    # index = read index for context; reject: ask again
+    SNAPSHOT = 13               # leader -> member: "you need the snapshot at (index, log_term)"; chunks go beside the core
+    SNAPSHOT_RESPONSE = 14      # installed: index = its point; reject: failed
+    TRANSFER = 15               # member -> leader: hand leadership to `context` (member id)
+    TIMEOUT_NOW = 16            # thesis 3.10
+    ENTRY_REQUEST = 17          # any member -> any: send me the record at index whose chain hash is context (log repair)
+    ENTRY_RESPONSE = 18         # records = that record; reject: I have it not
+    MEMBERSHIP_PROPOSE = 19     # member -> leader: records = an encoded membership change
+
+cdef struct Message:
+    uint8_t type                # MessageType
+    uint8_t reject              # boolean
+    uint8_t flags               # MESSAGE_* bits
+    member_id_t source
+    member_id_t target
+    term_t term
+    index_t index
+    term_t log_term
+    index_t commit
+    index_t hint
+    uint64_t context
+    uint64_t free_bytes         # responses of a member: room left in its log; UINT64_MAX when not limited
+    uint32_t count              # records or payloads in `records`
+    Slice records
+
+cdef enum:
+    MESSAGE_TRANSFER = 1        # VOTE / PRE_VOTE: campaign of a leadership transfer, stickiness does not apply
+    MESSAGE_WAITING = 2         # PROPOSE, APPEND_RESPONSE: callers wait here; send the commit index at once
+    MESSAGE_REPAIRING = 4       # responses: this member's log is damaged; it does not count for elections

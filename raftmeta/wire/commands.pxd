@@ -1,0 +1,156 @@
+# Commands and their results: the payload of an ENTRY_COMMAND and the answer that its caller gets.
+#
+# msgpack arrays, decoded by schema with caps before any allocation; bytes equal those of the msgpack package
+# (use_bin_type=True). docs/formats.md "Command" and "Result" list every field. All or nothing: a command changes all it
+# names or, refused, nothing; one entry makes one revision if it changed a key.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport status_t
+
+cdef enum:
+    KEY_BYTES_MAX = 480
+    CHANGES_MAX = 10_000        # keys changed by one entry
+    OPS_MAX = 10_000            # operations and compares of one transaction, nested ones counted
+    TXN_DEPTH_MAX = 4
+
+# FORMAT_: numbers stand in the log.
+cdef enum CommandKind:
+    COMMAND_KEYS = 1            # one Txn; a single put, create, update, delete, range delete is a Txn of one operation
+    COMMAND_LEASE_GRANT = 2     # lease id (0: choose), ttl_ms; data = owner's note
+    COMMAND_LEASE_REVOKE = 3
+    COMMAND_LEASE_KEEP_ALIVE = 4    # leases[]
+    COMMAND_LEASE_EXPIRE = 5    # leases[] with deadlines; by the leader only, re-checked at apply
+    COMMAND_SESSION_OPEN = 6    # session id chosen by the opener (random), ttl_ms, window
+    COMMAND_SESSION_CLOSE = 7
+    COMMAND_SESSION_EXPIRE = 8  # like LEASE_EXPIRE for sessions
+    COMMAND_COMPACT = 9         # history floor moves to revision
+    COMMAND_FEATURE_LEVEL = 10
+    COMMAND_USER = 11           # machine name, data (issue: user machines); COMMAND_INVALID until feature level 2
+
+cdef enum OpKind:
+    OP_PUT = 1                  # upsert
+    OP_CREATE = 2               # refused KEY_EXISTS
+    OP_UPDATE = 3               # refused KEY_MISSING; with expected_revision != 0 also COMPARE_FAILED
+    OP_DELETE = 4               # refused KEY_MISSING only with OP_MUST_EXIST
+    OP_DELETE_RANGE = 5         # [key, end)
+    OP_GET = 6
+    OP_RANGE = 7                # [key, end), limit
+    OP_ADD = 8                  # counter: 8-byte value as signed 64-bit big-endian... result is the new number
+    OP_TXN = 9                  # nested: txn
+
+cdef enum OpFlags:
+    OP_WANT_PREVIOUS = 1        # result carries the previous record
+    OP_MUST_EXIST = 2
+    OP_KEEP_LEASE = 4           # PUT / UPDATE: leave the lease as it is
+    OP_KEY_FROM_RESULT = 8      # key is followed by the number of an earlier OP_ADD of this txn, 20 decimal digits
+    OP_KEEP_VALUE = 16          # PUT / UPDATE: only the lease changes
+
+cdef enum CompareTarget:
+    COMPARE_VERSION = 1
+    COMPARE_CREATE_REVISION = 2
+    COMPARE_MOD_REVISION = 3
+    COMPARE_VALUE = 4
+    COMPARE_LEASE = 5
+    COMPARE_RANGE_EMPTY = 6     # [key, end) holds no key
+
+cdef enum CompareResult:
+    COMPARE_EQUAL = 1
+    COMPARE_NOT_EQUAL = 2
+    COMPARE_LESS = 3
+    COMPARE_GREATER = 4
+
+# A window in the decoded payload, valid as long as it is.
+cdef struct Bytes:
+    const uint8_t* data
+    uint32_t length
+
+cdef struct Op:
+    uint8_t kind                # OpKind
+    uint8_t flags               # OpFlags
+    uint16_t result_from        # OP_KEY_FROM_RESULT: position of the earlier operation in its list
+    uint32_t limit              # OP_RANGE, 0: no limit
+    uint32_t txn                # OP_TXN: position in Command.txns
+    Bytes key
+    Bytes end                   # empty: to the end of the keyspace
+    Bytes value
+    uint64_t lease              # 0: none
+    uint64_t expected_revision  # OP_UPDATE, OP_DELETE; 0: any
+    int64_t number              # OP_ADD
+
+cdef struct Compare:
+    uint8_t target
+    uint8_t result
+    Bytes key
+    Bytes end
+    Bytes value
+    uint64_t number
+
+cdef struct Txn:
+    uint32_t compare_first      # in Command.compares
+    uint32_t compare_count
+    uint32_t then_first         # in Command.ops
+    uint32_t then_count
+    uint32_t else_first
+    uint32_t else_count
+
+# Proof that a lead, lock, membership or lease is still held: the key exists with exactly this create revision (and its
+# lease, if the store attached one, has not expired). Checked before anything else of the command (features.md 4.3).
+cdef struct Fence:
+    bint is_present
+    Bytes key
+    uint64_t create_revision
+
+cdef struct LeaseItem:
+    uint64_t lease
+    uint64_t deadline_ms        # LEASE_EXPIRE: the deadline the leader saw, on the lease clock
+
+cdef struct Command:
+    uint8_t kind                # CommandKind
+    uint64_t session            # 0: no session, no deduplication (only COMMAND_* of the engine itself)
+    uint64_t sequence           # from 1 in its session
+    uint64_t lowest_unanswered  # results below it may be forgotten
+    Fence fence
+    uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL)
+    uint64_t ttl_ms
+    uint32_t window             # SESSION_OPEN: results kept at most
+    Bytes data
+    # Arenas, reused between decodes: position 0 of txns is the root transaction of COMMAND_KEYS.
+    Vec[Txn] txns
+    Vec[Compare] compares
+    Vec[Op] ops
+    Vec[LeaseItem] leases
+
+# A key record as results, watches and reads show it.
+cdef struct KeyView:
+    Bytes key
+    Bytes value
+    uint64_t create_revision
+    uint64_t mod_revision
+    uint64_t version
+    uint64_t lease
+    uint32_t flags
+
+cdef void command_init(Command* command) noexcept nogil
+cdef void command_release(Command* command) noexcept nogil
+# Decode a payload into command (cleared first); windows point into payload. COMMAND_INVALID, BAD_FIELD, NO_MEMORY.
+cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil
+# Append the payload of command to `out`.
+cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil
+# The common single operation without building a Command: [COMMAND_KEYS, ...] of one Op.
+cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
+                                const Fence* fence, Vec[uint8_t]* out) noexcept nogil
+
+# --- results ----------------------------------------------------------------------------------------------------------
+# A result is [status, revision, body]; body depends on the kind: nil; for COMMAND_KEYS [succeeded, [op result, ...]] where
+# an op result is nil, a key record [key, value, create, mod, version, lease, flags], a number, [count, [record, ...]] or
+# nested [succeeded, [...]]; lease id for grants; refused: [status, revision at refusal, detail].
+# Writers below append msgpack; the machine builds results with them and session tables keep the bytes.
+cdef status_t result_begin(Vec[uint8_t]* out, status_t status, uint64_t revision) noexcept nogil
+cdef status_t result_nil(Vec[uint8_t]* out) noexcept nogil
+cdef status_t result_array(Vec[uint8_t]* out, uint32_t count) noexcept nogil
+cdef status_t result_bool(Vec[uint8_t]* out, bint value) noexcept nogil
+cdef status_t result_number(Vec[uint8_t]* out, int64_t value) noexcept nogil
+cdef status_t result_unsigned(Vec[uint8_t]* out, uint64_t value) noexcept nogil
+cdef status_t result_bytes(Vec[uint8_t]* out, const Bytes* value) noexcept nogil
+cdef status_t result_key(Vec[uint8_t]* out, const KeyView* key) noexcept nogil

@@ -1,0 +1,64 @@
+# A frame: 96 bytes of header, one msgpack body, and for some types raw records behind it. docs/formats.md "Frame".
+#
+# The header is checked before the body is read, the length before anything is allocated. A frame that fails any check
+# closes its connection and is counted; it never reaches the core (reliability.md I19).
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+from raftmeta.raft.types cimport member_id_t
+from raftmeta.status cimport status_t
+
+cdef enum:
+    FORMAT_FRAME_MAGIC = 0x4D544652         # "RFTM" in file order
+    FORMAT_FRAME_VERSION = 1
+    FRAME_HEADER_BYTES = 96
+    FRAME_BODY_BYTES_MAX = 8 * 1024 * 1024  # from a peer whose HELLO was accepted
+    FRAME_HELLO_BYTES_MAX = 4096            # before that
+
+cdef enum FrameType:
+    FRAME_HELLO = 1             # first frame in each direction: [min, max] version, identity (wire/hello)
+    FRAME_MESSAGE = 2           # one core Message (wire/messages)
+    FRAME_GENESIS = 3           # founding a cluster (raft/genesis)
+    FRAME_PING = 4              # keeps an idle link alive, measures it
+    FRAME_REFUSED = 5           # why the connection is about to close: [status, text]
+    FRAME_SNAPSHOT = 6          # chunks of a sealed snapshot
+
+cdef struct ClusterId:
+    uint64_t low
+    uint64_t high               # (0, 0): not founded yet
+
+cdef packed struct FrameHeader:
+    uint32_t magic
+    uint32_t crc                # crc32c over bytes [8, 96 + body_length + records_length)
+    uint8_t version
+    uint8_t type                # FrameType
+    uint16_t flags              # 0
+    uint32_t group              # 0
+    uint32_t body_length        # msgpack
+    uint32_t records_length     # raw records (Record, docs/formats.md) behind the body
+    uint64_t cluster_low
+    uint64_t cluster_high
+    member_id_t source          # incarnation of the sender
+    member_id_t target          # incarnation it was meant for; 0 in a HELLO to an unknown peer
+    uint64_t source_boot        # boot number of the sender: a lower one than seen before is refused
+    uint64_t sequence           # counts the frames of this connection from 1
+    uint64_t reserved0
+    uint64_t reserved1
+    uint64_t reserved2
+
+# Who may speak on a connection, bound by its HELLO.
+cdef struct FrameIdentity:
+    ClusterId cluster
+    member_id_t peer
+    member_id_t self
+    uint64_t peer_boot
+
+# Fill the header for a body and records that follow. `crc` covers all; records may be in another buffer.
+cdef void frame_encode(FrameHeader* header, FrameType type, const FrameIdentity* identity, uint64_t self_boot,
+                       uint64_t sequence, const uint8_t* body, uint32_t body_length, const uint8_t* records,
+                       uint32_t records_length) noexcept nogil
+# Look at the first `length` bytes of a stream. OK: *total is the whole frame's length and all of it is there and sound.
+# INCOMPLETE: *total is what is needed (the header's, then the frame's), nothing wrong so far.
+# BAD_MAGIC, BAD_VERSION, BAD_LENGTH (before any body byte is needed), BAD_CHECKSUM, BAD_FIELD: close the connection.
+cdef status_t frame_decode(const uint8_t* bytes, size_t length, uint32_t body_bytes_max, size_t* total) noexcept nogil
+# Does a sound frame belong on this connection? FOREIGN_CLUSTER, FOREIGN_NODE, OLD_BOOT, STALE (sequence not the next).
+cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentity* identity, uint64_t sequence) noexcept nogil
