@@ -62,6 +62,12 @@ cdef struct ReadReady:
     index_t index               # serve when applied >= index
     status_t status             # OK, or NO_LEADER: nothing was promised, ask again
 
+# Proposals of this member that the leader refused (PROPOSE_RESPONSE), by the context given to core_propose: certainly
+# not appended by that leader. Sent back at once, so that Overloaded reaches a follower's caller in one round trip.
+cdef struct ProposalRefused:
+    uint64_t context
+    status_t status             # OVERLOADED, NO_SPACE, NOT_READY, NO_LEADER
+
 # Records that left memory and that a slow peer (or the machine) needs from the log file; answered by core_log_read.
 cdef struct LogRead:
     member_id_t peer            # 0: for apply
@@ -96,6 +102,8 @@ cdef struct Ready:
     Apply apply
     const ReadReady* reads
     uint32_t read_count
+    const ProposalRefused* refusals
+    uint32_t refusal_count
     const LogRead* log_reads
     uint32_t log_read_count
     const member_id_t* snapshots        # members that need a snapshot sent (progress is in SNAPSHOT state)
@@ -144,7 +152,9 @@ cdef status_t core_step(Core* core, const Message* message) noexcept nogil
 # Payloads of ENTRY_COMMANDs, all or none. Leader: appended. Member with a known leader: forwarded (PROPOSE).
 # NO_LEADER, OVERLOADED (uncommitted bytes at the limit), NO_SPACE (no quorum has room): nothing was done.
 # is_urgent: keep-alives, fences, deletes and configuration: may pass OVERLOADED and NO_SPACE limits.
-cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, bint is_urgent, bint is_waiting) noexcept nogil
+# context: names this batch in Ready.refusals when it was forwarded (Message.context of PROPOSE and its response).
+cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, uint64_t context, bint is_urgent,
+                           bint is_waiting) noexcept nogil
 cdef status_t core_read_index(Core* core, uint64_t context) noexcept nogil      # answered in Ready.reads
 cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noexcept nogil
 cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil      # 0: the most advanced voter

@@ -83,8 +83,8 @@ cdef enum MessageType:
     PRE_VOTE_RESPONSE = 6
     VOTE = 7
     VOTE_RESPONSE = 8
-    PROPOSE = 9                 # member -> leader: payloads, each u32 length + bytes, `count` of them
-    PROPOSE_RESPONSE = 10       # reject only, hint = status; what is accepted is answered by the log
+    PROPOSE = 9                 # member -> leader: payloads, each u32 length + bytes, `count` of them; context names the batch
+    PROPOSE_RESPONSE = 10       # reject only: context of the batch, hint = status; what is accepted is answered by the log
     READ_INDEX = 11             # member -> leader: context
     READ_INDEX_RESPONSE = 12    # index = read index for context; reject: ask again
     SNAPSHOT = 13               # leader -> member: "you need the snapshot at (index, log_term)"; chunks go beside the core
