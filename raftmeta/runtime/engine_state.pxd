@@ -1,0 +1,217 @@
+# The engine of one node as one struct: core, machine, log jobs, callers' tickets, peers. No Python object, no thread of
+# its own, no system call: runtime/loop drives it in production, raftmeta/sim in simulation, by the same functions.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta._core cimport CoreStatus, Role
+from raftmeta.machine.machine cimport MachineLimits
+from raftmeta.machine.state cimport Machine
+from raftmeta.machine.watch_state cimport Hub, Watch
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.containers cimport Map64, Ring, Vec
+from raftmeta.ports cimport ClockPort, DiskPort, NetworkPort, RandomPort
+from raftmeta.raft.genesis cimport Genesis, GenesisRecord
+from raftmeta.raft.state cimport Core, CoreConfig
+from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t, term_t
+from raftmeta.runtime.disk_jobs cimport DiskJob
+from raftmeta.status cimport status_t
+from raftmeta.wire.commands cimport Command
+from raftmeta.wire.frame cimport ClusterId
+from raftmeta.wire.hello cimport Hello
+
+cdef struct EngineConfig:
+    uint8_t name_length
+    uint8_t cluster_name_length
+    uint8_t address_length
+    uint8_t[NAME_BYTES_MAX] name
+    uint8_t[NAME_BYTES_MAX] cluster_name
+    uint8_t[ADDRESS_BYTES_MAX] address      # advertised "host:port"
+    CoreConfig core                         # id is filled from the identity at boot
+    MachineLimits machine
+    uint32_t tick_ms
+    uint32_t segment_bytes
+    uint64_t wal_bytes_max
+    uint64_t reserve_bytes
+    uint64_t history_bytes_max
+    uint64_t session_ttl_ms
+    uint32_t session_window                 # results kept for this node's session
+    uint32_t outstanding_max                # commands of this node that wait for their result; <= session_window
+    uint64_t watch_queue_bytes_max
+    uint64_t apply_slice_ns                 # at most this long between two looks at the network
+    uint32_t propose_bytes_max              # payload bytes handed to the core at once
+
+# A caller's command or wish on its way through the engine; malloc'ed by the caller, freed by the engine with free().
+cdef enum SubmissionKind:
+    SUBMIT_COMMAND = 1          # payload: command envelope with this node's session and `sequence`
+    SUBMIT_READ = 2             # complete when a linearizable read may be served from the published state
+    SUBMIT_WATCH = 3            # payload: key bytes then end bytes; completes with the watch in `handle`
+    SUBMIT_UNWATCH = 4          # handle
+    SUBMIT_KEEP_LEASE = 5       # start native keep-alives of lease `number` with ttl `ttl_ms`, told through handle
+    SUBMIT_DROP_LEASE = 6       # stop them
+    SUBMIT_TRANSFER = 7         # leadership to member `number`, 0: any
+    SUBMIT_MEMBERSHIP = 8       # payload: encoded Membership to change to
+    SUBMIT_CAMPAIGN = 9         # tests and demo
+
+cdef struct Submission:
+    Submission* next            # the lock-free queue's link
+    void* owner                 # ticket; NULL: nobody waits
+    void* handle
+    uint8_t kind
+    uint8_t is_urgent           # keep-alives, fences, deletes, configuration: never Overloaded
+    uint32_t length             # payload bytes behind the struct
+    uint32_t key_length         # SUBMIT_WATCH
+    uint32_t filter             # SUBMIT_WATCH
+    uint64_t sequence           # SUBMIT_COMMAND: ascending by 1 in the order of submission
+    uint64_t session            # SUBMIT_COMMAND: the session it was encoded for
+    uint64_t number
+    uint64_t ttl_ms
+
+# How the engine speaks to whoever waits. `owner` is Submission.owner. All calls on the engine's thread.
+cdef struct CallerPort:
+    void* self
+    # Before a command is proposed for the first time: false if its caller withdrew it (it then counts as not executed,
+    # and the engine forgets it). After true the caller can no longer withdraw.
+    bint (*claim)(void* self, void* owner) noexcept nogil
+    # The end of a ticket, exactly once per submission with an owner. body: encoded result, NULL without one.
+    void (*done)(void* self, void* owner, status_t status, uint64_t revision, index_t index, const uint8_t* body,
+                 uint32_t length) noexcept nogil
+    # A watch has items to take.
+    void (*woken)(void* self, void* owner) noexcept nogil
+    # A kept lease: valid until `until_ns` on ClockPort (0: lost, revoked or expired). handle as given in SUBMIT_KEEP_LEASE.
+    void (*lease_kept)(void* self, void* handle, uint64_t until_ns) noexcept nogil
+    # One wake-up per engine turn and not per ticket: everything told since the last flush may be looked at.
+    void (*flush)(void* self) noexcept nogil
+    # For logs, events() and metrics: fixed words, see runtime/engine.pxd EngineEventType.
+    void (*event)(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil
+
+# Where blocking work goes: to the write thread, or to a simulated disk's schedule. Jobs are done in order.
+cdef struct DiskJobPort:
+    void* self
+    void (*submit)(void* self, DiskJob* job) noexcept nogil     # comes back by engine_job_done
+
+# A peer by name: the outgoing connection to it and what its HELLO said. Position = `link` of NetworkPort.
+cdef struct Link:
+    uint8_t name_length
+    uint8_t address_length
+    uint8_t[NAME_BYTES_MAX] name
+    uint8_t[ADDRESS_BYTES_MAX] address
+    bint is_used                # false: free place in the table
+    bint is_self
+    bint is_up                  # HELLO exchanged on the outgoing connection
+    bint is_wanted              # named initially or in the membership: the network keeps trying
+    member_id_t id              # incarnation by its last HELLO; 0: none yet
+    uint64_t boot
+    uint64_t sequence           # frames sent on this connection
+    bint was_refused            # the last reconnect was refused
+
+# A connection that a peer opened to us: it only brings frames.
+cdef struct Inbound:
+    bint is_bound
+    member_id_t peer
+    uint64_t peer_boot
+    uint64_t sequence           # of the last frame
+    uint32_t link               # of the peer by name
+
+cdef enum OutstandingState:
+    OUTSTANDING_QUEUED = 1      # not proposed since the last leader change
+    OUTSTANDING_PROPOSED = 2    # handed to the core; may be in the log
+    OUTSTANDING_DONE = 3        # answered; waits for those before it
+
+cdef struct Outstanding:
+    Submission* submission
+    uint8_t state
+    uint8_t was_claimed
+    uint64_t context            # of the batch it was proposed in
+    uint64_t proposed_tick
+
+cdef struct ReadRound:
+    uint64_t context
+    index_t index               # 0: not answered yet
+    uint32_t count              # owners at the front of Engine.readers that belong to this round
+    uint64_t asked_tick
+
+cdef struct KeptLease:
+    void* handle
+    uint64_t ttl_ms
+    uint64_t sent_ns            # of the keep-alive under way; 0: none
+    uint64_t until_ns
+
+cdef enum EngineState:
+    ENGINE_GENESIS = 1          # no cluster yet, or not yet part of it
+    ENGINE_RUNNING = 2
+    ENGINE_STOPPED = 3          # fatal or closed: nothing leaves any more
+
+cdef struct EngineCounters:
+    uint64_t frames_refused
+    uint64_t frames_received
+    uint64_t frames_sent
+    uint64_t entries_applied
+    uint64_t commands_completed
+    uint64_t proposals_repeated
+    uint64_t writes
+    uint64_t write_bytes
+    uint64_t reads_served
+    uint64_t elections
+    uint64_t leases_expired
+
+cdef struct Engine:
+    EngineConfig config
+    ClockPort clock
+    RandomPort random
+    NetworkPort network
+    DiskPort disk               # boot only; afterwards the disk belongs to the jobs
+    DiskJobPort jobs
+    CallerPort callers
+
+    EngineState state
+    status_t fatal              # why ENGINE_STOPPED, OK when closed
+    member_id_t id
+    uint64_t boot
+    ClusterId cluster
+    Genesis genesis
+    bint identity_job_running
+
+    Core* core                  # NULL until founded
+    Machine* machine
+    Hub* hub
+    CoreStatus core_status      # as of the last turn
+    uint64_t now_ns
+    uint64_t next_tick_ns
+    uint64_t ticks
+
+    Link[MEMBERS_MAX] links
+    Vec[uint8_t] body           # scratch for encoding
+
+    # committed records waiting for apply, in order
+    Ring[Slice] to_apply
+    uint32_t apply_offset       # in to_apply's front slice
+    index_t apply_queued        # last index in to_apply
+    index_t applied
+    bint apply_is_partial       # machine said APPLY_MORE for the record at apply_offset
+    bint must_publish
+
+    # this node's session and its commands
+    uint64_t session            # 0: none open
+    uint64_t session_opening    # id in the SESSION_OPEN under way
+    uint64_t session_renewed_tick
+    uint64_t next_batch
+    Ring[Outstanding] outstanding
+    uint64_t outstanding_base   # sequence of the front
+    size_t next_queued          # position in outstanding from which QUEUED ones may stand
+    member_id_t proposed_to     # leader and term at the last proposal: a change means propose again
+    term_t proposed_term
+
+    Vec[void*] readers_waiting  # not yet in a round
+    Ring[void*] readers         # owners of the rounds, in order
+    Ring[ReadRound] read_rounds
+    uint64_t next_read_context
+
+    Map64[KeptLease] kept_leases
+    uint64_t keep_alive_tick
+    Command scratch             # for commands of the engine itself
+    index_t expiry_proposed     # applied must reach it before expiry is proposed again
+    index_t compaction_proposed
+    term_t housekeeping_term
+    Vec[uint64_t] due
+    Vec[uint64_t] due_deadlines
+
+    EngineCounters counters
