@@ -1,0 +1,230 @@
+#!/usr/bin/env bash
+# Everything one does with this checkout, from a bare Debian 12 on; each step is skipped when nothing changed.
+#
+#   ./build.sh demo [options]        the demonstration: real processes, kill -9, nothing lost
+#   ./build.sh test [pytest args]    the whole test suite
+#   ./build.sh check                 format, lint, types, layers, stubs, no GIL in hot modules
+#   ./build.sh check --tsan | --asan | --coverage [pytest args]
+#                                    the native tests in an instrumented build of its own (build-tsan/, ...)
+#   ./build.sh bench [pytest args]   the benchmarks; results in build/benchmarks
+#   ./build.sh build [modules...]    the extensions only, all or those named (raftmeta._core)
+#   ./build.sh clean                 remove what was built; .venv stays
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+VENV=.venv
+APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev ca-certificates"
+unset PYTHONPATH PYTHONHOME
+
+step() { printf '[%s] %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+
+# --- the tools of the machine -----------------------------------------------------------------------------------------
+
+# Set `python` to the first one, in the order of PATH, that can make a virtual environment and compile extensions.
+find_python() {
+    local candidate
+    command -v g++ >/dev/null || return 1
+    for candidate in $(type -aP python3 python3.14 python3.13 python3.12 python3.11); do
+        if python=$("$candidate" - 2>/dev/null <<'PYTHON'
+import ensurepip, os, sys, sysconfig
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+if sys.version_info < (3, 11) or not os.path.exists(header):
+    sys.exit(1)
+print(sys._base_executable)
+PYTHON
+        ); then return 0; fi
+    done
+    return 1
+}
+
+# As find_python, after installing what is missing; without the right to do so, print the line that does it.
+require_python() {
+    find_python && return
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "$APT_LINE"
+        exit 2
+    fi
+    step "installing a compiler, Python and its headers"
+    bash -c "$APT_LINE" >&2
+    hash -r
+    find_python
+}
+
+# --- the virtual environment --------------------------------------------------------------------------------------------
+
+# need <stamp> <files...>: true when the stamp is missing or does not carry the checksum of the files.
+need() {
+    local stamp=$1
+    shift
+    [ "$(cat "$stamp" 2>/dev/null)" != "$(cat "$@" | sha256sum)" ]
+}
+
+done_with() {
+    local stamp=$1
+    shift
+    cat "$@" | sha256sum >"$stamp"
+}
+
+make_venv() {
+    if [ ! -x "$VENV/bin/python" ]; then
+        local python
+        require_python
+        step "making $VENV with $("$python" --version)"
+        "$python" -m venv "$VENV"
+    fi
+    if need "$VENV/packages.stamp" constraints.txt pyproject.toml; then
+        step "installing packages (constraints.txt)"
+        "$VENV/bin/python" - >"$VENV/packages.txt" <<'PYTHON'
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    table = tomllib.load(file)
+extras = table["project"]["optional-dependencies"]
+names = table["build-system"]["requires"] + table["project"]["dependencies"] + extras["test"] + extras["check"]
+print("\n".join(sorted(set(names))))
+PYTHON
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -r "$VENV/packages.txt"
+        done_with "$VENV/packages.stamp" constraints.txt pyproject.toml
+    fi
+}
+
+# --- the build ------------------------------------------------------------------------------------------------------------
+
+# Builds what changed since the last complete build, and everything when setup.py or the Python is another.
+make_extensions() {
+    local force="" started=$SECONDS
+    if need build/extensions.stamp setup.py "$VENV/pyvenv.cfg"; then
+        if [ -e build/extensions.stamp ]; then force=--force; fi
+    elif [ -z "$(find raftmeta -name '*.p[xy][dx]' -newer build/extensions.stamp -print -quit)" ] &&
+        [ -z "$(find raftmeta -name '*.hpp' -newer build/extensions.stamp -print -quit)" ]; then
+        return
+    fi
+    mkdir -p build
+    touch build/started.stamp # a source saved during the build is newer than that
+    step "building the extensions (build/build.log)"
+    if ! "$VENV/bin/python" setup.py build_ext --inplace $force >build/build.log 2>&1; then
+        tail -n 60 build/build.log >&2
+        exit 1
+    fi
+    done_with build/extensions.stamp setup.py "$VENV/pyvenv.cfg"
+    touch -r build/started.stamp build/extensions.stamp
+    step "built in $((SECONDS - started)) s"
+}
+
+install_editable() {
+    need "$VENV/editable.stamp" pyproject.toml setup.py || return 0
+    step "installing the checkout into $VENV"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+    done_with "$VENV/editable.stamp" pyproject.toml setup.py
+}
+
+make_all() {
+    make_venv
+    make_extensions
+    install_editable
+}
+
+# --- check ------------------------------------------------------------------------------------------------------------------
+
+check() {
+    local bin=$PWD/$VENV/bin
+    step "ruff format";  "$bin/ruff" format --check --quiet .
+    step "ruff check";   "$bin/ruff" check --quiet .
+    step "cython-lint";  find raftmeta -name '*.pyx' -o -name '*.pxd' | sort | xargs "$bin/cython-lint"
+    step "mypy";         "$bin/mypy" --no-error-summary
+    step "layers, stubs, exports, style, no GIL in hot modules"
+    "$bin/python" -m pytest -q tests/test_layers.py tests/test_stubs.py tests/test_exports.py tests/test_style.py \
+        tests/test_no_gil.py
+    step "check passed"
+}
+
+# instrumented <thread|address|coverage> <folder>: a copy of the sources in a folder of its own, built there.
+instrumented() {
+    local instrument=$1 folder=$2
+    mkdir -p "$folder"
+    rm -rf "$folder/tests"
+    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests setup.py pyproject.toml README.md \
+        LICENSE | tar -xf - -C "$folder"
+    step "building for --instrument=$instrument in $folder"
+    (cd "$folder" && "../$VENV/bin/python" setup.py build_ext --inplace --instrument="$instrument" >build.log 2>&1) ||
+        { tail -n 60 "$folder/build.log" >&2; exit 1; }
+}
+
+# The runtime of a sanitizer must be the first library of the process, because Python itself is not built with it.
+check_tsan() {
+    instrumented thread build-tsan
+    cd build-tsan
+    export TSAN_OPTIONS="halt_on_error=0 exitcode=66 second_deadlock_stack=1 suppressions=$PWD/tests/tsan.supp"
+    LD_PRELOAD=$(g++ -print-file-name=libtsan.so) exec setarch "$(uname -m)" -R \
+        "../$VENV/bin/python" -m pytest -m "not uninstrumented" "$@"
+}
+
+check_asan() {
+    instrumented address build-asan
+    cd build-asan
+    export ASAN_OPTIONS="detect_leaks=0:abort_on_error=1" UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"
+    LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so)" PYTHONMALLOC=malloc exec \
+        "../$VENV/bin/python" -m pytest -m "not uninstrumented" "$@"
+}
+
+check_coverage() {
+    instrumented coverage build-coverage
+    cd build-coverage
+    find . -name '*.gcda' -delete
+    "../$VENV/bin/python" -m coverage run -m pytest -m "not uninstrumented" "$@"
+    "../$VENV/bin/python" -m coverage report --skip-covered
+    "../$VENV/bin/python" tests/checks/native_coverage.py
+}
+
+# --- the verbs ----------------------------------------------------------------------------------------------------------------
+
+verb=${1:-}
+[ $# -gt 0 ] && shift
+case $verb in
+build)
+    make_venv
+    if [ $# -gt 0 ]; then
+        exec "$VENV/bin/python" setup.py build_ext --inplace --only="$(IFS=,; echo "$*")"
+    fi
+    make_extensions
+    install_editable
+    ;;
+demo)
+    make_all
+    exec "$VENV/bin/python" -m demo "$@"
+    ;;
+test)
+    make_all
+    exec "$VENV/bin/python" -m pytest "$@"
+    ;;
+check)
+    make_all
+    case ${1:-} in
+    "") check ;;
+    --tsan | --asan | --coverage)
+        flavour=${1#--}
+        shift
+        "check_$flavour" "$@"
+        ;;
+    *)
+        echo "build.sh: check takes --tsan, --asan or --coverage, not $1" >&2
+        exit 2
+        ;;
+    esac
+    ;;
+bench)
+    make_all
+    mkdir -p build/benchmarks
+    exec "$VENV/bin/python" -m pytest benchmarks --benchmark-only \
+        --benchmark-json="build/benchmarks/$(date +%Y%m%d-%H%M%S).json" "$@"
+    ;;
+clean)
+    rm -rf build build-tsan build-asan build-coverage dist .pytest_cache .mypy_cache .ruff_cache
+    find raftmeta \( -name '*.so' -o -name '*.cpp' \) -delete
+    find raftmeta tests benchmarks demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+    ;;
+*)
+    sed -n '4,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    exit 2
+    ;;
+esac
