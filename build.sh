@@ -114,7 +114,8 @@ make_extensions() {
 install_editable() {
     need "$VENV/editable.stamp" pyproject.toml setup.py || return 0
     step "installing the checkout into $VENV"
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+    PYTHONWARNINGS=ignore "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --no-build-isolation --no-deps -e .
     done_with "$VENV/editable.stamp" pyproject.toml setup.py
 }
 
