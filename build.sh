@@ -128,13 +128,13 @@ make_all() {
 # --- check ------------------------------------------------------------------------------------------------------------------
 
 check() {
-    local bin=$PWD/$VENV/bin
-    step "ruff format";  "$bin/ruff" format --check --quiet .
-    step "ruff check";   "$bin/ruff" check --quiet .
-    step "cython-lint";  find raftmeta -name '*.pyx' -o -name '*.pxd' | sort | xargs "$bin/cython-lint"
-    step "mypy";         "$bin/mypy" --no-error-summary
+    export PATH="$PWD/$VENV/bin:$PATH"
+    step "ruff format";  ruff format --check --quiet .
+    step "ruff check";   ruff check --quiet .
+    step "cython-lint";  find raftmeta -name '*.pyx' -o -name '*.pxd' | sort | xargs cython-lint
+    step "mypy";         mypy --no-error-summary
     step "layers, stubs, exports, style, no GIL in hot modules"
-    "$bin/python" -m pytest -q tests/test_layers.py tests/test_stubs.py tests/test_exports.py tests/test_style.py \
+    python -m pytest -q tests/test_layers.py tests/test_stubs.py tests/test_exports.py tests/test_style.py \
         tests/test_no_gil.py
     step "check passed"
 }

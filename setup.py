@@ -1,8 +1,8 @@
 """The compiled modules of raftmeta; all metadata is in pyproject.toml.
 
-    python setup.py build_ext --inplace                            what changed
-    python setup.py build_ext --inplace --only=raftmeta._core      one module; a comma separates more
-    python setup.py build_ext --inplace --instrument=thread        for ThreadSanitizer; also `address`, `coverage`
+python setup.py build_ext --inplace                            what changed
+python setup.py build_ext --inplace --only=raftmeta._core      one module; a comma separates more
+python setup.py build_ext --inplace --instrument=thread        for ThreadSanitizer; also `address`, `coverage`
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ PACKAGE = ROOT / "raftmeta"
 # -O2 and no link-time optimisation: the hot loops call through inline leaves in .pxd and .hpp, which every module sees,
 #     so that -O3 and LTO bought no measurable time and cost a third of the build.
 # -fno-strict-aliasing: records and tree nodes are read through headers laid over bytes.
-COMPILE_ARGS = ["-std=c++17", "-O2", "-g1", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wno-unused-function"]
+COMPILE_ARGS = [
+    "-std=c++17",
+    "-O2",
+    "-g1",
+    "-fno-strict-aliasing",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wno-unused-function",
+]
 if platform.machine() == "aarch64":
     COMPILE_ARGS.append("-march=armv8-a+crc")  # crc32c by instruction; every 64-bit server core has it
 

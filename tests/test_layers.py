@@ -1,0 +1,188 @@
+"""The layers of ARCHITECTURE.md, kept: a module imports downward only, and layers 1 and 2 touch no outside world.
+
+Counted are `import`, `from ... import`, `cimport` and `from ... cimport` in .py, .pyx and .pxd files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.checks.sources import ROOT, external_headers, imports_of, module_name, source_files
+
+# First name below raftmeta -> layer. What is not here fails the test: a new part of the package is a decision.
+LAYERS = {
+    "errors": 0,
+    "config": 0,
+    "interfaces": 0,
+    "history": 0,
+    "ports": 0,
+    "status": 0,
+    "native": 0,
+    "_core": 1,
+    "raft": 1,
+    "machine": 2,
+    "wire": 2,
+    "storage": 3,
+    "net": 3,
+    "runtime": 4,
+    "aio": 5,
+    "backends": 5,
+    "gateways": 5,
+    "recipes": 5,
+    "sim": 5,
+    "": 5,  # raftmeta/__init__.py: the public names
+    "spark": 6,
+    "cli": 6,
+    "testing": 6,
+}
+# Between two parts of one layer only these look at each other, and only in this direction.
+SIDEWAYS = {("_core", "raft"), ("machine", "wire"), ("", "aio")}
+SHARED_LAYER = 0  # its parts are words and shapes: they may name one another
+PURE_LAYERS = {1, 2}
+PURE_HEADERS = {"stdlib.h", "string.h", "sys/mman.h"}  # memory is not the outside world
+PURE_EXTERNALS = {"cython", "libc.stddef", "libc.stdint", "libc.stdlib", "libc.string"}
+# The Python faces of pure modules also need the words of Python itself.
+FACE_EXTERNALS = {"__future__", "collections", "cpython", "dataclasses", "enum", "typing"}
+PUBLIC_PARTS = {"", "aio", "config", "errors", "history", "interfaces", "testing"}
+TOOL_FOLDERS = ("demo", "jepsen", "benchmarks")
+
+
+def part_of(module: str) -> str:
+    """raftmeta.raft.types -> raft; raftmeta -> ''."""
+    return [*module.split("."), ""][1]
+
+
+def forbidden_imports(module: str, imported: list[str]) -> Iterator[str]:
+    """Every import that goes upward, sideways, or out of a pure layer."""
+    part = part_of(module)
+    layer = LAYERS[part]
+    for name in imported:
+        target = part_of(name)
+        if name.split(".")[0] != "raftmeta":
+            if layer in PURE_LAYERS and not is_pure_external(module, name):
+                yield f"{module} (layer {layer}) is pure and imports {name}"
+        elif target not in LAYERS:
+            # `from raftmeta import Node`: a name of the package itself, not a part of it.
+            if layer < LAYERS[""]:
+                yield f"{module} (layer {layer}) imports the public name {name}"
+        elif layer == 6 and target not in PUBLIC_PARTS and target != part:
+            yield f"{module} is a tool and imports {name}: public names only"
+        elif LAYERS[target] > layer:
+            yield f"{module} (layer {layer}) imports {name} (layer {LAYERS[target]}): upward"
+        elif LAYERS[target] == layer != SHARED_LAYER and target != part and (part, target) not in SIDEWAYS:
+            yield f"{module} imports {name}: sideways within layer {layer}"
+
+
+def is_pure_external(module: str, name: str) -> bool:
+    if name in PURE_EXTERNALS:
+        return True
+    return module.endswith("_handle") and name.split(".")[0] in FACE_EXTERNALS
+
+
+def package_imports() -> dict[Path, list[str]]:
+    return {
+        path: list(imports_of(path.read_text(), is_python=path.suffix == ".py"))
+        for path in source_files(".py", ".pyx", ".pxd")
+    }
+
+
+def test_every_part_of_the_package_has_a_layer() -> None:
+    """A module or package directly below raftmeta/ stands in LAYERS."""
+    parts = {part_of(module_name(path)) for path in source_files(".py", ".pyx", ".pxd")}
+    assert parts <= LAYERS.keys(), parts - LAYERS.keys()
+
+
+def test_imports_point_downward_only() -> None:
+    """No module imports a higher layer, nor a neighbour that the table does not allow."""
+    found = [
+        violation
+        for path, imported in package_imports().items()
+        for violation in forbidden_imports(module_name(path), imported)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_pure_layers_include_no_system_header() -> None:
+    """Layers 1 and 2 reach C only through headers of the package and for memory."""
+    allowed = {path.name for path in source_files(".hpp")} | PURE_HEADERS
+    for path in source_files(".pyx", ".pxd"):
+        if LAYERS[part_of(module_name(path))] in PURE_LAYERS:
+            strange = set(external_headers(path.read_text())) - allowed
+            assert not strange, f"{path.relative_to(ROOT)}: cdef extern from {strange}"
+
+
+def test_no_module_takes_part_in_an_import_cycle() -> None:
+    """Headers and bodies together: who imports whom is a graph that can be read from the bottom."""
+    graph: dict[str, set[str]] = {}
+    for path, imported in package_imports().items():
+        graph.setdefault(module_name(path), set()).update(imported)
+    order: list[str] = []
+    open_modules: list[str] = []
+
+    def visit(module: str) -> None:
+        assert module not in open_modules, " -> ".join([*open_modules[open_modules.index(module) :], module])
+        if module in order or module not in graph:
+            return
+        open_modules.append(module)
+        for target in sorted(graph[module] - {module}):
+            visit(target)
+        order.append(open_modules.pop())
+
+    for module in sorted(graph):
+        visit(module)
+    assert len(order) == len(graph)
+
+
+def test_tools_outside_the_package_use_public_names() -> None:
+    """demo/, jepsen/ and benchmarks/ are users like any other; benchmarks may also measure a module by its handle."""
+    for folder in TOOL_FOLDERS:
+        for path in source_files(".py", below=ROOT / folder):
+            for name in imports_of(path.read_text(), is_python=True):
+                if name.split(".")[0] != "raftmeta" or (folder == "benchmarks" and name.endswith("_handle")):
+                    continue
+                part = part_of(name)
+                assert part in PUBLIC_PARTS or part not in LAYERS, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("raftmeta.raft.types", "from raftmeta._core cimport Ready"),
+        ("raftmeta._core", "cimport raftmeta.wire.frame"),
+        ("raftmeta.wire.frame", "from raftmeta.machine.tree cimport (Entry,\n    Tree)"),
+        ("raftmeta.storage.wal", "from raftmeta.net.link cimport Link"),
+        ("raftmeta.raft.log", "import time"),
+        ("raftmeta.raft.log_handle", "import threading"),
+        ("raftmeta.machine.machine", "from posix.time cimport clock_gettime"),
+        ("raftmeta.runtime.node", "from raftmeta.sim cimport world"),
+        ("raftmeta.runtime.node", "from raftmeta import Node"),
+        ("raftmeta.sim.world", "from raftmeta.backends.embedded import connect"),
+        ("raftmeta.spark.source", "from raftmeta.wire.frame_handle import decode"),
+        ("raftmeta.native.chunks", "def f():\n    from raftmeta.ports cimport x\n    import raftmeta.raft.types as t"),
+    ],
+)
+def test_a_planted_violation_is_found(module: str, source: str) -> None:
+    """The check bites: each of these sources breaks one rule."""
+    assert len(list(forbidden_imports(module, list(imports_of(source, is_python=False))))) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("raftmeta.machine.machine", "from raftmeta.wire.commands cimport Command"),
+        ("raftmeta._core", "from raftmeta.raft.state cimport Core\nfrom libc.stdint cimport uint64_t"),
+        ("raftmeta.raft.log", "# import time\nTEXT = 'import os'"),
+        (
+            "raftmeta.raft.log_handle",
+            "from collections.abc import Iterator\nfrom cpython.bytes cimport PyBytes_AS_STRING",
+        ),
+        ("raftmeta.sim.world", "from raftmeta.machine.machine cimport Machine"),
+        ("raftmeta.cli.main", "from raftmeta import Node, aio"),
+    ],
+)
+def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
+    """What the table allows passes, and words in comments and strings are no imports."""
+    assert list(forbidden_imports(module, list(imports_of(source, is_python=False)))) == []
