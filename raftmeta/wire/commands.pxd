@@ -1,8 +1,17 @@
 # Commands and their results: the payload of an ENTRY_COMMAND and the answer that its caller gets.
 #
 # msgpack arrays, decoded by schema with caps before any allocation; bytes equal those of the msgpack package
-# (use_bin_type=True). docs/formats.md "Command" and "Result" list every field. All or nothing: a command changes all it
-# names or, refused, nothing; one entry makes one revision if it changed a key.
+# (use_bin_type=True), and every other text of the same meaning is refused. docs/formats.md "Commands" and "Results" list
+# every field. All or nothing: a command changes all it names or, refused, nothing; one entry makes one revision if it
+# changed a key. This module knows what a command is and never what a key holds.
+#
+# What a decoded command is known to be, so that the machine need not ask again:
+#   keys are 1 .. KEY_BYTES_MAX bytes (bounds of ranges may be empty), with room for the digits of OP_KEY_FROM_RESULT;
+#   flags are those the operation knows, fields it does not have are zero; OP_KEEP_VALUE comes with an empty value,
+#   OP_KEEP_LEASE with lease 0; OP_KEY_FROM_RESULT names an OP_ADD that stands earlier in the same list;
+#   operations and compares together are at most OPS_MAX, transactions nest at most TXN_DEPTH_MAX deep (the root is 1);
+#   expected revisions, sequences, COMPACT revisions and times are at most 2^63 - 1; ids may use all 64 bits;
+#   without a session there is no sequence; lowest_unanswered <= sequence.
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
@@ -13,6 +22,8 @@ cdef enum:
     CHANGES_MAX = 10_000        # keys changed by one entry
     OPS_MAX = 10_000            # operations and compares of one transaction, nested ones counted
     TXN_DEPTH_MAX = 4
+    LEASES_MAX = 10_000         # leases (or sessions) of one keep-alive or expire
+    NUMBER_DIGITS = 20          # that OP_KEY_FROM_RESULT puts behind the key
 
 # FORMAT_: numbers stand in the log.
 cdef enum CommandKind:
@@ -114,6 +125,7 @@ cdef struct Command:
     uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL)
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
+    Bytes name                  # USER: which machine
     Bytes data
     # Arenas, reused between decodes: position 0 of txns is the root transaction of COMMAND_KEYS.
     Vec[Txn] txns
@@ -133,11 +145,16 @@ cdef struct KeyView:
 
 cdef void command_init(Command* command) noexcept nogil
 cdef void command_release(Command* command) noexcept nogil
-# Decode a payload into command (cleared first); windows point into payload. COMMAND_INVALID, BAD_FIELD, NO_MEMORY.
+# Decode a payload into command (cleared first); windows point into payload.
+# BAD_LENGTH: cut short or bytes left over; BAD_FIELD: a wrong type, count or range, or not the shortest form: no node of
+# ours wrote this. COMMAND_INVALID, KEY_INVALID: well-formed, but refused (these are statuses of results). NO_MEMORY.
+# After a failure command.session and .sequence are right if they could be read, else 0: whose answer the failure is.
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil
-# Append the payload of command to `out`.
+# Append the payload of command to `out`. What command_decode would refuse is refused here with the same status, and
+# `out` is left as it was.
 cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil
-# The common single operation without building a Command: [COMMAND_KEYS, ...] of one Op.
+# The common single operation without building a Command: [COMMAND_KEYS, ...] of one Op that is no OP_TXN. `fence` may be
+# NULL. The same bytes as command_encode.
 cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
                                 const Fence* fence, Vec[uint8_t]* out) noexcept nogil
 

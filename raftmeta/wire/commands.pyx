@@ -1,0 +1,632 @@
+# The codec of commands and results.
+#
+# A schema says for each kind which fields follow, as a set of bits; the fields of a set always stand in the order of
+# their enum. One reader and one writer walk the sets. What a field may hold stands once, in the _check functions, and is
+# asked in both directions. A new kind is a new line in a schema; an old line never changes.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, KEY_INVALID, NO_MEMORY, OK, status_t
+from raftmeta.wire.msgpack cimport (MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer, number_max, pack_array, pack_bin,
+                                    pack_byte, pack_int, pack_uint, read_array, read_array_max, read_bin, read_done,
+                                    read_fail, read_int, read_nil, read_uint, reader_over, unsigned_max, write_array,
+                                    write_bin, write_bool, write_fail, write_int, write_nil, write_room, write_uint,
+                                    write_up_to, writer_at)
+
+cdef extern from *:
+    int popcount "__builtin_popcount"(unsigned int bits) nogil
+
+
+# --- schemas ------------------------------------------------------------------------------------------------------------
+# Fields of an operation behind [kind, flags, in this order.
+cdef enum OpField:
+    OP_FIELD_KEY = 1 << 0               # 1 .. KEY_BYTES_MAX bytes
+    OP_FIELD_START = 1 << 1             # the same place in Op, may be empty: from the first key
+    OP_FIELD_END = 1 << 2               # may be empty: to the last key
+    OP_FIELD_VALUE = 1 << 3
+    OP_FIELD_LEASE = 1 << 4
+    OP_FIELD_EXPECTED = 1 << 5
+    OP_FIELD_LIMIT = 1 << 6
+    OP_FIELD_NUMBER = 1 << 7
+    OP_FIELD_RESULT_FROM = 1 << 8
+    OP_FIELD_TXN = 1 << 9
+
+cdef struct OpSchema:
+    uint32_t fields                     # 0: no such operation
+    uint8_t flags                       # OpFlags it knows
+
+cdef inline OpSchema _op_schema_of(uint32_t fields, uint8_t flags) noexcept nogil:
+    cdef OpSchema schema
+    schema.fields = fields
+    schema.flags = flags
+    return schema
+
+cdef inline OpSchema _op_schema(uint8_t kind) noexcept nogil:
+    if kind == OP_PUT:
+        return _op_schema_of(OP_FIELD_KEY | OP_FIELD_VALUE | OP_FIELD_LEASE | OP_FIELD_RESULT_FROM,
+                             OP_WANT_PREVIOUS | OP_KEEP_LEASE | OP_KEY_FROM_RESULT | OP_KEEP_VALUE)
+    if kind == OP_CREATE:
+        return _op_schema_of(OP_FIELD_KEY | OP_FIELD_VALUE | OP_FIELD_LEASE | OP_FIELD_RESULT_FROM, OP_KEY_FROM_RESULT)
+    if kind == OP_UPDATE:
+        return _op_schema_of(OP_FIELD_KEY | OP_FIELD_VALUE | OP_FIELD_LEASE | OP_FIELD_EXPECTED,
+                             OP_WANT_PREVIOUS | OP_KEEP_LEASE | OP_KEEP_VALUE)
+    if kind == OP_DELETE:
+        return _op_schema_of(OP_FIELD_KEY | OP_FIELD_EXPECTED, OP_WANT_PREVIOUS | OP_MUST_EXIST)
+    if kind == OP_DELETE_RANGE:
+        return _op_schema_of(OP_FIELD_START | OP_FIELD_END, OP_WANT_PREVIOUS)
+    if kind == OP_GET:
+        return _op_schema_of(OP_FIELD_KEY, 0)
+    if kind == OP_RANGE:
+        return _op_schema_of(OP_FIELD_START | OP_FIELD_END | OP_FIELD_LIMIT, 0)
+    if kind == OP_ADD:
+        return _op_schema_of(OP_FIELD_KEY | OP_FIELD_NUMBER, 0)
+    if kind == OP_TXN:
+        return _op_schema_of(OP_FIELD_TXN, 0)
+    return _op_schema_of(0, 0)
+
+# Fields of a command behind [kind, session, sequence, lowest_unanswered, fence, in this order.
+cdef enum CommandField:
+    COMMAND_FIELD_TXN = 1 << 0
+    COMMAND_FIELD_ID = 1 << 1           # any 64 bits
+    COMMAND_FIELD_NUMBER = 1 << 2       # the same place in Command, at most 2^63 - 1
+    COMMAND_FIELD_TTL = 1 << 3
+    COMMAND_FIELD_WINDOW = 1 << 4
+    COMMAND_FIELD_NAME = 1 << 5
+    COMMAND_FIELD_DATA = 1 << 6
+    COMMAND_FIELD_LEASES = 1 << 7       # [lease, ...]
+    COMMAND_FIELD_DEADLINES = 1 << 8    # [[lease, deadline_ms], ...]
+
+cdef inline uint32_t _command_schema(uint8_t kind) noexcept nogil:
+    if kind == COMMAND_KEYS:
+        return COMMAND_FIELD_TXN
+    if kind == COMMAND_LEASE_GRANT:
+        return COMMAND_FIELD_ID | COMMAND_FIELD_TTL | COMMAND_FIELD_DATA
+    if kind == COMMAND_LEASE_KEEP_ALIVE:
+        return COMMAND_FIELD_LEASES
+    if kind == COMMAND_LEASE_EXPIRE or kind == COMMAND_SESSION_EXPIRE:
+        return COMMAND_FIELD_DEADLINES
+    if kind == COMMAND_SESSION_OPEN:
+        return COMMAND_FIELD_ID | COMMAND_FIELD_TTL | COMMAND_FIELD_WINDOW
+    if kind == COMMAND_LEASE_REVOKE or kind == COMMAND_SESSION_CLOSE:
+        return COMMAND_FIELD_ID
+    if kind == COMMAND_COMPACT or kind == COMMAND_FEATURE_LEVEL:
+        return COMMAND_FIELD_NUMBER
+    if kind == COMMAND_USER:
+        return COMMAND_FIELD_NAME | COMMAND_FIELD_DATA
+    return 0
+
+cdef enum:
+    OP_ELEMENTS = 2                     # kind, flags
+    COMPARE_ELEMENTS = 4                # target, result, key, operand
+    ENVELOPE_ELEMENTS = 5               # kind, session, sequence, lowest_unanswered, fence
+
+
+# --- what fields may hold -----------------------------------------------------------------------------------------------
+cdef inline status_t _check_op(const Op* op, OpSchema schema) noexcept nogil:
+    cdef uint32_t room = KEY_BYTES_MAX
+    if not schema.fields or op.flags & ~schema.flags:
+        return COMMAND_INVALID
+    if op.flags & OP_KEY_FROM_RESULT:
+        room -= NUMBER_DIGITS
+    elif op.result_from:
+        return COMMAND_INVALID
+    if op.key.length > room or op.end.length > KEY_BYTES_MAX or schema.fields & OP_FIELD_KEY and not op.key.length:
+        return KEY_INVALID
+    if op.flags & OP_KEEP_VALUE and op.value.length or op.flags & OP_KEEP_LEASE and op.lease:
+        return COMMAND_INVALID
+    return OK
+
+# What the reader has by construction: fields that the operation does not have are zero, numbers are in range.
+cdef inline status_t _check_unlisted(const Op* op, uint32_t fields) noexcept nogil:
+    if op.expected_revision > number_max():
+        return BAD_FIELD
+    if (not fields & (OP_FIELD_KEY | OP_FIELD_START) and op.key.length or not fields & OP_FIELD_END and op.end.length
+            or not fields & OP_FIELD_VALUE and op.value.length or not fields & OP_FIELD_LEASE and op.lease
+            or not fields & OP_FIELD_EXPECTED and op.expected_revision or not fields & OP_FIELD_LIMIT and op.limit
+            or not fields & OP_FIELD_NUMBER and op.number or not fields & OP_FIELD_TXN and op.txn):
+        return COMMAND_INVALID
+    return OK
+
+# The number that is put behind a key comes from an addition that stands before it in its own list.
+cdef inline status_t _check_result_from(const Op* list, uint32_t position) noexcept nogil:
+    if not list[position].flags & OP_KEY_FROM_RESULT:
+        return OK
+    if list[position].result_from >= position or list[list[position].result_from].kind != OP_ADD:
+        return COMMAND_INVALID
+    return OK
+
+cdef inline bint _is_number_target(uint8_t target) noexcept nogil:
+    return (target == COMPARE_VERSION or target == COMPARE_CREATE_REVISION or target == COMPARE_MOD_REVISION
+            or target == COMPARE_LEASE)
+
+cdef status_t _check_compare(const Compare* compare) noexcept nogil:
+    if compare.result < COMPARE_EQUAL or compare.result > COMPARE_GREATER:
+        return COMMAND_INVALID
+    if compare.target == COMPARE_RANGE_EMPTY:
+        # A range is empty or it is not; there is no less.
+        if compare.result > COMPARE_NOT_EQUAL or compare.value.length or compare.number:
+            return COMMAND_INVALID
+        return KEY_INVALID if compare.key.length > KEY_BYTES_MAX or compare.end.length > KEY_BYTES_MAX else OK
+    if compare.target == COMPARE_VALUE:
+        if compare.end.length or compare.number:
+            return COMMAND_INVALID
+    elif not _is_number_target(compare.target) or compare.end.length or compare.value.length:
+        return COMMAND_INVALID
+    return KEY_INVALID if not compare.key.length or compare.key.length > KEY_BYTES_MAX else OK
+
+cdef inline status_t _check_envelope(uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
+                                     const Fence* fence) noexcept nogil:
+    if sequence > number_max() or lowest_unanswered > sequence or not session and sequence:
+        return BAD_FIELD
+    if fence is NULL or not fence.is_present:
+        return OK
+    if fence.create_revision == 0 or fence.create_revision > number_max():
+        return BAD_FIELD
+    return KEY_INVALID if not fence.key.length or fence.key.length > KEY_BYTES_MAX else OK
+
+cdef status_t _check_command(const Command* command, uint32_t fields) noexcept nogil:
+    if fields & COMMAND_FIELD_NUMBER and command.id > number_max() or command.ttl_ms > number_max():
+        return BAD_FIELD
+    if (not fields & (COMMAND_FIELD_ID | COMMAND_FIELD_NUMBER) and command.id
+            or not fields & COMMAND_FIELD_TTL and command.ttl_ms or not fields & COMMAND_FIELD_WINDOW and command.window
+            or not fields & COMMAND_FIELD_NAME and command.name.length
+            or not fields & COMMAND_FIELD_DATA and command.data.length
+            or not fields & COMMAND_FIELD_TXN and command.txns.size
+            or not fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES) and command.leases.size):
+        return COMMAND_INVALID
+    return OK
+
+
+# --- life ---------------------------------------------------------------------------------------------------------------
+cdef void command_init(Command* command) noexcept nogil:
+    memset(command, 0, sizeof(Command))
+
+cdef void command_release(Command* command) noexcept nogil:
+    command.txns.release()
+    command.compares.release()
+    command.ops.release()
+    command.leases.release()
+
+# The arenas stand last in Command and keep their memory.
+cdef void _clear(Command* command) noexcept nogil:
+    memset(command, 0, <size_t>(<uint8_t*>&command.txns - <uint8_t*>command))
+    command.txns.clear()
+    command.compares.clear()
+    command.ops.clear()
+    command.leases.clear()
+
+
+# --- decode -------------------------------------------------------------------------------------------------------------
+cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
+    cdef Reader reader = reader_over(payload, length)
+    _clear(command)
+    cdef uint32_t elements = read_array_max(&reader, ENVELOPE_ELEMENTS + 16)
+    _read_envelope(&reader, command)
+    if reader.status != OK:
+        return reader.status
+    cdef uint32_t fields = _command_schema(command.kind)
+    if not fields:
+        return COMMAND_INVALID
+    if elements != <uint32_t>(ENVELOPE_ELEMENTS + popcount(fields)):
+        return BAD_FIELD
+    if fields & COMMAND_FIELD_TXN:
+        _read_root(&reader, command)
+    else:
+        _read_fields(&reader, command, fields)
+    return read_done(&reader)
+
+cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:
+    bytes.data = read_bin(reader, ~<uint32_t>0, &bytes.length)
+
+cdef void _read_envelope(Reader* reader, Command* command) noexcept nogil:
+    cdef status_t status
+    command.kind = <uint8_t>read_uint(reader, 0xff)
+    command.session = read_uint(reader, unsigned_max())
+    command.sequence = read_uint(reader, number_max())
+    if reader.status != OK:
+        command.session = 0
+    command.lowest_unanswered = read_uint(reader, number_max())
+    if not read_nil(reader):
+        command.fence.is_present = True
+        read_array(reader, 2)
+        _read_bytes(reader, &command.fence.key)
+        command.fence.create_revision = read_uint(reader, number_max())
+    if reader.status == OK:
+        status = _check_envelope(command.session, command.sequence, command.lowest_unanswered, &command.fence)
+        if status != OK:
+            read_fail(reader, status)
+
+cdef void _read_fields(Reader* reader, Command* command, uint32_t fields) noexcept nogil:
+    if fields & COMMAND_FIELD_ID:
+        command.id = read_uint(reader, unsigned_max())
+    if fields & COMMAND_FIELD_NUMBER:
+        command.id = read_uint(reader, number_max())
+    if fields & COMMAND_FIELD_TTL:
+        command.ttl_ms = read_uint(reader, number_max())
+    if fields & COMMAND_FIELD_WINDOW:
+        command.window = <uint32_t>read_uint(reader, ~<uint32_t>0)
+    if fields & COMMAND_FIELD_NAME:
+        _read_bytes(reader, &command.name)
+    if fields & COMMAND_FIELD_DATA:
+        _read_bytes(reader, &command.data)
+    if fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES):
+        _read_leases(reader, command, (fields & COMMAND_FIELD_DEADLINES) != 0)
+
+cdef void _read_leases(Reader* reader, Command* command, bint has_deadlines) noexcept nogil:
+    cdef uint32_t count = read_array_max(reader, LEASES_MAX)
+    cdef uint32_t i
+    if not command.leases.resize(count):
+        read_fail(reader, NO_MEMORY)
+        return
+    for i in range(count):
+        if has_deadlines:
+            read_array(reader, 2)
+        command.leases.data[i].lease = read_uint(reader, unsigned_max())
+        if has_deadlines:
+            command.leases.data[i].deadline_ms = read_uint(reader, number_max())
+
+cdef void _read_root(Reader* reader, Command* command) noexcept nogil:
+    if command.txns.resize(1):
+        _read_txn(reader, command, 0, 1)
+    else:
+        read_fail(reader, NO_MEMORY)
+
+cdef void _read_txn(Reader* reader, Command* command, uint32_t position, int depth) noexcept nogil:
+    cdef Txn txn
+    memset(&txn, 0, sizeof(Txn))
+    read_array(reader, 3)
+    _read_compares(reader, command, &txn)
+    _read_ops(reader, command, &txn.then_first, &txn.then_count, depth)
+    _read_ops(reader, command, &txn.else_first, &txn.else_count, depth)
+    if reader.status == OK:
+        command.txns.data[position] = txn
+
+# The count of one more list of operations or compares: bounded by the bytes that are left and by OPS_MAX in all, so
+# that its arena can grow before its elements are read.
+cdef inline uint32_t _read_list(Reader* reader, const Command* command) noexcept nogil:
+    cdef uint32_t count = read_array_max(reader, ~<uint32_t>0)
+    if command.compares.size + command.ops.size + count > OPS_MAX:
+        read_fail(reader, COMMAND_INVALID)
+        return 0
+    return count
+
+cdef void _read_compares(Reader* reader, Command* command, Txn* txn) noexcept nogil:
+    cdef uint32_t i
+    txn.compare_first = <uint32_t>command.compares.size
+    txn.compare_count = _read_list(reader, command)
+    if not command.compares.resize(txn.compare_first + txn.compare_count):
+        read_fail(reader, NO_MEMORY)
+        return
+    for i in range(txn.compare_count):
+        _read_compare(reader, command.compares.data + txn.compare_first + i)
+        if reader.status != OK:
+            return
+
+cdef void _read_compare(Reader* reader, Compare* compare) noexcept nogil:
+    cdef status_t status
+    read_array(reader, COMPARE_ELEMENTS)
+    compare.target = <uint8_t>read_uint(reader, 0xff)
+    compare.result = <uint8_t>read_uint(reader, 0xff)
+    _read_bytes(reader, &compare.key)
+    if compare.target == COMPARE_VALUE:
+        _read_bytes(reader, &compare.value)
+    elif compare.target == COMPARE_RANGE_EMPTY:
+        _read_bytes(reader, &compare.end)
+    elif _is_number_target(compare.target):
+        compare.number = read_uint(reader, unsigned_max())
+    else:
+        read_fail(reader, COMMAND_INVALID)
+    status = _check_compare(compare)
+    if status != OK:
+        read_fail(reader, status)
+
+# A list takes its whole place in the arena first: transactions nested in it put their lists behind it.
+cdef void _read_ops(Reader* reader, Command* command, uint32_t* first, uint32_t* count, int depth) noexcept nogil:
+    cdef Op op
+    cdef uint32_t i
+    cdef status_t status
+    first[0] = <uint32_t>command.ops.size
+    count[0] = _read_list(reader, command)
+    if not command.ops.resize(first[0] + count[0]):
+        read_fail(reader, NO_MEMORY)
+        return
+    for i in range(count[0]):
+        memset(&op, 0, sizeof(Op))
+        _read_op(reader, command, &op, depth)
+        if reader.status != OK:
+            return
+        command.ops.data[first[0] + i] = op
+        status = _check_result_from(command.ops.data + first[0], i)
+        if status != OK:
+            read_fail(reader, status)
+
+cdef void _read_op(Reader* reader, Command* command, Op* op, int depth) noexcept nogil:
+    cdef uint32_t elements = read_array_max(reader, OP_ELEMENTS + 16)
+    cdef OpSchema schema
+    cdef status_t status
+    op.kind = <uint8_t>read_uint(reader, 0xff)
+    op.flags = <uint8_t>read_uint(reader, 0xff)
+    schema = _op_schema(op.kind)
+    if not schema.fields:
+        read_fail(reader, COMMAND_INVALID)
+    elif elements != <uint32_t>(OP_ELEMENTS + popcount(schema.fields)):
+        read_fail(reader, BAD_FIELD)
+    if schema.fields & OP_FIELD_TXN:
+        _read_nested(reader, command, op, depth)
+    else:
+        _read_op_fields(reader, op, schema.fields)
+    if reader.status == OK:
+        status = _check_op(op, schema)
+        if status != OK:
+            read_fail(reader, status)
+
+cdef inline void _read_op_fields(Reader* reader, Op* op, uint32_t fields) noexcept nogil:
+    if fields & (OP_FIELD_KEY | OP_FIELD_START):
+        _read_bytes(reader, &op.key)
+    if fields & OP_FIELD_END:
+        _read_bytes(reader, &op.end)
+    if fields & OP_FIELD_VALUE:
+        _read_bytes(reader, &op.value)
+    if fields & OP_FIELD_LEASE:
+        op.lease = read_uint(reader, unsigned_max())
+    if fields & OP_FIELD_EXPECTED:
+        op.expected_revision = read_uint(reader, number_max())
+    if fields & OP_FIELD_LIMIT:
+        op.limit = <uint32_t>read_uint(reader, ~<uint32_t>0)
+    if fields & OP_FIELD_NUMBER:
+        op.number = read_int(reader)
+    if fields & OP_FIELD_RESULT_FROM:
+        op.result_from = <uint16_t>read_uint(reader, 0xffff)
+
+cdef void _read_nested(Reader* reader, Command* command, Op* op, int depth) noexcept nogil:
+    if depth == TXN_DEPTH_MAX:
+        read_fail(reader, COMMAND_INVALID)
+        return
+    op.txn = <uint32_t>command.txns.size
+    if command.txns.resize(op.txn + 1):
+        _read_txn(reader, command, op.txn, depth + 1)
+    else:
+        read_fail(reader, NO_MEMORY)
+
+
+# --- encode -------------------------------------------------------------------------------------------------------------
+cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t start = out.size
+    cdef Writer writer = writer_at(out)
+    cdef uint32_t fields = _command_schema(command.kind)
+    cdef uint32_t operations_left = OPS_MAX
+    write_fail(&writer, _check_envelope(command.session, command.sequence, command.lowest_unanswered, &command.fence))
+    write_fail(&writer, _check_command(command, fields) if fields else <status_t>COMMAND_INVALID)
+    _write_envelope(&writer, command, fields)
+    if fields & COMMAND_FIELD_TXN:
+        _write_txn(&writer, command, 0, 1, &operations_left)
+    else:
+        _write_fields(&writer, command, fields)
+    if writer.status != OK:
+        out.size = start
+    return writer.status
+
+cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
+                                const Fence* fence, Vec[uint8_t]* out) noexcept nogil:
+    cdef OpSchema schema = _op_schema(op.kind)
+    cdef status_t status = _check_envelope(session, sequence, lowest_unanswered, fence)
+    cdef uint8_t* at
+    if status == OK:
+        status = _check_op(op, schema)
+    if status == OK:
+        status = _check_unlisted(op, schema.fields)
+    # The only operation of its list has no earlier one to take a number from, and nothing nested stands beside it.
+    if status == OK and (op.flags & OP_KEY_FROM_RESULT or op.kind == OP_TXN):
+        status = COMMAND_INVALID
+    if status != OK:
+        return status
+    if not out.reserve(out.size + _envelope_bytes_max(fence) + _op_bytes_max(op) + 4):
+        return NO_MEMORY
+    at = out.data + out.size
+    at = _pack_envelope(at, COMMAND_KEYS, COMMAND_FIELD_TXN, session, sequence, lowest_unanswered, fence)
+    at = pack_array(at, 3)
+    at = pack_array(at, 0)
+    at = pack_array(at, 1)
+    at = _pack_op(at, op, schema.fields)
+    at = pack_array(at, 0)
+    out.size = <size_t>(at - out.data)
+    return OK
+
+cdef inline size_t _envelope_bytes_max(const Fence* fence) noexcept nogil:
+    return (ENVELOPE_ELEMENTS + 4) * PACK_BYTES_MAX + (fence.key.length if fence is not NULL else 0)
+
+cdef inline uint8_t* _pack_envelope(uint8_t* at, uint8_t kind, uint32_t fields, uint64_t session, uint64_t sequence,
+                                    uint64_t lowest_unanswered, const Fence* fence) noexcept nogil:
+    at = pack_array(at, ENVELOPE_ELEMENTS + popcount(fields))
+    at = pack_uint(at, kind)
+    at = pack_uint(at, session)
+    at = pack_uint(at, sequence)
+    at = pack_uint(at, lowest_unanswered)
+    if fence is NULL or not fence.is_present:
+        return pack_byte(at, MSGPACK_NIL)
+    at = pack_array(at, 2)
+    at = pack_bin(at, fence.key.data, fence.key.length)
+    return pack_uint(at, fence.create_revision)
+
+cdef void _write_envelope(Writer* writer, const Command* command, uint32_t fields) noexcept nogil:
+    cdef uint8_t* at = write_room(writer, _envelope_bytes_max(&command.fence))
+    if at is not NULL:
+        write_up_to(writer, _pack_envelope(at, command.kind, fields, command.session, command.sequence,
+                                           command.lowest_unanswered, &command.fence))
+
+cdef void _write_fields(Writer* writer, const Command* command, uint32_t fields) noexcept nogil:
+    if fields & (COMMAND_FIELD_ID | COMMAND_FIELD_NUMBER):
+        write_uint(writer, command.id)
+    if fields & COMMAND_FIELD_TTL:
+        write_uint(writer, command.ttl_ms)
+    if fields & COMMAND_FIELD_WINDOW:
+        write_uint(writer, command.window)
+    if fields & COMMAND_FIELD_NAME:
+        write_bin(writer, command.name.data, command.name.length)
+    if fields & COMMAND_FIELD_DATA:
+        write_bin(writer, command.data.data, command.data.length)
+    if fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES):
+        _write_leases(writer, command, (fields & COMMAND_FIELD_DEADLINES) != 0)
+
+cdef void _write_leases(Writer* writer, const Command* command, bint has_deadlines) noexcept nogil:
+    cdef const LeaseItem* item
+    cdef size_t i
+    if command.leases.size > LEASES_MAX:
+        write_fail(writer, COMMAND_INVALID)
+        return
+    write_array(writer, <uint32_t>command.leases.size)
+    for i in range(command.leases.size):
+        item = command.leases.data + i
+        if has_deadlines:
+            write_array(writer, 2)
+        write_uint(writer, item.lease)
+        if has_deadlines:
+            write_uint(writer, item.deadline_ms)
+        if item.deadline_ms > (number_max() if has_deadlines else 0):
+            write_fail(writer, BAD_FIELD)
+
+cdef void _write_txn(Writer* writer, const Command* command, uint32_t position, int depth,
+                     uint32_t* operations_left) noexcept nogil:
+    cdef const Txn* txn
+    if depth > TXN_DEPTH_MAX or position >= command.txns.size:
+        write_fail(writer, COMMAND_INVALID)
+        return
+    txn = command.txns.data + position
+    write_array(writer, 3)
+    _write_compares(writer, command, txn, operations_left)
+    _write_ops(writer, command, txn.then_first, txn.then_count, depth, operations_left)
+    _write_ops(writer, command, txn.else_first, txn.else_count, depth, operations_left)
+
+# The head of a list [first, first + count) of an arena with `size` elements.
+cdef bint _write_list(Writer* writer, uint32_t first, uint32_t count, size_t size, uint32_t* operations_left) noexcept nogil:
+    if first > size or count > size - first or count > operations_left[0]:
+        write_fail(writer, COMMAND_INVALID)
+        return False
+    operations_left[0] -= count
+    write_array(writer, count)
+    return writer.status == OK
+
+cdef void _write_compares(Writer* writer, const Command* command, const Txn* txn,
+                          uint32_t* operations_left) noexcept nogil:
+    cdef const Compare* compare
+    cdef uint32_t i
+    if not _write_list(writer, txn.compare_first, txn.compare_count, command.compares.size, operations_left):
+        return
+    for i in range(txn.compare_count):
+        compare = command.compares.data + txn.compare_first + i
+        write_fail(writer, _check_compare(compare))
+        write_array(writer, COMPARE_ELEMENTS)
+        write_uint(writer, compare.target)
+        write_uint(writer, compare.result)
+        write_bin(writer, compare.key.data, compare.key.length)
+        if compare.target == COMPARE_VALUE:
+            write_bin(writer, compare.value.data, compare.value.length)
+        elif compare.target == COMPARE_RANGE_EMPTY:
+            write_bin(writer, compare.end.data, compare.end.length)
+        else:
+            write_uint(writer, compare.number)
+
+cdef void _write_ops(Writer* writer, const Command* command, uint32_t first, uint32_t count, int depth,
+                     uint32_t* operations_left) noexcept nogil:
+    cdef const Op* list = command.ops.data + first
+    cdef OpSchema schema
+    cdef uint32_t i
+    if not _write_list(writer, first, count, command.ops.size, operations_left):
+        return
+    for i in range(count):
+        schema = _op_schema(list[i].kind)
+        write_fail(writer, _check_op(&list[i], schema))
+        write_fail(writer, _check_unlisted(&list[i], schema.fields))
+        write_fail(writer, _check_result_from(list, i))
+        _write_op(writer, &list[i], schema.fields)
+        if schema.fields & OP_FIELD_TXN:
+            _write_txn(writer, command, list[i].txn, depth + 1, operations_left)
+        if writer.status != OK:
+            return
+
+cdef inline size_t _op_bytes_max(const Op* op) noexcept nogil:
+    return 12 * PACK_BYTES_MAX + <size_t>op.key.length + op.end.length + op.value.length
+
+cdef void _write_op(Writer* writer, const Op* op, uint32_t fields) noexcept nogil:
+    cdef uint8_t* at = write_room(writer, _op_bytes_max(op))
+    if at is not NULL:
+        write_up_to(writer, _pack_op(at, op, fields))
+
+# All but the transaction of an OP_TXN, which follows.
+cdef inline uint8_t* _pack_op(uint8_t* at, const Op* op, uint32_t fields) noexcept nogil:
+    at = pack_array(at, OP_ELEMENTS + popcount(fields))
+    at = pack_uint(at, op.kind)
+    at = pack_uint(at, op.flags)
+    if fields & (OP_FIELD_KEY | OP_FIELD_START):
+        at = pack_bin(at, op.key.data, op.key.length)
+    if fields & OP_FIELD_END:
+        at = pack_bin(at, op.end.data, op.end.length)
+    if fields & OP_FIELD_VALUE:
+        at = pack_bin(at, op.value.data, op.value.length)
+    if fields & OP_FIELD_LEASE:
+        at = pack_uint(at, op.lease)
+    if fields & OP_FIELD_EXPECTED:
+        at = pack_uint(at, op.expected_revision)
+    if fields & OP_FIELD_LIMIT:
+        at = pack_uint(at, op.limit)
+    if fields & OP_FIELD_NUMBER:
+        at = pack_int(at, op.number)
+    if fields & OP_FIELD_RESULT_FROM:
+        at = pack_uint(at, op.result_from)
+    return at
+
+
+# --- results ------------------------------------------------------------------------------------------------------------
+cdef status_t result_begin(Vec[uint8_t]* out, status_t status, uint64_t revision) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    write_array(&writer, 3)
+    write_int(&writer, status)
+    write_uint(&writer, revision)
+    return writer.status
+
+cdef status_t result_nil(Vec[uint8_t]* out) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    write_nil(&writer)
+    return writer.status
+
+cdef status_t result_array(Vec[uint8_t]* out, uint32_t count) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    write_array(&writer, count)
+    return writer.status
+
+cdef status_t result_bool(Vec[uint8_t]* out, bint value) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    write_bool(&writer, value)
+    return writer.status
+
+cdef status_t result_number(Vec[uint8_t]* out, int64_t value) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    write_int(&writer, value)
+    return writer.status
+
+cdef status_t result_unsigned(Vec[uint8_t]* out, uint64_t value) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    write_uint(&writer, value)
+    return writer.status
+
+cdef status_t result_bytes(Vec[uint8_t]* out, const Bytes* value) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    write_bin(&writer, value.data, value.length)
+    return writer.status
+
+cdef status_t result_key(Vec[uint8_t]* out, const KeyView* key) noexcept nogil:
+    cdef Writer writer = writer_at(out)
+    cdef uint8_t* at = write_room(&writer, 8 * PACK_BYTES_MAX + <size_t>key.key.length + key.value.length)
+    if at is NULL:
+        return writer.status
+    at = pack_array(at, 7)
+    at = pack_bin(at, key.key.data, key.key.length)
+    at = pack_bin(at, key.value.data, key.value.length)
+    at = pack_uint(at, key.create_revision)
+    at = pack_uint(at, key.mod_revision)
+    at = pack_uint(at, key.version)
+    at = pack_uint(at, key.lease)
+    at = pack_uint(at, key.flags)
+    write_up_to(&writer, at)
+    return OK
