@@ -1,0 +1,229 @@
+"""The settings of a node: one frozen Config, validated once, in seconds and bytes.
+
+It decides ranges and relations between settings. It never reads a file or an environment variable, and nothing below
+it validates a setting again.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from raftmeta.errors import ConfigError
+
+NAME_BYTES_MAX = 64  # FORMAT_: raft/types.pxd
+ADDRESS_BYTES_MAX = 255
+MEMBERS_MAX = 32
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+_GIB = 1024 * _MIB
+
+# field: (lowest, highest), both allowed.
+_RANGES: dict[str, tuple[float, float]] = {
+    "tick_s": (0.001, 1.0),
+    "heartbeat_s": (0.001, 60.0),
+    "election_min_s": (0.005, 600.0),
+    "election_max_s": (0.006, 1200.0),
+    "value_bytes_max": (1, 4 * _MIB),
+    "history_bytes_max": (_MIB, 64 * _GIB),
+    "segment_bytes": (64 * _KIB, _GIB),
+    "wal_bytes_max": (4 * 64 * _KIB, 1024 * _GIB),
+    "reserve_bytes": (0, _GIB),
+    "log_memory_bytes_max": (_MIB, 16 * _GIB),
+    "append_bytes_max": (4 * _KIB, 4 * _MIB),
+    "inflight_bytes_max": (64 * _KIB, _GIB),
+    "uncommitted_bytes_max": (_MIB, 16 * _GIB),
+    "session_ttl_s": (1.0, 86400.0),
+    "session_window": (16, 1_000_000),
+    "outstanding_max": (1, 1_000_000),
+    "watch_queue_bytes_max": (64 * _KIB, 4 * _GIB),
+    "apply_slice_s": (0.0001, 0.1),
+    "link_queue_bytes_max": (_MIB, 4 * _GIB),
+    "unbound_connections_max": (1, 10_000),
+    "hello_timeout_s": (0.1, 60.0),
+    "reconnect_min_s": (0.001, 10.0),
+    "reconnect_max_s": (0.001, 600.0),
+    "close_timeout_s": (0.1, 600.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Settings of one node. Those marked (cluster) must be alike on all members.
+
+    tick_s: how often the node looks at its timers.
+    heartbeat_s, election_min_s, election_max_s: a leader that is silent for a time drawn from [min, max] is replaced;
+        paper 5.6: the heartbeat must be well below the least election time-out.
+    value_bytes_max (cluster): the largest value of a key.
+    history_bytes_max (cluster): the history that past reads and resumed watches answer from.
+    segment_bytes, wal_bytes_max, reserve_bytes: one file of the log, all of them, and the part kept free for votes,
+        configuration and compaction when the disk is full.
+    log_memory_bytes_max: applied entries kept in memory for slower members.
+    append_bytes_max, inflight_bytes_max, uncommitted_bytes_max: one message, the unanswered messages of one member,
+        and the leader's entries without a commit.
+    session_ttl_s, session_window: how long results of a silent node are kept, and how many.
+    outstanding_max: operations of this node under way before Overloaded; at most session_window.
+    watch_queue_bytes_max: events waiting for one watcher before it has lagged.
+    apply_slice_s: the longest the node applies without looking at the network.
+    link_queue_bytes_max: bytes waiting for one peer's connection before frames are dropped.
+    unbound_connections_max, hello_timeout_s: connections that have not said who they are, and for how long.
+    reconnect_min_s, reconnect_max_s: pause between attempts to reach a peer.
+    close_timeout_s: the longest close() waits for the disk and for a new leader.
+    lease_reads: serve reads from the leader's lease instead of a round; trusts the clocks' rates, off by default.
+    checks: also check the costly invariants; for tests.
+    insecure: allow listening on an address that other machines reach, without encryption and authentication.
+    """
+
+    tick_s: float = 0.010
+    heartbeat_s: float = 0.050
+    election_min_s: float = 0.300
+    election_max_s: float = 0.600
+    value_bytes_max: int = _MIB
+    history_bytes_max: int = 64 * _MIB
+    segment_bytes: int = 64 * _MIB
+    wal_bytes_max: int = 4 * _GIB
+    reserve_bytes: int = 4 * _MIB
+    log_memory_bytes_max: int = 64 * _MIB
+    append_bytes_max: int = 256 * _KIB
+    inflight_bytes_max: int = 8 * _MIB
+    uncommitted_bytes_max: int = 64 * _MIB
+    session_ttl_s: float = 60.0
+    session_window: int = 16_384
+    outstanding_max: int = 16_384
+    watch_queue_bytes_max: int = 16 * _MIB
+    apply_slice_s: float = 0.002
+    link_queue_bytes_max: int = 64 * _MIB
+    unbound_connections_max: int = 64
+    hello_timeout_s: float = 5.0
+    reconnect_min_s: float = 0.010
+    reconnect_max_s: float = 1.0
+    close_timeout_s: float = 10.0
+    lease_reads: bool = False
+    checks: bool = False
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            _check_setting(setting.name, getattr(self, setting.name), setting.default)
+        _check_relation(self.tick_s <= self.heartbeat_s, "heartbeat_s", "at least tick_s")
+        _check_relation(3 * self.heartbeat_s <= self.election_min_s, "election_min_s", "at least 3 x heartbeat_s")
+        _check_relation(self.election_min_s < self.election_max_s, "election_max_s", "more than election_min_s")
+        _check_relation(4 * self.segment_bytes <= self.wal_bytes_max, "wal_bytes_max", "at least 4 x segment_bytes")
+        _check_relation(self.outstanding_max <= self.session_window, "outstanding_max", "at most session_window")
+        _check_relation(self.reconnect_min_s <= self.reconnect_max_s, "reconnect_max_s", "at least reconnect_min_s")
+        _check_relation(
+            self.append_bytes_max <= self.inflight_bytes_max, "inflight_bytes_max", "at least append_bytes_max"
+        )
+
+
+def _check_setting(name: str, value: Any, default: Any) -> None:
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name}: must be True or False, not {value!r}", field=name)
+        return
+    wanted = "an integer" if isinstance(default, int) else "a number"
+    allowed = int if isinstance(default, int) else (int, float)
+    low, high = _RANGES[name]
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        raise ConfigError(f"{name}: must be {wanted} from {low:g} to {high:g}, not {value!r}", field=name)
+    if not low <= value <= high:  # also refuses NaN, which compares false with everything
+        raise ConfigError(f"{name}: must be from {low:g} to {high:g}, not {value!r}", field=name)
+
+
+def _check_relation(holds: bool, name: str, rule: str) -> None:
+    if not holds:
+        raise ConfigError(f"{name}: must be {rule}", field=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host name or IP address and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str, field: str) -> Address:
+        """From "host:port" or "[IPv6 address]:port"; a ConfigError names field."""
+        if not isinstance(text, str):
+            raise ConfigError(f'{field}: must be "host:port", not {text!r}', field=field)
+        host, colon, port = text.rpartition(":")
+        host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        is_port = port.isascii() and port.isdecimal() and 0 < int(port) < 65536
+        if not colon or not host or not is_port or len(text.encode()) > ADDRESS_BYTES_MAX:
+            raise ConfigError(f'{field}: must be "host:port" with a port from 1 to 65535, not {text!r}', field=field)
+        return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine reach it. A name other than localhost does not count."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def check_name(name: str, field: str) -> str:
+    """A node's or cluster's name: 1 to 64 bytes of UTF-8 without control characters."""
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+        raise ConfigError(f"{field}: must be 1 to {NAME_BYTES_MAX} bytes of printable text, not {name!r}", field=field)
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a node is and where it lives, as given to Node() and validated together."""
+
+    name: str
+    cluster: str
+    peers: Mapping[str, Address]
+    listen: Address
+    advertise: Address
+    data_dir: Path
+
+    @classmethod
+    def check(
+        cls,
+        name: str,
+        *,
+        peers: Mapping[str, str],
+        data_dir: str | Path,
+        listen: str | None,
+        advertise: str | None,
+        cluster: str,
+        config: Config,
+    ) -> Identity:
+        """Validate the arguments of Node(); a ConfigError names the field, and nothing was written."""
+        check_name(name, "name")
+        check_name(cluster, "cluster")
+        if not isinstance(peers, Mapping) or not 0 < len(peers) <= MEMBERS_MAX:
+            raise ConfigError(f"peers: must map 1 to {MEMBERS_MAX} names to addresses", field="peers")
+        addresses = {check_name(peer, "peers"): Address.parse(text, f"peers[{peer}]") for peer, text in peers.items()}
+        if name not in addresses:
+            raise ConfigError(f"peers: must name this node ({name!r}) and its own address too", field="peers")
+        if len({str(address) for address in addresses.values()}) != len(addresses):
+            raise ConfigError("peers: two members have the same address", field="peers")
+        listen_at = addresses[name] if listen is None else Address.parse(listen, "listen")
+        if not listen_at.is_loopback and not config.insecure:
+            raise ConfigError(
+                f"listen: {listen_at} is reachable from other machines and connections are neither encrypted nor "
+                "authenticated; set Config(insecure=True) to allow that",
+                field="listen",
+            )
+        if not isinstance(data_dir, str | Path) or not str(data_dir):
+            raise ConfigError(f"data_dir: must be the path of a folder, not {data_dir!r}", field="data_dir")
+        return cls(
+            name=name,
+            cluster=cluster,
+            peers=addresses,
+            listen=listen_at,
+            advertise=addresses[name] if advertise is None else Address.parse(advertise, "advertise"),
+            data_dir=Path(data_dir),
+        )

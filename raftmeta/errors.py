@@ -1,0 +1,279 @@
+"""Every error of raftmeta, arranged by the only question that matters after a failure: what became of the operation?
+
+    RaftmetaError
+    ├── NotExecuted                 certainly not applied: safe to try again
+    │   ├── NoLeader                no leader is known, or it stepped down before it took the operation
+    │   ├── NotReady                this node has not caught up, or has no session yet; `unreachable` names peers
+    │   │   └── ReadyTimeout        ... within the time given                                   (TimeoutError)
+    │   ├── Overloaded              too much is under way already
+    │   ├── NoSpace                 no quorum has room on its disks
+    │   ├── Withdrawn               timed out before it was proposed                            (TimeoutError)
+    │   ├── NodeClosed              this node was closed, or never started
+    │   └── ForkedProcess           this process is a fork of the one that runs the node
+    ├── Refused                     applied, and the answer is no; `revision` is that of the refusal
+    │   ├── KeyExists    KeyMissing    CompareFailed    Fenced
+    │   ├── IdConflict   LeaseExpired
+    │   ├── Compacted               the revision asked for is older than the history kept
+    │   ├── FutureRevision          ... newer than anything this node has applied
+    │   └── CommandRefused          over a limit, not a counter, ...: the message says which
+    ├── OutcomeUnknown              may or may not be applied; `ticket.result(timeout_s)` goes on with the same operation
+    │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
+    ├── Lagged                      a watcher was too slow; `revision` is where to go on
+    ├── Fatal                       this node has stopped and keeps its files
+    │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory
+    ├── ConfigError                 `field` names what is wrong                                 (ValueError)
+    │   └── AddressInUse    FolderInUse    ForeignFolder    NewerFormat
+    └── InvalidArgument             `field` names the argument                                  (ValueError)
+
+It decides how a native status becomes an exception; it never decides whether to try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class RaftmetaError(Exception):
+    """Base of every error that raftmeta raises."""
+
+
+# --- certainly not applied ------------------------------------------------------------------------------------------
+
+
+class NotExecuted(RaftmetaError):
+    """The operation was certainly not applied; trying again is safe."""
+
+
+class NoLeader(NotExecuted):
+    """No leader took the operation."""
+
+
+class NotReady(NotExecuted):
+    """This node cannot serve yet. unreachable: names of the peers it has no connection to."""
+
+    def __init__(self, message: str, *, unreachable: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.unreachable = tuple(unreachable)
+
+
+class ReadyTimeout(NotReady, TimeoutError):
+    """The node was not ready within the time given."""
+
+
+class Overloaded(NotExecuted):
+    """Too many operations are under way; this one was refused at once."""
+
+
+class NoSpace(NotExecuted):
+    """No quorum of members has room for growth; deletes, keep-alives and fences still pass."""
+
+
+class Withdrawn(NotExecuted, TimeoutError):
+    """The time-out passed before the operation was proposed; it was taken back."""
+
+
+class NodeClosed(NotExecuted):
+    """The node is closed or was never started."""
+
+
+class ForkedProcess(NotExecuted):
+    """The node runs in the parent process; a forked child cannot use it."""
+
+
+# --- applied, and the answer is no ----------------------------------------------------------------------------------
+
+
+class Refused(RaftmetaError):
+    """The operation was decided and changed nothing. revision: of the state that refused it."""
+
+    def __init__(self, message: str, *, revision: int = 0) -> None:
+        super().__init__(message)
+        self.revision = revision
+
+
+class KeyExists(Refused):
+    """create() found the key."""
+
+
+class KeyMissing(Refused):
+    """update() or delete() did not find the key."""
+
+
+class CompareFailed(Refused):
+    """The key's revision is not the expected one."""
+
+
+class Fenced(Refused):
+    """The fence given is no longer held."""
+
+
+class IdConflict(Refused):
+    """The id chosen is taken."""
+
+
+class LeaseExpired(Refused):
+    """The lease expired, was revoked or never granted."""
+
+
+class Compacted(Refused):
+    """The history below `revision` is no longer kept."""
+
+
+class FutureRevision(Refused):
+    """The revision asked for does not exist yet at this node."""
+
+
+class CommandRefused(Refused):
+    """The command is over a limit or makes no sense for what the keys hold."""
+
+
+# --- fate not known -------------------------------------------------------------------------------------------------
+
+
+class OutcomeUnknown(RaftmetaError):
+    """The operation may or may not be applied.
+
+    ticket: ticket.result(timeout_s) goes on with the same operation, which is applied at most once; None when nothing
+    more can be learned (the node was closed or its session ended).
+    """
+
+    def __init__(self, message: str, *, ticket: Any = None) -> None:
+        super().__init__(message)
+        self.ticket = ticket
+
+
+class OutcomeTimeout(OutcomeUnknown, TimeoutError):
+    """The time-out passed after the operation was proposed."""
+
+
+# --- watches --------------------------------------------------------------------------------------------------------
+
+
+class Lagged(RaftmetaError):
+    """A watcher was too slow for its queue. revision: from which to go on; nothing before it was missed."""
+
+    def __init__(self, message: str, *, revision: int) -> None:
+        super().__init__(message)
+        self.revision = revision
+
+
+# --- the node itself ------------------------------------------------------------------------------------------------
+
+
+class Fatal(RaftmetaError):
+    """The node has stopped, answers nothing more and keeps its files."""
+
+
+class DiskFailed(Fatal):
+    """A write or sync failed; it is never tried again (the page cache can no longer be trusted)."""
+
+
+class StorageCorrupt(Fatal):
+    """The folder holds bytes that are not what was written."""
+
+
+class InvariantBroken(Fatal):
+    """Something happened that the program believes impossible."""
+
+
+class OutOfMemory(Fatal):
+    """Memory ran out in the native engine."""
+
+
+class ConfigError(RaftmetaError, ValueError):
+    """A setting is wrong; nothing was written. field: its name."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class AddressInUse(ConfigError):
+    """Another socket listens on the address. address: "host:port"."""
+
+    def __init__(self, message: str, *, address: str) -> None:
+        super().__init__(message, field="listen")
+        self.address = address
+
+
+class FolderInUse(ConfigError):
+    """Another process runs a node in the folder. pid: of that process, 0 when it could not be read."""
+
+    def __init__(self, message: str, *, pid: int) -> None:
+        super().__init__(message, field="data_dir")
+        self.pid = pid
+
+
+class ForeignFolder(ConfigError):
+    """The folder belongs to another node or cluster."""
+
+
+class NewerFormat(ConfigError):
+    """The folder was written by a newer version of raftmeta."""
+
+
+class InvalidArgument(RaftmetaError, ValueError):
+    """An argument is wrong; nothing was sent. field: its name."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+# --- from a native status (raftmeta/status.pxd) to an error ---------------------------------------------------------
+
+_REFUSED: dict[int, tuple[type[Refused], str]] = {
+    1: (KeyExists, "the key exists"),
+    2: (KeyMissing, "the key does not exist"),
+    3: (CompareFailed, "the key has another revision than expected"),
+    4: (Fenced, "the fence is no longer held"),
+    5: (IdConflict, "the id is taken"),
+    6: (LeaseExpired, "the lease has expired or was never granted"),
+    7: (Compacted, "the history at that revision is no longer kept"),
+    8: (FutureRevision, "the revision does not exist yet"),
+    9: (CommandRefused, "the command would change too many keys"),
+    10: (CommandRefused, "a value is larger than the cluster allows"),
+    11: (CommandRefused, "a key is empty or longer than 480 bytes"),
+    12: (CommandRefused, "the command is not valid at the feature level of this cluster"),
+    13: (CommandRefused, "the counter would leave the signed 64-bit range"),
+    14: (CommandRefused, "the value is not a counter"),
+}
+
+_NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
+    15: (NotReady, "the session of this node ended before the operation was applied"),
+    32: (NoLeader, "no leader took the operation"),
+    33: (NotReady, "the node is not ready"),
+    34: (Overloaded, "too many operations are under way"),
+    35: (NoSpace, "no quorum of members has room on its disks"),
+    36: (NodeClosed, "the node is closed"),
+    37: (Withdrawn, "timed out before it was proposed; certainly not applied"),
+}
+
+_OUTCOME_UNKNOWN: dict[int, str] = {
+    16: "applied earlier, but its result is no longer kept",
+    48: "the node stopped or lost its session while the operation was under way",
+}
+
+_FATAL: dict[int, tuple[type[Fatal], str]] = {
+    75: (StorageCorrupt, "the folder holds bytes that are not what was written"),
+    96: (OutOfMemory, "out of memory in the native engine"),
+    97: (DiskFailed, "a write or sync of the log failed"),
+    98: (InvariantBroken, "an invariant is broken"),
+    99: (Fatal, "an entry of the log is not known to this version"),
+}
+
+
+def error_from_status(status: int, *, revision: int = 0, detail: str = "") -> RaftmetaError:
+    """The error that tells the fate of an operation that ended with a native status other than OK."""
+    extra = f": {detail}" if detail else ""
+    if status in _REFUSED:
+        refused, message = _REFUSED[status]
+        return refused(f"{message}{extra} (revision {revision})", revision=revision)
+    if status in _NOT_EXECUTED:
+        not_executed, message = _NOT_EXECUTED[status]
+        return not_executed(message + extra)
+    if status in _OUTCOME_UNKNOWN:
+        return OutcomeUnknown(_OUTCOME_UNKNOWN[status] + extra)
+    fatal, message = _FATAL.get(status, (Fatal, f"the native engine answered status {status}"))
+    return fatal(message + extra)
