@@ -2,30 +2,33 @@
 #
 # One thread applies (the loop, or the simulator). Readers on other threads use the *_shared calls, which see whole
 # published batches only and never wait for the applier, nor it for them (docs/terms.md "publish", "pin").
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+#
+# This header is the whole contract; these parts of it stand in headers of their own and may be cimported from here:
+#   reads.pxd     machine_get, machine_get_shared, machine_range_shared
+#   dump.pxd      Dump, machine_dump_begin, machine_dump_next, machine_dump_end
+#   load.pxd      machine_load_chunk, machine_load_done
+#   history.pxd   Change
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.machine.state cimport Machine
-from raftmeta.machine.tree cimport Entry
+from raftmeta.machine.dump cimport Dump, machine_dump_begin, machine_dump_end, machine_dump_next
+from raftmeta.machine.history cimport Change
+from raftmeta.machine.load cimport machine_load_chunk, machine_load_done
+from raftmeta.machine.reads cimport machine_get, machine_get_shared, machine_range_shared
+from raftmeta.machine.state cimport Machine, MachineLimits
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport status_t
-from raftmeta.wire.commands cimport Bytes, Command, KeyView
-
-cdef struct MachineLimits:
-    uint32_t value_bytes_max        # Config.value_bytes_max, replicated state depends on it: feature of the cluster
-    uint32_t session_window         # results kept per session, default 4096
-    uint32_t changes_per_slice      # apply gives APPLY_MORE after that many key changes of one entry
 
 cdef enum ApplyOutcome:
     APPLY_DONE = 0
-    APPLY_MORE = 1                  # call machine_apply again with the same record; nothing of it is visible yet
+    APPLY_MORE = 1                  # call again with the same record at the same place; nothing of it is visible yet
     APPLY_FATAL = 2                 # result.status says why (UNKNOWN_ENTRY, NO_MEMORY, INVARIANT_BROKEN): stop the node
 
 # What one entry did. Pointers are valid until the next machine_apply.
 cdef struct ApplyResult:
     index_t index
-    uint64_t session                # (session, sequence) find the caller's ticket; 0: nobody waits
+    uint64_t session                # (session, sequence) find the caller's ticket; 0: nobody waits. SESSION_OPEN: (id, 0)
     uint64_t sequence
     status_t status                 # OK or a Refused status
     uint64_t revision               # of the change; when nothing changed, the revision it saw
@@ -33,11 +36,6 @@ cdef struct ApplyResult:
     const uint8_t* body             # the encoded result [status, revision, body]
     uint32_t length
     uint32_t changed                # keys changed by this entry: change records [0, changed) of machine_changes
-
-# One change of a key, in the order of the entry. `after` is a tombstone (flags & ENTRY_TOMBSTONE) for a delete.
-cdef struct Change:
-    const Entry* after
-    const Entry* before             # NULL: the key did not exist
 
 cdef struct MachineStatus:
     index_t applied                 # last entry applied
@@ -61,19 +59,6 @@ cdef const Change* machine_changes(Machine* machine) noexcept nogil
 cdef status_t machine_publish(Machine* machine) noexcept nogil
 cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept nogil
 
-# --- reads; the thread that applies ---------------------------------------------------------------------------------------
-# revision 0: the newest. OK, NOT_FOUND, COMPACTED, FUTURE_REVISION. Views are valid until the next apply.
-cdef status_t machine_get(Machine* machine, const Bytes* key, uint64_t revision, KeyView* view) noexcept nogil
-# --- reads; any thread, published state. Values are copied out ------------------------------------------------------------
-# Appends result_key() msgpack to out; *revision is that of the state seen.
-cdef status_t machine_get_shared(Machine* machine, const Bytes* key, uint64_t at_revision, Vec[uint8_t]* out,
-                                 uint64_t* revision) noexcept nogil
-# Appends up to `limit` records (0: none) or bytes_max bytes of [key, end) in key order; *more: there is more, and
-# the next call starts after the last key with the same at_revision. keys_only, count_only as etcd's RangeRequest.
-cdef status_t machine_range_shared(Machine* machine, const Bytes* key, const Bytes* end, uint64_t at_revision,
-                                   uint32_t limit, uint32_t bytes_max, bint keys_only, bint count_only,
-                                   Vec[uint8_t]* out, uint64_t* count, bint* more, uint64_t* revision) noexcept nogil
-
 # --- leases and sessions as the leader's engine needs them -------------------------------------------------------------
 # Leases (sessions) whose deadline on the lease clock is at or before lease_ms, at most `most`: for COMMAND_LEASE_EXPIRE.
 cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* leases, Vec[uint64_t]* deadlines,
@@ -92,16 +77,3 @@ cdef status_t machine_lease(Machine* machine, uint64_t lease, uint64_t* ttl_ms, 
 # Changes of `revision` (compacted < revision <= newest). Valid until the next apply.
 cdef status_t machine_history(Machine* machine, uint64_t revision, const Change** changes, uint32_t* count,
                               uint64_t* wall_ms) noexcept nogil
-
-# --- whole state: snapshots ------------------------------------------------------------------------------------------
-# The state as a sequence of chunks (docs/formats.md "Sealed file, records"), pinned at begin so that it is consistent
-# while apply goes on. Everything is in it: keys, history, leases, sessions with results, counters, feature level.
-cdef struct Dump:
-    void* cursor
-cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil
-# Appends about bytes_max bytes of whole records to out; *done after the last.
-cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out, bint* done) noexcept nogil
-cdef void machine_dump_end(Machine* machine, Dump* dump) noexcept nogil
-# Into an empty machine. BAD_FIELD, BAD_LENGTH: refused, the machine must be destroyed.
-cdef status_t machine_load_chunk(Machine* machine, const uint8_t* bytes, size_t length) noexcept nogil
-cdef status_t machine_load_done(Machine* machine) noexcept nogil

@@ -1,0 +1,34 @@
+# The whole state as a sequence of chunks (docs/formats.md "Sealed file", "Records"), consistent while apply goes on.
+#
+# Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them again
+# and has every chain, tombstone and change record as they were. Leases and sessions are copied when the dump begins.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.machine.state cimport Machine
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport status_t
+
+cdef enum:
+    FORMAT_DUMP_VERSION = 1
+
+# FORMAT_: kinds of records, in the order in which they come.
+cdef enum DumpRecord:
+    DUMP_STATE = 1              # once: counters, and the hash that the state has
+    DUMP_ENDED = 2              # an ended session id, the oldest first
+    DUMP_LEASE = 3
+    DUMP_SESSION = 4            # followed by its DUMP_RESULT records
+    DUMP_RESULT = 5
+    DUMP_KEY = 6                # a key as it was at the history floor, in key order
+    DUMP_REVISION = 7           # followed by its DUMP_CHANGE records
+    DUMP_CHANGE = 8
+    DUMP_END = 9
+
+# Pinned at begin. next and end may be called by another thread than the one that applies, one at a time.
+cdef struct Dump:
+    void* cursor
+# NOT_READY: an entry is under way (APPLY_MORE). NO_MEMORY.
+cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil
+# Appends about bytes_max bytes of whole records to out; *done after the last.
+cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out,
+                                bint* done) noexcept nogil
+cdef void machine_dump_end(Machine* machine, Dump* dump) noexcept nogil

@@ -1,0 +1,57 @@
+# The changes an entry is going to make: evaluated whole first, made afterwards, so that a refusal leaves nothing behind.
+#
+# A key stands in a plan once, however often the entry writes it: the last write wins, and what an entry reads is the
+# state with its earlier writes. A key deleted and written again in one entry is a new key (create revision,
+# version 1), so a fence on the old one is void. A key made and deleted in one entry is no change at all.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, Tree
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport status_t
+from raftmeta.wire.commands cimport Bytes, KeyView
+
+cdef struct Planned:
+    Bytes key
+    Bytes value
+    Entry* before               # newest entry of the key in the tree, a tombstone counts; NULL: none
+    uint64_t create_revision
+    uint64_t version            # 0: deleted
+    uint64_t lease
+    uint16_t flags              # ENTRY_*
+
+cdef struct Plan:
+    Tree* tree
+    uint64_t revision           # that the changes get
+    Vec[Planned] changes        # in the order of first touch
+    Vec[uint32_t] by_key        # positions in changes, in key order
+    Vec[uint8_t] scratch        # keys built from results and counters; room for all is reserved before the first
+    uint32_t made               # changes[0, made) stand in the tree
+
+cdef inline bint is_live(const Entry* entry) noexcept nogil:
+    return entry != NULL and not entry.flags & ENTRY_TOMBSTONE
+
+cdef inline bint planned_is_live(const Planned* planned) noexcept nogil:
+    return not planned.flags & ENTRY_TOMBSTONE
+
+# False for a key that was made and deleted within the entry.
+cdef inline bint planned_is_change(const Planned* planned) noexcept nogil:
+    return planned_is_live(planned) or is_live(planned.before)
+
+cdef int compare_bytes(const uint8_t* left, size_t left_length, const uint8_t* right, size_t right_length) noexcept nogil
+cdef void entry_view(const Entry* entry, KeyView* view) noexcept nogil
+
+cdef void plan_release(Plan* plan) noexcept nogil
+cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil
+# The key as the entry sees it now. False: it does not exist.
+cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil
+# The planned change of key, added if there is none; it must then be filled by plan_put or plan_delete.
+# TOO_MANY_CHANGES beyond CHANGES_MAX keys, NO_MEMORY. The pointer is valid until the next plan_touch.
+cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil
+cdef void plan_put(Plan* plan, Planned* planned, const Bytes* value, uint64_t lease, uint16_t flags) noexcept nogil
+cdef void plan_delete(Plan* plan, Planned* planned) noexcept nogil
+# Keys of [key, end) as the entry sees them, at most `most` of them (0: CHANGES_MAX); end empty: to the last key.
+# TOO_MANY_CHANGES if there are more than CHANGES_MAX to give; *more: `most` cut the answer.
+cdef status_t plan_range(Plan* plan, const Bytes* key, const Bytes* end, uint32_t most, Vec[KeyView]* views,
+                         bint* more) noexcept nogil
+# Changes the plan will make to the tree.
+cdef uint32_t plan_changes(Plan* plan) noexcept nogil

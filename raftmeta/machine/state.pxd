@@ -1,0 +1,62 @@
+# The replicated machine as a struct. Only raftmeta/machine looks inside; all others hold a Machine*.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.machine.history cimport History
+from raftmeta.machine.leases cimport Lease, Leases
+from raftmeta.machine.plan cimport Plan
+from raftmeta.machine.sessions cimport Session, Sessions
+from raftmeta.machine.transactions cimport Transaction
+from raftmeta.machine.tree cimport Entry, Tree
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport Hash128
+from raftmeta.raft.types cimport index_t
+from raftmeta.wire.commands cimport Command
+
+cdef enum:
+    FORMAT_FEATURE_LEVEL_MAX = 1    # highest level this build can apply
+
+cdef struct MachineLimits:
+    uint32_t value_bytes_max        # Config.value_bytes_max, replicated state depends on it: feature of the cluster
+    uint32_t session_window         # results kept per session, default 4096
+    uint32_t changes_per_slice      # apply gives APPLY_MORE after that many key changes of one entry
+
+# How far the entry under way is.
+cdef enum Phase:
+    PHASE_IDLE = 0
+    PHASE_EVALUATE = 1              # its transaction; nothing is changed yet
+    PHASE_MAKE = 2                  # its changes are being put into the tree
+
+cdef struct LoadState:
+    uint8_t section                 # kind of the last record loaded; sections come in order
+    uint64_t changes_left           # of the revision under way
+    Session* session                # of the results under way
+    Hash128 hash                    # that the state must have at the end
+    uint64_t revision               # that the history must reach
+
+cdef struct Machine:
+    MachineLimits limits
+    Tree* tree
+    History history
+    Leases leases
+    Sessions sessions
+    index_t applied
+    uint64_t revision
+    uint64_t compacted
+    uint64_t lease_ms
+    uint32_t feature_level
+
+    # The entry under way.
+    Phase phase
+    Command command
+    Transaction transaction
+    Plan plan
+    Vec[Lease*] ending              # leases that go with the plan
+    Vec[Entry*] entries             # keys of a lease that ends
+    Vec[uint8_t] result             # encoded, of the last entry
+
+    # Between the applying thread and others; see reads.pyx and trim.pyx.
+    uint64_t readers_floor          # `compacted` as readers must take it, raised before anything below it goes
+    uint64_t dumps                  # under way: nothing below the floor goes
+    uint64_t changes_unpublished    # since the last publish; paces trimming
+
+    LoadState load
