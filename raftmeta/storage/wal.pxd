@@ -9,12 +9,7 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.ports cimport DiskPort
 from raftmeta.raft.types cimport HardState, SnapshotPoint, index_t
 from raftmeta.status cimport status_t
-from raftmeta.storage.wal_state cimport Wal
-
-cdef struct WalLimits:
-    uint32_t segment_bytes          # size of a preallocated segment; 64 MiB in production, 4 KiB upwards in simulation
-    uint64_t log_bytes_max          # wal_append gives NO_SPACE above it (wal_bytes_max of Config); 0: the disk only
-    uint64_t reserve_bytes          # preallocated spare for hard state, configuration and compaction when the disk is full
+from raftmeta.storage.wal_state cimport Wal, WalDamage, WalLimits
 
 # One write of the core (Ready.write) as the write thread sees it.
 cdef struct WalBatch:
@@ -25,22 +20,20 @@ cdef struct WalBatch:
     index_t last
     const Slice* slices
     uint32_t slice_count
-    const uint8_t* membership       # encoded membership in force after this batch (segment headers carry it)
+    const uint8_t* membership       # encoded membership in force after this batch, NULL: unchanged (segment headers carry it)
     uint32_t membership_length
     index_t membership_index
     bint is_urgent                  # may use the reserve: hard state, configuration, deletes
+    bint repairs                    # [first, last] were damaged: replace exactly these, supersede nothing
 
 cdef enum WalState:
     WAL_CLEAN = 1                   # everything acknowledged is there
     WAL_TORN_TAIL = 2               # the last, never acknowledged batch was cut; clean otherwise
-    WAL_DAMAGED = 3                 # some records are unreadable; `damaged` names them; the node must not vote
-    WAL_TAIL_LOST = 4               # acknowledged records at the end are gone and their chain is not known, or the hard
-                                    # state is lost in both places: re-join as a new incarnation
+    WAL_DAMAGED = 3                 # some records are unreadable; `damaged` names each with its chain; the node must not
+                                    # vote before they are repaired
+    WAL_TAIL_LOST = 4               # acknowledged records are gone and their chain is not known, or the hard state is
+                                    # lost in both places: re-join as a new incarnation (only wal_begin is accepted)
     WAL_BLANK = 5                   # a new folder
-
-cdef struct WalDamage:
-    index_t index
-    uint64_t chain                  # hash the record must have; 0: not known
 
 # What open found. Pointers are valid until wal_open_done.
 cdef struct WalOpened:
@@ -79,4 +72,5 @@ cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* recor
 cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil
 # Room for new records, for acknowledgements (DESIGN "Full disk").
 cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil
-# The membership in force at the start of the *next* segment changes only by wal_append's field of that name.
+# Nothing to write for a while: makes the mark durable, so that nothing acknowledged could be taken for a torn tail.
+cdef status_t wal_idle(Wal* wal) noexcept nogil

@@ -1,0 +1,87 @@
+# What a Wal holds in memory; only storage/wal and storage/recovery look inside.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Chunk, Slice
+from raftmeta.native.containers cimport Vec
+from raftmeta.ports cimport DiskPort, FileName, file_t
+from raftmeta.raft.types cimport HardState, SnapshotPoint, index_t
+from raftmeta.status cimport status_t
+from raftmeta.storage.mark cimport Mark
+from raftmeta.storage.segment cimport BatchSummary
+
+cdef struct WalLimits:
+    uint32_t segment_bytes          # size of a preallocated segment; 64 MiB in production, 4 KiB upwards in simulation
+    uint64_t log_bytes_max          # wal_append gives NO_SPACE above it (wal_bytes_max of Config); 0: the disk only
+    uint64_t reserve_bytes          # preallocated spare for hard state, configuration and compaction when the disk is full
+    uint32_t alignment_bytes        # 512 or 4096, 0: 4096. A sector that holds acknowledged bytes is never written again
+    uint64_t owner                  # incarnation, 0: not known; another one's segment or mark is refused
+
+cdef struct WalDamage:
+    index_t index
+    uint64_t chain                  # hash the record must have; 0: not known (only with WAL_TAIL_LOST)
+
+# A run of sound live records that lie one after another in one segment. Records in no extent are damaged.
+cdef struct Extent:
+    index_t first
+    index_t last
+    uint64_t segment            # number
+    uint64_t offset             # of record `first` in the segment's file
+    uint64_t bytes              # up to the end of record `last`
+
+cdef struct Segment:
+    uint64_t number
+    uint64_t uuid_low
+    uint64_t uuid_high
+    uint64_t size_bytes         # allocated
+    uint64_t end                # of its last batch
+    uint32_t alignment_bytes    # from its header
+    uint32_t flags              # SegmentFlags
+    index_t lowest_first        # least first index of its superseding batches; UINT64_MAX: none
+    SnapshotPoint start         # the last entry before it
+    index_t membership_index
+    Chunk* image                # whole file, between wal_open and wal_open_done
+
+# The file that becomes the next segment, or the reserve: zeroed bit by bit.
+cdef struct Spare:
+    uint64_t prepared_bytes     # zeroed and synced
+    bint exists
+
+cdef struct Wal:
+    const DiskPort* disk
+    WalLimits limits
+    uint64_t random             # state of next_random: segment uuids
+    status_t failed             # not OK: poisoned for good
+    bint is_open                # wal_begin, or a wal_open that found a log
+
+    Vec[Segment] segments       # in order of number, all that belong to the log
+    SnapshotPoint start         # the log holds (start.index, last]
+    SnapshotPoint end           # the last record, or start
+    Vec[Extent] extents         # in order of index
+    Vec[WalDamage] damaged      # in order of index
+    HardState hard_state
+    Vec[uint8_t] membership     # encoded, in force at the end
+    index_t membership_index
+    BatchSummary batch          # the last batch written
+    Vec[uint64_t] chains        # of its records
+    Mark mark
+    Spare spare
+    Spare reserve
+
+    file_t file                 # of the last segment
+    bint file_is_open
+    uint64_t read_segment       # wal_read keeps one more file open
+    file_t read_file
+    bint read_is_open
+    index_t cursor_index        # wal_read: this record stands at cursor_offset of extent with first cursor_first
+    index_t cursor_first
+    uint64_t cursor_offset
+
+    uint64_t used_bytes         # of all segments up to their ends
+    Vec[uint8_t] head           # of the batch being written
+    Vec[uint64_t] next_chains
+    Vec[Slice] parts
+    uint8_t* zeros              # alignment_bytes of them, and for wal_prepare
+    Vec[FileName] names
+    # wal_open's answer
+    Vec[Slice] found_slices
+    Vec[uint8_t] found_membership
