@@ -13,21 +13,26 @@
 # Rule of order, carried by the type: a message stands in ready.messages only when all that it claims is on stable
 # storage. APPENDs of the leader claim nothing about its own disk and leave before its own sync (thesis 10.2.1).
 #
+# The shapes inside Ready stand in raft/ready.pxd, the state in raft/state.pxd.
+#
 # Sources: paper = Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm (extended)"; thesis =
 # Ongaro, "Consensus: Bridging Theory and Practice". Departures: docs/divergence.md.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
+from raftmeta.raft.ready cimport (CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, REFUSED_CANNOT_VOTE, REFUSED_LEADER_ALIVE,
+                                  REFUSED_LOG_BEHIND, REFUSED_TERM_OLD, REFUSED_VOTED_ALREADY, STEPPED_DOWN_HIGHER_TERM,
+                                  STEPPED_DOWN_NO_QUORUM, STEPPED_DOWN_REMOVED, TRACE_BECAME_CANDIDATE,
+                                  TRACE_BECAME_FOLLOWER, TRACE_BECAME_LEADER, TRACE_BECAME_PRE_CANDIDATE,
+                                  TRACE_COMMITTED, TRACE_LEADER_LOST, TRACE_MEMBERSHIP, TRACE_PROMOTED,
+                                  TRACE_READS_VOID, TRACE_REPAIR, TRACE_SNAPSHOT_NEEDED, TRACE_STEPPED_DOWN,
+                                  TRACE_TRANSFER, TRACE_TRANSFER_ABORTED, TRACE_TRUNCATED, TRACE_VOTE_REFUSED, Apply,
+                                  LogRead, ProposalRefused, ReadReady, Ready, Role, StepDownReason, Trace, TraceType,
+                                  VoteRefusal, Write)
 from raftmeta.raft.state cimport Core, CoreConfig
 from raftmeta.raft.types cimport (HardState, Member, Membership, Message, Record, SnapshotPoint, index_t, member_id_t,
                                   term_t)
 from raftmeta.status cimport status_t
-
-cdef enum Role:
-    FOLLOWER = 1
-    PRE_CANDIDATE = 2
-    CANDIDATE = 3
-    LEADER = 4
 
 cdef enum PeerEvent:
     PEER_CONNECTED = 1          # send the peer something at once, forget back-off
@@ -37,80 +42,6 @@ cdef enum PeerEvent:
     PEER_SNAPSHOT_SENT = 4      # the snapshot stream to it ended well: progress waits for SNAPSHOT_RESPONSE
     PEER_SNAPSHOT_FAILED = 5
     CLOCK_JUMPED = 6            # this node was paused or its clock leapt: void read rounds and the lease interval under way
-
-# What the disk must do next, one write at a time in order of id. All of it is durable together or not at all.
-cdef struct Write:
-    uint64_t id                 # 0: nothing to write. Named by id and not by index: an index can be written twice
-                                # with different terms, and the completion of the first must not vouch for the second
-    bint has_hard_state
-    HardState hard_state
-    index_t first               # records of [first, last]; first > last: none. Everything at or above `first`
-    index_t last                #   that was written before is superseded
-    const Slice* slices         # their bytes, contiguous records, in order; held by the core until persisted(id)
-    uint32_t slice_count
-    bint truncates              # first is at or below the last index written before
-
-# Committed records [first, last] to apply, in order; `slices` are their bytes (contiguous records).
-cdef struct Apply:
-    index_t first
-    index_t last                # first > last: none
-    const Slice* slices
-    uint32_t slice_count
-
-cdef struct ReadReady:
-    uint64_t context            # as given to core_read_index
-    index_t index               # serve when applied >= index
-    status_t status             # OK, or NO_LEADER: nothing was promised, ask again
-
-# Proposals of this member that the leader refused (PROPOSE_RESPONSE), by the context given to core_propose: certainly
-# not appended by that leader. Sent back at once, so that Overloaded reaches a follower's caller in one round trip.
-cdef struct ProposalRefused:
-    uint64_t context
-    status_t status             # OVERLOADED, NO_SPACE, NOT_READY, NO_LEADER
-
-# Records that left memory and that a slow peer (or the machine) needs from the log file; answered by core_log_read.
-cdef struct LogRead:
-    member_id_t peer            # 0: for apply
-    index_t first
-    uint32_t bytes_max
-
-# What the core decided, for logs, metrics, tests and the simulator; never needed for correctness.
-cdef enum TraceType:
-    TRACE_BECAME_FOLLOWER = 1
-    TRACE_BECAME_PRE_CANDIDATE = 2
-    TRACE_BECAME_CANDIDATE = 3
-    TRACE_BECAME_LEADER = 4
-    TRACE_COMMITTED = 5         # a = committed
-    TRACE_TRUNCATED = 6         # a = first index removed, b = old last
-    TRACE_MEMBERSHIP = 7        # a = index of the entry now in force
-    TRACE_VOTE_REFUSED = 8      # a = candidate, b = reason
-    TRACE_TRANSFER = 9          # a = target
-    TRACE_SNAPSHOT_NEEDED = 10  # a = peer
-    TRACE_STEPPED_DOWN = 11     # a = reason (check-quorum, higher term, removed)
-    TRACE_REPAIR = 12           # a = index
-
-cdef struct Trace:
-    uint8_t type
-    term_t term
-    uint64_t a
-    uint64_t b
-
-cdef struct Ready:
-    const Message* messages     # send now, in any order; valid until the next core call
-    uint32_t message_count
-    Write write
-    Apply apply
-    const ReadReady* reads
-    uint32_t read_count
-    const ProposalRefused* refusals
-    uint32_t refusal_count
-    const LogRead* log_reads
-    uint32_t log_read_count
-    const member_id_t* snapshots        # members that need a snapshot sent (progress is in SNAPSHOT state)
-    uint32_t snapshot_count
-    const Trace* traces
-    uint32_t trace_count
-    bint soft_state_changed     # role, leader or membership differ from the last Ready
 
 # A snapshot of the core's own words; plain copies, any time.
 cdef struct CoreStatus:
@@ -132,6 +63,9 @@ cdef struct CoreStatus:
     bint is_repairing
     member_id_t transferring    # target of a transfer under way, 0: none
     index_t membership_index
+    uint32_t broken             # Invariant that failed (raft/state.pxd), 0: none; then every verb gives INVARIANT_BROKEN
+    uint64_t broken_a           # the two numbers that contradict each other
+    uint64_t broken_b
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Core* core_create(const CoreConfig* config) noexcept nogil                  # NULL: no memory, or a config out of range
@@ -147,7 +81,7 @@ cdef status_t core_restore_damaged(Core* core, index_t index, uint64_t chain) no
 
 # --- what happened ----------------------------------------------------------------------------------------------------
 cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil
-# Takes message.records over (holds its chunk). STALE: ignored, no harm. Other non-OK below 96: refused and counted.
+# message and its records are only read during the call; what the core keeps it copies. STALE: ignored, no harm. Other non-OK below 96: refused and counted.
 cdef status_t core_step(Core* core, const Message* message) noexcept nogil
 # Payloads of ENTRY_COMMANDs, all or none. Leader: appended. Member with a known leader: forwarded (PROPOSE).
 # NO_LEADER, OVERLOADED (uncommitted bytes at the limit), NO_SPACE (no quorum has room): nothing was done.

@@ -74,26 +74,29 @@ cdef struct Membership:
     index_t index               # of the entry that carries it; 0: the founding one
     Member[MEMBERS_MAX] members
 
+# Beside type, source, target, reject and flags a message uses only the fields named here; all others are 0. `term` is
+# the sender's term, 0 in the types marked "no term": they promise nothing and are answered by their context alone.
+# Responses of a member also carry free_bytes (4, 14: and index is durable when they leave).
 cdef enum MessageType:
-    APPEND = 1                  # leader -> member: records after (index, log_term), commit
-    APPEND_RESPONSE = 2         # index = match; reject: index = refused previous index, hint / log_term = conflict hint
-    HEARTBEAT = 3               # leader -> member: commit clamped to the match, context = read round
-    HEARTBEAT_RESPONSE = 4
-    PRE_VOTE = 5                # thesis 9.6; term = the term it would campaign in
-    PRE_VOTE_RESPONSE = 6
-    VOTE = 7
+    APPEND = 1                  # leader -> member: count records after (index, log_term), commit
+    APPEND_RESPONSE = 2         # index = match; reject: index = refused previous index, (hint, log_term) = where to look next
+    HEARTBEAT = 3               # leader -> member: commit clamped to the match, context = round (0: no answer wanted)
+    HEARTBEAT_RESPONSE = 4      # context = round
+    PRE_VOTE = 5                # thesis 9.6; term = the term it would campaign in; (index, log_term) = its last entry
+    PRE_VOTE_RESPONSE = 6       # granted: term of the request; reject: the responder's own term
+    VOTE = 7                    # (index, log_term) = its last entry
     VOTE_RESPONSE = 8
-    PROPOSE = 9                 # member -> leader: payloads, each u32 length + bytes, `count` of them; context names the batch
-    PROPOSE_RESPONSE = 10       # reject only: context of the batch, hint = status; what is accepted is answered by the log
-    READ_INDEX = 11             # member -> leader: context
-    READ_INDEX_RESPONSE = 12    # index = read index for context; reject: ask again
+    PROPOSE = 9                 # member -> leader, no term: payloads, each u32 length + bytes, `count` of them; context names the batch
+    PROPOSE_RESPONSE = 10       # no term; reject only: context of the batch, hint = status; what is accepted is answered by the log
+    READ_INDEX = 11             # member -> leader, no term: context
+    READ_INDEX_RESPONSE = 12    # no term; index = read index for context; reject: ask again
     SNAPSHOT = 13               # leader -> member: "you need the snapshot at (index, log_term)"; chunks go beside the core
     SNAPSHOT_RESPONSE = 14      # installed: index = its point; reject: failed
-    TRANSFER = 15               # member -> leader: hand leadership to `context` (member id)
+    TRANSFER = 15               # member -> leader, no term: hand leadership to `context` (member id; 0: the most advanced)
     TIMEOUT_NOW = 16            # thesis 3.10
-    ENTRY_REQUEST = 17          # any member -> any: send me the record at index whose chain hash is context (log repair)
-    ENTRY_RESPONSE = 18         # records = that record; reject: I have it not
-    MEMBERSHIP_PROPOSE = 19     # member -> leader: records = an encoded membership change
+    ENTRY_REQUEST = 17          # any member -> any, no term: send me the record at index whose chain hash is context (log repair)
+    ENTRY_RESPONSE = 18         # no term; index and context of the request, count = 1 record; reject: I have it not
+    MEMBERSHIP_PROPOSE = 19     # member -> leader, no term: records = an encoded membership to change to; context as in PROPOSE
 
 cdef struct Message:
     uint8_t type                # MessageType
@@ -114,5 +117,6 @@ cdef struct Message:
 cdef enum:
     MESSAGE_TRANSFER = 1        # VOTE / PRE_VOTE: campaign of a leadership transfer, stickiness does not apply
     MESSAGE_WAITING = 2         # PROPOSE, APPEND_RESPONSE: callers wait here; send the commit index at once
+    MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes: passes the limits of bytes and space
     MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes, configuration (core_propose is_urgent)
     MESSAGE_REPAIRING = 4       # responses: this member's log is damaged; it does not count for elections

@@ -1,0 +1,30 @@
+# Majorities as arithmetic on bit masks: no Raft state, no side effect.
+#
+# An electorate is a pair of sets of positions in the membership; outside a change `outgoing` is empty and counts as
+# agreeing with everything (paper 6: a decision needs a majority of each).
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.raft.types cimport member_mask_t
+
+cdef struct Electorate:
+    member_mask_t incoming
+    member_mask_t outgoing
+
+cdef enum VoteResult:
+    VOTE_PENDING = 1
+    VOTE_WON = 2
+    VOTE_LOST = 3               # cannot be won any more
+
+cdef extern from *:
+    int __builtin_popcount(unsigned int bits) noexcept nogil
+
+cdef inline uint32_t quorum_count(member_mask_t members) noexcept nogil:
+    return <uint32_t>__builtin_popcount(members)
+
+cdef inline uint32_t quorum_size(member_mask_t voters) noexcept nogil:
+    return quorum_count(voters) // 2 + 1
+
+cdef bint quorum_has(const Electorate* electorate, member_mask_t agreeing) noexcept nogil
+cdef VoteResult quorum_votes(const Electorate* electorate, member_mask_t granted, member_mask_t refused) noexcept nogil
+# The greatest number that a majority of each set reached; numbers[position]. 0: there are no voters.
+cdef uint64_t quorum_reached(const Electorate* electorate, const uint64_t* numbers) noexcept nogil

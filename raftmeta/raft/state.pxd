@@ -1,0 +1,193 @@
+# The state of one member: paper Figure 2 "State" and what the departures of docs/divergence.md add to it.
+#
+# Only _core.pyx and the modules of raft/ look inside; the world sees CoreStatus and Ready. One concern per module:
+#     outbox      what may leave when, and what the core has to tell           progress, quorum, log    leaves
+#     election    roles, terms, votes, time-outs                               configuration    members in force, changes
+#     replication appends, acknowledgements, commit                            rounds    heartbeats, quorum contact, leases
+#     reads       ReadIndex                       transfer                     repair    damaged records
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.containers cimport Ring, Vec
+from raftmeta.raft.log cimport Log
+from raftmeta.raft.progress cimport Progress
+from raftmeta.raft.quorum cimport Electorate
+from raftmeta.raft.ready cimport LogRead, ProposalRefused, ReadReady, Role, Trace, Write
+from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Message, index_t, member_id_t, member_mask_t, term_t
+from raftmeta.status cimport INVARIANT_BROKEN, status_t
+
+cdef struct CoreConfig:
+    member_id_t id                      # this member's incarnation
+    uint64_t seed                       # of time-outs, jitter and contexts; another one for each boot
+    uint32_t tick_ms                    # what one core_tick stands for
+    uint32_t heartbeat_ticks            # 1 or more
+    uint32_t election_timeout_ticks     # the minimum, more than heartbeat_ticks; drawn anew from [this, 2 x this)
+    uint32_t append_bytes_max           # records of one APPEND; one record may be longer
+    uint32_t log_chunk_bytes            # arena of records, 256 KiB to 1 MiB
+    uint64_t inflight_bytes_max         # unanswered APPENDs of one member
+    uint64_t uncommitted_bytes_max      # leader: above it proposals are OVERLOADED
+    uint64_t log_memory_bytes_max       # records that are applied and persisted leave memory above it
+    uint64_t free_bytes_min             # a member with less room has no space for growth
+    bint lease_reads                    # reads without a round while a quorum cannot elect another (thesis 6.4.1)
+    bint promotes_learners              # caught-up learners become voters by the leader's own proposal
+    bint checks                         # dear invariants too
+
+cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t seed) noexcept nogil:
+    # Defaults for a local network; paper 5.6: broadcast time << election time-out << time between failures.
+    config.id = id
+    config.seed = seed
+    config.tick_ms = 10
+    config.heartbeat_ticks = 5
+    config.election_timeout_ticks = 50
+    config.append_bytes_max = 256 * 1024
+    config.log_chunk_bytes = 1024 * 1024
+    config.inflight_bytes_max = 4 * 1024 * 1024
+    config.uncommitted_bytes_max = 64 * 1024 * 1024
+    config.log_memory_bytes_max = 64 * 1024 * 1024
+    config.free_bytes_min = 16 * 1024 * 1024
+    config.lease_reads = False
+    config.promotes_learners = True
+    config.checks = False
+
+# Which belief was wrong; CoreStatus.broken. The numbers stand in broken_a and broken_b.
+cdef enum Invariant:
+    BROKEN_COMPACTED_BEYOND_SNAPSHOTTED = 1
+    BROKEN_SNAPSHOTTED_BEYOND_APPLIED = 2
+    BROKEN_APPLIED_BEYOND_COMMITTED = 3
+    BROKEN_COMMITTED_BEYOND_LAST = 4
+    BROKEN_PERSISTED_BEYOND_STAGED = 5
+    BROKEN_STAGED_BEYOND_LAST = 6
+    BROKEN_APPLIED_BEYOND_PERSISTED = 7
+    BROKEN_PLACES = 8                   # records in memory are not offset + 1 .. last
+    BROKEN_CHAIN = 9                    # a record in memory does not continue the one before
+    BROKEN_TRUNCATED_COMMITTED = 10     # a = first index to remove, b = committed
+    BROKEN_TWO_LEADERS = 11             # a = term, b = the other leader (paper 5.2 Election Safety)
+    BROKEN_LEADER_UNKNOWN_TO_ITSELF = 12
+    BROKEN_LEADER_APPENDED_TO = 13      # a leader received its own term's APPEND
+    BROKEN_MATCH_NOT_BELOW_NEXT = 14    # a = match, b = next
+    BROKEN_MATCH_BEYOND_LAST = 15
+    BROKEN_TERM_FELL = 16
+    BROKEN_VOTED_TWICE = 17             # a = earlier vote, b = later one in the same term
+    BROKEN_ROLE_AND_MESSAGE = 18        # a = role, b = message type: this pair is impossible
+    BROKEN_APPLIED_BACKWARDS = 19
+    BROKEN_WRITE_UNKNOWN = 20           # a = write id that was never given, b = the one under way
+    BROKEN_MEMBERSHIP = 21              # a configuration of our own log cannot be read
+    BROKEN_LEADER_NOT_DURABLE = 22      # a leader whose vote for itself is not on its disk
+
+# A message that waits for the disk.
+cdef struct HeldMessage:
+    uint64_t write_id           # leaves when this write is persisted
+    Message message
+
+cdef struct PendingRead:
+    uint64_t context
+    member_id_t source          # leader: who asked; 0: a caller here
+    index_t index               # leader: commit index when its round began
+    uint64_t round              # leader: heartbeat round; follower: number of the READ_INDEX; 0: none yet
+
+cdef struct Round:
+    uint64_t number
+    uint64_t sent_tick
+
+cdef struct EntryWanted:
+    member_id_t source
+    index_t index
+    uint64_t chain
+
+cdef struct Core:
+    CoreConfig config
+    uint64_t random             # state of the seeded stream
+    uint64_t now                # ticks since start
+    uint64_t wall_ms            # as of the last tick, never steps back
+    bint is_started
+    uint32_t broken             # Invariant
+    uint64_t broken_a
+    uint64_t broken_b
+
+    # --- on the disk, or on its way there
+    HardState hard
+    bint is_hard_dirty          # term or vote changed since the last write was given out
+    Write write                 # under way; id 0: none
+    index_t write_last          # write.last as far as it was not superseded since
+    Vec[Slice] write_slices
+    uint64_t write_id_last      # of the last write given out
+    Vec[index_t] repaired       # mended in memory, not yet written again
+    Log log
+
+    # --- role
+    Role role
+    member_id_t leader          # 0: not known
+    uint64_t leader_heard_tick
+    uint64_t election_tick      # when to campaign
+    index_t matched             # last index known to be equal to the log of this term's leader
+    member_mask_t votes_granted
+    member_mask_t votes_refused
+    bint is_transfer_campaign   # this candidacy was ordered by TIMEOUT_NOW
+    bint was_named              # a committed configuration named this member: it may vote
+    uint64_t waiting_until      # callers wait here for what was forwarded
+
+    # --- members
+    Vec[Membership] memberships     # in index order; the last is in force, the first is committed
+    Electorate electorate           # of the one in force
+    member_mask_t learners
+    int position                    # of this member, -1: not a member
+    Progress[MEMBERS_MAX] progress  # by position
+
+    # --- leader
+    index_t term_first          # its first entry (ENTRY_NOOP): only from here on commit is by count
+    bint must_replicate         # APPENDs or commit indexes may be due
+    bint must_heartbeat         # a round is due
+    uint64_t heartbeat_tick     # when the next one is due
+    uint64_t round              # last round begun; never used twice
+    uint64_t round_confirmed
+    Ring[Round] rounds          # begun, not confirmed
+    uint64_t round_void         # rounds up to it prove nothing for reads (a clock jumped)
+    uint64_t lease_until        # lease reads may be served before this tick
+    bint lease_is_off           # until the end of the term: a transfer was tried
+    uint64_t lease_ms           # lease clock (DESIGN "Leases")
+    uint64_t lease_tick         # up to here, by send tick of a confirmed round, it has advanced
+    bint lease_is_running       # lease_tick is the beginning of an interval
+    member_id_t transferring
+    uint64_t transfer_tick      # when it is given up
+    bint is_timeout_now_sent
+    uint64_t free_bytes         # room of this member's own log
+
+    # --- reads
+    Ring[PendingRead] reads
+    uint64_t read_number        # last READ_INDEX sent
+    uint64_t read_tick          # when reads that wait are asked for again
+    uint64_t repair_tick        # when damaged records are asked for again
+    Vec[EntryWanted] entries_wanted     # by members that repair; being read from the log file
+    Vec[Slice] fetched          # records for apply that came from the log file: at most one
+    index_t fetched_first
+    index_t fetched_last
+    bint is_fetching
+
+    # --- for Ready; arrays are reused
+    Vec[Message] outbox
+    Vec[Message] sent           # given out by the last core_ready, held until the next
+    Vec[HeldMessage] held
+    Vec[Slice] apply_slices
+    index_t applying            # last index given out to apply
+    Vec[ReadReady] reads_ready
+    Vec[ReadReady] reads_given
+    Vec[ProposalRefused] refusals
+    Vec[ProposalRefused] refusals_given
+    Vec[LogRead] log_reads
+    Vec[LogRead] log_reads_given
+    Vec[member_id_t] snapshots
+    Vec[member_id_t] snapshots_given
+    Vec[Trace] traces
+    Vec[Trace] traces_given
+    Vec[uint8_t] scratch        # encoding of memberships
+    Role ready_role             # soft state as of the last Ready
+    member_id_t ready_leader
+    index_t ready_membership
+
+# Remember the first belief that was wrong; from then on every verb answers INVARIANT_BROKEN (DESIGN section 5).
+cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) noexcept nogil:
+    if core.broken == 0:
+        core.broken = what
+        core.broken_a = a
+        core.broken_b = b
+    return INVARIANT_BROKEN
