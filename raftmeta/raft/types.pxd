@@ -117,6 +117,5 @@ cdef struct Message:
 cdef enum:
     MESSAGE_TRANSFER = 1        # VOTE / PRE_VOTE: campaign of a leadership transfer, stickiness does not apply
     MESSAGE_WAITING = 2         # PROPOSE, APPEND_RESPONSE: callers wait here; send the commit index at once
-    MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes: passes the limits of bytes and space
     MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes, configuration (core_propose is_urgent)
     MESSAGE_REPAIRING = 4       # responses: this member's log is damaged; it does not count for elections
