@@ -1,0 +1,22 @@
+# The real DiskPort: one folder of the file system, by descriptor, and the lock that keeps other processes out of it.
+#
+# Decides: nothing but how a call of the operating system maps to a status. EINTR and short transfers are continued; EIO is
+# DISK_FAILED, a full disk or quota NO_SPACE. Never retries a failed sync (reliability.md D5), never touches Python.
+from libc.stdint cimport uint64_t
+
+from raftmeta.ports cimport DiskPort
+from raftmeta.status cimport status_t
+
+cdef struct RealDisk:
+    int directory               # descriptor of the folder, O_CLOEXEC; -1: closed
+    int lock                    # descriptor of its lock file, -1: not locked
+
+# Opens (and creates, mode 0700, parents must exist) the folder. NOT_FOUND, DISK_FAILED.
+cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil
+# Closes the descriptors and gives up the lock. In a fork child the parent keeps its lock.
+cdef void real_disk_close(RealDisk* disk) noexcept nogil
+cdef void real_disk_close_in_child(RealDisk* disk) noexcept nogil
+cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil
+# One Node per folder, over all processes and within one. IN_USE at once, never waits; *holder is the pid that wrote itself
+# into the lock file (0: it did not yet).
+cdef status_t real_disk_lock(RealDisk* disk, uint64_t* holder) noexcept nogil

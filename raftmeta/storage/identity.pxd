@@ -1,0 +1,41 @@
+# Who this folder is: cluster and node name, incarnation, boot number, and how far its cluster is founded.
+#
+# One small file, replaced as a whole (new file, sync, rename, directory sync): there is always one that is complete. The
+# boot number grows at each open, before the node says a word, so that peers can refuse what an older life said.
+# docs/formats.md "Identity file"; DESIGN "Identity and genesis".
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.ports cimport DiskPort, RandomPort
+from raftmeta.raft.genesis cimport GenesisRecord
+from raftmeta.raft.types cimport NAME_BYTES_MAX, member_id_t
+from raftmeta.status cimport status_t
+
+cdef enum:
+    FORMAT_IDENTITY_MAGIC = 0x54444952      # "RIDT" in file order
+    FORMAT_IDENTITY_VERSION = 1
+
+cdef struct Identity:
+    const DiskPort* disk
+    member_id_t id              # incarnation: drawn when the folder was blank, or by identity_renew
+    uint64_t boot               # of this life; the first is 1
+    uint8_t name_length
+    uint8_t cluster_name_length
+    uint8_t[NAME_BYTES_MAX] name
+    uint8_t[NAME_BYTES_MAX] cluster_name
+    GenesisRecord genesis       # state BLANK in a new folder
+    bint is_new                 # the folder was blank when it was opened
+    Vec[uint8_t] scratch
+
+# BAD_FIELD in identity_open when a name is empty or too long. NULL: no memory. The names are copied.
+cdef Identity* identity_create(const DiskPort* disk, const uint8_t* name, uint32_t name_length,
+                               const uint8_t* cluster_name, uint32_t cluster_name_length) noexcept nogil
+cdef void identity_destroy(Identity* identity) noexcept nogil
+# Read the file (or found it in a blank folder) and make the next boot number durable. FOREIGN_CLUSTER, FOREIGN_NODE: the
+# folder belongs to another cluster or node name; nothing was written. NEWER_FORMAT, CORRUPT, DISK_FAILED, NO_SPACE.
+cdef status_t identity_open(Identity* identity, const RandomPort* random) noexcept nogil
+# Durable on return.
+cdef status_t identity_set_genesis(Identity* identity, const GenesisRecord* genesis) noexcept nogil
+# The log of this folder lost what it acknowledged (WAL_TAIL_LOST): another incarnation begins, of the same founded
+# cluster, which must be told to take it as a learner. Durable on return; boot is 1 again.
+cdef status_t identity_renew(Identity* identity, const RandomPort* random) noexcept nogil
