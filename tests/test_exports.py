@@ -1,0 +1,56 @@
+"""The public surface is what `__all__` says: complete, sorted, and importable."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import types
+from pathlib import Path
+
+import pytest
+
+from tests.checks.sources import PACKAGE, module_name, source_files
+
+PUBLIC_FILES = [path for path in source_files(".py") if not path.stem.startswith("_") or path.name == "__init__.py"]
+
+
+def declared(path: Path) -> list[str] | None:
+    """`__all__` as written in the source; None when there is none."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets):
+            return [str(name) for name in ast.literal_eval(node.value)]
+    return None
+
+
+@pytest.mark.parametrize("path", PUBLIC_FILES, ids=module_name)
+def test_all_is_sorted_and_holds_no_name_twice(path: Path) -> None:
+    """Wherever there is an __all__, a reader finds a name in it by the alphabet."""
+    names = declared(path) or []
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize("name", ["raftmeta", "raftmeta.aio", "raftmeta.config", "raftmeta.errors"])
+def test_all_is_what_the_module_shows(name: str) -> None:
+    """Every public name that is bound in a public module stands in __all__, and every name there is bound."""
+    module = importlib.import_module(name)
+    bound = {
+        word
+        for word, value in vars(module).items()
+        if not word.startswith("_") and not isinstance(value, types.ModuleType) and word != "annotations"
+    }
+    own = {word for word in bound if getattr(vars(module)[word], "__module__", name).split(".")[0] == "raftmeta"}
+    listed = set(module.__all__)
+    assert own - listed == set(), "bound and not in __all__"
+    assert {word for word in listed if not hasattr(module, word)} == set(), "in __all__ and not bound"
+
+
+def test_every_public_error_is_at_the_top() -> None:
+    """`except raftmeta.NotExecuted` needs no second import."""
+    top, errors = importlib.import_module("raftmeta"), importlib.import_module("raftmeta.errors")
+    missing = [name for name in errors.__all__ if getattr(top, name, None) is not getattr(errors, name)]
+    assert not missing, missing
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    """PEP 561: type checkers read the stubs of an installed raftmeta."""
+    assert (PACKAGE / "py.typed").exists()

@@ -1,0 +1,143 @@
+"""The style that a machine can judge: sizes, words that must not stay, calls that must not be made, first pages."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.checks.sources import PACKAGE, ROOT, source_files, without_strings
+
+FILE_LINES_MAX = 1300
+FUNCTION_LINES_MAX = 90  # a screen of code; the signature and the docstring are not counted
+LINE_LENGTH_MAX = 120
+
+SOURCES = source_files(".py", ".pyx", ".pxd", ".pyi", ".hpp")
+TESTS = source_files(".py", below=ROOT / "tests")
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *source_files(".md", below=ROOT / "docs")]
+SCRIPTS = [ROOT / "build.sh", ROOT / ".ci" / "run"]
+
+LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/\w+")
+BANNED_IN_PACKAGE = {
+    "pickle": re.compile(r"\b(?:pickle|marshal|shelve|dill)\b"),
+    "eval or exec": re.compile(r"(?<![\w.])(?:eval|exec|compile)\s*\("),
+    "a shell": re.compile(r"shell\s*=\s*True|\bos\.(?:system|popen)\b"),
+    "a bare except": re.compile(r"^\s*except\s*:", re.MULTILINE),
+    "print": re.compile(r"(?<![\w.])print\s*\("),
+    "the environment": re.compile(r"\bos\.(?:environ|getenv)\b"),
+}
+# Tools for people print, and read what the person set.
+MAY_PRINT = {"cli"}
+
+_FUNCTION = re.compile(
+    r"^([ \t]*)(?:async\s+def|cp?def|def)\s+(?!class\b|struct\b|enum\b|extern\b|union\b|packed\b)[^\n]*\("
+)
+
+
+def function_sizes(text: str) -> Iterator[tuple[int, int]]:
+    """(line number, lines of the body without blank ones and comments) of each function of a Python or Cython source."""
+    lines = without_strings(text).split("\n")
+    for number, line in enumerate(lines):
+        match = _FUNCTION.match(line)
+        if match is None:
+            continue
+        first = number
+        while first < len(lines) and not lines[first].rstrip().endswith(":"):
+            first += 1  # the signature goes on
+        indent = len(match.group(1))
+        size = 0
+        for body_line in lines[first + 1 :]:
+            if body_line.strip() and len(body_line) - len(body_line.lstrip()) <= indent:
+                break
+            size += bool(body_line.strip().strip("\"'"))
+        yield number + 1, size
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_a_source_can_be_held_in_mind(path: Path) -> None:
+    """Files and functions keep within their limits, lines too."""
+    text = path.read_text()
+    assert text.count("\n") <= FILE_LINES_MAX
+    long_lines = [number for number, line in enumerate(text.split("\n"), 1) if len(line) > LINE_LENGTH_MAX]
+    assert not long_lines, f"lines over {LINE_LENGTH_MAX}: {long_lines}"
+    if path.suffix in (".py", ".pyx"):
+        too_long = [(line, size) for line, size in function_sizes(text) if size > FUNCTION_LINES_MAX]
+        assert not too_long, f"functions over {FUNCTION_LINES_MAX} lines (line, size): {too_long}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_a_source_opens_with_its_first_page(path: Path) -> None:
+    """A module says what it is before it imports anything."""
+    text = path.read_text().strip()
+    if text:
+        assert text.startswith(('"""', 'r"""', "#", "//")), "no docstring or comment at the top"
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *TESTS, *DOCUMENTS, *SCRIPTS], ids=relative)
+def test_nothing_is_left_over(path: Path) -> None:
+    """No mark of unfinished work and no path of somebody's machine."""
+    text = path.read_text()
+    if path == Path(__file__):
+        text = text.replace(LEFTOVERS.pattern, "")
+    assert not LEFTOVERS.findall(text)
+    assert not MACHINE_PATHS.findall(text)
+
+
+@pytest.mark.parametrize("path", source_files(".py", ".pyx"), ids=relative)
+def test_the_package_makes_no_banned_call(path: Path) -> None:
+    """No code from data, no shell, no hidden configuration, no output that the host did not ask for."""
+    bare = without_strings(path.read_text())
+    allowed = {"print", "the environment"} if path.relative_to(PACKAGE).parts[0] in MAY_PRINT else set()
+    found = [what for what, pattern in BANNED_IN_PACKAGE.items() if what not in allowed and pattern.search(bare)]
+    assert not found
+
+
+@pytest.mark.parametrize("path", TESTS, ids=relative)
+def test_a_test_can_fail_and_does_not_sleep(path: Path) -> None:
+    """No skipped test, no `assert True`, no sleep: waiting for a condition with a deadline is tests/processes/waiting.py."""
+    bare = without_strings(path.read_text())
+    assert not re.search(r"pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)\b", bare), "skipped"
+    assert not re.search(r"^\s*assert True\s*$", bare, re.MULTILINE), "cannot fail"
+    if path.relative_to(ROOT).as_posix() != "tests/processes/waiting.py":
+        slept = [call for call in re.findall(r"\bsleep\(([^)]*)\)", bare) if call.strip() != "0"]
+        assert not slept, "sleeps"
+
+
+@pytest.mark.parametrize("path", [path for path in TESTS if path.name.startswith("test_")], ids=relative)
+def test_a_test_has_a_sentence_for_a_name(path: Path) -> None:
+    """Tests are named test_subject_verb_...: at least three words."""
+    short = [
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and node.name.count("_") < 3
+    ]
+    assert not short
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("def f():\n    return 1\n", [1]),
+        (
+            "class A:\n    def f(self,\n          b):\n        '''Doc\n        more.'''\n        # why\n        return 1\n",
+            [1],
+        ),
+        (
+            "cdef int f(int a) noexcept nogil:\n    cdef int b\n\n    b = a\n    return b\ncdef int g():\n    pass\n",
+            [3, 1],
+        ),
+    ],
+)
+def test_the_size_of_a_function_is_counted_right(text: str, sizes: list[int]) -> None:
+    """The measure itself, on sources small enough to count by hand."""
+    assert [size for _, size in function_sizes(text)] == sizes
