@@ -1,9 +1,9 @@
 # Commands and their results: the payload of an ENTRY_COMMAND and the answer that its caller gets.
 #
 # msgpack arrays, decoded by schema with caps before any allocation; bytes equal those of the msgpack package
-# (use_bin_type=True), and every other text of the same meaning is refused. docs/formats.md "Commands" and "Results" list
-# every field. All or nothing: a command changes all it names or, refused, nothing; one entry makes one revision if it
-# changed a key. This module knows what a command is and never what a key holds.
+# (use_bin_type=True), and every other text of the same meaning is refused. docs/formats.md "Commands" and "Results"
+# list every field. All or nothing: a command changes all it names or, refused, nothing; one entry makes one revision if
+# it changed a key. This module knows what a command is and never what a key holds.
 #
 # What a decoded command is known to be, so that the machine need not ask again:
 #   keys are 1 .. KEY_BYTES_MAX bytes (bounds of ranges may be empty), with room for the digits of OP_KEY_FROM_RESULT;
@@ -146,22 +146,22 @@ cdef struct KeyView:
 cdef void command_init(Command* command) noexcept nogil
 cdef void command_release(Command* command) noexcept nogil
 # Decode a payload into command (cleared first); windows point into payload.
-# BAD_LENGTH: cut short or bytes left over; BAD_FIELD: a wrong type, count or range, or not the shortest form: no node of
-# ours wrote this. COMMAND_INVALID, KEY_INVALID: well-formed, but refused (these are statuses of results). NO_MEMORY.
+# BAD_LENGTH: cut short or bytes left over; BAD_FIELD: a wrong type, count or range, or not the shortest form: no node
+# of ours wrote this. COMMAND_INVALID, KEY_INVALID: well-formed, but refused (statuses of results). NO_MEMORY.
 # After a failure command.session and .sequence are right if they could be read, else 0: whose answer the failure is.
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil
 # Append the payload of command to `out`. What command_decode would refuse is refused here with the same status, and
 # `out` is left as it was.
 cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil
-# The common single operation without building a Command: [COMMAND_KEYS, ...] of one Op that is no OP_TXN. `fence` may be
-# NULL. The same bytes as command_encode.
+# The common single operation without building a Command: [COMMAND_KEYS, ...] of one Op that is no OP_TXN. `fence` may
+# be NULL. The same bytes as command_encode.
 cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
                                 const Fence* fence, Vec[uint8_t]* out) noexcept nogil
 
 # --- results ----------------------------------------------------------------------------------------------------------
-# A result is [status, revision, body]; body depends on the kind: nil; for COMMAND_KEYS [succeeded, [op result, ...]] where
-# an op result is nil, a key record [key, value, create, mod, version, lease, flags], a number, [count, [record, ...]] or
-# nested [succeeded, [...]]; lease id for grants; refused: [status, revision at refusal, detail].
+# A result is [status, revision, body]; body depends on the kind: nil; for COMMAND_KEYS [succeeded, [op result, ...]]
+# where an op result is nil, a key record [key, value, create, mod, version, lease, flags], a number,
+# [count, [record, ...]] or nested [succeeded, [...]]; lease id for grants; refused: [status, revision seen, detail].
 # Writers below append msgpack; the machine builds results with them and session tables keep the bytes.
 cdef status_t result_begin(Vec[uint8_t]* out, status_t status, uint64_t revision) noexcept nogil
 cdef status_t result_nil(Vec[uint8_t]* out) noexcept nogil

@@ -1,8 +1,8 @@
 # The codec of commands and results.
 #
 # A schema says for each kind which fields follow, as a set of bits; the fields of a set always stand in the order of
-# their enum. One reader and one writer walk the sets. What a field may hold stands once, in the _check functions, and is
-# asked in both directions. A new kind is a new line in a schema; an old line never changes.
+# their enum. One reader and one writer walk the sets. What a field may hold stands once, in the _check functions, and
+# is asked in both directions. A new kind is a new line in a schema; an old line never changes.
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -18,7 +18,7 @@ cdef extern from *:
     int popcount "__builtin_popcount"(unsigned int bits) nogil
 
 
-# --- schemas ------------------------------------------------------------------------------------------------------------
+# --- schemas ----------------------------------------------------------------------------------------------------------
 # Fields of an operation behind [kind, flags, in this order.
 cdef enum OpField:
     OP_FIELD_KEY = 1 << 0               # 1 .. KEY_BYTES_MAX bytes
@@ -102,7 +102,7 @@ cdef enum:
     ENVELOPE_ELEMENTS = 5               # kind, session, sequence, lowest_unanswered, fence
 
 
-# --- what fields may hold -----------------------------------------------------------------------------------------------
+# --- what fields may hold ---------------------------------------------------------------------------------------------
 cdef inline status_t _check_op(const Op* op, OpSchema schema) noexcept nogil:
     cdef uint32_t room = KEY_BYTES_MAX
     if not schema.fields or op.flags & ~schema.flags:
@@ -178,7 +178,7 @@ cdef status_t _check_command(const Command* command, uint32_t fields) noexcept n
     return OK
 
 
-# --- life ---------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef void command_init(Command* command) noexcept nogil:
     memset(command, 0, sizeof(Command))
 
@@ -197,7 +197,7 @@ cdef void _clear(Command* command) noexcept nogil:
     command.leases.clear()
 
 
-# --- decode -------------------------------------------------------------------------------------------------------------
+# --- decode -----------------------------------------------------------------------------------------------------------
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
     cdef Reader reader = reader_over(payload, length)
     _clear(command)
@@ -390,7 +390,7 @@ cdef void _read_nested(Reader* reader, Command* command, Op* op, int depth) noex
         read_fail(reader, NO_MEMORY)
 
 
-# --- encode -------------------------------------------------------------------------------------------------------------
+# --- encode -----------------------------------------------------------------------------------------------------------
 cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil:
     cdef size_t start = out.size
     cdef Writer writer = writer_at(out)
@@ -499,7 +499,8 @@ cdef void _write_txn(Writer* writer, const Command* command, uint32_t position, 
     _write_ops(writer, command, txn.else_first, txn.else_count, depth, operations_left)
 
 # The head of a list [first, first + count) of an arena with `size` elements.
-cdef bint _write_list(Writer* writer, uint32_t first, uint32_t count, size_t size, uint32_t* operations_left) noexcept nogil:
+cdef bint _write_list(Writer* writer, uint32_t first, uint32_t count, size_t size,
+                      uint32_t* operations_left) noexcept nogil:
     if first > size or count > size - first or count > operations_left[0]:
         write_fail(writer, COMMAND_INVALID)
         return False
@@ -577,7 +578,7 @@ cdef inline uint8_t* _pack_op(uint8_t* at, const Op* op, uint32_t fields) noexce
     return at
 
 
-# --- results ------------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 cdef status_t result_begin(Vec[uint8_t]* out, status_t status, uint64_t revision) noexcept nogil:
     cdef Writer writer = writer_at(out)
     write_array(&writer, 3)

@@ -1,14 +1,15 @@
 # A frame: 96 bytes of header, one msgpack body, and for some types raw records behind it. docs/formats.md "Frame".
 #
 # The header is checked before the body is read, the length before anything is allocated. A frame that fails any check
-# closes its connection and is counted; it never reaches the core (reliability.md I19).
+# closes its connection and is counted; it never reaches the core (docs/invariants.md I19). This module decides whether
+# bytes are a frame and whether it belongs on this connection; it allocates nothing and never looks into a body.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.raft.types cimport member_id_t
 from raftmeta.status cimport status_t
 
 cdef enum:
-    FORMAT_FRAME_MAGIC = 0x4D544652         # "RFTM" in file order
+    FORMAT_FRAME_MAGIC = 0x4D544652         # "RFTM" in stream order
     FORMAT_FRAME_VERSION = 1
     FRAME_HEADER_BYTES = 96
     FRAME_BODY_BYTES_MAX = 8 * 1024 * 1024  # from a peer whose HELLO was accepted
@@ -41,9 +42,10 @@ cdef packed struct FrameHeader:
     member_id_t target          # incarnation it was meant for; 0 in a HELLO to an unknown peer
     uint64_t source_boot        # boot number of the sender: a lower one than seen before is refused
     uint64_t sequence           # counts the frames of this connection from 1
-    uint64_t reserved0
+    uint64_t reserved0          # 0, as the next two
     uint64_t reserved1
-    uint64_t reserved2
+    uint32_t reserved2
+    uint32_t header_crc         # crc32c over bytes [8, 92): a damaged length must not be waited for
 
 # Who may speak on a connection, bound by its HELLO.
 cdef struct FrameIdentity:
@@ -58,7 +60,11 @@ cdef void frame_encode(FrameHeader* header, FrameType type, const FrameIdentity*
                        uint32_t records_length) noexcept nogil
 # Look at the first `length` bytes of a stream. OK: *total is the whole frame's length and all of it is there and sound.
 # INCOMPLETE: *total is what is needed (the header's, then the frame's), nothing wrong so far.
-# BAD_MAGIC, BAD_VERSION, BAD_LENGTH (before any body byte is needed), BAD_CHECKSUM, BAD_FIELD: close the connection.
+# BAD_MAGIC, BAD_VERSION (by the first wrong byte), BAD_LENGTH (body and records together over body_bytes_max; before
+# any byte of them is needed), BAD_CHECKSUM, BAD_FIELD: close the connection.
 cdef status_t frame_decode(const uint8_t* bytes, size_t length, uint32_t body_bytes_max, size_t* total) noexcept nogil
-# Does a sound frame belong on this connection? FOREIGN_CLUSTER, FOREIGN_NODE, OLD_BOOT, STALE (sequence not the next).
-cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentity* identity, uint64_t sequence) noexcept nogil
+# Does a sound frame belong on this connection? Not asked for the HELLO, which makes the identity.
+# FOREIGN_CLUSTER, FOREIGN_NODE, OLD_BOOT, STALE (sequence not the next): close the connection.
+# NOT_READY: a message or snapshot while one side has not founded its cluster yet: drop the frame, keep the connection.
+cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentity* identity,
+                                   uint64_t sequence) noexcept nogil

@@ -7,6 +7,9 @@ from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, NAME_BYTES_MAX, index_t, mem
 from raftmeta.status cimport status_t
 from raftmeta.wire.frame cimport ClusterId
 
+cdef enum:
+    REFUSED_TEXT_BYTES_MAX = 1024
+
 cdef enum HelloPurpose:
     HELLO_PEER = 1
     HELLO_CLIENT = 2
@@ -21,17 +24,20 @@ cdef struct Hello:
     uint64_t boot               # boot number of that incarnation
     uint32_t feature_level_max
     uint8_t name_length
-    uint8_t cluster_name_length # Config cluster="default": two clusters that found themselves side by side never mix
+    uint8_t cluster_name_length  # Config cluster="default": two clusters that found themselves side by side never mix
     uint8_t address_length
     uint8_t[NAME_BYTES_MAX] name
     uint8_t[NAME_BYTES_MAX] cluster_name
     uint8_t[ADDRESS_BYTES_MAX] address      # advertised "host:port"
 
+# A peer has a name, an incarnation and a genesis state; a client has neither state nor boot number. Everybody names the
+# cluster. BAD_FIELD: not so, or a wrong type, count, range; BAD_LENGTH: cut short or left over; NO_MEMORY.
 cdef status_t hello_encode(const Hello* hello, Vec[uint8_t]* body) noexcept nogil
 cdef status_t hello_decode(const uint8_t* body, uint32_t length, Hello* hello) noexcept nogil
 # The highest version both sides speak; BAD_VERSION: none.
 cdef status_t hello_negotiate(const Hello* self, const Hello* peer, uint8_t* version) noexcept nogil
-# FRAME_REFUSED body: why the connection closes, for the other side's log and error text.
+# FRAME_REFUSED body [status, text]: why the connection closes, for the other side's log and error text.
+# `text` is a window into body of at most REFUSED_TEXT_BYTES_MAX bytes; it may be anything: it is shown, never believed.
 cdef status_t refused_encode(status_t status, const uint8_t* text, uint32_t length, Vec[uint8_t]* body) noexcept nogil
 cdef status_t refused_decode(const uint8_t* body, uint32_t length, status_t* status, const uint8_t** text,
                              uint32_t* text_length) noexcept nogil

@@ -1,13 +1,31 @@
-# Core messages as msgpack bodies: an array whose fields depend on the type by one schema table.
+# Core messages as msgpack bodies: [type, flags, field, ...], where the fields depend on the type by one schema table
+# (docs/formats.md "Messages").
+#
+# It decides whether bytes are a message and never whether the message makes sense: that is the core's. Source and
+# target are not in the body: a frame's header carries them and is checked against the connection's identity, so that
+# there is one place for them and nobody speaks for another. The raw part of a frame behind the body is the message's
+# `records`: they are neither copied nor encoded again.
+#
+# What is known of the records of a decoded message, so that the core need not look again:
+#   APPEND          `count` whole records: lengths add up, padding is zero, version and checksum right, group, flags and
+#                   reserved zero, indexes index + 1, index + 2, ..., terms ascending from log_term to at most term
+#   ENTRY_RESPONSE  one such record with the index asked for, none when it is a reject
+#   PROPOSE         `count` >= 1 payloads, each a u32 length (not 0) and its bytes; what is in them is not looked at
+#   MEMBERSHIP_PROPOSE    some bytes, not looked at
+#   all others      none
+# Chain hashes are *not* verified here: only the core knows the hash before the first record.
 from libc.stdint cimport uint8_t, uint32_t
 
-from raftmeta.native.containers cimport Vec
 from raftmeta.native.chunks cimport Slice
+from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport Message
 from raftmeta.status cimport status_t
 
-# Append the body of message to `body` (message.records is not copied: it is sent behind the body).
+# Append the body of message to `body` (message.records is not copied: it is sent behind the body). BAD_FIELD: a field
+# is set that this type does not carry, or is out of range: a mistake of the sender, nothing was appended. NO_MEMORY.
 cdef status_t message_encode(const Message* message, Vec[uint8_t]* body) noexcept nogil
-# BAD_FIELD / BAD_LENGTH: wrong type, count, range (term, index <= 2^63 - 1) or unknown message type. `records` is the
-# raw part behind the body; it is checked for whole, well-formed records with right checksums when the type carries them.
-cdef status_t message_decode(const uint8_t* body, uint32_t length, const Slice* records, Message* message) noexcept nogil
+# BAD_LENGTH: cut short, left over, or records where none belong. BAD_FIELD: wrong type, count, range (term, index
+# <= 2^63 - 1) or unknown message type. BAD_VERSION, BAD_CHECKSUM: of a record. `records` is the raw part behind the
+# body, NULL: none. The message shows the records and does not hold their chunk; its source and target are 0.
+cdef status_t message_decode(const uint8_t* body, uint32_t length, const Slice* records,
+                             Message* message) noexcept nogil

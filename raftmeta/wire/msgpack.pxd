@@ -1,8 +1,8 @@
 # The part of msgpack that raftmeta speaks: nil, booleans, integers, bin and arrays, in their shortest form only.
 #
-# Every value has one encoding, the one the `msgpack` package writes with use_bin_type=True, and the reader refuses every
-# other: two texts never mean the same, so bytes can be compared, hashed and signed. There is no map, no str, no float,
-# no ext, and nothing here allocates for what it reads: bin gives a window into the input.
+# Every value has one encoding, the one the `msgpack` package writes with use_bin_type=True, and the reader refuses
+# every other: two texts never mean the same, so bytes can be compared, hashed and signed. There is no map, no str, no
+# float, no ext, and nothing here allocates for what it reads: bin gives a window into the input.
 #
 #   pack_*    write to memory that the caller has reserved, return the next free byte (PACK_BYTES_MAX each)
 #   write_*   the same at the end of a Vec, which grows; the first failure sticks in Writer.status
