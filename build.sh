@@ -47,7 +47,7 @@ require_python() {
     step "installing a compiler, Python and its headers"
     bash -c "$APT_LINE" >&2
     hash -r
-    find_python
+    find_python || { echo "build.sh: still no Python >= 3.11 with ensurepip and Python.h, or no g++" >&2; exit 1; }
 }
 
 # --- the virtual environment --------------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""build.sh on machines that lack something: what it installs, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checks.sources import ROOT
+
+pytestmark = pytest.mark.uninstrumented
+
+APT_LINE = (
+    "apt-get update && DEBIAN_FRONTEND=noninteractive "
+    "apt-get install -y --no-install-recommends g++ python3-venv python3-dev ca-certificates"
+)
+PLAIN_COMMANDS = ["bash", "cat", "date", "dirname", "sed", "sha256sum"]
+
+
+class Machine:
+    """A folder with build.sh and a PATH that holds only what a test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout = folder / "checkout"
+        self.bin = folder / "bin"
+        self.checkout.mkdir()
+        self.bin.mkdir()
+        shutil.copy(ROOT / "build.sh", self.checkout)
+        for name in PLAIN_COMMANDS:
+            found = shutil.which(name)
+            assert found is not None
+            (self.bin / name).symlink_to(found)
+
+    def add(self, name: str, script: str) -> None:
+        path = self.bin / name
+        path.write_text(f"#!/bin/bash\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.checkout / "build.sh"), *arguments],
+            env={"PATH": str(self.bin), "HOME": os.environ.get("HOME", "/")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["compiler", "python", "its headers"])
+def test_without_the_right_to_install_the_line_is_printed(machine: Machine, missing: str) -> None:
+    """Not root and something missing: exactly the line to run on standard output, and exit code 2."""
+    machine.add("id", "echo 1000")
+    if missing != "compiler":
+        machine.add("g++", "exit 0")
+    if missing == "compiler":
+        machine.add("python3", f'exec {sys.executable} "$@"')
+    if missing == "its headers":
+        # build.sh asks the interpreter by one script on standard input; an unfit one answers with failure.
+        machine.add("python3", "cat >/dev/null; exit 1")
+    ended = machine.run("test")
+    assert (ended.returncode, ended.stdout) == (2, APT_LINE + "\n")
+    assert not (machine.checkout / ".venv").exists()
+
+
+def test_root_installs_by_apt_and_looks_again(machine: Machine, tmp_path: Path) -> None:
+    """As root the line is run, non-interactively; when that did not help, the script says so and fails."""
+    calls = tmp_path / "calls"
+    machine.add("id", "echo 0")
+    machine.add("apt-get", f'echo "$DEBIAN_FRONTEND: $*" >>{calls}')
+    ended = machine.run("build")
+    assert calls.read_text().splitlines() == [
+        ": update",
+        "noninteractive: install -y --no-install-recommends g++ python3-venv python3-dev ca-certificates",
+    ]
+    assert ended.returncode == 1
+    assert "still no Python" in ended.stderr
+
+
+def test_python_comes_from_apt_when_there_was_none(machine: Machine, tmp_path: Path) -> None:
+    """What apt brought is found on the second look, and a virtual environment is asked of it."""
+    machine.add("id", "echo 0")
+    asked = tmp_path / "asked"
+    fake = (
+        f'case $1 in -) cat >/dev/null; echo $0;; --version) echo Python 3.11;; *) echo "$*" >>{asked}; exit 7;; esac'
+    )
+    (tmp_path / "python3").write_text(f"#!/bin/bash\n{fake}\n")
+    machine.add(
+        "apt-get",
+        f'if [ $1 = install ]; then for c in python3 g++; do while read -r l; do echo "$l"; done <{tmp_path}/python3 '
+        f">{machine.bin}/$c; {shutil.which('chmod')} +x {machine.bin}/$c; done; fi",
+    )
+    ended = machine.run("build")
+    assert ended.returncode == 7
+    assert asked.read_text() == "-m venv .venv\n"
+
+
+def test_an_unknown_verb_prints_the_usage(machine: Machine) -> None:
+    """No verb and a wrong verb: the list of verbs, exit code 2, nothing made."""
+    for arguments in ((), ("tets",)):
+        ended = machine.run(*arguments)
+        assert ended.returncode == 2
+        for verb in ("demo", "test", "check", "bench", "build", "clean"):
+            assert f"./build.sh {verb}" in ended.stderr
+    assert sorted(path.name for path in machine.checkout.iterdir()) == ["build.sh"]
