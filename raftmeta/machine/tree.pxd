@@ -6,7 +6,7 @@
 # freeing of memory. Sources: docs/decisions/state-tree.md.
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from raftmeta.machine.tree_state cimport Root, Tree
+from raftmeta.machine.tree_state cimport TREE_DEPTH_MAX, Root, Tree
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
@@ -35,8 +35,8 @@ cdef struct Entry:
 cdef struct Cursor:
     const Root* root
     const Entry* entry          # NULL: at the end
-    void* path[12]              # root first, leaf last
-    int32_t position[12]
+    void* path[TREE_DEPTH_MAX]             # root first, leaf last
+    int32_t position[TREE_DEPTH_MAX]
     int32_t depth
 
 # One key that differs between two roots.
@@ -64,6 +64,7 @@ cdef Tree* tree_create() noexcept nogil
 # With another fanout (TREE_FANOUT_MIN at least; small ones make deep trees for tests) and a limit on the bytes in use,
 # beyond which every allocation fails as it does when memory is out.
 cdef Tree* tree_create_with(uint16_t fanout, uint64_t bytes_max) noexcept nogil
+# No root may be pinned any more.
 cdef void tree_destroy(Tree* tree) noexcept nogil
 
 # --- the writer ---------------------------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ cdef void tree_free_entry(Tree* tree, Entry* entry) noexcept nogil
 # Put entry in the place of its key; entry.previous becomes what was there. Tombstones stand in the tree as well.
 # NO_MEMORY: nothing changed, the entry is still the caller's.
 cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil
-# Undo tree_put of an entry not yet published, newest put first; the entry is freed.
+# Undo tree_put of an entry not yet published, newest put first; the entry is freed. NO_MEMORY: it is still there.
 cdef status_t tree_take_back(Tree* tree, Entry* entry) noexcept nogil
 # Newest entry of key in the writer's view (a tombstone counts), NULL: none.
 cdef Entry* tree_find(Tree* tree, const uint8_t* key, uint16_t key_length) noexcept nogil
