@@ -17,19 +17,6 @@ from raftmeta.status cimport status_t
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.hello cimport Hello
 
-cdef enum EngineEventType:
-    EVENT_TRACE = 1                 # a core Trace: a = TraceType | term << 8, b, c
-    EVENT_FOUNDED = 2               # the cluster was founded or found: a, b = cluster id
-    EVENT_READY = 3                 # leader known, caught up, session open
-    EVENT_LINK_UP = 4               # a = link, b = member id
-    EVENT_LINK_DOWN = 5             # a = link, b = was refused
-    EVENT_PEER_REFUSED = 6          # a = status: HELLO or frame that was refused, b = link
-    EVENT_LOG_OPENED = 7            # a = WalState, b = last index, c = dropped bytes
-    EVENT_SESSION_LOST = 8          # this node's session expired; commands under way have unknown outcome
-    EVENT_FATAL = 9                 # a = status
-    EVENT_LEASES_EXPIRED = 10       # a = how many
-    EVENT_COMPACTED = 11            # a = history floor
-
 # The engine's ports and config are filled in (engine is zeroed otherwise); the caller opened and locked the folder.
 # wal is created over engine.disk by the caller and belongs to the disk jobs afterwards; identity is storage/identity's handle.
 # OK or why this folder cannot be run: CORRUPT, NEWER_FORMAT, FOREIGN_CLUSTER, FOREIGN_NODE, DISK_FAILED, NO_SPACE, NO_MEMORY.

@@ -43,8 +43,9 @@ cdef struct EngineConfig:
 cdef enum SubmissionKind:
     SUBMIT_COMMAND = 1          # payload: command envelope with this node's session and `sequence`
     SUBMIT_READ = 2             # complete when a linearizable read may be served from the published state
-    SUBMIT_WATCH = 3            # payload: key bytes then end bytes; completes with the watch in `handle`
-    SUBMIT_UNWATCH = 4          # handle
+    SUBMIT_WATCH = 3            # payload: key bytes then end bytes; number: start revision; handle: told by CallerPort.woken.
+                                # done() gives the 8 bytes of the Watch* as body
+    SUBMIT_UNWATCH = 4          # handle: the Watch*, freed by the engine; its consumer has stopped taking
     SUBMIT_KEEP_LEASE = 5       # start native keep-alives of lease `number` with ttl `ttl_ms`, told through handle
     SUBMIT_DROP_LEASE = 6       # stop them
     SUBMIT_TRANSFER = 7         # leadership to member `number`, 0: any
@@ -60,7 +61,8 @@ cdef struct Submission:
     uint32_t length             # payload bytes behind the struct
     uint32_t key_length         # SUBMIT_WATCH
     uint32_t filter             # SUBMIT_WATCH
-    uint64_t sequence           # SUBMIT_COMMAND: ascending by 1 in the order of submission
+    uint64_t sequence           # SUBMIT_COMMAND: from 1, ascending by 1 in the order of submission; goes on when the
+                                # session changes
     uint64_t session            # SUBMIT_COMMAND: the session it was encoded for
     uint64_t number
     uint64_t ttl_ms
@@ -74,13 +76,13 @@ cdef struct CallerPort:
     # The end of a ticket, exactly once per submission with an owner. body: encoded result, NULL without one.
     void (*done)(void* self, void* owner, status_t status, uint64_t revision, index_t index, const uint8_t* body,
                  uint32_t length) noexcept nogil
-    # A watch has items to take.
-    void (*woken)(void* self, void* owner) noexcept nogil
+    # A watch has items to take; handle as given in SUBMIT_WATCH.
+    void (*woken)(void* self, void* handle) noexcept nogil
     # A kept lease: valid until `until_ns` on ClockPort (0: lost, revoked or expired). handle as given in SUBMIT_KEEP_LEASE.
     void (*lease_kept)(void* self, void* handle, uint64_t until_ns) noexcept nogil
     # One wake-up per engine turn and not per ticket: everything told since the last flush may be looked at.
     void (*flush)(void* self) noexcept nogil
-    # For logs, events() and metrics: fixed words, see runtime/engine.pxd EngineEventType.
+    # For logs, events() and metrics: fixed words, see EngineEventType.
     void (*event)(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil
 
 # Where blocking work goes: to the write thread, or to a simulated disk's schedule. Jobs are done in order.
@@ -97,6 +99,7 @@ cdef struct Link:
     bint is_used                # false: free place in the table
     bint is_self
     bint is_up                  # HELLO exchanged on the outgoing connection
+    bint is_initial             # named when the node was made: an initial member
     bint is_wanted              # named initially or in the membership: the network keeps trying
     member_id_t id              # incarnation by its last HELLO; 0: none yet
     uint64_t boot
@@ -111,6 +114,11 @@ cdef struct Inbound:
     uint64_t sequence           # of the last frame
     uint32_t link               # of the peer by name
 
+# A keep-alive of the engine under way: its payload's hash tells it in the log (it has no sequence of its own).
+cdef struct KeepAlive:
+    uint64_t hash
+    uint64_t sent_ns
+
 cdef enum OutstandingState:
     OUTSTANDING_QUEUED = 1      # not proposed since the last leader change
     OUTSTANDING_PROPOSED = 2    # handed to the core; may be in the log
@@ -120,20 +128,39 @@ cdef struct Outstanding:
     Submission* submission
     uint8_t state
     uint8_t was_claimed
-    uint64_t context            # of the batch it was proposed in
+    uint32_t proposals          # times it was handed to a leader that may have appended it
+    uint64_t context            # of the batch it was last proposed in
     uint64_t proposed_tick
 
 cdef struct ReadRound:
-    uint64_t context
-    index_t index               # 0: not answered yet
+    uint64_t context            # 0: void, to be asked again
+    bint is_answered
+    index_t index
     uint32_t count              # owners at the front of Engine.readers that belong to this round
     uint64_t asked_tick
 
 cdef struct KeptLease:
     void* handle
     uint64_t ttl_ms
-    uint64_t sent_ns            # of the keep-alive under way; 0: none
+    uint64_t since_ns           # when keeping began
     uint64_t until_ns
+
+cdef struct PendingJob:
+    DiskJob* job
+
+# What CallerPort.event tells.
+cdef enum EngineEventType:
+    EVENT_TRACE = 1                 # a core Trace: a = TraceType | term << 8, b, c
+    EVENT_FOUNDED = 2               # the cluster was founded or found: a, b = cluster id
+    EVENT_READY = 3                 # leader known, caught up, session open
+    EVENT_LINK_UP = 4               # a = link, b = member id
+    EVENT_LINK_DOWN = 5             # a = link, b = was refused
+    EVENT_PEER_REFUSED = 6          # a = status: HELLO or frame that was refused, b = link
+    EVENT_LOG_OPENED = 7            # a = WalState, b = last index, c = dropped bytes
+    EVENT_SESSION_LOST = 8          # this node's session expired; commands under way have unknown outcome
+    EVENT_FATAL = 9                 # a = status
+    EVENT_LEASES_EXPIRED = 10       # a = how many
+    EVENT_COMPACTED = 11            # a = history floor
 
 cdef enum EngineState:
     ENGINE_GENESIS = 1          # no cluster yet, or not yet part of it
@@ -179,6 +206,11 @@ cdef struct Engine:
     uint64_t ticks
 
     Link[MEMBERS_MAX] links
+    index_t membership_seen     # index of the membership that the links follow
+    index_t membership_logged   # index of the membership that the log was told
+    Ring[PendingJob] blocked    # writes that found no room, in order; tried again every BLOCKED_RETRY_TICKS
+    uint64_t blocked_tick
+    bint was_ready
     Vec[uint8_t] body           # scratch for encoding
 
     # committed records waiting for apply, in order
@@ -190,10 +222,12 @@ cdef struct Engine:
     bint must_publish
 
     # this node's session and its commands
-    uint64_t session            # 0: none open
+    uint64_t session            # 0: none open. Read by callers' threads (aligned, atomic by the machine), as is
+                                # outstanding_base: the lowest sequence not answered
     uint64_t session_opening    # id in the SESSION_OPEN under way
-    uint64_t session_renewed_tick
+    uint64_t session_tick       # of the last SESSION_OPEN
     uint64_t next_batch
+    Vec[Slice] payloads         # scratch of callers_propose
     Ring[Outstanding] outstanding
     uint64_t outstanding_base   # sequence of the front
     size_t next_queued          # position in outstanding from which QUEUED ones may stand
@@ -206,8 +240,10 @@ cdef struct Engine:
     uint64_t next_read_context
 
     Map64[KeptLease] kept_leases
-    uint64_t keep_alive_tick
+    Ring[KeepAlive] keep_alives # sent and not seen applied, oldest first
+    uint64_t keep_alive_tick    # of the last one sent
     Command scratch             # for commands of the engine itself
+    Vec[uint8_t] own_payload    # its encoding
     index_t expiry_proposed     # applied must reach it before expiry is proposed again
     index_t compaction_proposed
     term_t housekeeping_term

@@ -1,0 +1,136 @@
+"""From committed records to results.
+
+Order of one slice, which is the order that other threads may rely on:
+    1. the machine applies records, in index order; watches are enqueued entry by entry,
+    2. the new state is published (other threads read it from here on),
+    3. callers of this node get their results, reads whose index is applied are served.
+So who is told of a write can read it, and an event is in its queue before its writer's call returns (DESIGN "Watches").
+
+Completions of step 3 are made while the machine applies (their bytes are only valid then), but nobody is woken before
+CallerPort.flush, which the turn calls after step 2: see runtime/engine.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from raftmeta._core cimport Apply, core_applied
+from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, machine_apply,
+                                       machine_changes, machine_publish)
+from raftmeta.machine.watches cimport hub_publish
+from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
+from raftmeta.native.intrinsics cimport hash64
+from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, Record, index_t
+from raftmeta.runtime.callers cimport callers_applied, callers_serve_reads
+from raftmeta.runtime.engine_state cimport Engine
+from raftmeta.runtime.housekeeping cimport housekeeping_keep_alive_applied
+from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
+
+cdef enum:
+    TUNE_ENTRIES_PER_CLOCK = 64     # applied between two looks at the clock (a look costs about 27 ns)
+
+
+cdef inline uint32_t _record_bytes(const Record* record) noexcept nogil:
+    return (sizeof(Record) + record.length + FORMAT_RECORD_ALIGNMENT - 1) & ~(<uint32_t> FORMAT_RECORD_ALIGNMENT - 1)
+
+
+cdef status_t applier_take(Engine* engine, const Apply* apply) noexcept nogil:
+    cdef uint32_t i, offset
+    cdef Slice slice
+    cdef const Record* record
+    for i in range(apply.slice_count):
+        slice = apply.slices[i]
+        offset = 0
+        record = NULL
+        while offset < slice.length:
+            record = <const Record*> (slice.data + offset)
+            if record.index > engine.apply_queued:
+                break
+            offset += _record_bytes(record)
+        if offset >= slice.length:
+            continue
+        if record.index != engine.apply_queued + 1:
+            return INVARIANT_BROKEN     # a gap: entries would be applied out of order
+        slice.data += offset
+        slice.length -= offset
+        chunk_hold(slice.chunk)
+        if not engine.to_apply.push(slice):
+            chunk_drop(slice.chunk)
+            return NO_MEMORY
+        engine.apply_queued = apply.last if i + 1 == apply.slice_count else _last_index(&slice)
+    return OK
+
+
+cdef index_t _last_index(const Slice* slice) noexcept nogil:
+    cdef uint32_t offset = 0
+    cdef index_t last = 0
+    while offset < slice.length:
+        last = (<const Record*> (slice.data + offset)).index
+        offset += _record_bytes(<const Record*> (slice.data + offset))
+    return last
+
+
+cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) noexcept nogil:
+    cdef ApplyResult result
+    cdef status_t status
+    memset(&result, 0, sizeof(ApplyResult))
+    cdef ApplyOutcome outcome = machine_apply(engine.machine, record, &result)
+    is_done[0] = outcome != APPLY_MORE
+    if outcome == APPLY_FATAL:
+        return result.status
+    if outcome == APPLY_MORE:
+        return OK
+    engine.applied = record.index
+    engine.must_publish = True
+    engine.counters.entries_applied += 1
+    if result.changed != 0:
+        status = hub_publish(engine.hub, result.revision, record.wall_ms, machine_changes(engine.machine), result.changed)
+        if status != OK:
+            return status
+    if result.session != 0 and result.session == engine.session:
+        if result.sequence != 0:
+            callers_applied(engine, &result)
+        else:
+            housekeeping_keep_alive_applied(engine, hash64(0, <const uint8_t*> record + sizeof(Record), record.length))
+    return OK
+
+
+cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
+    cdef uint64_t end_ns = 0
+    cdef uint32_t until_clock = TUNE_ENTRIES_PER_CLOCK
+    cdef const Record* record
+    cdef bint is_done
+    cdef status_t status = OK
+    while engine.to_apply.size != 0:
+        record = <const Record*> (engine.to_apply.front().data + engine.apply_offset)
+        status = _apply_one(engine, record, &is_done)
+        if status != OK:
+            return status
+        if is_done:
+            engine.apply_offset += _record_bytes(record)
+            if engine.apply_offset >= engine.to_apply.front().length:
+                chunk_drop(engine.to_apply.front().chunk)
+                engine.to_apply.pop_front()
+                engine.apply_offset = 0
+        until_clock -= 1
+        if until_clock == 0 or not is_done:
+            until_clock = TUNE_ENTRIES_PER_CLOCK
+            if end_ns == 0:
+                end_ns = engine.now_ns + engine.config.apply_slice_ns
+            if engine.clock.now_ns(engine.clock.self) >= end_ns:
+                break
+    more[0] = engine.to_apply.size != 0
+    if engine.must_publish:
+        engine.must_publish = False
+        status = machine_publish(engine.machine)
+        if status == OK:
+            status = core_applied(engine.core, engine.applied)
+        if status == OK:
+            callers_serve_reads(engine)
+    return status
+
+
+cdef void applier_release(Engine* engine) noexcept nogil:
+    while engine.to_apply.size != 0:
+        chunk_drop(engine.to_apply.front().chunk)
+        engine.to_apply.pop_front()
+    engine.to_apply.release()

@@ -1,0 +1,177 @@
+"""From a folder to a running engine.
+
+What it decides: whether this folder may run (identity), what of its log is still there (storage/wal says), and when the
+core may start. What it never does: send a message, or start a core whose state is not on the disk.
+
+Order at the founding, and why:
+    1. the log begins, with the founding membership in its first segment,
+    2. the identity file says FOUNDED.
+A crash between the two finds ACCEPTED and begins again. The other order could leave a FOUNDED folder without a log, which
+must mean that the log was lost, and such a node must never vote.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from raftmeta._core cimport (PEER_CONNECTED, core_create, core_membership, core_peer_event, core_restore_damaged,
+                             core_restore_membership, core_restore_records, core_restored, core_set_free_bytes,
+                             core_status)
+from raftmeta.machine.machine cimport machine_create
+from raftmeta.machine.watches cimport hub_create
+from raftmeta.native.chunks cimport Slice
+from raftmeta.raft.genesis cimport (ACCEPTED, BLANK, FOUNDED, GenesisRecord, genesis_add_peer, genesis_init,
+                                    genesis_persisted)
+from raftmeta.raft.membership cimport membership_decode
+from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
+from raftmeta.runtime.disk_jobs cimport DiskJob
+from raftmeta.runtime.engine_state cimport EVENT_FOUNDED, EVENT_LOG_OPENED, ENGINE_GENESIS, ENGINE_RUNNING, Engine
+from raftmeta.runtime.peers cimport peers_follow_membership
+from raftmeta.status cimport BAD_FIELD, CORRUPT, NO_MEMORY, OK, status_t
+from raftmeta.storage.identity cimport Identity, identity_open
+from raftmeta.storage.wal cimport (WAL_BLANK, WAL_DAMAGED, WAL_TAIL_LOST, WalDamage, WalOpened, wal_free_bytes,
+                                   wal_open, wal_open_done)
+from raftmeta.storage.wal_state cimport Wal
+from raftmeta.wire.commands cimport command_init
+
+
+cdef status_t _begin_genesis(Engine* engine, const GenesisRecord* record) noexcept nogil:
+    cdef int i
+    cdef status_t status
+    genesis_init(&engine.genesis, record, engine.id, engine.random.next(engine.random.self),
+                 engine.random.next(engine.random.self))
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and engine.links[i].is_initial:
+            status = genesis_add_peer(&engine.genesis, engine.links[i].name, engine.links[i].name_length,
+                                      engine.links[i].address, engine.links[i].address_length, engine.links[i].is_self)
+            if status != OK:
+                return status
+    return OK
+
+
+cdef status_t _create_parts(Engine* engine) noexcept nogil:
+    engine.config.core.id = engine.id
+    engine.config.core.seed = engine.random.next(engine.random.self)
+    engine.core = core_create(&engine.config.core)
+    engine.machine = machine_create(&engine.config.machine)
+    engine.hub = hub_create(engine.config.watch_queue_bytes_max)
+    if engine.core == NULL or engine.machine == NULL or engine.hub == NULL:
+        return NO_MEMORY
+    return OK
+
+
+cdef status_t _start(Engine* engine) noexcept nogil:
+    """The core is restored: follow its membership and greet the links that are up already."""
+    cdef status_t status
+    cdef int i
+    core_status(engine.core, &engine.core_status)
+    engine.membership_seen = engine.membership_logged = core_membership(engine.core).index
+    status = peers_follow_membership(engine, core_membership(engine.core))
+    engine.state = ENGINE_RUNNING
+    for i in range(MEMBERS_MAX):
+        if status == OK and engine.links[i].is_up:
+            status = core_peer_event(engine.core, PEER_CONNECTED, engine.links[i].id)
+    return status
+
+
+# --- a folder that has a log ------------------------------------------------------------------------------------------
+cdef status_t _restore_records(Engine* engine, const WalOpened* opened) noexcept nogil:
+    """Live slices and damaged records, merged by index."""
+    cdef size_t slice = 0
+    cdef size_t damage = 0
+    cdef status_t status = OK
+    cdef index_t next
+    while status == OK and (slice < opened.slice_count or damage < opened.damaged_count):
+        next = (<const Record*> opened.slices[slice].data).index if slice < opened.slice_count else <index_t> 0
+        if damage < opened.damaged_count and (next == 0 or opened.damaged[damage].index < next):
+            status = core_restore_damaged(engine.core, opened.damaged[damage].index, opened.damaged[damage].chain)
+            damage += 1
+        else:
+            status = core_restore_records(engine.core, &opened.slices[slice])
+            slice += 1
+    return status
+
+
+cdef status_t _restore(Engine* engine, const WalOpened* opened) noexcept nogil:
+    cdef Membership membership
+    cdef status_t status
+    memset(&membership, 0, sizeof(Membership))
+    if membership_decode(opened.membership, opened.membership_length, &membership) != OK:
+        return CORRUPT
+    membership.index = opened.membership_index
+    status = core_restore_membership(engine.core, &opened.start, &membership)
+    if status == OK:
+        status = _restore_records(engine, opened)
+    if status == OK:
+        status = core_restored(engine.core, &opened.hard_state, opened.start.index)
+    engine.applied = engine.apply_queued = opened.start.index
+    return status
+
+
+cdef status_t _open_log(Engine* engine, Wal* wal) noexcept nogil:
+    cdef WalOpened opened
+    cdef status_t status
+    memset(&opened, 0, sizeof(WalOpened))
+    status = wal_open(wal, &opened)
+    if status != OK:
+        return status
+    engine.callers.event(engine.callers.self, EVENT_LOG_OPENED, opened.state, opened.last, opened.dropped_bytes)
+    if engine.genesis.record.state != FOUNDED:
+        wal_open_done(wal)
+        return OK       # whatever stands there was begun by a founding that this node did not see the end of
+    if opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST:
+        status = CORRUPT
+    else:
+        status = _create_parts(engine)
+        if status == OK:
+            status = _restore(engine, &opened)
+    wal_open_done(wal)
+    if status == OK:
+        core_set_free_bytes(engine.core, wal_free_bytes(wal))
+        status = _start(engine)
+    return status
+
+
+cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nogil:
+    cdef Identity* self = <Identity*> identity
+    cdef status_t status = identity_open(self, &engine.random)
+    if status != OK:
+        return status
+    engine.id = self.id
+    engine.boot = self.boot
+    engine.cluster.low = self.genesis.cluster_low
+    engine.cluster.high = self.genesis.cluster_high
+    wal.limits.owner = self.id
+    engine.state = ENGINE_GENESIS
+    engine.outstanding_base = 1
+    command_init(&engine.scratch)
+    status = _begin_genesis(engine, &self.genesis)
+    if status == OK:
+        status = _open_log(engine, wal)
+    return status
+
+
+# --- a founding -----------------------------------------------------------------------------------------------------------
+cdef status_t boot_identity_persisted(Engine* engine, const DiskJob* job) noexcept nogil:
+    engine.identity_job_running = False
+    if job.status != OK:
+        return job.status
+    engine.cluster.low = job.genesis.cluster_low
+    engine.cluster.high = job.genesis.cluster_high
+    genesis_persisted(&engine.genesis)
+    return OK
+
+
+cdef status_t boot_found(Engine* engine) noexcept nogil:
+    cdef SnapshotPoint beginning
+    cdef HardState hard_state
+    cdef status_t status = _create_parts(engine)
+    memset(&beginning, 0, sizeof(SnapshotPoint))
+    memset(&hard_state, 0, sizeof(HardState))
+    if status == OK:
+        status = core_restore_membership(engine.core, &beginning, &engine.genesis.record.membership)
+    if status == OK:
+        status = core_restored(engine.core, &hard_state, 0)
+    if status == OK:
+        engine.callers.event(engine.callers.self, EVENT_FOUNDED, engine.cluster.low, engine.cluster.high, 0)
+        status = _start(engine)
+    return status

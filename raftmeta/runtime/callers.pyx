@@ -1,0 +1,308 @@
+"""Commands and reads that callers of this node wait for.
+
+A command has the sequence number of its node's session from the moment it is encoded. It stays in `outstanding` from
+submission until its own entry is applied on *this* node; then its caller gets the result and everything below the first
+unanswered sequence is forgotten. Whatever may have been lost on the way (a leader that died, a forward that broke) is
+proposed again under the same number, and the session table of the replicated machine makes that exactly once
+(paper 8, thesis 6.3).
+
+Why a refusal can still mean "not executed": a command that was handed to *one* leader only and that this leader
+refused certainly stands in no log. One that was handed over twice may stand in the first leader's log; it goes on
+waiting and is proposed until it is answered.
+
+What it never does: decide a command's result, wait, or drop a claimed command without an answer.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from raftmeta._core cimport LEADER, ProposalRefused, ReadReady, core_propose, core_read_index
+from raftmeta.machine.machine cimport ApplyResult, machine_session_result
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.containers cimport Vec
+from raftmeta.runtime.engine_state cimport (OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Engine,
+                                            Outstanding, ReadRound, Submission)
+from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED, WITHDRAWN,
+                              status_t)
+
+cdef enum:
+    TUNE_PROPOSE_COUNT_MAX = 4096   # commands handed to the core at once
+
+
+cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t revision, uint64_t index,
+                    const uint8_t* body, uint32_t length) noexcept nogil:
+    if at.submission.owner != NULL:
+        engine.callers.done(engine.callers.self, at.submission.owner, status, revision, index, body, length)
+    free(at.submission)
+    at.submission = NULL
+    at.state = OUTSTANDING_DONE
+    engine.counters.commands_completed += 1
+
+
+cdef void _forget_answered(Engine* engine) noexcept nogil:
+    while engine.outstanding.size != 0 and engine.outstanding.front().state == OUTSTANDING_DONE:
+        engine.outstanding.pop_front()
+        engine.outstanding_base += 1
+        if engine.next_queued != 0:
+            engine.next_queued -= 1
+
+
+cdef void _reject(Engine* engine, Submission* submission, status_t status) noexcept nogil:
+    """Answer a submission that never became outstanding."""
+    if submission.owner != NULL:
+        engine.callers.done(engine.callers.self, submission.owner, status, 0, 0, NULL, 0)
+    free(submission)
+
+
+cdef void callers_submit(Engine* engine, Submission* submission) noexcept nogil:
+    cdef Outstanding item
+    memset(&item, 0, sizeof(Outstanding))
+    item.submission = submission
+    item.state = OUTSTANDING_QUEUED
+    if engine.outstanding.size == 0:
+        engine.outstanding_base = submission.sequence
+        engine.next_queued = 0
+    if not engine.outstanding.push(item):
+        _reject(engine, submission, OVERLOADED)
+        return
+    if engine.session == 0 or submission.session != engine.session:
+        _complete(engine, &engine.outstanding.back(), NOT_READY, 0, 0, NULL, 0)
+        _forget_answered(engine)
+    elif engine.outstanding.size > engine.config.outstanding_max and not submission.is_urgent:
+        _complete(engine, &engine.outstanding.back(), OVERLOADED, 0, 0, NULL, 0)
+        _forget_answered(engine)
+
+
+# --- proposing --------------------------------------------------------------------------------------------------------
+cdef bint _claim(Engine* engine, Outstanding* at) noexcept nogil:
+    """Before the first proposal the caller may still withdraw; afterwards it waits or learns OutcomeUnknown."""
+    if at.was_claimed:
+        return True
+    if at.submission.owner != NULL and not engine.callers.claim(engine.callers.self, at.submission.owner):
+        _complete(engine, at, WITHDRAWN, 0, 0, NULL, 0)
+        return False
+    at.was_claimed = True
+    return True
+
+
+cdef size_t _gather(Engine* engine, size_t first, Vec[Slice]* payloads, bint* is_urgent) noexcept nogil:
+    """Collect queued commands of one urgency from position first on; return the position after the last looked at."""
+    cdef size_t position = first
+    cdef uint64_t total = 0
+    cdef Outstanding* at
+    cdef Slice payload
+    payloads.clear()
+    while position < engine.outstanding.size and payloads.size < TUNE_PROPOSE_COUNT_MAX:
+        at = &engine.outstanding.at(position)
+        if at.state == OUTSTANDING_QUEUED:
+            if payloads.size != 0 and (at.submission.is_urgent != is_urgent[0]
+                                       or total + at.submission.length > engine.config.propose_bytes_max):
+                break
+            if _claim(engine, at):
+                payload.chunk = NULL
+                payload.data = <uint8_t*> at.submission + sizeof(Submission)
+                payload.length = at.submission.length
+                if not payloads.push(payload):
+                    break
+                is_urgent[0] = at.submission.is_urgent
+                total += payload.length
+                at.context = engine.next_batch
+        position += 1
+    return position
+
+
+cdef void _mark_batch(Engine* engine, size_t first, size_t end, status_t status) noexcept nogil:
+    """Record what the core said to the batch that was gathered from [first, end)."""
+    cdef size_t position
+    cdef Outstanding* at
+    for position in range(first, end):
+        at = &engine.outstanding.at(position)
+        if at.state != OUTSTANDING_QUEUED or at.context != engine.next_batch:
+            continue
+        if status == OK:
+            at.state = OUTSTANDING_PROPOSED
+            at.proposals += 1
+            at.proposed_tick = engine.ticks
+        elif at.proposals == 0:
+            _complete(engine, at, status, 0, 0, NULL, 0)
+
+
+cdef status_t callers_propose(Engine* engine) noexcept nogil:
+    cdef Vec[Slice]* payloads = &engine.payloads
+    cdef bint is_urgent = False
+    cdef size_t first, end
+    cdef status_t status
+    if engine.core_status.leader == 0 or engine.session == 0:
+        return OK
+    if engine.proposed_to != engine.core_status.leader or engine.proposed_term != engine.core_status.term:
+        engine.proposed_to = engine.core_status.leader
+        engine.proposed_term = engine.core_status.term
+        callers_propose_again(engine)
+    while engine.next_queued < engine.outstanding.size:
+        first = engine.next_queued
+        engine.next_batch += 1
+        end = _gather(engine, first, payloads, &is_urgent)
+        if payloads.size == 0:
+            if end == first:
+                return NO_MEMORY
+            engine.next_queued = end
+            continue
+        status = core_propose(engine.core, payloads.data, <uint32_t> payloads.size, engine.next_batch, is_urgent,
+                              engine.core_status.role != LEADER)
+        if status >= 96:
+            return status
+        if status == NO_LEADER or status == NOT_READY:
+            break       # stays queued: a leader will be known again, or the callers withdraw
+        _mark_batch(engine, first, end, status)
+        engine.next_queued = end
+    _forget_answered(engine)
+    return OK
+
+
+cdef void callers_propose_again(Engine* engine) noexcept nogil:
+    cdef size_t position
+    cdef Outstanding* at
+    for position in range(engine.outstanding.size):
+        at = &engine.outstanding.at(position)
+        if at.state == OUTSTANDING_PROPOSED:
+            at.state = OUTSTANDING_QUEUED
+            engine.counters.proposals_repeated += 1
+    engine.next_queued = 0
+
+
+cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil:
+    cdef size_t position
+    cdef Outstanding* at
+    for position in range(engine.outstanding.size):
+        at = &engine.outstanding.at(position)
+        if at.state != OUTSTANDING_PROPOSED or at.context != refusal.context:
+            continue
+        if at.proposals == 1 and refusal.status != NO_LEADER and refusal.status != NOT_READY:
+            _complete(engine, at, refusal.status, 0, 0, NULL, 0)
+            continue
+        at.proposals -= 1           # that leader certainly did not append it
+        at.state = OUTSTANDING_QUEUED
+        if position < engine.next_queued:
+            engine.next_queued = position
+    _forget_answered(engine)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+cdef void callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil:
+    cdef uint64_t position = result.sequence - engine.outstanding_base
+    cdef Outstanding* at
+    if result.sequence < engine.outstanding_base or position >= engine.outstanding.size:
+        return          # answered before: this is a second copy in the log
+    at = &engine.outstanding.at(position)
+    if at.state == OUTSTANDING_DONE:
+        return
+    _complete(engine, at, result.status, result.revision, result.index, result.body, result.length)
+    if position == 0:
+        _forget_answered(engine)
+
+
+cdef void callers_session_lost(Engine* engine) noexcept nogil:
+    cdef size_t position
+    cdef Outstanding* at
+    for position in range(engine.outstanding.size):
+        at = &engine.outstanding.at(position)
+        if at.state != OUTSTANDING_DONE:
+            _complete(engine, at, OUTCOME_UNKNOWN if at.proposals != 0 else NOT_READY, 0, 0, NULL, 0)
+    _forget_answered(engine)
+
+
+# --- reads ------------------------------------------------------------------------------------------------------------
+cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
+    """All reads that came since the last turn share one round: its index is at least the commit index at this moment,
+    which is after every one of them was invoked (thesis 6.4)."""
+    cdef ReadRound fresh
+    cdef size_t i
+    cdef status_t status
+    if engine.readers_waiting.size == 0 or engine.core_status.leader == 0:
+        return OK
+    engine.next_read_context += 1
+    status = core_read_index(engine.core, engine.next_read_context)
+    if status != OK:
+        return status if status >= 96 else OK       # not yet: they go on waiting
+    memset(&fresh, 0, sizeof(ReadRound))
+    fresh.context = engine.next_read_context
+    fresh.count = <uint32_t> engine.readers_waiting.size
+    fresh.asked_tick = engine.ticks
+    for i in range(engine.readers_waiting.size):
+        if not engine.readers.push(engine.readers_waiting.data[i]):
+            return NO_MEMORY
+    if not engine.read_rounds.push(fresh):
+        return NO_MEMORY
+    engine.readers_waiting.clear()
+    return OK
+
+
+cdef status_t _ask_again(Engine* engine, ReadRound* round) noexcept nogil:
+    """A new context for a round that got no answer; an old context is never used twice (reliability.md R1)."""
+    cdef status_t status
+    engine.next_read_context += 1
+    status = core_read_index(engine.core, engine.next_read_context)
+    if status == OK:
+        round.context = engine.next_read_context
+        round.asked_tick = engine.ticks
+    return status
+
+
+cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept nogil:
+    cdef size_t position
+    cdef ReadRound* round
+    for position in range(engine.read_rounds.size):
+        round = &engine.read_rounds.at(position)
+        if round.context != ready.context:
+            continue
+        if ready.status == OK:
+            round.is_answered = True
+            round.index = ready.index
+        else:
+            round.context = 0       # void: callers_repeat_reads asks again
+        return
+
+
+cdef void callers_serve_reads(Engine* engine) noexcept nogil:
+    cdef ReadRound* round
+    cdef uint32_t i
+    while engine.read_rounds.size != 0:
+        round = &engine.read_rounds.front()
+        if not round.is_answered or round.index > engine.applied:
+            return
+        for i in range(round.count):
+            engine.callers.done(engine.callers.self, engine.readers.front(), OK, 0, round.index, NULL, 0)
+            engine.readers.pop_front()
+        engine.counters.reads_served += round.count
+        engine.read_rounds.pop_front()
+
+
+cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
+    cdef size_t position
+    cdef ReadRound* round
+    for position in range(engine.read_rounds.size):
+        round = &engine.read_rounds.at(position)
+        if round.is_answered:
+            continue
+        if round.context == 0 or engine.ticks - round.asked_tick >= engine.config.core.election_timeout_ticks:
+            if _ask_again(engine, round) != OK:
+                return
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+cdef void callers_stop(Engine* engine) noexcept nogil:
+    cdef size_t i
+    cdef Outstanding* at
+    for i in range(engine.outstanding.size):
+        at = &engine.outstanding.at(i)
+        if at.state != OUTSTANDING_DONE:
+            _complete(engine, at, OUTCOME_UNKNOWN if at.proposals != 0 else NODE_CLOSED, 0, 0, NULL, 0)
+    _forget_answered(engine)
+    for i in range(engine.readers.size):
+        engine.callers.done(engine.callers.self, engine.readers.at(i), NODE_CLOSED, 0, 0, NULL, 0)
+    engine.readers.clear()
+    engine.read_rounds.clear()
+    for i in range(engine.readers_waiting.size):
+        engine.callers.done(engine.callers.self, engine.readers_waiting.data[i], NODE_CLOSED, 0, 0, NULL, 0)
+    engine.readers_waiting.clear()

@@ -1,0 +1,477 @@
+"""The engine of one node: joins core, machine, log jobs, callers and peers; one turn at a time.
+
+What it decides: the order of a turn. What it never does: block, read a clock or a socket but through its ports, touch a
+Python object. It runs on the loop thread of a Node (runtime/loop) or inside a simulated world (raftmeta/sim); both call
+the same verbs.
+
+A turn (engine_run) reads top to bottom:
+    ticks that are due -> founding, or: callers' commands and reads into the core -> what the core says must happen now
+    (messages, disk jobs, committed records, reads) -> one slice of apply -> watch replay -> wake callers, once.
+
+Invariants: nothing leaves a node that has stopped; a job in the disk's hands is not touched; `applied` never passes what
+the core committed; every owner of a submission is told exactly once.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from raftmeta._core cimport (CLOCK_JUMPED, Ready, Write, core_campaign, core_change_membership, core_destroy,
+                             core_has_ready, core_log_read, core_membership, core_peer_event, core_persisted,
+                             core_ready, core_set_free_bytes, core_status, core_tick, core_transfer, LogRead)
+from raftmeta.machine.machine cimport machine_destroy
+from raftmeta.machine.watches cimport hub_add, hub_destroy, hub_pump, hub_remove, hub_take_woken
+from raftmeta.machine.watch_state cimport Watch
+from raftmeta.native.chunks cimport Slice, chunk_drop
+from raftmeta.native.containers cimport Ring
+from raftmeta.raft.genesis cimport FOUNDED, genesis_persisted, genesis_release, genesis_tick
+from raftmeta.raft.membership cimport membership_decode, membership_encode
+from raftmeta.raft.types cimport Membership
+from raftmeta.runtime.applier cimport applier_release, applier_run, applier_take
+from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persisted
+from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
+                                       callers_refused, callers_repeat_reads, callers_serve_reads, callers_stop,
+                                       callers_submit)
+from raftmeta.runtime.disk_jobs cimport (JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, disk_job_create,
+                                         disk_job_destroy)
+from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_CAMPAIGN,
+                                            SUBMIT_COMMAND, SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP,
+                                            SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Engine,
+                                            PendingJob, Submission)
+from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
+                                            housekeeping_tick)
+from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
+                                     peers_link_of_name, peers_link_up, peers_own_hello, peers_send_genesis,
+                                     peers_send_message)
+from raftmeta.status cimport (INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, OK, OVERLOADED, status_t)
+from raftmeta.storage.wal_state cimport Wal
+from raftmeta.wire.commands cimport Bytes, command_release
+from raftmeta.wire.hello cimport Hello
+
+cdef enum:
+    FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
+    TUNE_TICKS_PER_TURN = 5     # ticks made up for at once after a late turn; messages that wait are read in between
+    TUNE_WATCH_CHANGES = 2000   # changes replayed to late watchers in one turn
+    BLOCKED_RETRY_TICKS = 20    # a write that found no room is tried again
+
+
+# --- the network ----------------------------------------------------------------------------------------------------------
+cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
+                              uint8_t address_length, bint is_self) noexcept nogil:
+    cdef int place = peers_link_of_name(engine, name, name_length, address, address_length)
+    if place < 0:
+        return NO_MEMORY
+    engine.links[place].is_self = is_self
+    engine.links[place].is_wanted = True
+    engine.links[place].is_initial = True
+    return OK
+
+
+cdef void engine_own_hello(Engine* engine, Hello* hello) noexcept nogil:
+    peers_own_hello(engine, hello)
+
+
+cdef status_t engine_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil:
+    if engine.state == ENGINE_STOPPED:
+        return NODE_CLOSED
+    return _checked(engine, peers_hello(engine, hello, inbound))
+
+
+cdef status_t engine_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil:
+    if engine.state == ENGINE_STOPPED:
+        return NODE_CLOSED
+    return _checked(engine, peers_link_up(engine, link, hello))
+
+
+cdef void engine_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:
+    if engine.state != ENGINE_STOPPED:
+        peers_link_down(engine, link, was_refused)
+
+
+cdef status_t engine_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil:
+    if engine.state == ENGINE_STOPPED:
+        return NODE_CLOSED
+    return _checked(engine, peers_frame(engine, inbound, frame))
+
+
+cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
+    """A fatal status stops the node; every other one belongs to the connection or the caller."""
+    if status >= FATAL_FROM:
+        engine_stop(engine, status)
+    return status
+
+
+# --- callers --------------------------------------------------------------------------------------------------------------
+cdef void _answer(Engine* engine, Submission* submission, status_t status, const uint8_t* body, uint32_t length) noexcept nogil:
+    if submission.owner != NULL:
+        engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applied, body, length)
+    free(submission)
+
+
+cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const uint8_t* payload = <const uint8_t*> submission + sizeof(Submission)
+    cdef Bytes key, end
+    cdef Watch* watch = NULL
+    key.data = payload
+    key.length = submission.key_length
+    end.data = payload + submission.key_length
+    end.length = submission.length - submission.key_length
+    cdef status_t status = hub_add(engine.hub, engine.machine, &key, &end, submission.number, submission.filter,
+                                   submission.handle, &watch)
+    _answer(engine, submission, status, <const uint8_t*> &watch, sizeof(watch))
+    return OK
+
+
+cdef status_t _change_membership(Engine* engine, Submission* submission) noexcept nogil:
+    cdef Membership next
+    cdef status_t status = membership_decode(<const uint8_t*> submission + sizeof(Submission), submission.length, &next)
+    if status == OK:
+        status = core_change_membership(engine.core, &next)
+    _answer(engine, submission, status, NULL, 0)
+    return status if status >= FATAL_FROM else OK
+
+
+cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept nogil:
+    cdef status_t status = OK
+    if submission.kind == SUBMIT_COMMAND:
+        callers_submit(engine, submission)
+        return OK
+    if submission.kind == SUBMIT_READ:
+        if not engine.readers_waiting.push(submission.owner):
+            _answer(engine, submission, OVERLOADED, NULL, 0)
+            return OK
+        free(submission)
+        return OK
+    if submission.kind == SUBMIT_WATCH:
+        return _watch(engine, submission)
+    if submission.kind == SUBMIT_MEMBERSHIP:
+        return _change_membership(engine, submission)
+    if submission.kind == SUBMIT_UNWATCH:
+        hub_remove(engine.hub, <Watch*> submission.handle)
+    elif submission.kind == SUBMIT_KEEP_LEASE:
+        status = housekeeping_keep_lease(engine, submission)
+    elif submission.kind == SUBMIT_DROP_LEASE:
+        housekeeping_drop_lease(engine, submission.number)
+    elif submission.kind == SUBMIT_TRANSFER:
+        status = core_transfer(engine.core, submission.number)
+    elif submission.kind == SUBMIT_CAMPAIGN:
+        status = core_campaign(engine.core)
+    _answer(engine, submission, status, NULL, 0)
+    return status if status >= FATAL_FROM else OK
+
+
+cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
+    if engine.state == ENGINE_STOPPED:
+        _answer(engine, submission, NODE_CLOSED, NULL, 0)
+    elif engine.state == ENGINE_GENESIS:
+        _answer(engine, submission, NO_LEADER, NULL, 0)
+    else:
+        _checked(engine, _submit_running(engine, submission))
+
+
+# --- the disk -------------------------------------------------------------------------------------------------------------
+cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
+    cdef DiskJob* job = disk_job_create(JOB_WRITE)
+    cdef const Membership* membership = core_membership(engine.core)
+    cdef PendingJob pending
+    if job == NULL:
+        return NO_MEMORY
+    if not job.slices.append(write.slices, write.slice_count):
+        disk_job_destroy(job)
+        return NO_MEMORY
+    job.batch.write_id = write.id
+    job.batch.has_hard_state = write.has_hard_state
+    job.batch.hard_state = write.hard_state
+    job.batch.first = write.first
+    job.batch.last = write.last
+    job.batch.slices = job.slices.data
+    job.batch.slice_count = <uint32_t> job.slices.size
+    # Growth is held back where it begins, at the leader's proposals; what is on its way may use the reserve.
+    job.batch.is_urgent = True
+    if membership.index != engine.membership_logged and membership.count != 0:
+        if membership_encode(membership, &job.membership) != OK:
+            disk_job_destroy(job)
+            return INVARIANT_BROKEN
+        engine.membership_logged = membership.index
+        job.batch.membership = job.membership.data
+        job.batch.membership_length = <uint32_t> job.membership.size
+        job.batch.membership_index = membership.index
+    engine.counters.writes += 1
+    if engine.blocked.size != 0:
+        pending.job = job
+        return OK if engine.blocked.push(pending) else NO_MEMORY
+    engine.jobs.submit(engine.jobs.self, job)
+    return OK
+
+
+cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
+    cdef DiskJob* job = disk_job_create(JOB_READ)
+    if job == NULL:
+        return NO_MEMORY
+    job.peer = read.peer
+    job.first = read.first
+    job.bytes_max = read.bytes_max
+    engine.jobs.submit(engine.jobs.self, job)
+    return OK
+
+
+cdef status_t _write_done(Engine* engine, DiskJob* job) noexcept nogil:
+    cdef PendingJob pending
+    cdef status_t status
+    if job.status == NO_SPACE:
+        pending.job = job
+        engine.blocked_tick = engine.ticks
+        if not engine.blocked.push(pending):
+            return NO_MEMORY
+        return OK
+    status = job.status
+    core_set_free_bytes(engine.core, job.free_bytes)
+    if status == OK:
+        status = core_persisted(engine.core, job.batch.write_id)
+    disk_job_destroy(job)
+    return status
+
+
+cdef status_t _read_done(Engine* engine, DiskJob* job) noexcept nogil:
+    cdef LogRead read
+    read.peer = job.peer
+    read.first = job.first
+    read.bytes_max = job.bytes_max
+    cdef status_t status = core_log_read(engine.core, &read, &job.records, job.status)
+    chunk_drop(job.records.chunk)
+    disk_job_destroy(job)
+    return status if status >= FATAL_FROM else OK
+
+
+cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
+    cdef status_t status = OK
+    if engine.state == ENGINE_STOPPED:
+        chunk_drop(job.records.chunk)
+        disk_job_destroy(job)
+        return
+    if job.kind == JOB_WRITE:
+        status = _write_done(engine, job)
+    elif job.kind == JOB_READ:
+        status = _read_done(engine, job)
+    elif job.kind == JOB_IDENTITY:
+        status = boot_identity_persisted(engine, job)
+        disk_job_destroy(job)
+    _checked(engine, status)
+
+
+cdef void _retry_blocked(Engine* engine) noexcept nogil:
+    """Writes that found no room go again, all and in order."""
+    if engine.blocked.size == 0 or engine.ticks - engine.blocked_tick < BLOCKED_RETRY_TICKS:
+        return
+    engine.blocked_tick = engine.ticks
+    while engine.blocked.size != 0:
+        engine.blocked.front().job.next = NULL
+        engine.jobs.submit(engine.jobs.self, engine.blocked.front().job)
+        engine.blocked.pop_front()
+
+
+# --- time -----------------------------------------------------------------------------------------------------------------
+cdef status_t _tick(Engine* engine) noexcept nogil:
+    cdef status_t status = OK
+    engine.ticks += 1
+    if engine.state == ENGINE_GENESIS:
+        genesis_tick(&engine.genesis)
+        return OK
+    status = core_tick(engine.core, engine.clock.wall_ms(engine.clock.self))
+    if status == OK:
+        core_status(engine.core, &engine.core_status)
+        status = housekeeping_tick(engine)
+    _retry_blocked(engine)
+    if engine.ticks % engine.config.core.election_timeout_ticks == 0:
+        callers_repeat_reads(engine)
+        # A forward may have been lost without a change of leader. The leader's own proposals cannot be lost.
+        if engine.core_status.leader != engine.id and engine.ticks % (4 * engine.config.core.election_timeout_ticks) == 0:
+            callers_propose_again(engine)
+    return status
+
+
+cdef status_t _run_ticks(Engine* engine) noexcept nogil:
+    cdef uint64_t tick_ns = <uint64_t> engine.config.tick_ms * 1_000_000
+    cdef uint32_t done = 0
+    cdef status_t status
+    engine.now_ns = engine.clock.now_ns(engine.clock.self)
+    if engine.next_tick_ns == 0:
+        engine.next_tick_ns = engine.now_ns + tick_ns
+    if engine.now_ns > engine.next_tick_ns + engine.config.core.election_timeout_ticks * tick_ns:
+        # This node was paused, or its clock leapt: what it knew of others' time is void, and missed ticks are not made up
+        # for, since messages of that time may wait in the sockets (etcd#21417 is the class).
+        engine.next_tick_ns = engine.now_ns
+        if engine.state == ENGINE_RUNNING:
+            status = core_peer_event(engine.core, CLOCK_JUMPED, 0)
+            if status >= FATAL_FROM:
+                return status
+    while engine.next_tick_ns <= engine.now_ns and done < TUNE_TICKS_PER_TURN:
+        engine.next_tick_ns += tick_ns
+        done += 1
+        status = _tick(engine)
+        if status >= FATAL_FROM:
+            return status
+    if engine.next_tick_ns <= engine.now_ns:
+        engine.next_tick_ns = engine.now_ns + 1
+    return OK
+
+
+cdef uint64_t engine_deadline_ns(const Engine* engine) noexcept nogil:
+    return engine.next_tick_ns
+
+
+# --- a turn ---------------------------------------------------------------------------------------------------------------
+cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
+    """What the core said must happen now. Sends come first: they do not wait for this node's own disk."""
+    cdef uint32_t i
+    cdef status_t status = OK
+    for i in range(ready.message_count):
+        peers_send_message(engine, &ready.messages[i])
+    if ready.write.id != 0:
+        status = _submit_write(engine, &ready.write)
+    if status == OK:
+        status = applier_take(engine, &ready.apply)
+    for i in range(ready.log_read_count):
+        if status == OK:
+            status = _submit_read(engine, &ready.log_reads[i])
+    for i in range(ready.read_count):
+        callers_read_ready(engine, &ready.reads[i])
+    for i in range(ready.refusal_count):
+        callers_refused(engine, &ready.refusals[i])
+    for i in range(ready.trace_count):
+        engine.callers.event(engine.callers.self, EVENT_TRACE, ready.traces[i].type | ready.traces[i].term << 8,
+                             ready.traces[i].a, ready.traces[i].b)
+    return status
+
+
+cdef status_t _drain_core(Engine* engine) noexcept nogil:
+    cdef Ready ready
+    cdef const Membership* membership
+    cdef status_t status = OK
+    while status == OK and core_has_ready(engine.core):
+        memset(&ready, 0, sizeof(Ready))
+        status = core_ready(engine.core, &ready)
+        if status == OK:
+            status = _carry_out(engine, &ready)
+    core_status(engine.core, &engine.core_status)
+    membership = core_membership(engine.core)
+    if status == OK and membership.index != engine.membership_seen:
+        engine.membership_seen = membership.index
+        status = peers_follow_membership(engine, membership)
+    return status
+
+
+cdef void _tell_woken(Engine* engine) noexcept nogil:
+    cdef void*[64] handles
+    cdef uint32_t i, count
+    while True:
+        count = hub_take_woken(engine.hub, handles, 64)
+        for i in range(count):
+            engine.callers.woken(engine.callers.self, handles[i])
+        if count < 64:
+            return
+
+
+cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
+    cdef bint applies_more = False
+    cdef bint watches_more = False
+    cdef status_t status = callers_propose(engine)
+    if status < FATAL_FROM:
+        status = callers_ask_reads(engine)
+    if status < FATAL_FROM:
+        status = _drain_core(engine)
+    if status < FATAL_FROM:
+        status = applier_run(engine, &applies_more)
+    if status < FATAL_FROM:
+        callers_serve_reads(engine)
+        housekeeping_look(engine)
+        status = hub_pump(engine.hub, engine.machine, TUNE_WATCH_CHANGES, &watches_more)
+    if status < FATAL_FROM and core_has_ready(engine.core):
+        status = _drain_core(engine)
+    _tell_woken(engine)
+    if not engine.was_ready and engine.session != 0 and engine.core_status.leader != 0:
+        engine.was_ready = True
+        engine.callers.event(engine.callers.self, EVENT_READY, engine.core_status.leader, engine.core_status.term, 0)
+    more[0] = applies_more or watches_more
+    return status
+
+
+cdef status_t _run_genesis(Engine* engine) noexcept nogil:
+    cdef DiskJob* job
+    if engine.genesis.must_persist and not engine.identity_job_running:
+        job = disk_job_create(JOB_IDENTITY)
+        if job == NULL:
+            return NO_MEMORY
+        job.genesis = engine.genesis.record
+        engine.genesis.must_persist = False
+        engine.identity_job_running = True
+        engine.jobs.submit(engine.jobs.self, job)
+    peers_send_genesis(engine)
+    if engine.genesis.record.state == FOUNDED and not engine.genesis.must_persist and not engine.identity_job_running:
+        return boot_found(engine)
+    return OK
+
+
+cdef status_t engine_run(Engine* engine, bint* more) noexcept nogil:
+    cdef status_t status
+    more[0] = False
+    if engine.state == ENGINE_STOPPED:
+        return engine.fatal
+    status = _run_ticks(engine)
+    if status < FATAL_FROM and engine.state == ENGINE_GENESIS:
+        status = _run_genesis(engine)
+    if status < FATAL_FROM and engine.state == ENGINE_RUNNING:
+        status = _run_running(engine, more)
+    _checked(engine, status)
+    engine.callers.flush(engine.callers.self)
+    return engine.fatal
+
+
+# --- life -----------------------------------------------------------------------------------------------------------------
+cdef status_t engine_boot(Engine* engine, Wal* wal, void* identity) noexcept nogil:
+    return boot_engine(engine, wal, identity)
+
+
+cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
+    if engine.state == ENGINE_STOPPED:
+        return
+    engine.state = ENGINE_STOPPED
+    engine.fatal = reason
+    callers_stop(engine)
+    _tell_woken_closed(engine)
+    if reason != OK:
+        engine.callers.event(engine.callers.self, EVENT_FATAL, reason, 0, 0)
+    engine.callers.flush(engine.callers.self)
+
+
+cdef void _tell_woken_closed(Engine* engine) noexcept nogil:
+    if engine.hub != NULL:
+        _tell_woken(engine)
+
+
+cdef void engine_release(Engine* engine) noexcept nogil:
+    """Give everything back. The disk jobs are all done or never begun, and nobody calls any more."""
+    while engine.blocked.size != 0:
+        disk_job_destroy(engine.blocked.front().job)
+        engine.blocked.pop_front()
+    engine.blocked.release()
+    applier_release(engine)
+    if engine.hub != NULL:
+        hub_destroy(engine.hub)
+    if engine.machine != NULL:
+        machine_destroy(engine.machine)
+    if engine.core != NULL:
+        core_destroy(engine.core)
+    genesis_release(&engine.genesis)
+    command_release(&engine.scratch)
+    engine.body.release()
+    engine.payloads.release()
+    engine.own_payload.release()
+    engine.outstanding.release()
+    engine.readers.release()
+    engine.readers_waiting.release()
+    engine.read_rounds.release()
+    engine.kept_leases.release()
+    engine.keep_alives.release()
+    engine.due.release()
+    engine.due_deadlines.release()

@@ -1,0 +1,245 @@
+"""What the engine proposes by itself.
+
+Every node: opens its session once a leader is known, renews it, and keeps its own leases alive, all without Python, so
+that a host that holds the GIL loses none of them. The leader: proposes the expiry of leases and sessions that are due
+on the lease clock, and moves the history floor. Every such entry is re-checked when it is applied; proposing one too
+often or too early harms nobody.
+
+When is a kept lease known to be held? A keep-alive is known in the log by its payload, which ends with an id that is
+nobody's lease (a random number), so that no two are alike. When it is applied here, the lease lasts at least ttl after the
+moment *before* that keep-alive was sent: the lease clock of its entry is not older than that moment's.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from raftmeta._core cimport LEADER, core_propose
+from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
+                                       machine_session_exists, machine_status)
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport hash64
+from raftmeta.raft.types cimport index_t
+from raftmeta.runtime.callers cimport callers_session_lost
+from raftmeta.runtime.engine_state cimport EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, Engine, KeepAlive, KeptLease, Submission
+from raftmeta.status cimport NO_MEMORY, OK, status_t
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_KEEP_ALIVE,
+                                     COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, Command, CommandKind, LeaseItem,
+                                     command_encode)
+
+cdef enum:
+    TUNE_DUE_MAX = 1000             # leases in one expiry entry
+    KEEP_ALIVES_PER_TTL = 4         # a keep-alive may be lost twice before its lease is in danger
+    KEEP_ALIVES_OPEN_MAX = 16       # under way at once; older ones are given up
+
+# Bits of a session id: the highest is set, so that it never looks like a small number in a log.
+cdef inline uint64_t _session_bit() noexcept nogil:
+    return <uint64_t> 1 << 63
+
+
+# --- commands of the engine itself ----------------------------------------------------------------------------------------
+cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
+    cdef Command* command = &engine.scratch
+    command.kind = kind
+    command.session = command.sequence = command.lowest_unanswered = 0
+    command.fence.is_present = False
+    command.id = command.ttl_ms = 0
+    command.window = 0
+    command.data.length = 0
+    command.txns.clear()
+    command.compares.clear()
+    command.ops.clear()
+    command.leases.clear()
+
+
+cdef status_t _propose(Engine* engine) noexcept nogil:
+    """Propose engine.scratch; what cannot be proposed now is proposed by a later tick."""
+    cdef Slice payload
+    cdef status_t status
+    engine.own_payload.clear()
+    status = command_encode(&engine.scratch, &engine.own_payload)
+    if status != OK:
+        return status
+    payload.chunk = NULL
+    payload.data = engine.own_payload.data
+    payload.length = <uint32_t> engine.own_payload.size
+    return core_propose(engine.core, &payload, 1, 0, True, engine.core_status.role != LEADER)
+
+
+cdef bint _add_lease(Engine* engine, uint64_t lease, uint64_t deadline_ms) noexcept nogil:
+    cdef LeaseItem item
+    item.lease = lease
+    item.deadline_ms = deadline_ms
+    return engine.scratch.leases.push(item)
+
+
+# --- this node's session -----------------------------------------------------------------------------------------------
+cdef status_t _open_session(Engine* engine) noexcept nogil:
+    if engine.session_opening == 0:
+        engine.session_opening = engine.random.next(engine.random.self) | _session_bit()
+    elif engine.ticks - engine.session_tick < engine.config.core.election_timeout_ticks:
+        return OK
+    engine.session_tick = engine.ticks
+    _begin(engine, COMMAND_SESSION_OPEN)
+    engine.scratch.id = engine.session_opening
+    engine.scratch.ttl_ms = engine.config.session_ttl_ms
+    engine.scratch.window = engine.config.session_window
+    return _propose(engine)
+
+
+cdef void housekeeping_look(Engine* engine) noexcept nogil:
+    if engine.session != 0:
+        if not machine_session_exists(engine.machine, engine.session):
+            engine.session = 0
+            engine.session_opening = 0
+            engine.callers.event(engine.callers.self, EVENT_SESSION_LOST, 0, 0, 0)
+            callers_session_lost(engine)
+            engine.keep_alives.clear()
+    elif engine.session_opening != 0 and machine_session_exists(engine.machine, engine.session_opening):
+        engine.session = engine.session_opening
+        engine.keep_alive_tick = engine.ticks
+
+
+# --- keep-alives ----------------------------------------------------------------------------------------------------------
+cdef uint64_t _keep_alive_ticks(Engine* engine) noexcept nogil:
+    """Distance of keep-alives: a part of the shortest time to live among session and kept leases."""
+    cdef uint64_t shortest_ms = engine.config.session_ttl_ms
+    cdef size_t at = engine.kept_leases.next(0)
+    while at < engine.kept_leases.end():
+        shortest_ms = min(shortest_ms, engine.kept_leases.value_at(at).ttl_ms)
+        at = engine.kept_leases.next(at + 1)
+    return max(shortest_ms // KEEP_ALIVES_PER_TTL // engine.config.tick_ms, <uint64_t> 1)
+
+
+cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
+    cdef KeepAlive fresh
+    cdef size_t at = engine.kept_leases.next(0)
+    cdef status_t status
+    engine.keep_alive_tick = engine.ticks
+    _begin(engine, COMMAND_LEASE_KEEP_ALIVE)
+    engine.scratch.session = engine.session
+    while at < engine.kept_leases.end():
+        if not _add_lease(engine, engine.kept_leases.key_at(at), 0):
+            return NO_MEMORY
+        at = engine.kept_leases.next(at + 1)
+    if not _add_lease(engine, engine.random.next(engine.random.self) | _session_bit(), 0):
+        return NO_MEMORY
+    fresh.sent_ns = engine.clock.now_ns(engine.clock.self)      # before it is sent
+    status = _propose(engine)
+    if status != OK:
+        return status
+    fresh.hash = hash64(0, engine.own_payload.data, engine.own_payload.size)
+    if engine.keep_alives.size == KEEP_ALIVES_OPEN_MAX:
+        engine.keep_alives.pop_front()
+    return OK if engine.keep_alives.push(fresh) else NO_MEMORY
+
+
+cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash) noexcept nogil:
+    cdef size_t i
+    cdef size_t at
+    cdef uint64_t sent_ns, ttl_ms, deadline_ms
+    cdef uint32_t key_count
+    cdef KeptLease* kept
+    for i in range(engine.keep_alives.size):
+        if engine.keep_alives.at(i).hash == payload_hash:
+            break
+    else:
+        return
+    sent_ns = engine.keep_alives.at(i).sent_ns
+    engine.keep_alives.drop_front(i + 1)        # those before it were sent earlier: they can only tell less
+    at = engine.kept_leases.next(0)
+    while at < engine.kept_leases.end():
+        kept = &engine.kept_leases.value_at(at)
+        if machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK:
+            kept.until_ns = 0
+        elif sent_ns >= kept.since_ns:          # a lease that began to be kept later was not in it
+            kept.until_ns = sent_ns + kept.ttl_ms * 1_000_000
+        engine.callers.lease_kept(engine.callers.self, kept.handle, kept.until_ns)
+        at = engine.kept_leases.next(at + 1)
+
+
+cdef status_t housekeeping_keep_lease(Engine* engine, const Submission* submission) noexcept nogil:
+    cdef KeptLease* kept = engine.kept_leases.insert(submission.number)
+    if kept == NULL:
+        return NO_MEMORY
+    kept.handle = submission.handle
+    kept.ttl_ms = submission.ttl_ms
+    kept.since_ns = engine.clock.now_ns(engine.clock.self)
+    kept.until_ns = 0
+    if engine.session != 0 and engine.core_status.leader != 0:
+        return _send_keep_alive(engine)
+    return OK
+
+
+cdef void housekeeping_drop_lease(Engine* engine, uint64_t lease) noexcept nogil:
+    engine.kept_leases.erase(lease)
+
+
+# --- the leader's duties ----------------------------------------------------------------------------------------------------
+cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept nogil:
+    cdef uint32_t i
+    _begin(engine, kind)
+    for i in range(count):
+        if not _add_lease(engine, engine.due.data[i], engine.due_deadlines.data[i]):
+            return NO_MEMORY
+    return _propose(engine)
+
+
+cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
+    """Leases before sessions; nothing is proposed again before the last proposal of this term was applied."""
+    cdef uint32_t count
+    cdef status_t status = OK
+    if engine.housekeeping_term == engine.core_status.term and engine.applied < engine.expiry_proposed:
+        return OK
+    engine.due.clear()
+    engine.due_deadlines.clear()
+    count = machine_due_leases(engine.machine, engine.core_status.lease_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
+    if count != 0:
+        status = _expire(engine, COMMAND_LEASE_EXPIRE, count)
+        engine.counters.leases_expired += count
+        engine.callers.event(engine.callers.self, EVENT_LEASES_EXPIRED, count, 0, 0)
+    else:
+        count = machine_due_sessions(engine.machine, engine.core_status.lease_ms, &engine.due, &engine.due_deadlines,
+                                     TUNE_DUE_MAX)
+        if count == 0:
+            return OK
+        status = _expire(engine, COMMAND_SESSION_EXPIRE, count)
+    if status == OK:
+        engine.housekeeping_term = engine.core_status.term
+        engine.expiry_proposed = engine.core_status.last + 1    # at or before the entry just proposed
+    return status
+
+
+cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
+    cdef MachineStatus machine
+    cdef uint64_t kept
+    if engine.applied < engine.compaction_proposed:
+        return OK
+    machine_status(engine.machine, &machine)
+    if machine.history_bytes <= engine.config.history_bytes_max:
+        return OK
+    # Revisions are taken as equally large: a quarter of the excess more than needed is cut, so that it is not done at once again.
+    kept = machine.revision - machine.compacted
+    kept = kept * 3 // 4 * engine.config.history_bytes_max // machine.history_bytes
+    _begin(engine, COMMAND_COMPACT)
+    engine.scratch.id = machine.revision - kept
+    cdef status_t status = _propose(engine)
+    if status == OK:
+        engine.compaction_proposed = engine.core_status.last + 1
+        engine.callers.event(engine.callers.self, EVENT_COMPACTED, engine.scratch.id, 0, 0)
+    return status
+
+
+cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
+    cdef status_t status = OK
+    if engine.core_status.leader == 0:
+        return OK
+    if engine.session == 0:
+        status = _open_session(engine)
+    elif engine.ticks - engine.keep_alive_tick >= _keep_alive_ticks(engine):
+        status = _send_keep_alive(engine)
+    if status < 96 and engine.core_status.role == LEADER and engine.core_status.is_ready_to_read:
+        status = _propose_expiry(engine)
+        if status < 96:
+            status = _propose_compaction(engine)
+    return status if status >= 96 else OK

@@ -1,0 +1,312 @@
+"""The engine's side of the network: identity of connections, frames in, frames out.
+
+What it decides: whether a HELLO or a frame belongs here. What it never does: interpret a message (the core does), wait,
+or answer a frame that it refused: the connection is closed and counted, nothing else (reliability.md I18, I19).
+Sources: DESIGN "Identity and genesis"; docs/formats.md "Frame", "HELLO".
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_peer_event, core_step)
+from raftmeta.native.chunks cimport Slice
+from raftmeta.raft.genesis cimport (ACCEPTED, BLANK, FOUNDED, GenesisMessage, genesis_hello, genesis_step)
+from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, Message, member_id_t)
+from raftmeta.runtime.engine_state cimport EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link
+from raftmeta.status cimport (BAD_FIELD, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, OK, OLD_BOOT, STALE,
+                              status_t)
+from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
+                                  FrameHeader, FrameIdentity, FrameType, frame_check_identity, frame_encode)
+from raftmeta.wire.genesis_messages cimport genesis_message_decode, genesis_message_encode
+from raftmeta.wire.hello cimport HELLO_PEER, Hello, hello_negotiate
+from raftmeta.wire.messages cimport message_decode, message_encode
+
+cdef enum:
+    FATAL_FROM = 96     # statuses from here on stop the node (raftmeta/status.pxd)
+
+
+# --- who is there -----------------------------------------------------------------------------------------------------
+cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil:
+    memset(hello, 0, sizeof(Hello))
+    hello.purpose = HELLO_PEER
+    hello.version_min = FORMAT_FRAME_VERSION
+    hello.version_max = FORMAT_FRAME_VERSION
+    hello.genesis_state = engine.genesis.record.state
+    hello.cluster.low = engine.genesis.record.cluster_low
+    hello.cluster.high = engine.genesis.record.cluster_high
+    hello.id = engine.id
+    hello.boot = engine.boot
+    hello.feature_level_max = 1
+    hello.name_length = engine.config.name_length
+    memcpy(hello.name, engine.config.name, engine.config.name_length)
+    hello.cluster_name_length = engine.config.cluster_name_length
+    memcpy(hello.cluster_name, engine.config.cluster_name, engine.config.cluster_name_length)
+    hello.address_length = engine.config.address_length
+    memcpy(hello.address, engine.config.address, engine.config.address_length)
+
+
+cdef int _find_name(const Engine* engine, const uint8_t* name, uint8_t name_length) noexcept nogil:
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if (engine.links[i].is_used and engine.links[i].name_length == name_length
+                and memcmp(engine.links[i].name, name, name_length) == 0):
+            return i
+    return -1
+
+
+cdef int _find_member(const Engine* engine, member_id_t id) noexcept nogil:
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and engine.links[i].id == id and not engine.links[i].is_self:
+            return i
+    return -1
+
+
+cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
+                            uint8_t address_length) noexcept nogil:
+    cdef int place = _find_name(engine, name, name_length)
+    cdef int i
+    if place < 0:
+        for i in range(MEMBERS_MAX):
+            if not engine.links[i].is_used:
+                place = i
+                break
+        if place < 0:
+            return -1
+        memset(&engine.links[place], 0, sizeof(Link))
+        engine.links[place].is_used = True
+        engine.links[place].name_length = name_length
+        memcpy(engine.links[place].name, name, name_length)
+    if address_length != 0:
+        engine.links[place].address_length = address_length
+        memcpy(engine.links[place].address, address, address_length)
+    return place
+
+
+cdef status_t peers_follow_membership(Engine* engine, const Membership* membership) noexcept nogil:
+    cdef bint[MEMBERS_MAX] named
+    cdef int i, place
+    memset(named, 0, sizeof(named))
+    for i in range(membership.count):
+        place = peers_link_of_name(engine, membership.members[i].name, membership.members[i].name_length,
+                                   membership.members[i].address, membership.members[i].address_length)
+        if place < 0:
+            return NO_MEMORY
+        named[place] = True
+        engine.links[place].is_wanted = True
+    if membership.count == 0:           # a joining node knows only the names it was given
+        return OK
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and not named[i]:
+            engine.links[i].is_wanted = False
+    return OK
+
+
+cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept nogil:
+    """What both directions of a connection refuse alike."""
+    cdef Hello own
+    cdef uint8_t version
+    peers_own_hello(<Engine*> engine, &own)
+    cdef status_t status = hello_negotiate(&own, hello, &version)
+    if status != OK:
+        return status
+    if hello.id == 0 or hello.id == engine.id:
+        return FOREIGN_NODE
+    if (hello.cluster_name_length != own.cluster_name_length
+            or memcmp(hello.cluster_name, own.cluster_name, own.cluster_name_length) != 0):
+        return FOREIGN_CLUSTER
+    # Two founded (or accepted) nodes must be of one cluster; a blank one may talk to anybody, to learn or to found.
+    if (own.genesis_state == FOUNDED and hello.genesis_state != BLANK and hello.cluster.low | hello.cluster.high != 0
+            and (hello.cluster.low != own.cluster.low or hello.cluster.high != own.cluster.high)):
+        return FOREIGN_CLUSTER
+    return OK
+
+
+cdef status_t _note_boot(Engine* engine, int place, const Hello* hello) noexcept nogil:
+    """A lower boot number of the same incarnation is an older image of that disk (reliability.md D12): refuse it."""
+    cdef Link* link = &engine.links[place]
+    if link.id == hello.id and hello.boot < link.boot:
+        return OLD_BOOT
+    link.id = hello.id
+    link.boot = hello.boot
+    return OK
+
+
+cdef status_t _tell_genesis(Engine* engine, const Hello* hello) noexcept nogil:
+    if engine.state != ENGINE_GENESIS:
+        return OK
+    cdef status_t status = genesis_hello(&engine.genesis, hello.name, hello.name_length, hello.id, hello.genesis_state,
+                                         hello.cluster.low, hello.cluster.high)
+    return status if status >= FATAL_FROM else OK
+
+
+cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil:
+    cdef status_t status = _check_hello(engine, hello)
+    cdef int place
+    if status == OK and hello.purpose != HELLO_PEER:
+        status = BAD_FIELD
+    if status == OK:
+        place = peers_link_of_name(engine, hello.name, hello.name_length, hello.address, hello.address_length)
+        status = NO_MEMORY if place < 0 else _note_boot(engine, place, hello)
+    if status == OK:
+        status = _tell_genesis(engine, hello)
+    if status != OK:
+        engine.counters.frames_refused += 1
+        engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, 0, 0)
+        return status
+    inbound.is_bound = True
+    inbound.peer = hello.id
+    inbound.peer_boot = hello.boot
+    inbound.sequence = 0
+    inbound.link = place
+    return OK
+
+
+cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil:
+    cdef Link* at = &engine.links[link]
+    cdef status_t status = _check_hello(engine, hello)
+    if status == OK and (hello.name_length != at.name_length or memcmp(hello.name, at.name, at.name_length) != 0):
+        status = FOREIGN_NODE       # another node answers at that address
+    if status == OK:
+        status = _note_boot(engine, link, hello)
+    if status == OK:
+        status = _tell_genesis(engine, hello)
+    if status != OK:
+        engine.counters.frames_refused += 1
+        engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, link, 0)
+        return status
+    at.is_up = True
+    at.was_refused = False
+    at.sequence = 0
+    engine.callers.event(engine.callers.self, EVENT_LINK_UP, link, hello.id, 0)
+    if engine.state == ENGINE_RUNNING:
+        return core_peer_event(engine.core, PEER_CONNECTED, hello.id)
+    return OK
+
+
+cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:
+    cdef Link* at = &engine.links[link]
+    cdef PeerEvent event = PEER_REFUSED if was_refused else PEER_UNREACHABLE
+    if not at.is_up and not (was_refused and not at.was_refused):
+        return      # nothing new: still down
+    at.is_up = False
+    at.was_refused = was_refused
+    engine.callers.event(engine.callers.self, EVENT_LINK_DOWN, link, was_refused, 0)
+    if engine.state == ENGINE_RUNNING and at.id != 0:
+        core_peer_event(engine.core, event, at.id)
+
+
+# --- frames in --------------------------------------------------------------------------------------------------------
+cdef status_t _step_message(Engine* engine, const FrameHeader* header, const Slice* frame) noexcept nogil:
+    cdef const uint8_t* body = frame.data + FRAME_HEADER_BYTES
+    cdef Slice records
+    cdef Message message
+    records.chunk = frame.chunk
+    records.data = frame.data + FRAME_HEADER_BYTES + header.body_length
+    records.length = header.records_length
+    memset(&message, 0, sizeof(Message))
+    cdef status_t status = message_decode(body, header.body_length, &records, &message)
+    if status != OK:
+        return status
+    message.source = header.source
+    message.target = header.target
+    status = core_step(engine.core, &message)
+    if status == STALE or 0 < status < 64:
+        return OK       # ignored or refused by the protocol: not the connection's fault
+    return status
+
+
+cdef status_t _step_genesis(Engine* engine, const FrameHeader* header, const Slice* frame) noexcept nogil:
+    cdef GenesisMessage message
+    cdef status_t status
+    if engine.state != ENGINE_GENESIS and engine.genesis.record.state != FOUNDED:
+        return OK
+    memset(&message, 0, sizeof(GenesisMessage))
+    status = genesis_message_decode(frame.data + FRAME_HEADER_BYTES, header.body_length, &message)
+    if status != OK:
+        return status
+    if message.source != header.source or message.target != engine.id:
+        return FOREIGN_NODE
+    status = genesis_step(&engine.genesis, &message)
+    return status if status >= FATAL_FROM else OK
+
+
+cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil:
+    cdef const FrameHeader* header = <const FrameHeader*> frame.data
+    cdef FrameIdentity identity
+    cdef status_t status
+    identity.cluster = engine.cluster
+    identity.peer = inbound.peer
+    identity.self = engine.id
+    identity.peer_boot = inbound.peer_boot
+    if header.type == FRAME_GENESIS:        # before the founding there is no common id yet
+        identity.cluster.low = header.cluster_low
+        identity.cluster.high = header.cluster_high
+    if inbound.peer_boot < engine.links[inbound.link].boot and inbound.peer == engine.links[inbound.link].id:
+        status = OLD_BOOT       # a later boot of this peer has introduced itself since
+    elif header.type == FRAME_MESSAGE and engine.state == ENGINE_GENESIS:
+        inbound.sequence += 1
+        return OK               # a founded peer speaks while this node does not know yet: the protocol repeats it
+    else:
+        # The number of a frame is not held against its predecessor's: a frame may be dropped at the sender's full
+        # queue, and what the protocol survives (loss, repetition, reordering) needs no connection closed.
+        status = frame_check_identity(header, &identity, header.sequence)
+    if status == OK:
+        inbound.sequence += 1
+        engine.counters.frames_received += 1
+        if header.type == FRAME_MESSAGE:
+            status = _step_message(engine, header, frame)
+        elif header.type == FRAME_GENESIS:
+            status = _step_genesis(engine, header, frame)
+        elif header.type != FRAME_PING:
+            status = BAD_FIELD
+    if status != OK and status < FATAL_FROM:
+        engine.counters.frames_refused += 1
+        engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, inbound.link, header.type)
+    return status
+
+
+# --- frames out -------------------------------------------------------------------------------------------------------
+cdef void _send(Engine* engine, int place, FrameType type, const Slice* records) noexcept nogil:
+    """Send engine.body, which has room for the header in front, and records behind it."""
+    cdef Link* link = &engine.links[place]
+    cdef FrameIdentity identity
+    cdef Slice none
+    none.chunk = NULL
+    none.data = NULL
+    none.length = 0
+    if records == NULL:
+        records = &none
+    identity.cluster = engine.cluster
+    identity.peer = link.id
+    identity.self = engine.id
+    identity.peer_boot = link.boot
+    link.sequence += 1
+    frame_encode(<FrameHeader*> engine.body.data, type, &identity, engine.boot, link.sequence,
+                 engine.body.data + FRAME_HEADER_BYTES, <uint32_t> (engine.body.size - FRAME_HEADER_BYTES),
+                 records.data, records.length)
+    engine.counters.frames_sent += 1
+    engine.network.send(engine.network.self, place, engine.body.data, engine.body.size, records)
+
+
+cdef void peers_send_message(Engine* engine, const Message* message) noexcept nogil:
+    cdef int place = _find_member(engine, message.target)
+    if place < 0 or not engine.links[place].is_up:
+        return      # a message that is lost is no harm: the protocol repeats what matters
+    engine.body.clear()
+    if engine.body.resize(FRAME_HEADER_BYTES) and message_encode(message, &engine.body) == OK:
+        _send(engine, place, FRAME_MESSAGE, &message.records)
+
+
+cdef void peers_send_genesis(Engine* engine) noexcept nogil:
+    cdef size_t i
+    cdef int place
+    for i in range(engine.genesis.messages.size):
+        place = _find_member(engine, engine.genesis.messages.data[i].target)
+        if place < 0 or not engine.links[place].is_up:
+            continue
+        engine.body.clear()
+        if (engine.body.resize(FRAME_HEADER_BYTES)
+                and genesis_message_encode(&engine.genesis.messages.data[i], &engine.body) == OK):
+            _send(engine, place, FRAME_GENESIS, NULL)
+    engine.genesis.messages.clear()
