@@ -10,7 +10,7 @@ import filecmp
 import shutil
 import subprocess
 import sys
-import tarfile
+import sysconfig
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.sources import PACKAGE, ROOT, module_name, source_files
+from tests.checks.sources import ROOT, module_name, source_files
 
 pytestmark = pytest.mark.uninstrumented
 
@@ -54,8 +54,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unpacked")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    subprocess.run(["tar", "-xzf", str(sdist), "-C", str(folder)], check=True)
     (top,) = folder.iterdir()
     return top
 
@@ -63,9 +62,11 @@ def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel made from the unpacked sdist and the objects of the checkout."""
+    objects = unpacked / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
     for made in compiled_files():
-        shutil.copy2(made, unpacked / made.relative_to(ROOT))
-    shutil.copytree(ROOT / "build", unpacked / "build")
+        target = (objects if made.suffix == ".so" else unpacked) / made.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(made, target)
     return build("build_wheel", unpacked, tmp_path_factory.mktemp("wheel") / "made")
 
 
@@ -136,9 +137,7 @@ def test_the_wheel_has_modules_stubs_and_headers_only(wheel: Path) -> None:
 
 def test_the_wheel_imports_in_a_clean_environment(clean_python: Path, tmp_path: Path) -> None:
     """Every module of the wheel loads there, from there."""
-    modules = sorted(
-        module_name(path) for path in source_files(".py", ".pyx") if path.parts[len(PACKAGE.parts)] not in ("spark",)
-    )
+    modules = [module_name(path) for path in source_files(".py", ".pyx") if path.stem != "__main__"]
     program = f"import importlib\nfor name in {modules!r}: importlib.import_module(name)\nimport raftmeta\n"
     shown = run(clean_python, program + "print(raftmeta.__file__)", tmp_path)
     assert Path(shown).is_relative_to(clean_python.parents[1])

@@ -130,7 +130,7 @@ def test_a_test_has_a_sentence_for_a_name(path: Path) -> None:
     [
         ("def f():\n    return 1\n", [1]),
         (
-            "class A:\n    def f(\n        b\n    ):\n        '''Doc\n        more.'''\n        # why\n        return b",
+            "class A:\n    def f(\n        b\n    ):\n        '''Doc\n        more.'''\n        # y\n        b",
             [1],
         ),
         (
