@@ -22,7 +22,9 @@ cdef struct FileName:
 # stops; it never retries (D5).
 cdef struct DiskPort:
     void* self
-    # OK, NOT_FOUND (create is false), DISK_FAILED. Creating gives an empty file.
+    # OK, NOT_FOUND (create is false), DISK_FAILED. Creating gives an empty file. A file that exists shows what is on
+    # stable storage: what an earlier process left in the cache is synced first, and what the cache only claims since a
+    # sync failed is dropped (D5).
     status_t (*open)(void* self, const char* name, bint create, file_t* file) noexcept nogil
     void (*close)(void* self, file_t file) noexcept nogil
     status_t (*size)(void* self, file_t file, uint64_t* size_bytes) noexcept nogil

@@ -9,13 +9,14 @@ from raftmeta.ports cimport DiskPort, FileName
 from raftmeta.status cimport status_t
 
 cdef struct SimFile:
-    Vec[uint8_t] cached
-    Vec[uint8_t] durable
-    Vec[uint8_t] dirty          # one byte per sector of cached: DirtyState
+    bint in_use
     bint size_is_dirty
     bint lost_a_sync            # a sync failed: cached sectors count as clean but are not durable (fsyncgate, D5)
-    uint32_t names              # bindings in the cached and durable directory
-    uint32_t handles
+    Vec[uint8_t] cached
+    Vec[uint8_t] durable
+    Vec[uint8_t] dirty          # one byte per sector of cached: 1 when it waits for a sync
+    uint64_t dirty_first        # sectors [dirty_first, dirty_end) may be dirty
+    uint64_t dirty_end
 
 cdef struct SimName:
     FileName name
@@ -58,23 +59,22 @@ cdef struct SimCounters:
 cdef struct SimDisk:
     uint32_t sector_bytes       # 512 or 4096: what a power cut keeps, loses or tears
     uint64_t random
-    bint is_cut                 # POWER_CUT from every call until sim_disk_restart
+    bint is_cut                 # every call gives POWER_CUT until sim_disk_crash
     SimFaults faults
     SimCounters counters
     Vec[SimFile] files
     Vec[SimName] names          # as programs see them
     Vec[SimName] durable_names
     Vec[SimPending] pending     # name changes since the last sync_directory, in order
-    Vec[uint32_t] handles       # file_t -> position in files; UINT32_MAX: closed
+    Vec[uint32_t] handles       # file_t -> position in files, or closed
 
 cdef SimDisk* sim_disk_create(uint64_t seed, uint32_t sector_bytes) noexcept nogil
 cdef void sim_disk_destroy(SimDisk* disk) noexcept nogil
 cdef DiskPort sim_disk_port(SimDisk* disk) noexcept nogil
-# The power fails: each unsynced sector is kept, lost or torn, each unsynced name change from some moment on is lost. Handles
-# are void. The disk can be used again at once.
+# The power fails (or failed already: is_cut) and comes back: each unsynced sector is kept, lost or torn, name changes from
+# some moment on are lost, handles are void. The disk can be used again at once.
 cdef status_t sim_disk_crash(SimDisk* disk) noexcept nogil
-# After is_cut: as sim_disk_crash. A process that only died calls sim_disk_reopen: nothing is lost, handles are void.
-cdef status_t sim_disk_restart(SimDisk* disk) noexcept nogil
+# Only the process died: nothing is lost, handles are void.
 cdef void sim_disk_reopen(SimDisk* disk) noexcept nogil
 
 # Damage to both images, as if the medium had aged. NOT_FOUND: no such file or beyond its end.
@@ -85,4 +85,4 @@ cdef status_t sim_disk_forget(SimDisk* disk, const char* name) noexcept nogil
 # A copy of the whole disk, with its faults cleared: to look at another fate of the same moment.
 cdef SimDisk* sim_disk_copy(const SimDisk* disk, uint64_t seed) noexcept nogil
 # A read-only look at what a power cut now would certainly leave. NULL: the name is not durable.
-cdef const Vec[uint8_t]* sim_disk_durable(const SimDisk* disk, const char* name) noexcept nogil
+cdef const Vec[uint8_t]* sim_disk_durable(SimDisk* disk, const char* name) noexcept nogil

@@ -37,7 +37,8 @@ cdef struct Mark:
     uint64_t sequence           # of the newest slot
     bint is_synced              # the newest slot is on stable storage
     uint32_t unsynced_writes
-    HardState synced_hard_state # of the slot that was synced last
+    HardState written_hard_state    # of the newest slot
+    HardState synced_hard_state     # of the slot that was synced last
     Vec[uint8_t] scratch
 
 cdef enum MarkFound:
