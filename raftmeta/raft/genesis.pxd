@@ -1,18 +1,39 @@
-# How a cluster is born: only when ALL named initial members report blank folders and durably accept one random cluster id.
+# How a cluster is born: only when ALL named initial members report blank folders and durably accept one cluster id.
 #
-# A state machine of its own beside the core, as pure as the core: hello and messages in, "persist this" and messages out.
-#   founder = the named member with the least name. It waits until every named member has said HELLO as BLANK (or as
-#   ACCEPTED of the founder's own cluster id), draws a cluster id, persists its own acceptance, then proposes.
-#   acceptor: blank, the same set of names, its own incarnation named: persists ACCEPTED(id, members), then answers.
-#   founder, when all have accepted: persists FOUNDED, tells all; an ACCEPTED node that meets a FOUNDED one of the same id and
-#   members becomes FOUNDED too (it can only exist if all had accepted).
-#   One FOUNDED or foreign ACCEPTED node among the named forbids founding: a wiped majority never makes an empty cluster.
+# A state machine of its own beside the core, as pure as the core: HELLOs, messages and ticks in; "persist this" and
+# messages out. It never draws a number, never asks the time, never decides anything once the cluster lives.
+#
+#     BLANK ----- PROPOSE of the founder, every name blank -----> ACCEPTED ----- all have accepted -----> FOUNDED
+#       \------- a FOUNDED node of that name list exists -------> JOINING ----- the log names this node -----^
+#
+# Words. A *name* is configured; an *incarnation* (member_id_t) is born with a folder and dies with it. The *founder* is
+# the named member with the least name. A *proposal* is one cluster id with one founding membership.
+#
+# Rules, and why:
+#   1. The founder proposes when every named member has said HELLO as BLANK. One that is not blank may hold a cluster's
+#      data, so it forbids founding, whatever the majority says: wiped disks never make a new, empty cluster.
+#   2. A BLANK node accepts a proposal of the founder's present incarnation that has exactly its own list of names and
+#      names its own incarnation. It persists the proposal, then answers.
+#   3. The founder accepts its own proposal first (so that it knows after a restart what it proposed), and only it
+#      decides: when all have answered it persists FOUNDED, then tells all.
+#   4. An ACCEPTED node that meets a FOUNDED one of its cluster id becomes FOUNDED: it can only exist if all accepted.
+#   5. An ACCEPTED node leaves its proposal for no other, with one exception: a later proposal of the *same incarnation*
+#      of the founder. That one alone could have founded the earlier, and it gave it up (durably) by proposing again; it
+#      does so when a named member was wiped before it answered. Proposals of one founder have the same cluster_high and
+#      ascending cluster_low, so that late and repeated messages cannot lead backwards.
+#   6. If the founder's own folder is wiped while others are ACCEPTED, they cannot know whether a cluster lived: nothing
+#      is founded, `refusal` names the peer, and an operator decides which folder to remove.
+#   7. Nothing is said before it is durable: messages wait in `held`, and a HELLO says claimed_*, not `record`.
+#
+# So two living nodes are never FOUNDED of different clusters: each founding needed the acceptance of every name's
+# incarnation, and an incarnation that accepted one founder's proposal never accepts another founder's.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
-from raftmeta.raft.types cimport MEMBERS_MAX, Membership, member_id_t
+from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, member_id_t
 from raftmeta.status cimport status_t
 
+# FORMAT_: stand in the identity file and in HELLOs.
 cdef enum GenesisState:
     BLANK = 1
     ACCEPTED = 2                # may be part of a cluster with this id, cannot know yet
@@ -23,7 +44,7 @@ cdef enum GenesisMessageType:
     GENESIS_PROPOSE = 1         # founder -> all: cluster id, founding membership
     GENESIS_ACCEPT = 2          # durably accepted
     GENESIS_FOUNDED = 3         # all accepted
-    GENESIS_REFUSE = 4          # not blank, or other names
+    GENESIS_REFUSE = 4          # cluster id: the one this node holds; (0, 0): blank, but its list of names is another
 
 cdef struct GenesisMessage:
     uint8_t type
@@ -31,55 +52,68 @@ cdef struct GenesisMessage:
     uint64_t cluster_high
     member_id_t source
     member_id_t target
-    Membership membership
+    Membership membership       # PROPOSE and FOUNDED; count 0 otherwise
 
 # Durable part, kept by storage/identity.
 cdef struct GenesisRecord:
     uint8_t state
     uint64_t cluster_low
     uint64_t cluster_high
-    Membership membership       # founding membership: roles VOTER_INCOMING, names, addresses, incarnations
+    Membership membership       # founding membership: roles VOTER_INCOMING, names, addresses, incarnations, sorted by
+                                # name; count 0 when BLANK, JOINING, or FOUNDED after having joined
 
 cdef enum PeerKnown:
     PEER_UNKNOWN = 0            # no HELLO yet
     PEER_BLANK = 1
     PEER_ACCEPTED = 2
     PEER_FOUNDED = 3
+    PEER_JOINING = 4
 
 cdef struct GenesisPeer:
     uint8_t name_length
-    uint8_t[64] name
     uint8_t address_length
-    uint8_t[255] address
-    uint8_t known               # PeerKnown
+    uint8_t[NAME_BYTES_MAX] name
+    uint8_t[ADDRESS_BYTES_MAX] address
+    uint8_t known               # PeerKnown; of itself: by `record`
     member_id_t id
     uint64_t cluster_low
     uint64_t cluster_high
-    bint has_accepted
+    bint has_accepted           # the proposal in `record` (founder only)
+    bint has_other_names        # it refused a proposal because its list of names is another one
 
 cdef struct Genesis:
     GenesisRecord record
+    uint8_t claimed_state       # what is durable, and so what a HELLO may say
+    uint64_t claimed_low
+    uint64_t claimed_high
     member_id_t id
     uint32_t self_position      # in peers
-    uint32_t peer_count         # named initial members, self included, sorted by name
+    uint32_t peer_count         # named initial members, self included, sorted by name: the founder stands at 0
     GenesisPeer[MEMBERS_MAX] peers
-    uint64_t cluster_low_drawn  # random numbers given at create, used if this node founds
+    uint64_t cluster_low_drawn  # random numbers given at init, used if this node founds
     uint64_t cluster_high_drawn
-    bint must_persist           # record changed: persist it, then genesis_persisted; messages wait for that
-    bint is_persisting
-    Vec[GenesisMessage] messages        # send now
-    Vec[GenesisMessage] held            # send after genesis_persisted
-    status_t refusal            # why no cluster can be founded here: FOREIGN_CLUSTER, FOREIGN_NODE, ALREADY
-    uint32_t refusal_peer
+    bint must_persist           # record changed: persist it, then genesis_persisted; it does not change until then
+    bint is_persisting          # for the caller's own use between the two; cleared by genesis_persisted
+    Vec[GenesisMessage] messages        # send now; the caller clears it
+    Vec[GenesisMessage] held            # move to messages in genesis_persisted
+    status_t refusal            # why nothing can be founded here: FOREIGN_CLUSTER (a peer holds another cluster's id),
+    uint32_t refusal_peer       #   FOREIGN_NODE (another folder has this node's name), BAD_FIELD (other names)
 
-# names: peer_count pairs; self is among them. record: what storage/identity read (BLANK for a new folder).
+# record: what storage/identity read (BLANK for a new folder). Then genesis_add_peer for every name, self among them.
 cdef void genesis_init(Genesis* genesis, const GenesisRecord* record, member_id_t id, uint64_t random_low,
                        uint64_t random_high) noexcept nogil
+# ALREADY: the name is there; BAD_LENGTH: its length, or more than MEMBERS_MAX.
 cdef status_t genesis_add_peer(Genesis* genesis, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                                uint8_t address_length, bint is_self) noexcept nogil
+# A peer's HELLO, from the connection's other side itself. OK; NOT_FOUND: not one of the names, nothing changed;
+# FOREIGN_NODE: another incarnation under this node's own name; BAD_FIELD; NO_MEMORY.
 cdef status_t genesis_hello(Genesis* genesis, const uint8_t* name, uint8_t name_length, member_id_t id, uint8_t state,
                             uint64_t cluster_low, uint64_t cluster_high) noexcept nogil
+# OK; STALE: of the past, or a source whose HELLO is not the last of its name; FOREIGN_NODE: not for this incarnation;
+# BAD_FIELD: refused; NO_MEMORY.
 cdef status_t genesis_step(Genesis* genesis, const GenesisMessage* message) noexcept nogil
-cdef void genesis_tick(Genesis* genesis) noexcept nogil         # repeats what was not answered
-cdef void genesis_persisted(Genesis* genesis) noexcept nogil
+cdef status_t genesis_tick(Genesis* genesis) noexcept nogil         # repeats what was not answered
+cdef status_t genesis_persisted(Genesis* genesis) noexcept nogil
+# The log of the cluster that this JOINING node heard of names it as a member: it is FOUNDED from now on.
+cdef status_t genesis_joined(Genesis* genesis) noexcept nogil
 cdef void genesis_release(Genesis* genesis) noexcept nogil

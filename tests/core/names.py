@@ -7,24 +7,26 @@ from enum import IntEnum
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "raftmeta"
+ENUM = re.compile(r"cdef enum ?\w*:\n((?:[ \t]+.*\n|\n)+)")
 
 
-def read_enum(header: str, first: str) -> IntEnum:
-    """Return the enum of `header` (below raftmeta/) whose first member is `first`."""
-    text = re.sub(r"#.*", "", (PACKAGE / header).read_text())
-    for block in re.findall(r"cdef enum ?\w*:\n((?:[ \t]+.*\n|\n)+)", text):
-        members = dict(re.findall(r"(\w+) = (\d+)", block))
-        if first in members:
-            return IntEnum(first, {name: int(number) for name, number in members.items()})
-    raise LookupError(f"{header}: no enum with {first}")
+def read_enum(first: str) -> IntEnum:
+    """Return the enum of the headers that has a member `first`."""
+    for header in sorted(PACKAGE.rglob("*.pxd")):
+        text = re.sub(r"#.*", "", header.read_text())
+        for block in ENUM.findall(text):
+            members = dict(re.findall(r"(\w+) = (\d+)", block))
+            if first in members:
+                return IntEnum(first, {name: int(number) for name, number in members.items()})
+    raise LookupError(f"no enum with {first}")
 
 
-Status = read_enum("status.pxd", "OK")
-Role = read_enum("_core.pxd", "FOLLOWER")
-PeerEvent = read_enum("_core.pxd", "PEER_CONNECTED")
-TraceType = read_enum("_core.pxd", "TRACE_BECAME_FOLLOWER")
-EntryType = read_enum("raft/types.pxd", "ENTRY_NOOP")
-MemberRole = read_enum("raft/types.pxd", "VOTER_INCOMING")
-MessageType = read_enum("raft/types.pxd", "APPEND")
-GenesisState = read_enum("raft/genesis.pxd", "BLANK")
-GenesisMessageType = read_enum("raft/genesis.pxd", "GENESIS_PROPOSE")
+Status = read_enum("OK")
+Role = read_enum("FOLLOWER")
+PeerEvent = read_enum("PEER_CONNECTED")
+TraceType = read_enum("TRACE_BECAME_FOLLOWER")
+EntryType = read_enum("ENTRY_NOOP")
+MemberRole = read_enum("VOTER_INCOMING")
+MessageType = read_enum("APPEND")
+GenesisState = read_enum("BLANK")
+GenesisMessageType = read_enum("GENESIS_PROPOSE")
