@@ -12,16 +12,9 @@ import pytest
 from Cython.Compiler.Main import CompilationOptions, compile_single
 
 from tests.checks.native_code import generated_functions, header_violations, violations
-from tests.checks.sources import ROOT, module_name, source_files
-
-# Modules whose purpose is to be called from Python; their nogil functions are scanned all the same.
-PYTHON_FACING: set[str] = set()
+from tests.checks.sources import PYTHON_FACING, ROOT, is_python_facing, module_name, source_files
 
 SOURCES = source_files(".pyx")
-
-
-def is_hot(module: str) -> bool:
-    return not module.endswith("_handle") and module not in PYTHON_FACING
 
 
 def test_the_python_facing_modules_exist() -> None:
@@ -38,7 +31,7 @@ def test_native_code_is_free_of_python(source: Path) -> None:
         f"{generated.relative_to(ROOT)} is older than its source"
     )
     module = module_name(source)
-    found = list(violations(module, source.read_text(), generated.read_text(), is_hot=is_hot(module)))
+    found = list(violations(module, source.read_text(), generated.read_text(), is_hot=not is_python_facing(module)))
     assert not found, "\n".join(found)
 
 

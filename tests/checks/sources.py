@@ -10,6 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "raftmeta"
 
+# Modules whose purpose is to be called from Python, beside the *_handle ones; all other .pyx are native throughout.
+PYTHON_FACING = {"raftmeta.wire.python_commands"}
+
 _STRING = re.compile(r"[rRbBuUfF]{0,2}('''|\"\"\"|'|\")(?:\\.|(?!\1).)*?\1", re.DOTALL)
 _STRING_OR_COMMENT = re.compile(_STRING.pattern + r"|#[^\n]*", re.DOTALL)
 _FROM = re.compile(r"^[ \t]*from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -26,6 +29,11 @@ def module_name(path: Path) -> str:
     """raftmeta/raft/types.pxd -> raftmeta.raft.types; a package's __init__ -> the package."""
     parts = list(path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_python_facing(module: str) -> bool:
+    """True for modules that may show names to Python and touch objects, outside their nogil functions."""
+    return module.endswith("_handle") or module in PYTHON_FACING
 
 
 def without_strings(text: str) -> str:
