@@ -92,8 +92,8 @@ cdef struct Genesis:
     GenesisPeer[MEMBERS_MAX] peers
     uint64_t cluster_low_drawn  # random numbers given at init, used if this node founds
     uint64_t cluster_high_drawn
-    bint must_persist           # record changed: persist it, then genesis_persisted; it does not change until then
-    bint is_persisting          # for the caller's own use between the two; cleared by genesis_persisted
+    bint must_persist           # record changed: give it to the disk (and clear this), then genesis_persisted
+    bint is_persisting          # record is not durable yet; it does not change until it is
     Vec[GenesisMessage] messages        # send now; the caller clears it
     Vec[GenesisMessage] held            # move to messages in genesis_persisted
     status_t refusal            # why nothing can be founded here: FOREIGN_CLUSTER (a peer holds another cluster's id),

@@ -95,6 +95,7 @@ cdef status_t send_to_others(Vec[GenesisMessage]* queue, const Genesis* genesis,
 cdef void become(Genesis* genesis, uint8_t state) noexcept nogil:
     genesis.record.state = state
     genesis.must_persist = True
+    genesis.is_persisting = True
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 
@@ -201,7 +202,7 @@ cdef status_t advance(Genesis* genesis) noexcept nogil:
     cdef const GenesisPeer* peer
     cdef uint32_t i
     find_refusal(genesis)
-    if genesis.must_persist:
+    if genesis.is_persisting:
         return OK
     for i in range(genesis.peer_count):
         peer = &genesis.peers[i]
@@ -302,6 +303,11 @@ cdef status_t answer(Genesis* genesis, uint8_t type, member_id_t target) noexcep
     return OK if send(&genesis.messages, genesis, type, target) else NO_MEMORY
 
 
+# Who joined later does not know the founding membership; its HELLO says enough.
+cdef status_t tell_founded(Genesis* genesis, member_id_t target) noexcept nogil:
+    return answer(genesis, GENESIS_FOUNDED, target) if genesis.record.membership.count else OK
+
+
 # May this node leave what it accepted for `message` (rule 5)?
 cdef bint supersedes(const Genesis* genesis, const GenesisMessage* message) noexcept nogil:
     return (genesis.record.membership.members[FOUNDER].id == message.source
@@ -319,10 +325,10 @@ cdef status_t accept(Genesis* genesis, const GenesisMessage* message) noexcept n
 
 cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint32_t source) noexcept nogil:
     cdef const Membership* membership = &message.membership
-    if genesis.must_persist:
+    if genesis.is_persisting:
         return STALE                    # what this node is about to be is not durable yet; the founder repeats
     if genesis.record.state == FOUNDED and same_cluster(&genesis.record, message.cluster_low, message.cluster_high):
-        return answer(genesis, GENESIS_FOUNDED, message.source)
+        return tell_founded(genesis, message.source)
     if not is_founding_membership(membership) or message.cluster_low == 0:
         return BAD_FIELD
     if source != FOUNDER or not same_names(genesis, membership) or genesis.self_position == FOUNDER:
@@ -347,8 +353,8 @@ cdef status_t step_accept(Genesis* genesis, const GenesisMessage* message, Genes
     if not same_cluster(&genesis.record, message.cluster_low, message.cluster_high):
         return STALE
     # Who has accepted and was not told yet asks every peer by repeating itself.
-    if genesis.record.state == FOUNDED and not genesis.must_persist:
-        return answer(genesis, GENESIS_FOUNDED, message.source)
+    if genesis.record.state == FOUNDED and not genesis.is_persisting:
+        return tell_founded(genesis, message.source)
     if not is_own_proposal(genesis):
         return STALE
     peer.has_accepted = True
@@ -386,7 +392,7 @@ cdef status_t genesis_step(Genesis* genesis, const GenesisMessage* message) noex
 
 cdef status_t genesis_tick(Genesis* genesis) noexcept nogil:
     cdef status_t status = advance(genesis)
-    if status != OK or genesis.must_persist or genesis.record.state != ACCEPTED:
+    if status != OK or genesis.is_persisting or genesis.record.state != ACCEPTED:
         return status
     if not is_own_proposal(genesis):
         return send_to_others(&genesis.messages, genesis, GENESIS_ACCEPT)
@@ -409,6 +415,6 @@ cdef status_t genesis_persisted(Genesis* genesis) noexcept nogil:
 
 
 cdef status_t genesis_joined(Genesis* genesis) noexcept nogil:
-    if genesis.record.state == JOINING and not genesis.must_persist:
+    if genesis.record.state == JOINING and not genesis.is_persisting:
         become(genesis, FOUNDED)
     return OK
