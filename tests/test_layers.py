@@ -116,7 +116,7 @@ def test_pure_layers_include_no_system_header() -> None:
 
 
 def test_no_header_takes_part_in_a_cycle() -> None:
-    """Who needs whose words is a graph that can be read from the bottom; bodies may call one another within a package."""
+    """Who needs whose words is a graph that can be read from the bottom; bodies in one package may call one another."""
     graph: dict[str, set[str]] = {}
     for path, imported in package_imports().items():
         if path.suffix == ".pyx":
