@@ -45,25 +45,32 @@ struct Handoff {
     }
 };
 
-// One writer, any number of readers: a trivially copyable T that is replaced as a whole. The writer never waits; a
-// reader that met a replacement copies again (a sequence lock). A zeroed Published holds a zeroed T.
+// One writer, any number of readers: a T of whole 8-byte words without pointers, replaced at once. The writer never
+// waits; a reader that met a replacement copies again (a sequence lock; words are copied atomically, so that neither
+// side reads what the other half wrote). A zeroed Published holds a zeroed T.
 template <class T>
 struct Published {
-    uint32_t sequence;  // odd: being replaced
+    static_assert(sizeof(T) % 8 == 0 && alignof(T) == 8, "copied by words");
+    uint64_t sequence;  // odd: being replaced
     T value;
 
+    static void copy(void* into, const void* from) noexcept {
+        uint64_t* target = static_cast<uint64_t*>(into);
+        const uint64_t* source = static_cast<const uint64_t*>(from);
+        for (size_t i = 0; i < sizeof(T) / 8; ++i)
+            __atomic_store_n(target + i, __atomic_load_n(source + i, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    }
     void write(const T& fresh) noexcept {
         __atomic_store_n(&sequence, sequence + 1, __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_RELEASE);
-        memcpy(static_cast<void*>(&value), &fresh, sizeof(T));
-        __atomic_thread_fence(__ATOMIC_RELEASE);
-        __atomic_store_n(&sequence, sequence + 1, __ATOMIC_RELAXED);
+        copy(&value, &fresh);
+        __atomic_store_n(&sequence, sequence + 1, __ATOMIC_RELEASE);
     }
     // False: it was replaced meanwhile, try again.
     bool read(T* into) const noexcept {
-        uint32_t before = __atomic_load_n(&sequence, __ATOMIC_ACQUIRE);
+        uint64_t before = __atomic_load_n(&sequence, __ATOMIC_ACQUIRE);
         if (before & 1) return false;
-        memcpy(static_cast<void*>(into), &value, sizeof(T));
+        copy(into, &value);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         return __atomic_load_n(&sequence, __ATOMIC_RELAXED) == before;
     }

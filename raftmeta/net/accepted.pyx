@@ -1,0 +1,246 @@
+"""Connections that somebody opened to us: bytes in, whole and sound frames up.
+
+What it decides: when a connection has said too much, too little or nonsense. What it never does: answer such a connection
+(but a HELLO that is not welcome, with the reason), read more of one than a turn can bear, or allocate for a length that
+was only claimed before HELLO.
+
+Where bytes live: they are read into a chunk and frames are windows in it, handed up without a copy. A window that the
+engine holds keeps the chunk; its bytes are never written again, reading goes on behind them or in a new chunk.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove
+
+from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop
+from raftmeta.net cimport posix
+from raftmeta.net.greeting cimport greeting_read_hello, greeting_send_hello, greeting_send_refusal
+from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read)
+from raftmeta.net.transport_state cimport (NO_LINK, TAG_ACCEPTED, TAG_LISTENER, Accepted, transport_tag,
+                                           transport_wake_at)
+from raftmeta.status cimport INCOMPLETE, NODE_CLOSED, NO_MEMORY, OK, OVERLOADED, STALE, status_t
+from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_HELLO_BYTES_MAX, frame_decode
+from raftmeta.wire.hello cimport Hello
+
+cdef enum:
+    TUNE_CHUNK_BYTES = 256 * 1024
+    TUNE_CHUNK_BYTES_UNBOUND = 8 * 1024     # before HELLO; more than one HELLO frame
+    TUNE_READS_PER_TURN = 4                 # then other connections and the timers get their turn
+    TUNE_ACCEPTS_PER_TURN = 16
+    ACCEPT_PAUSE_NS = 100_000_000           # without descriptors
+
+
+# --- new ones ---------------------------------------------------------------------------------------------------------
+cdef int _oldest_unbound(Transport* transport) noexcept nogil:
+    cdef int oldest = -1
+    cdef uint32_t place
+    for place in range(transport.accepted_max):
+        if transport.accepted[place].stream.fd >= 0 and not transport.accepted[place].is_bound:
+            if oldest < 0 or transport.accepted[place].since_ns < transport.accepted[oldest].since_ns:
+                oldest = place
+    return oldest
+
+
+cdef int _free_place(Transport* transport) noexcept nogil:
+    cdef int oldest
+    cdef uint32_t place
+    if transport.unbound >= transport.limits.unbound_max:
+        oldest = _oldest_unbound(transport)     # a flood of silent connections must not lock peers out
+        transport.counters.evicted += 1
+        accepted_close(transport, oldest)
+    for place in range(transport.accepted_max):
+        if transport.accepted[place].stream.fd < 0:
+            return place
+    return -1
+
+
+cdef bint _register(Transport* transport, uint32_t place) noexcept nogil:
+    cdef posix.epoll_event event
+    event.events = posix.EPOLLIN
+    event.data.u64 = transport_tag(TAG_ACCEPTED, transport.accepted[place].generation, place)
+    return posix.epoll_ctl(transport.epoll, posix.EPOLL_CTL_ADD, transport.accepted[place].stream.fd, &event) == 0
+
+
+cdef void _place(Transport* transport, Stream* stream) noexcept nogil:
+    cdef int place = _free_place(transport)
+    cdef Accepted* at
+    if place < 0:
+        transport.counters.evicted += 1
+        stream_close(stream)
+        return
+    at = &transport.accepted[place]
+    at.stream = stream[0]
+    at.generation += 1
+    at.is_bound = False
+    at.peer = 0
+    at.since_ns = transport.now_ns
+    at.begin = at.end = 0
+    at.wanted = FRAME_HEADER_BYTES
+    transport.unbound += 1
+    transport.counters.accepted += 1
+    transport_wake_at(transport, at.since_ns + transport.limits.hello_timeout_ns)
+    if not _register(transport, place):
+        accepted_close(transport, place)
+
+
+cdef void accepted_take_new(Transport* transport) noexcept nogil:
+    cdef Stream stream
+    cdef status_t status
+    cdef int i
+    for i in range(TUNE_ACCEPTS_PER_TURN):
+        stream_init(&stream)
+        status = stream_accept(&stream, transport.listener)
+        if status == OK:
+            _place(transport, &stream)
+        elif status == OVERLOADED:
+            # The listener would be reported ready for ever: it is taken out until descriptors may be free again.
+            posix.epoll_ctl(transport.epoll, posix.EPOLL_CTL_DEL, transport.listener, NULL)
+            transport.accept_retry_ns = transport.now_ns + ACCEPT_PAUSE_NS
+            transport_wake_at(transport, transport.accept_retry_ns)
+            return
+        elif status == INCOMPLETE:
+            return
+
+
+# --- their bytes ------------------------------------------------------------------------------------------------------
+cdef bint _move_to_new_chunk(Accepted* at, uint32_t capacity) noexcept nogil:
+    cdef Chunk* fresh = chunk_create(capacity)
+    if fresh == NULL:
+        return False
+    if at.chunk != NULL:
+        memcpy(fresh.bytes(), at.chunk.bytes() + at.begin, at.end - at.begin)
+        chunk_drop(at.chunk)
+    at.chunk = fresh
+    at.end -= at.begin
+    at.begin = 0
+    return True
+
+
+cdef bint _make_room(Accepted* at) noexcept nogil:
+    """Room behind `end` for the rest of the frame that begins at `begin`."""
+    cdef uint32_t capacity = TUNE_CHUNK_BYTES if at.is_bound else TUNE_CHUNK_BYTES_UNBOUND
+    if at.chunk != NULL and at.chunk.holders == 1 and at.begin == at.end:
+        at.begin = at.end = 0
+    if at.chunk != NULL and at.chunk.capacity >= capacity and at.chunk.capacity - at.begin >= at.wanted + 1:
+        return True
+    if at.chunk != NULL and at.chunk.holders == 1 and at.chunk.capacity >= at.wanted + 1:
+        memmove(at.chunk.bytes(), at.chunk.bytes() + at.begin, at.end - at.begin)
+        at.end -= at.begin
+        at.begin = 0
+        return True
+    return _move_to_new_chunk(at, max(capacity, at.wanted + 1))
+
+
+cdef void _close_older_of(Transport* transport, uint32_t place) noexcept nogil:
+    """One peer has one connection to us: an older one is the rest of what it lost."""
+    cdef uint32_t other
+    for other in range(transport.accepted_max):
+        if other != place and transport.accepted[other].is_bound:
+            if transport.accepted[other].peer == transport.accepted[place].peer:
+                accepted_close(transport, other)
+
+
+cdef status_t _greet(Transport* transport, uint32_t place, const uint8_t* frame) noexcept nogil:
+    cdef Accepted* at = &transport.accepted[place]
+    cdef Hello hello
+    cdef status_t status = greeting_read_hello(frame, &hello)
+    if status != OK:
+        transport.port.refused(transport.port.self, status, NO_LINK)
+        return status
+    status = transport.port.hello(transport.port.self, place, &hello)
+    if status != OK:
+        greeting_send_refusal(transport, &at.stream, status)
+        return status
+    at.is_bound = True
+    at.peer = hello.id
+    transport.unbound -= 1
+    _close_older_of(transport, place)
+    return OK if greeting_send_hello(transport, &at.stream) else STALE
+
+
+cdef status_t _take_frames(Transport* transport, uint32_t place) noexcept nogil:
+    cdef Accepted* at = &transport.accepted[place]
+    cdef Slice frame
+    cdef size_t total
+    cdef status_t status
+    at.wanted = FRAME_HEADER_BYTES
+    while at.begin < at.end:
+        frame.chunk = at.chunk
+        frame.data = at.chunk.bytes() + at.begin
+        status = frame_decode(frame.data, at.end - at.begin,
+                              FRAME_BODY_BYTES_MAX if at.is_bound else FRAME_HELLO_BYTES_MAX, &total)
+        if status == INCOMPLETE:
+            at.wanted = <uint32_t> total
+            return OK
+        if status != OK:
+            transport.port.refused(transport.port.self, status, NO_LINK)
+            return status
+        frame.length = <uint32_t> total
+        at.begin += frame.length
+        if at.is_bound:
+            status = transport.port.frame(transport.port.self, place, &frame)
+        else:
+            status = _greet(transport, place, frame.data)
+        if status != OK:
+            return status
+    return OK
+
+
+cdef void accepted_readable(Transport* transport, uint32_t place) noexcept nogil:
+    cdef Accepted* at = &transport.accepted[place]
+    cdef ssize_t got
+    cdef uint32_t room
+    cdef status_t status
+    cdef int i
+    for i in range(TUNE_READS_PER_TURN):
+        if not _make_room(at):
+            accepted_close(transport, place)        # the peer connects again when there is memory
+            return
+        room = at.chunk.capacity - at.end
+        got = stream_read(&at.stream, at.chunk.bytes() + at.end, room)
+        if got == STREAM_WOULD_BLOCK:
+            return
+        if got <= 0:
+            accepted_close(transport, place)
+            return
+        at.end += <uint32_t> got
+        at.chunk.used = at.end
+        transport.counters.bytes_in += <uint64_t> got
+        status = _take_frames(transport, place)
+        if status != OK:
+            if status != STALE and status != NODE_CLOSED and status != NO_MEMORY:
+                transport.counters.refused += 1
+            accepted_close(transport, place)
+            return
+        if <uint32_t> got < room:
+            return
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+cdef void accepted_close(Transport* transport, uint32_t place) noexcept nogil:
+    cdef Accepted* at = &transport.accepted[place]
+    if at.stream.fd < 0:
+        return
+    stream_close(&at.stream)        # this also takes it out of epoll
+    if not at.is_bound:
+        transport.unbound -= 1
+    at.is_bound = False
+    chunk_drop(at.chunk)
+    at.chunk = NULL
+
+
+cdef void accepted_tick(Transport* transport) noexcept nogil:
+    cdef uint64_t deadline_ns
+    cdef uint32_t place
+    cdef Accepted* at
+    if transport.unbound == 0:
+        return
+    for place in range(transport.accepted_max):
+        at = &transport.accepted[place]
+        if at.stream.fd < 0 or at.is_bound:
+            continue
+        deadline_ns = at.since_ns + transport.limits.hello_timeout_ns
+        if deadline_ns <= transport.now_ns:
+            transport.counters.evicted += 1
+            accepted_close(transport, place)
+        else:
+            transport_wake_at(transport, deadline_ns)

@@ -1,0 +1,44 @@
+# A non-blocking stream of bytes to another process: plain TCP now. Everything above reads and writes through these
+# functions only, so that a filter (TLS over memory buffers) can stand between them and the socket later.
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+
+from raftmeta.native.chunks cimport Slice
+from raftmeta.net.posix cimport sockaddr_storage, socklen_t
+from raftmeta.status cimport status_t
+
+cdef enum:
+    STREAM_WOULD_BLOCK = -1     # nothing now; epoll will tell
+    STREAM_BROKEN = -2          # reset, timed out, ...: close it
+    STREAM_PARTS_MAX = 64       # parts that one stream_write looks at
+
+cdef struct SocketAddress:
+    sockaddr_storage storage
+    socklen_t length
+
+cdef enum ConnectOutcome:
+    CONNECT_DONE = 1
+    CONNECT_STARTED = 2         # epoll says writable when it is known; then stream_connected
+    CONNECT_REFUSED = 3         # nobody listens there: the process is gone
+    CONNECT_FAILED = 4          # unreachable, timed out, no descriptors left
+
+cdef struct Stream:
+    int fd                      # -1: closed
+
+cdef void stream_init(Stream* stream) noexcept nogil
+cdef ConnectOutcome stream_connect(Stream* stream, const SocketAddress* address) noexcept nogil
+# After CONNECT_STARTED, when the socket became writable or failed.
+cdef ConnectOutcome stream_connected(Stream* stream) noexcept nogil
+# OK; INCOMPLETE: nobody waits any more; OVERLOADED: no descriptors left, try later; STALE: that one went away, take the next.
+cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil
+# Bytes read, 0: the other side ended the stream, STREAM_WOULD_BLOCK, STREAM_BROKEN.
+cdef ssize_t stream_read(Stream* stream, uint8_t* into, size_t room) noexcept nogil
+# Bytes of parts that were taken, the first one from `offset` on; STREAM_WOULD_BLOCK, STREAM_BROKEN.
+cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint32_t offset) noexcept nogil
+cdef void stream_close(Stream* stream) noexcept nogil
+
+# "host:port" apart; port is set and *host_length is that of the host without brackets. BAD_FIELD.
+cdef status_t address_split(const uint8_t* text, uint8_t length, const uint8_t** host, uint8_t* host_length,
+                            uint16_t* port) noexcept nogil
+# A numeric IPv4 or IPv6 address needs no resolver. NOT_FOUND: it is a name.
+cdef status_t address_from_numbers(const uint8_t* host, uint8_t host_length, uint16_t port,
+                                   SocketAddress* address) noexcept nogil

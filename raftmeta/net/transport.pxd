@@ -1,0 +1,29 @@
+# The network of one node, driven by its loop: one thread calls all of this, nothing blocks.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Slice
+from raftmeta.net.transport_state cimport Transport, TransportLimits, TransportPort
+from raftmeta.status cimport status_t
+
+# `epoll` stays the caller's, `listener` (bound, listening, non-blocking; -1: none) becomes the transport's. wake_fd is
+# rung when a name was resolved: call transport_resolved then. NO_MEMORY.
+cdef status_t transport_init(Transport* transport, const TransportPort* port, const TransportLimits* limits, int epoll,
+                             int listener, int wake_fd, uint64_t seed) noexcept nogil
+# Keep a connection to the peer at this "host:port" (again: the address may have changed), or give it up.
+cdef void transport_want(Transport* transport, uint32_t link, const uint8_t* address, uint8_t length) noexcept nogil
+cdef void transport_unwant(Transport* transport, uint32_t link) noexcept nogil
+# That peer is there just now: try at once instead of at the end of the pause.
+cdef void transport_nudge(Transport* transport, uint32_t link) noexcept nogil
+# An event of epoll whose tag is the transport's. Bounded work.
+cdef void transport_event(Transport* transport, uint64_t tag, uint32_t events, uint64_t now_ns) noexcept nogil
+cdef void transport_resolved(Transport* transport, uint64_t now_ns) noexcept nogil
+# Time-outs and reconnects that are due; call it when deadline_ns has passed.
+cdef void transport_tick(Transport* transport, uint64_t now_ns) noexcept nogil
+# NetworkPort.send of ports.pxd; self is the Transport.
+cdef void transport_send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
+                         const Slice* records) noexcept nogil
+# Write what was queued since the last flush, as far as the sockets take it.
+cdef void transport_flush(Transport* transport) noexcept nogil
+# Close everything. transport_close_in_child only closes descriptors: a fork child has no right to more.
+cdef void transport_close(Transport* transport) noexcept nogil
+cdef void transport_close_in_child(Transport* transport) noexcept nogil

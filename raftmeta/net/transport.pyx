@@ -1,0 +1,151 @@
+"""The network of one node: one listener, the connections it accepted, one outgoing connection for each peer.
+
+What it decides: which part an event belongs to, and when time-outs are looked at. What it never does: block, look inside
+a frame beyond its envelope, or say anything on behalf of the engine but HELLO and refusals.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from raftmeta.native.chunks cimport Slice, chunk_drop
+from raftmeta.net cimport posix
+from raftmeta.net.accepted cimport accepted_close, accepted_readable, accepted_take_new, accepted_tick
+from raftmeta.net.outgoing cimport (outgoing_event, outgoing_flush, outgoing_nudge, outgoing_queue, outgoing_release,
+                                    outgoing_resolved, outgoing_tick, outgoing_unwant, outgoing_want)
+from raftmeta.net.resolver cimport Resolution, resolver_close, resolver_create, resolver_take
+from raftmeta.net.stream cimport Stream, stream_close, stream_init
+from raftmeta.net.transport_state cimport (OUTGOING_CONNECTING, TAG_ACCEPTED, TAG_LISTENER, TAG_OUTGOING, Accepted,
+                                           Transport, TransportLimits, TransportPort, transport_tag,
+                                           transport_wake_at)
+from raftmeta.raft.types cimport MEMBERS_MAX
+from raftmeta.status cimport NO_MEMORY, OK, status_t
+
+cdef enum:
+    TUNE_BOUND_MAX = 4 * MEMBERS_MAX        # accepted connections that said HELLO: one for each peer, and room for changes
+
+
+cdef bint _listen(Transport* transport) noexcept nogil:
+    cdef posix.epoll_event event
+    event.events = posix.EPOLLIN
+    event.data.u64 = transport_tag(TAG_LISTENER, 0, 0)
+    return posix.epoll_ctl(transport.epoll, posix.EPOLL_CTL_ADD, transport.listener, &event) == 0
+
+
+cdef status_t transport_init(Transport* transport, const TransportPort* port, const TransportLimits* limits, int epoll,
+                             int listener, int wake_fd, uint64_t seed) noexcept nogil:
+    cdef uint32_t i
+    memset(transport, 0, sizeof(Transport))
+    transport.port = port[0]
+    transport.limits = limits[0]
+    transport.epoll = epoll
+    transport.listener = listener
+    transport.random = seed
+    transport.deadline_ns = ~<uint64_t> 0
+    for i in range(<uint32_t> MEMBERS_MAX):
+        stream_init(&transport.outgoing[i].stream)
+    transport.accepted = <Accepted*> calloc(limits.unbound_max + TUNE_BOUND_MAX, sizeof(Accepted))
+    if transport.accepted == NULL:
+        return NO_MEMORY
+    transport.accepted_max = limits.unbound_max + TUNE_BOUND_MAX
+    for i in range(transport.accepted_max):
+        stream_init(&transport.accepted[i].stream)
+    transport.resolver = resolver_create(wake_fd)
+    if transport.resolver == NULL or (listener >= 0 and not _listen(transport)):
+        return NO_MEMORY
+    return OK
+
+
+cdef void transport_want(Transport* transport, uint32_t link, const uint8_t* address, uint8_t length) noexcept nogil:
+    outgoing_want(transport, link, address, length)
+
+
+cdef void transport_unwant(Transport* transport, uint32_t link) noexcept nogil:
+    outgoing_unwant(transport, link)
+
+
+cdef void transport_nudge(Transport* transport, uint32_t link) noexcept nogil:
+    outgoing_nudge(transport, link)
+
+
+cdef void transport_event(Transport* transport, uint64_t tag, uint32_t events, uint64_t now_ns) noexcept nogil:
+    cdef uint32_t position = <uint32_t> tag
+    cdef int kind = <int> (tag >> 56)
+    transport.now_ns = now_ns
+    if kind == TAG_LISTENER:
+        accepted_take_new(transport)
+    elif kind == TAG_ACCEPTED:
+        if (transport.accepted[position].stream.fd >= 0
+                and tag == transport_tag(TAG_ACCEPTED, transport.accepted[position].generation, position)):
+            accepted_readable(transport, position)
+    elif kind == TAG_OUTGOING:
+        if (transport.outgoing[position].state >= OUTGOING_CONNECTING
+                and tag == transport_tag(TAG_OUTGOING, transport.outgoing[position].attempt, position)):
+            outgoing_event(transport, position, events)
+
+
+cdef void transport_resolved(Transport* transport, uint64_t now_ns) noexcept nogil:
+    cdef Resolution* answer = resolver_take(transport.resolver)
+    cdef Resolution* next
+    transport.now_ns = now_ns
+    while answer != NULL:
+        next = answer.next
+        outgoing_resolved(transport, answer)
+        free(answer)
+        answer = next
+
+
+cdef void transport_tick(Transport* transport, uint64_t now_ns) noexcept nogil:
+    transport.now_ns = now_ns
+    transport.deadline_ns = ~<uint64_t> 0       # each part asks for its next time again
+    if transport.accept_retry_ns != 0:
+        if transport.accept_retry_ns <= now_ns:
+            transport.accept_retry_ns = 0
+            _listen(transport)
+        else:
+            transport_wake_at(transport, transport.accept_retry_ns)
+    accepted_tick(transport)
+    outgoing_tick(transport)
+
+
+cdef void transport_send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
+                         const Slice* records) noexcept nogil:
+    outgoing_queue(<Transport*> self, link, head, head_length, records)
+
+
+cdef void transport_flush(Transport* transport) noexcept nogil:
+    cdef uint32_t link
+    for link in range(<uint32_t> MEMBERS_MAX):
+        if transport.outgoing[link].is_dirty:
+            outgoing_flush(transport, link)
+
+
+cdef void transport_close(Transport* transport) noexcept nogil:
+    cdef Stream listener
+    cdef uint32_t i
+    listener.fd = transport.listener
+    transport.listener = -1
+    stream_close(&listener)
+    for i in range(transport.accepted_max):
+        accepted_close(transport, i)
+    for i in range(<uint32_t> MEMBERS_MAX):
+        outgoing_release(transport, i)
+    if transport.resolver != NULL:
+        resolver_close(transport.resolver)
+        transport.resolver = NULL
+    free(transport.accepted)
+    transport.accepted = NULL
+    transport.accepted_max = 0
+    transport.scratch.release()
+
+
+cdef void transport_close_in_child(Transport* transport) noexcept nogil:
+    cdef uint32_t i
+    if transport.listener >= 0:
+        posix.close(transport.listener)
+    for i in range(transport.accepted_max):
+        stream_close(&transport.accepted[i].stream)
+    for i in range(<uint32_t> MEMBERS_MAX):
+        stream_close(&transport.outgoing[i].stream)
+    if transport.resolver != NULL:
+        posix.close(transport.resolver.wake_fd)

@@ -1,0 +1,117 @@
+# The network of one node as one struct: a listening socket, what it accepted, and one outgoing connection for each peer.
+#
+# An outgoing connection only sends (after both sides said HELLO), an accepted one only brings frames. So each side alone
+# decides when to reconnect, and no two ends ever argue about which of two connections counts.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Chunk, Slice
+from raftmeta.native.containers cimport Ring, Vec
+from raftmeta.net.resolver cimport RESOLVED_MAX, Resolver
+from raftmeta.net.stream cimport SocketAddress, Stream
+from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, member_id_t
+from raftmeta.status cimport status_t
+from raftmeta.wire.hello cimport Hello
+
+cdef enum:
+    NO_LINK = MEMBERS_MAX       # TransportPort.refused: on a connection that somebody opened to us
+
+# Who uses the network: the loop. All calls on its thread.
+cdef struct TransportPort:
+    void* self
+    void (*own_hello)(void* self, Hello* hello) noexcept nogil
+    # `place` is a position in Transport.accepted. Not OK: FRAME_REFUSED with that status is answered, then it is closed.
+    status_t (*hello)(void* self, uint32_t place, const Hello* hello) noexcept nogil
+    # One whole, sound frame after HELLO. Not OK: the connection is closed.
+    status_t (*frame)(void* self, uint32_t place, const Slice* frame) noexcept nogil
+    status_t (*link_up)(void* self, uint32_t link, const Hello* hello) noexcept nogil
+    void (*link_down)(void* self, uint32_t link, bint was_refused) noexcept nogil
+    # A connection was closed because of what it said (it was not handed up).
+    void (*refused)(void* self, status_t status, uint32_t link) noexcept nogil
+
+cdef struct TransportLimits:
+    uint32_t unbound_max        # accepted connections that have not said HELLO; the oldest goes when there is one more
+    uint64_t hello_timeout_ns   # from open to HELLO, in both directions
+    uint64_t queue_bytes_max    # waiting for one outgoing connection
+    uint64_t reconnect_min_ns
+    uint64_t reconnect_max_ns
+
+# Somebody's connection to us.
+cdef struct Accepted:
+    Stream stream               # closed: free place
+    uint32_t generation         # of this place: an event of an earlier connection is not taken for this one's
+    bint is_bound               # said HELLO
+    member_id_t peer
+    uint64_t since_ns
+    Chunk* chunk                # bytes [begin, end) were read and are not a whole frame yet
+    uint32_t begin
+    uint32_t end
+    uint32_t wanted             # length of the frame that begins there, as far as it is known
+
+cdef enum OutgoingState:
+    OUTGOING_UNUSED = 0
+    OUTGOING_WAITING = 1        # until retry_ns
+    OUTGOING_RESOLVING = 2
+    OUTGOING_CONNECTING = 3     # until deadline_ns, as is
+    OUTGOING_GREETING = 4       # HELLO sent, theirs awaited
+    OUTGOING_UP = 5
+
+# Our connection to a peer.
+cdef struct Outgoing:
+    OutgoingState state
+    Stream stream
+    uint32_t attempt            # counts connections: older events and look-ups are told apart by it
+    uint8_t text_length
+    uint8_t[ADDRESS_BYTES_MAX] text                 # "host:port"
+    uint32_t address_count
+    uint32_t address_position   # the one that is tried
+    uint32_t refused_count      # of the addresses tried
+    SocketAddress[RESOLVED_MAX] addresses
+    uint64_t retry_ns
+    uint64_t pause_ns           # doubles from reconnect_min_ns to reconnect_max_ns
+    uint64_t deadline_ns
+    Vec[uint8_t] reply          # their HELLO as far as it came
+    Ring[Slice] queue           # frames to send
+    uint32_t front_offset       # bytes of the front slice that are gone
+    uint64_t queued_bytes
+    Chunk* heads                # where heads of frames are copied to
+    bint is_writable            # the last write took everything
+    bint is_dirty               # something was queued since the last flush
+
+cdef struct TransportCounters:
+    uint64_t accepted
+    uint64_t connected
+    uint64_t refused            # connections closed for what they said
+    uint64_t evicted            # for what they did not say in time
+    uint64_t frames_dropped     # full queues
+    uint64_t bytes_in
+    uint64_t bytes_out
+
+cdef struct Transport:
+    TransportPort port
+    TransportLimits limits
+    TransportCounters counters
+    int epoll
+    int listener                # -1: closed
+    Resolver* resolver
+    uint64_t random             # state of the jitter's stream
+    uint64_t now_ns             # of the turn under way
+    uint64_t deadline_ns        # when transport_tick has something to do
+    uint64_t accept_retry_ns    # not 0: no descriptors were left, the listener is silent until then
+    uint32_t accepted_max
+    uint32_t unbound
+    Accepted* accepted
+    Outgoing[MEMBERS_MAX] outgoing
+    Vec[uint8_t] scratch
+
+# What epoll gives back: kind, generation, position.
+cdef enum TransportTag:
+    TAG_LISTENER = 1
+    TAG_ACCEPTED = 2
+    TAG_OUTGOING = 3
+
+cdef inline uint64_t transport_tag(TransportTag kind, uint32_t generation, uint32_t position) noexcept nogil:
+    return <uint64_t> kind << 56 | <uint64_t> (generation & <uint32_t> 0xFFFFFF) << 32 | position
+
+cdef inline void transport_wake_at(Transport* transport, uint64_t at_ns) noexcept nogil:
+    if at_ns < transport.deadline_ns:
+        transport.deadline_ns = at_ns
