@@ -50,10 +50,13 @@ cdef struct Log:
     index_t staged              # last index handed to the disk
     index_t written             # last index the disk was ever given at once with its predecessors: below it, writes truncate
     index_t offset              # entries up to it are not in memory
-    uint64_t offset_chain       # chain hash of the entry at offset
+    uint64_t offset_chain       # chain hash and clocks of the entry at offset
+    uint64_t offset_wall_ms
+    uint64_t offset_lease_ms
     uint64_t last_chain
     uint64_t last_wall_ms
     uint64_t last_lease_ms
+    uint64_t end_bytes          # Run.base_bytes of a run that would begin behind `last`
     Chunk* open                 # the chunk that takes new records, held; NULL: none yet
     Ring[RecordPtr] places      # of offset + 1, offset + 2, ...; NULL: damaged
     Ring[Run] runs              # in index order
@@ -63,13 +66,15 @@ cdef struct Log:
 
 cdef void log_init(Log* log, uint32_t chunk_bytes) noexcept nogil
 cdef void log_release(Log* log) noexcept nogil
-# The log is empty after `point`.
+# The log is empty after `point`. Its clocks do not step back.
 cdef void log_begin(Log* log, const SnapshotPoint* point) noexcept nogil
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 # Term of the entry at index; 0: compacted, beyond the end or damaged. The one at `compacted` is known.
 cdef term_t log_term(Log* log, index_t index) noexcept nogil
 cdef term_t log_last_term(Log* log) noexcept nogil
+# Is the chain hash of the entry at index known (in memory, at offset, or the last)?
+cdef bint log_chain(Log* log, index_t index, uint64_t* chain) noexcept nogil
 # The record at index; NULL: not in memory.
 cdef Record* log_record(Log* log, index_t index) noexcept nogil
 # Is (index, term) of another log at least as up to date as this one? (paper 5.4.1)
@@ -79,7 +84,7 @@ cdef index_t log_find_conflict(Log* log, index_t index, term_t term) noexcept no
 # Bytes of records in (low, high], both in memory or low = offset.
 cdef uint64_t log_bytes_between(Log* log, index_t low, index_t high) noexcept nogil
 cdef uint64_t log_memory_bytes(Log* log) noexcept nogil
-# One contiguous slice that begins at `first`: at least one record, at most bytes_max bytes beyond it; its chunk is NOT held.
+# One contiguous slice that begins at `first`: one record at least, more only up to bytes_max; its chunk is not held.
 # Returns the last index in it; 0: first is not in memory.
 cdef index_t log_slice(Log* log, index_t first, index_t last, uint32_t bytes_max, Slice* slice) noexcept nogil
 # All slices of [first, last] appended to `slices`, each chunk held once more.
@@ -107,5 +112,5 @@ cdef status_t log_truncate(Log* log, index_t first) noexcept nogil
 cdef void log_release_memory(Log* log, index_t through, uint64_t bytes_max) noexcept nogil
 cdef void log_compact(Log* log, index_t compact_to) noexcept nogil
 
-# OK or the number of the rule that is broken, in a and b the numbers that contradict it. `dear`: every record too.
+# 0 or the Invariant that is broken, in a and b the numbers that contradict it. `dear`: every record too.
 cdef uint32_t log_check(Log* log, bint dear, uint64_t* a, uint64_t* b) noexcept nogil

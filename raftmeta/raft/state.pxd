@@ -9,12 +9,13 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Ring, Vec
-from raftmeta.raft.log cimport Log
+from raftmeta.raft.invariants cimport Invariant
+from raftmeta.raft.log cimport Log, log_append
 from raftmeta.raft.progress cimport Progress
 from raftmeta.raft.quorum cimport Electorate
-from raftmeta.raft.ready cimport LogRead, ProposalRefused, ReadReady, Role, Trace, Write
+from raftmeta.raft.ready cimport LEADER, LogRead, ProposalRefused, ReadReady, Role, Trace, Write
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Message, index_t, member_id_t, member_mask_t, term_t
-from raftmeta.status cimport INVARIANT_BROKEN, status_t
+from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, status_t
 
 cdef struct CoreConfig:
     member_id_t id                      # this member's incarnation
@@ -49,31 +50,6 @@ cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t s
     config.promotes_learners = True
     config.checks = False
 
-# Which belief was wrong; CoreStatus.broken. The numbers stand in broken_a and broken_b.
-cdef enum Invariant:
-    BROKEN_COMPACTED_BEYOND_SNAPSHOTTED = 1
-    BROKEN_SNAPSHOTTED_BEYOND_APPLIED = 2
-    BROKEN_APPLIED_BEYOND_COMMITTED = 3
-    BROKEN_COMMITTED_BEYOND_LAST = 4
-    BROKEN_PERSISTED_BEYOND_STAGED = 5
-    BROKEN_STAGED_BEYOND_LAST = 6
-    BROKEN_APPLIED_BEYOND_PERSISTED = 7
-    BROKEN_PLACES = 8                   # records in memory are not offset + 1 .. last
-    BROKEN_CHAIN = 9                    # a record in memory does not continue the one before
-    BROKEN_TRUNCATED_COMMITTED = 10     # a = first index to remove, b = committed
-    BROKEN_TWO_LEADERS = 11             # a = term, b = the other leader (paper 5.2 Election Safety)
-    BROKEN_LEADER_UNKNOWN_TO_ITSELF = 12
-    BROKEN_LEADER_APPENDED_TO = 13      # a leader received its own term's APPEND
-    BROKEN_MATCH_NOT_BELOW_NEXT = 14    # a = match, b = next
-    BROKEN_MATCH_BEYOND_LAST = 15
-    BROKEN_TERM_FELL = 16
-    BROKEN_VOTED_TWICE = 17             # a = earlier vote, b = later one in the same term
-    BROKEN_ROLE_AND_MESSAGE = 18        # a = role, b = message type: this pair is impossible
-    BROKEN_APPLIED_BACKWARDS = 19
-    BROKEN_WRITE_UNKNOWN = 20           # a = write id that was never given, b = the one under way
-    BROKEN_MEMBERSHIP = 21              # a configuration of our own log cannot be read
-    BROKEN_LEADER_NOT_DURABLE = 22      # a leader whose vote for itself is not on its disk
-
 # A message that waits for the disk.
 cdef struct HeldMessage:
     uint64_t write_id           # leaves when this write is persisted
@@ -100,6 +76,7 @@ cdef struct Core:
     uint64_t now                # ticks since start
     uint64_t wall_ms            # as of the last tick, never steps back
     bint is_started
+    status_t fatal              # not OK: every verb answers it from now on (NO_MEMORY, INVARIANT_BROKEN)
     uint32_t broken             # Invariant
     uint64_t broken_a
     uint64_t broken_b
@@ -184,10 +161,37 @@ cdef struct Core:
     member_id_t ready_leader
     index_t ready_membership
 
-# Remember the first belief that was wrong; from then on every verb answers INVARIANT_BROKEN (DESIGN section 5).
+# The first belief that was wrong is remembered; nothing is done any more (DESIGN section 5).
 cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) noexcept nogil:
     if core.broken == 0:
         core.broken = what
         core.broken_a = a
         core.broken_b = b
+    core.fatal = INVARIANT_BROKEN
     return INVARIANT_BROKEN
+
+# Growth failed somewhere below: the verb under way ends with NO_MEMORY, and so do all after it.
+cdef inline void out_of_memory(Core* core) noexcept nogil:
+    core.fatal = NO_MEMORY
+
+cdef inline member_mask_t own_bit(const Core* core) noexcept nogil:
+    return <member_mask_t>1 << core.position if core.position >= 0 else 0
+
+cdef inline Membership* in_force(Core* core) noexcept nogil:
+    return &core.memberships.back()
+
+cdef inline bint is_repairing(Core* core) noexcept nogil:
+    return core.log.damages.size > 0 or core.repaired.size > 0 or (core.write.id != 0 and core.write.repairs)
+
+# Own-term commit: from here on the leader knows what is committed (paper 8, thesis 6.4).
+cdef inline bint has_own_commit(const Core* core) noexcept nogil:
+    return core.role == LEADER and core.log.committed >= core.term_first
+
+# The leader appends an entry and stamps both clocks, which never step back in the log.
+cdef inline status_t append_entry(Core* core, uint8_t type, const uint8_t* payload, uint32_t length) noexcept nogil:
+    cdef status_t status = log_append(&core.log, core.hard.term, type, max(core.wall_ms, core.log.last_wall_ms),
+                                      max(core.lease_ms, core.log.last_lease_ms), payload, length)
+    if status == NO_MEMORY:
+        out_of_memory(core)
+    core.must_replicate = True
+    return status

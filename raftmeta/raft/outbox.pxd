@@ -1,0 +1,29 @@
+# What may leave this member, and when: nothing is said before it is durable (DESIGN law 3).
+#
+#     a message of a term            waits until that term, and the vote cast in it, are on this disk (paper Figure 2)
+#     an accepting APPEND_RESPONSE   also waits until the records it acknowledges are
+#     PRE_VOTE and its grant         claim nothing and never wait (thesis 9.6); nor does a message without a term
+#
+# A message that waits names the write it waits for. A change of term drops those of the old term: their receiver has
+# lost the right to them, and a lost message is always allowed.
+from libc.stdint cimport uint8_t, uint64_t
+
+from raftmeta.raft.ready cimport TraceType
+from raftmeta.raft.state cimport Core
+from raftmeta.raft.types cimport Message, MessageType, member_id_t
+from raftmeta.status cimport status_t
+
+# A zeroed message from this member in its term.
+cdef void message_init(Core* core, Message* message, MessageType type, member_id_t target) noexcept nogil
+# The same for the answer of a member: with its room and whether its log is damaged.
+cdef void response_init(Core* core, Message* message, MessageType type, member_id_t target) noexcept nogil
+# Send now or hold; takes over the hold on message.records.chunk.
+cdef void outbox_send(Core* core, const Message* message) noexcept nogil
+cdef void outbox_on_persisted(Core* core, uint64_t write_id) noexcept nogil
+cdef void outbox_drop_held(Core* core) noexcept nogil
+cdef void outbox_drop_sent(Core* core) noexcept nogil
+# Are the term and vote of this member on its disk?
+cdef bint is_hard_state_durable(const Core* core) noexcept nogil
+cdef void trace(Core* core, TraceType type, uint64_t a, uint64_t b) noexcept nogil
+# The answer to a read: to a caller here (source 0) or to the member that asked.
+cdef void answer_read(Core* core, member_id_t source, uint64_t context, uint64_t index, status_t status) noexcept nogil

@@ -1,0 +1,134 @@
+# Every transition of a Progress; progress.pxd draws them.
+from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
+from libc.string cimport memset
+
+from raftmeta.raft.types cimport index_t, member_id_t
+from raftmeta.status cimport NO_MEMORY, OK, status_t
+
+
+cdef void progress_init(Progress* progress, member_id_t id, index_t last, uint64_t now) noexcept nogil:
+    progress_release(progress)
+    memset(progress, 0, sizeof(Progress))
+    progress.id = id
+    progress.state = PROBE
+    progress.next = last + 1
+    progress.heard_tick = now       # an election time-out is given to everybody before check-quorum counts
+    progress.free_bytes = UINT64_MAX
+    progress.catch_up_index = last
+    progress.catch_up_tick = now
+
+
+cdef void progress_release(Progress* progress) noexcept nogil:
+    progress.inflights.release()
+    progress.inflight_bytes = 0
+
+
+cdef void _forget_inflights(Progress* progress) noexcept nogil:
+    progress.inflights.clear()
+    progress.inflight_bytes = 0
+
+
+cdef bint progress_can_send(const Progress* progress, uint64_t inflight_bytes_max) noexcept nogil:
+    if progress.state == PROBE:
+        return not progress.is_probe_sent
+    return progress.state == REPLICATE and progress.inflight_bytes < inflight_bytes_max
+
+
+cdef status_t progress_on_sent(Progress* progress, index_t last, uint64_t bytes) noexcept nogil:
+    cdef Inflight inflight
+    progress.must_send_empty = False
+    if progress.state == PROBE:
+        progress.is_probe_sent = True
+    elif last >= progress.next:
+        inflight.last = last
+        inflight.bytes = bytes
+        if not progress.inflights.push(inflight):
+            return NO_MEMORY
+        progress.inflight_bytes += bytes
+        progress.next = last + 1
+    return OK
+
+
+cdef bint progress_on_accepted(Progress* progress, index_t index, index_t compacted) noexcept nogil:
+    cdef bint has_grown = index > progress.match
+    if index < progress.match:
+        return False                # an answer of the past; match never steps back
+    progress.match = index
+    if progress.next <= index:
+        progress.next = index + 1
+    if progress.state == REPLICATE:
+        while progress.inflights.size and progress.inflights.front().last <= index:
+            progress.inflight_bytes -= progress.inflights.front().bytes
+            progress.inflights.pop_front()
+    elif progress.state == PROBE or index >= compacted:
+        _become_replicate(progress)
+    return has_grown
+
+
+cdef void _become_replicate(Progress* progress) noexcept nogil:
+    _forget_inflights(progress)
+    progress.state = REPLICATE
+    progress.next = progress.match + 1
+    progress.is_probe_sent = False
+    progress.snapshot_index = 0
+
+
+cdef void _become_probe(Progress* progress, index_t next) noexcept nogil:
+    _forget_inflights(progress)
+    progress.state = PROBE
+    progress.next = next if next > progress.match else progress.match + 1
+    progress.is_probe_sent = False
+    progress.must_send_empty = False
+    progress.is_log_read = False
+    progress.snapshot_index = 0
+
+
+cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet) noexcept nogil:
+    if progress.state == SNAPSHOT_WAIT or index <= progress.match:
+        return False
+    # One refusal answers the probe; those of pipelined APPENDs sent before it was refused come late and say nothing new.
+    if progress.state == PROBE and progress.next - 1 != index:
+        return False
+    _become_probe(progress, index if index < meet + 1 else meet + 1)
+    return True
+
+
+cdef void progress_on_lost(Progress* progress) noexcept nogil:
+    # What was sent ahead may be lost: begin again behind what is known to have arrived.
+    if progress.state == REPLICATE:
+        _become_probe(progress, progress.match + 1)
+
+
+cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, index_t last) noexcept nogil:
+    if round > progress.round:
+        progress.round = round
+    if progress.state == PROBE:
+        progress.is_probe_sent = False
+    elif progress.state == REPLICATE and progress.match < last:
+        # The last APPENDs may be lost with nothing behind them to show it.
+        progress.must_send_empty = True
+
+
+cdef void progress_on_snapshot_needed(Progress* progress, index_t index) noexcept nogil:
+    _become_probe(progress, progress.match + 1)
+    progress.state = SNAPSHOT_WAIT
+    progress.snapshot_index = index
+
+
+cdef void progress_on_snapshot_over(Progress* progress, index_t installed) noexcept nogil:
+    if progress.state != SNAPSHOT_WAIT:
+        return
+    if installed > progress.match:
+        progress.match = installed
+    _become_probe(progress, progress.match + 1)
+    progress.is_probe_sent = installed == 0     # after a failure wait for its next heartbeat answer
+
+
+cdef void progress_on_tick(Progress* progress, index_t last, uint64_t now, uint32_t election_timeout_ticks) noexcept nogil:
+    cdef bint is_late = now - progress.catch_up_tick > election_timeout_ticks
+    if progress.match >= progress.catch_up_index and progress.state == REPLICATE:
+        progress.is_caught_up = not is_late
+        progress.catch_up_index = last
+        progress.catch_up_tick = now
+    elif is_late:
+        progress.is_caught_up = False
