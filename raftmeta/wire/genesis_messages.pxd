@@ -1,8 +1,8 @@
-# Messages of raft/genesis as msgpack bodies: [type, cluster_low, cluster_high, source, target, membership], the membership
-# as a bin in the fixed layout of raft/membership, or nil in a message that carries none.
+# Messages of raft/genesis as msgpack bodies: [type, cluster_low, cluster_high, source, target, membership], the
+# membership as a bin in the fixed layout of raft/membership, or nil in a message that carries none.
 #
-# Source and target stand in the body, unlike a core message's: a genesis message is kept and repeated by a state machine
-# that knows no connection; whoever takes it from a frame compares them with the header.
+# Source and target stand in the body, unlike a core message's: a genesis message is kept and repeated by a state
+# machine that knows no connection; whoever takes it from a frame compares them with the header.
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.native.containers cimport Vec

@@ -1,0 +1,314 @@
+"""What a transaction is made of: operations, compares, and what comes back, as plain values.
+
+    node.txn(
+        compares=[Version("jobs/7") == 0, Lease("worker/a") != 0],
+        then=[Put("jobs/7", b"run", lease=lease.id)],
+        otherwise=[Get("jobs/7")],
+    )
+
+Nothing here talks to a node, and nothing is checked before it is sent: wire/python_commands does that, with an
+InvalidArgument that names the field (`then[0].key`). Keys are bytes or str (UTF-8), 1 to 480 bytes; a range is
+[start, end) and an empty end means to the last key. A `revision` of 0 means none in particular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+__all__ = [
+    "Add",
+    "Compare",
+    "CompareOperator",
+    "Create",
+    "CreateRevision",
+    "Delete",
+    "DeleteRange",
+    "Fence",
+    "Get",
+    "Key",
+    "KeyRecord",
+    "Lease",
+    "ModRevision",
+    "Operation",
+    "Put",
+    "Range",
+    "RangeEmpty",
+    "RangeResult",
+    "Txn",
+    "TxnResult",
+    "Update",
+    "Value",
+    "Version",
+    "prefix_end",
+]
+
+Key: TypeAlias = bytes | str
+
+
+def prefix_end(prefix: Key) -> bytes:
+    """The end of the range of all keys that begin with prefix; empty (to the last key) when there is no such bound."""
+    raw = prefix.encode() if isinstance(prefix, str) else prefix
+    stem = raw.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b""
+
+
+# --- operations -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Set a key, new or not. Result: None, or the record before with previous=True.
+
+    value, lease: None leaves it as it is (the key must exist then, else KeyMissing).
+    number_from: position of an earlier Add in the same list; its result, 20 decimal digits, is put behind the key.
+    """
+
+    key: Key
+    value: bytes | str | None
+    lease: int | None = 0
+    previous: bool = False
+    number_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Set a key that must not exist (KeyExists). Result: None. number_from: as in Put."""
+
+    key: Key
+    value: bytes | str
+    lease: int = 0
+    number_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed).
+
+    Result: None, or the record before with previous=True. value, lease: None leaves it as it is.
+    """
+
+    key: Key
+    value: bytes | str | None
+    lease: int | None = 0
+    expected_revision: int = 0
+    previous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove a key, with must_exist=True only one that is there (KeyMissing).
+
+    expected_revision: the mod revision it must have (CompareFailed). Result: None, or the record before with
+    previous=True.
+    """
+
+    key: Key
+    expected_revision: int = 0
+    must_exist: bool = False
+    previous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRange:
+    """Remove every key of [start, end). Result: how many, or a RangeResult of the records with previous=True."""
+
+    start: Key
+    end: Key = b""
+    previous: bool = False
+
+    @classmethod
+    def prefix(cls, prefix: Key, *, previous: bool = False) -> DeleteRange:
+        """Every key that begins with prefix."""
+        return cls(prefix, prefix_end(prefix), previous)
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read a key. Result: its KeyRecord, or None."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Read the keys of [start, end) in order, at most limit (0: all). Result: a RangeResult with the full count."""
+
+    start: Key
+    end: Key = b""
+    limit: int = 0
+
+    @classmethod
+    def prefix(cls, prefix: Key, *, limit: int = 0) -> Range:
+        """Every key that begins with prefix."""
+        return cls(prefix, prefix_end(prefix), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Add a signed 64-bit number to a counter, which begins at 0. Result: the new number."""
+
+    key: Key
+    number: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """All of `then` if every compare holds, else all of `otherwise`. Result: a TxnResult. Nests at most 4 deep."""
+
+    compares: Sequence[CompareOperator] = ()
+    then: Sequence[Operation] = ()
+    otherwise: Sequence[Operation] = ()
+
+
+Operation: TypeAlias = Put | Create | Update | Delete | DeleteRange | Get | Range | Add | Txn
+
+
+# --- compares -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """One side of a key's record against an operand; made by `Version("k") == 3` and its like.
+
+    target: 1 version, 2 create revision, 3 mod revision, 4 value, 5 lease (wire/commands CompareTarget).
+    result: 1 equal, 2 not equal, 3 less, 4 greater. A key that does not exist has only zeros.
+    """
+
+    target: int
+    result: int
+    key: Key
+    operand: int | bytes | str
+
+
+@dataclass(frozen=True, slots=True)
+class RangeEmpty:
+    """[start, end) holds no key; with is_empty=False: holds one."""
+
+    start: Key
+    end: Key = b""
+    is_empty: bool = True
+
+    @classmethod
+    def prefix(cls, prefix: Key, *, is_empty: bool = True) -> RangeEmpty:
+        """No key begins with prefix."""
+        return cls(prefix, prefix_end(prefix), is_empty)
+
+
+CompareOperator: TypeAlias = Compare | RangeEmpty
+
+
+class _Side:
+    """The left side of a compare: `==`, `!=`, `<` and `>` make a Compare instead of comparing."""
+
+    __slots__ = ("key",)
+    _target = 0
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.key!r})"
+
+    __hash__ = None  # type: ignore[assignment]  # no two sides are ever equal or different
+
+
+class _NumberSide(_Side):
+    __slots__ = ()
+
+    def __eq__(self, operand: int) -> Compare:  # type: ignore[override]
+        return Compare(self._target, 1, self.key, operand)
+
+    def __ne__(self, operand: int) -> Compare:  # type: ignore[override]
+        return Compare(self._target, 2, self.key, operand)
+
+    def __lt__(self, operand: int) -> Compare:
+        return Compare(self._target, 3, self.key, operand)
+
+    def __gt__(self, operand: int) -> Compare:
+        return Compare(self._target, 4, self.key, operand)
+
+
+class Version(_NumberSide):
+    """How often the key was changed since its creation; 0: it does not exist."""
+
+    __slots__ = ()
+    _target = 1
+
+
+class CreateRevision(_NumberSide):
+    """The revision that created the key; 0: it does not exist."""
+
+    __slots__ = ()
+    _target = 2
+
+
+class ModRevision(_NumberSide):
+    """The revision that changed the key last; 0: it does not exist."""
+
+    __slots__ = ()
+    _target = 3
+
+
+class Value(_Side):
+    """The value of the key, by bytes in their order."""
+
+    __slots__ = ()
+    _target = 4
+
+    def __eq__(self, operand: bytes | str) -> Compare:  # type: ignore[override]
+        return Compare(self._target, 1, self.key, operand)
+
+    def __ne__(self, operand: bytes | str) -> Compare:  # type: ignore[override]
+        return Compare(self._target, 2, self.key, operand)
+
+    def __lt__(self, operand: bytes | str) -> Compare:
+        return Compare(self._target, 3, self.key, operand)
+
+    def __gt__(self, operand: bytes | str) -> Compare:
+        return Compare(self._target, 4, self.key, operand)
+
+
+class Lease(_NumberSide):
+    """The id of the lease that the key is attached to; 0: none."""
+
+    __slots__ = ()
+    _target = 5
+
+
+# --- what comes back ------------------------------------------------------------------------------------------------
+
+
+class KeyRecord(NamedTuple):
+    """One key at one revision. version counts its changes since create_revision, from 1; lease 0: none."""
+
+    key: bytes
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    version: int
+    lease: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeResult:
+    """count: keys of the range, also those beyond the limit."""
+
+    count: int
+    records: list[KeyRecord]
+
+
+class TxnResult(NamedTuple):
+    """succeeded: every compare held. results: one for each operation of the branch that ran."""
+
+    succeeded: bool
+    results: list[int | KeyRecord | RangeResult | TxnResult | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Proof that a lead, lock, membership or lease is still held: key exists with exactly this create revision."""
+
+    key: Key
+    create_revision: int
