@@ -1,0 +1,135 @@
+"""The documents are true: the example runs, what they name exists, what the sources cite can be opened."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checks.sources import PACKAGE, ROOT, source_files
+
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *source_files(".md", below=ROOT / "docs")]
+SOURCE_TEXT = {path: path.read_text() for path in source_files(".py", ".pyx", ".pxd", ".pyi", ".hpp")}
+SOURCE_WORDS = {word for text in SOURCE_TEXT.values() for word in re.findall(r"[A-Za-z_]\w+", text)}
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+PATH = re.compile(r"^[\w.*-]+(?:/[\w.*-]*)+$|^\w+\.(?:py|pyx|pxd|pyi|md|sh|txt|toml)$")
+# An identifier that can only be meant as a name of the code: with an underscore inside, in capitals, or CamelCase.
+NAME = re.compile(r"^(?:[a-z]\w*_\w+|[A-Z][a-z]+(?:[A-Z][a-z]+)+|[A-Z]{2,}_[A-Z_]+)$")
+PLANNED_PARTS = {"backends", "cli", "gateways", "history", "interfaces", "recipes", "spark", "testing"}
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses just now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def examples(path: Path) -> list[str]:
+    return [text for language, text in FENCE.findall(path.read_text()) if language == "python"]
+
+
+@pytest.mark.uninstrumented
+def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
+    """As printed, but for the ports: three nodes found a cluster, one write is seen everywhere, all close."""
+    (program,) = examples(ROOT / "README.md")
+    for port in free_ports(3):
+        program = re.sub(r"127\.0\.0\.1:71\d\d", f"127.0.0.1:{port}", program, count=1)
+    assert "127.0.0.1:71" not in program or "7101" not in program
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=tmp_path,
+        env={"PATH": "", "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_the_example_is_short() -> None:
+    """Fifteen lines of code besides imports, blank lines and the list of peers."""
+    (program,) = examples(ROOT / "README.md")
+    lines = [line for line in program.split("\n") if line.strip() and not line.startswith(("import", "peers"))]
+    assert len(lines) <= 15
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_links_lead_to_files(document: Path) -> None:
+    """A link without a scheme names a file, seen from the document."""
+    for target in LINK.findall(FENCE.sub("", document.read_text())):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_what_a_document_names_exists(document: Path) -> None:
+    """Paths in code marks are there, names in code marks stand in the sources."""
+    missing = []
+    for code in CODE.findall(FENCE.sub("", document.read_text())):
+        if PATH.match(code):
+            if not is_path(code):
+                missing.append(code)
+        else:
+            missing += [
+                word for word in re.findall(r"[A-Za-z_]\w+", code) if NAME.match(word) and word not in SOURCE_WORDS
+            ]
+    assert not missing
+
+
+def is_path(text: str) -> bool:
+    """A file or folder of the checkout or the package, with its suffix or as a module; or a part that is planned."""
+    if text.split("/")[-1] in PLANNED_PARTS or text.rstrip("/") in ("demo", "jepsen", "benchmarks", "build/benchmarks"):
+        return True
+    return any(
+        (base / text).exists() or any((base / text).parent.glob(f"{Path(text).name}.p*"))
+        for base in (ROOT, PACKAGE, ROOT / "docs")
+    )
+
+
+def test_the_architecture_names_every_part() -> None:
+    """Each package below raftmeta/ stands in the table of layers."""
+    table = (ROOT / "ARCHITECTURE.md").read_text()
+    for package in sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")):
+        assert re.search(rf"`(?:raftmeta/)?{package}`", table), package
+
+
+@pytest.mark.parametrize("source", SOURCE_TEXT, ids=relative)
+def test_what_a_source_cites_can_be_opened(source: Path) -> None:
+    """A document named in a comment is in this repository, and has the words that are quoted with its name."""
+    for name, section in re.findall(r"([\w/-]+\.md)\b(?: \"([^\"\n]+)\")?", SOURCE_TEXT[source]):
+        found = [path for path in (ROOT / name, ROOT / "docs" / name) if path.exists()]
+        assert found, f"{name} is not here"
+        if section:
+            assert section in found[0].read_text(), f"{name} has no {section!r}"
+
+
+def test_each_term_is_explained_once() -> None:
+    """docs/terms.md is a dictionary: a bold word at the beginning of a row stands there only once."""
+    rows = re.findall(r"^\| \*\*([^*]+)\*\*", (ROOT / "docs" / "terms.md").read_text(), re.MULTILINE)
+    words = [word for row in rows for word in row.split(", ")]
+    assert len(words) == len(set(words))
+    assert len(words) > 50
+
+
+def test_the_documented_verbs_are_those_of_the_script() -> None:
+    """Every `./build.sh verb` of a document is a case of build.sh."""
+    script = (ROOT / "build.sh").read_text()
+    for document in DOCUMENTS:
+        for verb in re.findall(r"\./build\.sh (\w+)", document.read_text()):
+            assert re.search(rf"^{verb}\)$", script, re.MULTILINE), f"{relative(document)}: {verb}"
