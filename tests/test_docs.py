@@ -112,7 +112,8 @@ def test_the_architecture_names_every_part() -> None:
 @pytest.mark.parametrize("source", SOURCE_TEXT, ids=relative)
 def test_what_a_source_cites_can_be_opened(source: Path) -> None:
     """A document named in a comment is in this repository, and has the words that are quoted with its name."""
-    for name, section in re.findall(r"([\w/-]+\.md)\b(?: \"([^\"\n]+)\")?", SOURCE_TEXT[source]):
+    for name, section in re.findall(r"(DESIGN|ARCHITECTURE|[\w/-]+\.md)\b(?: \"([^\"\n]+)\")?", SOURCE_TEXT[source]):
+        name += "" if name.endswith(".md") else ".md"
         found = [path for path in (ROOT / name, ROOT / "docs" / name) if path.exists()]
         assert found, f"{name} is not here"
         if section:
