@@ -1,7 +1,7 @@
 # Memory of one tree: objects of every size from a few large pieces, given back to free lists by size.
 #
-# One thread allocates and frees. Measured against malloc (docs/decisions/state-tree.md): a quarter faster and 25 bytes a
-# key smaller. Pieces go back to the system only when the slab is destroyed; what is larger than SLAB_OBJECT_BYTES_MAX
+# One thread allocates and frees. Measured against malloc (docs/decisions/state-tree.md): a quarter faster and 25 bytes
+# a key smaller. Pieces go back to the system only when the slab is destroyed; what is larger than SLAB_OBJECT_BYTES_MAX
 # comes from malloc and goes back at once. A zeroed Slab with bytes_max set is an empty one.
 from libc.stdint cimport uint8_t, uint64_t
 

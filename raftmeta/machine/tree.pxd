@@ -1,9 +1,9 @@
 # An ordered copy-on-write B+tree over entries, and the history of every key behind them.
 #
-# One writer. A node is copied only when a published root can still see it. Roots are pinned by readers and snapshots and
-# are not the history: history is the chain Entry.previous plus the change log (raftmeta/machine/history).
-# Readers take no lock that the writer takes: a reader that is preempted in the middle of anything delays only the
-# freeing of memory. Sources: docs/decisions/state-tree.md.
+# One writer. A node is copied only when a published root can still see it. Roots are pinned by readers and snapshots
+# and are not the history: history is the chain Entry.previous plus the change log (raftmeta/machine/history). Readers
+# take no lock that the writer takes: a reader that is preempted in the middle of anything delays only the freeing of
+# memory. Sources: docs/decisions/state-tree.md.
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.tree_state cimport TREE_DEPTH_MAX, Root, Tree
@@ -67,7 +67,7 @@ cdef Tree* tree_create_with(uint16_t fanout, uint64_t bytes_max) noexcept nogil
 # No root may be pinned any more.
 cdef void tree_destroy(Tree* tree) noexcept nogil
 
-# --- the writer ---------------------------------------------------------------------------------------------------------
+# --- the writer -------------------------------------------------------------------------------------------------------
 # A new entry, not yet in the tree; key and value are copied, the hash is computed. NULL: no memory.
 cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, const uint8_t* value,
                            uint32_t value_length, uint64_t create_revision, uint64_t mod_revision, uint64_t version,
@@ -93,18 +93,19 @@ cdef void tree_cut_chain(Tree* tree, Entry* entry, uint64_t floor) noexcept nogi
 # mod_revision of every entry put: a root holds whole revisions only (else INVARIANT_BROKEN). NO_MEMORY: nothing is
 # published, the call may be repeated.
 cdef status_t tree_publish(Tree* tree, uint64_t revision) noexcept nogil
-# Give back what no reader can see any more: at most objects_max objects and one look at every live root, between batches.
+# Give back what no reader can see any more: at most objects_max objects and one look at every live root, between
+# batches.
 cdef void tree_reclaim(Tree* tree, uint32_t objects_max) noexcept nogil
 cdef const Root* tree_writer_root(Tree* tree) noexcept nogil        # unpublished changes included; writer's thread only
 
-# --- readers, any thread ------------------------------------------------------------------------------------------------
+# --- readers, any thread ----------------------------------------------------------------------------------------------
 cdef const Root* tree_pin(Tree* tree) noexcept nogil                # newest published root
 cdef void tree_unpin(Tree* tree, const Root* root) noexcept nogil
 cdef uint64_t root_revision(const Root* root) noexcept nogil
 cdef uint64_t root_count(const Root* root) noexcept nogil           # live keys, tombstones not counted
 cdef Hash128 root_hash(const Root* root) noexcept nogil
-# The short read: between enter and leave the newest root cannot be freed. Only for callers that exclude one another (the
-# GIL does); no wait in between. free-threaded builds use pin.
+# The short read: between enter and leave the newest root cannot be freed. Only for callers that exclude one another
+# (the GIL does); no wait in between. free-threaded builds use pin.
 cdef const Root* tree_enter(Tree* tree) noexcept nogil
 cdef void tree_leave(Tree* tree) noexcept nogil
 
@@ -117,15 +118,15 @@ cdef void cursor_next(Cursor* cursor) noexcept nogil
 cdef status_t root_difference(const Root* older, const Root* newer, Vec[Difference]* changed, size_t changed_max,
                               const uint8_t* from_key, uint16_t from_length, bint* more) noexcept nogil
 
-# --- bulk -----------------------------------------------------------------------------------------------------------------
-# Entries in ascending key order into an empty tree, at 15/16 fill; entry.previous stays as the caller set it. Nothing is
-# found or published between begin and end. BAD_FIELD: not ascending; ALREADY: not empty. After any status but OK the
+# --- bulk -------------------------------------------------------------------------------------------------------------
+# Entries in ascending key order into an empty tree, at 15/16 fill; entry.previous stays as the caller set it. Nothing
+# is found or published between begin and end. BAD_FIELD: not ascending; ALREADY: not empty. After any status but OK the
 # tree may only be destroyed.
 cdef status_t tree_load_begin(Tree* tree) noexcept nogil
 cdef status_t tree_load(Tree* tree, Entry* entry) noexcept nogil
 cdef status_t tree_load_end(Tree* tree, uint64_t revision) noexcept nogil
 
 cdef uint64_t tree_count(const Tree* tree) noexcept nogil
-cdef uint64_t tree_bytes(const Tree* tree) noexcept nogil           # taken from the system, retained free lists included
+cdef uint64_t tree_bytes(const Tree* tree) noexcept nogil           # taken from the system, free lists included
 cdef uint64_t tree_used_bytes(const Tree* tree) noexcept nogil      # of those, in use: entries, nodes, roots, lists
-cdef Hash128 tree_hash(const Tree* tree) noexcept nogil             # sum of the hashes of live newest entries, mod 2^128
+cdef Hash128 tree_hash(const Tree* tree) noexcept nogil             # sum over live newest entries, mod 2^128

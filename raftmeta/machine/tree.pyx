@@ -6,8 +6,8 @@
 #   2. Whatever a published root may still see goes to the dead of the root being written, and room for that is made
 #      before the first change (_reserve_dead).
 #   3. Each single step (copy a node, split a child, move a slot) leaves a tree that answers as before.
-# Invariants: no node but a leaf that is the root is empty; a node above leaves that is the root has two children or more
-# (bulk load excepted, which may leave one at the right edge of inner levels).
+# Invariants: no node but a leaf that is the root is empty; a node above leaves that is the root has two children or
+# more (bulk load excepted, which may leave one at the right edge of inner levels).
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -15,22 +15,19 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.slab cimport slab_allocate, slab_destroy, slab_free
 from raftmeta.machine.tree_node cimport (
     child_insert, child_position, common_length, compare_bytes, leaf_find, leaf_insert, leaf_position, node_children,
-    node_entries, node_heads, node_length, node_refresh, node_separators, separator_bytes,
+    node_entries, node_heads, node_length, node_prefetch, node_refresh, node_separators, separator_bytes,
     slot_remove, slots_move)
 from raftmeta.machine.tree_state cimport (
     DEAD_ENTRY, DEAD_KIND_MASK, DEAD_NODE, DEAD_SEPARATOR, TREE_DEAD_PER_BLOCK, TREE_DEPTH_MAX, TREE_FANOUT_MIN,
     TREE_PIN_SLOTS, TUNE_TREE_FANOUT, Dead, DeadBlock, DeadList, Node, Root, Separator, Tree)
 from raftmeta.native.atomics cimport (
-    add_shared, load_acquire, load_shared, store_release, store_shared, subtract_shared, swap_shared)
+    add_shared, give_way, load_acquire, load_shared, store_release, store_shared, subtract_shared, swap_shared)
 from raftmeta.native.intrinsics cimport hash128
 from raftmeta.status cimport ALREADY, BAD_FIELD, INVARIANT_BROKEN, NO_MEMORY, NOT_FOUND, OK
 
 
 cdef extern from "<stdlib.h>" nogil:
     void* aligned_alloc(size_t alignment, size_t length)
-
-cdef extern from "<sched.h>" nogil:
-    int sched_yield()
 
 ctypedef const Root* const_root_t
 
@@ -381,7 +378,8 @@ cdef void _drop_child(Tree* tree, Node* parent, uint32_t position) noexcept nogi
         _bury_separator(tree, separator)
 
 
-# Join child `position` with the one after it if both fill at most three quarters of a node. Without memory they stay two.
+# Join child `position` with the one after it if both fill at most three quarters of a node. Without memory they stay
+# two.
 cdef void _join_children(Tree* tree, Node* parent, uint32_t position) noexcept nogil:
     cdef Node* right = node_children(parent)[position + 1]
     cdef Node* left = node_children(parent)[position]
@@ -536,9 +534,11 @@ cdef status_t tree_publish(Tree* tree, uint64_t revision) noexcept nogil:
 
 
 # A pin is first named in a slot and then counted, so the slots are read before the count:
-#   1. reader names R in its slot, sees that R still is the newest, 2. writer publishes S, 3. writer looks at the slots:
-#   R is named, or 4. the reader has counted its pin and cleared the slot before 3, and the writer sees the count after 3.
-# A reader whose slot was written after 3 finds S published and names that instead.
+#   1. a reader names R in its slot and sees that R still is the newest root;
+#   2. the writer publishes S;
+#   3. the writer looks at the slots. It finds R, or the reader has counted its pin and cleared the slot before;
+#   4. the writer looks at the count, and then finds the pin there.
+# A reader that names R after 3 sees that S is published, and names S instead.
 cdef bint _is_held(Tree* tree, Root* root) noexcept nogil:
     cdef int slot
     if load_shared(&tree.entered) == root:
@@ -606,7 +606,7 @@ cdef const Root* tree_pin(Tree* tree) noexcept nogil:
     while not swap_shared[const_root_t](&tree.pinning[slot], NULL, root):
         slot = (slot + 1) % TREE_PIN_SLOTS
         if slot == 0:
-            sched_yield()
+            give_way()
     newest = load_shared(&tree.published)
     while newest != root:
         root = newest
@@ -653,6 +653,7 @@ cdef const Entry* root_find(const Root* root, const uint8_t* key, uint16_t key_l
     cdef int position
     while node.level:
         node = node_children(node)[child_position(node, key, key_length)]
+        node_prefetch(node)
     position = leaf_find(node, key, key_length)
     if position < 0:
         return NULL

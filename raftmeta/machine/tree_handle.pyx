@@ -1,7 +1,7 @@
 # The state tree for tests, tools and benchmarks: Python objects in and out, nothing decided here.
 #
-# One thread may call the methods of the writer at a time; pins may be taken and read by any thread. Methods that run long
-# work without the GIL, so that threads really meet inside the tree.
+# One thread may call the methods of the writer at a time; pins may be taken and read by any thread. Methods that run
+# long work without the GIL, so that threads really meet inside the tree.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -60,10 +60,11 @@ cdef void _round_key(uint8_t* key, uint64_t number) noexcept nogil:
         position -= 1
 
 
-# One put or delete as the machine makes it: create revision and version follow from what is there.
-cdef status_t _change(Tree* tree, const uint8_t* key, uint16_t key_length, const uint8_t* value, uint32_t value_length,
-                      uint64_t revision, uint64_t lease, uint16_t flags) noexcept nogil:
-    cdef Entry* older = tree_find(tree, key, key_length)
+# One put or delete as the machine makes it: create revision and version follow from the newest version there is.
+# Its chain ends at floor.
+cdef status_t _change(Tree* tree, const Entry* older, const uint8_t* key, uint16_t key_length, const uint8_t* value,
+                      uint32_t value_length, uint64_t revision, uint64_t lease, uint16_t flags,
+                      uint64_t floor) noexcept nogil:
     cdef bint is_new = older == NULL or older.flags & ENTRY_TOMBSTONE
     cdef uint64_t version = 0 if flags & ENTRY_TOMBSTONE else 1 if is_new else older.version + 1
     cdef Entry* entry = tree_new_entry(tree, key, key_length, value, value_length,
@@ -74,7 +75,9 @@ cdef status_t _change(Tree* tree, const uint8_t* key, uint16_t key_length, const
     status = tree_put(tree, entry)
     if status != OK:
         tree_free_entry(tree, entry)
-    return status
+        return status
+    tree_cut_chain(tree, entry, floor)
+    return OK
 
 
 # Every entry of the root is whole, keys ascend, and count and hash are those of the root.
@@ -118,9 +121,10 @@ cdef status_t _round(Tree* tree, uint32_t batch, uint64_t keys, uint32_t value_l
     cdef uint16_t flags
     cdef Entry* newest
     cdef status_t status
+    cdef uint32_t changes = 0
     memset(value, 0, value_length)
-    while batch:
-        batch -= 1
+    while changes < batch:
+        changes += 1
         revision += 1
         floor = revision - history if revision > history else 0
         _round_key(key, next_random(seed) % keys)
@@ -131,12 +135,12 @@ cdef status_t _round(Tree* tree, uint32_t batch, uint64_t keys, uint32_t value_l
         if newest != NULL and newest.flags & ENTRY_TOMBSTONE and newest.mod_revision <= floor:
             status = tree_remove(tree, key, ROUND_KEY_LENGTH)
         else:
-            status = _change(tree, key, ROUND_KEY_LENGTH, value, 0 if flags else value_length, revision, 0, flags)
-            tree_cut_chain(tree, tree_find(tree, key, ROUND_KEY_LENGTH), floor)
+            status = _change(tree, newest, key, ROUND_KEY_LENGTH, value, 0 if flags else value_length, revision, 0,
+                             flags, floor)
         if status != OK:
             return status
     status = tree_publish(tree, revision)
-    tree_reclaim(tree, 1024)
+    tree_reclaim(tree, 64 + 16 * changes)
     return status
 
 
@@ -258,11 +262,13 @@ cdef class TreeHandle:
 
     def put(self, bytes key, bytes value, *, uint64_t revision, uint64_t lease=0):
         """Put a new version of key."""
-        _check(_change(self._tree, key, <uint16_t>len(key), value, <uint32_t>len(value), revision, lease, 0))
+        cdef const Entry* older = tree_find(self._tree, key, <uint16_t>len(key))
+        _check(_change(self._tree, older, key, <uint16_t>len(key), value, <uint32_t>len(value), revision, lease, 0, 0))
 
     def delete(self, bytes key, *, uint64_t revision):
         """Put a tombstone in the place of key."""
-        _check(_change(self._tree, key, <uint16_t>len(key), NULL, 0, revision, 0, ENTRY_TOMBSTONE))
+        cdef const Entry* older = tree_find(self._tree, key, <uint16_t>len(key))
+        _check(_change(self._tree, older, key, <uint16_t>len(key), NULL, 0, revision, 0, ENTRY_TOMBSTONE, 0))
 
     def take_back(self, bytes key):
         """Undo the newest put of key, not yet published."""

@@ -1,14 +1,18 @@
 # Inside one node: where its arrays lie, how a key finds its place, how slots come and go. Leaves of machine/tree, pure.
 #
-# A search compares heads, eight bytes after the prefix that all keys of the node share, and follows a pointer to a whole
-# key only where heads are equal. The prefix itself is not kept: it is the beginning of the node's first key.
-# It is the longest common one after node_refresh and may be shorter later, never longer.
+# A search compares heads, eight bytes after the prefix that all keys of the node share, and follows a pointer to a
+# whole key only where heads are equal. The prefix itself is not kept: it is the beginning of the node's first key. It
+# is the longest common one after node_refresh and may be shorter later, never longer.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove
 
 from raftmeta.machine.tree cimport Entry, entry_key
-from raftmeta.machine.tree_state cimport Node, Separator
+from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT, Node, Separator
 from raftmeta.native.intrinsics cimport big64
+
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch" (const void* address) noexcept nogil
 
 
 cdef inline uint64_t* node_heads(const Node* node) noexcept nogil:
@@ -34,6 +38,16 @@ cdef inline size_t node_length(uint16_t capacity, uint8_t level) noexcept nogil:
 
 cdef inline const uint8_t* separator_bytes(const Separator* separator) noexcept nogil:
     return <const uint8_t*>separator + sizeof(Separator)
+
+
+# Ask for the header and all heads at once: a binary search would wait for each of its cache lines in turn (measured at
+# a million keys: a third more lookups a second).
+cdef inline void node_prefetch(const Node* node) noexcept nogil:
+    cdef const uint8_t* line = <const uint8_t*>node
+    cdef const uint8_t* end = line + sizeof(Node) + 8 * TUNE_TREE_FANOUT
+    while line < end:
+        prefetch(line)
+        line += 64
 
 
 # Position of the first key of a node: children have a separator from the second on.

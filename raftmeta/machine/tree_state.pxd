@@ -14,8 +14,9 @@ cdef enum:
     TREE_PIN_SLOTS = 8          # threads that can be in the middle of a pin at once
     TREE_DEAD_PER_BLOCK = 126   # fills one 2 KiB object
 
-# Three arrays of `capacity` follow: heads (uint64_t), slots (Entry* in a leaf, Node* above), and above leaves separators.
-# heads[i] is the eight bytes after the common prefix, big-endian, zeros at the end: order of heads is order of keys.
+# Three arrays of `capacity` follow: heads (uint64_t), slots (Entry* in a leaf, Node* above), and above leaves
+# separators. heads[i] is the eight bytes after the common prefix, big-endian, zeros at the end: order of heads is order
+# of keys.
 cdef struct Node:
     uint64_t birth              # number of the root it was made for
     uint16_t count

@@ -10,3 +10,4 @@ cdef extern from "atomics.hpp" namespace "raftmeta" nogil:
     T add_shared[T](T* word, T amount)
     T subtract_shared[T](T* word, T amount)
     bint swap_shared[T](T* word, T expected, T wanted)
+    void give_way()
