@@ -21,6 +21,7 @@ struct Vec {
 
     bool reserve(size_t wanted) noexcept {
         if (wanted <= capacity) return true;
+        if (wanted > SIZE_MAX / 4 / sizeof(T)) return false;  // doubling and the product below stay in range
         size_t grown = capacity ? capacity : 8;
         while (grown < wanted) grown *= 2;
         T* moved = static_cast<T*>(realloc(static_cast<void*>(data), grown * sizeof(T)));
