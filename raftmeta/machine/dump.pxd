@@ -2,7 +2,7 @@
 #
 # Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them again
 # and has every chain, tombstone and change record as they were. Leases and sessions are copied when the dump begins.
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
@@ -10,6 +10,12 @@ from raftmeta.status cimport status_t
 
 cdef enum:
     FORMAT_DUMP_VERSION = 1
+
+# FORMAT_: every record is this head and `length` bytes: the struct of its kind, then what the comment says. All numbers
+# are little-endian.
+cdef packed struct DumpHead:
+    uint32_t length
+    uint32_t kind               # DumpRecord
 
 # FORMAT_: kinds of records, in the order in which they come.
 cdef enum DumpRecord:
@@ -22,6 +28,53 @@ cdef enum DumpRecord:
     DUMP_REVISION = 7           # followed by its DUMP_CHANGE records
     DUMP_CHANGE = 8
     DUMP_END = 9
+
+cdef packed struct DumpState:
+    uint32_t version            # FORMAT_DUMP_VERSION
+    uint32_t feature_level
+    uint64_t applied
+    uint64_t revision
+    uint64_t compacted
+    uint64_t lease_ms
+    uint64_t hash_low           # state hash
+    uint64_t hash_high
+
+cdef packed struct DumpEnded:
+    uint64_t id
+
+# Then the owner's note.
+cdef packed struct DumpLease:
+    uint64_t id
+    uint64_t ttl_ms
+    uint64_t deadline_ms
+
+cdef packed struct DumpSession:
+    uint64_t id
+    uint64_t ttl_ms
+    uint64_t deadline_ms
+    uint64_t floor
+    uint64_t highest
+    uint64_t window
+
+# Then the encoded result.
+cdef packed struct DumpResult:
+    uint64_t sequence
+    uint64_t revision
+
+# A version of a key: DUMP_KEY and DUMP_CHANGE. Then the key, then the value.
+cdef packed struct DumpVersion:
+    uint64_t create_revision
+    uint64_t mod_revision
+    uint64_t version
+    uint64_t lease
+    uint32_t value_length
+    uint16_t key_length
+    uint16_t flags
+
+cdef packed struct DumpRevision:
+    uint64_t revision
+    uint64_t wall_ms
+    uint64_t count              # of DUMP_CHANGE records that follow
 
 # Pinned at begin. next and end may be called by another thread than the one that applies, one at a time.
 cdef struct Dump:

@@ -35,6 +35,8 @@ cdef struct History:
     uint64_t trimmed                # steps up to this revision are given back
     uint64_t newest
     uint64_t bytes_through          # of the newest step
+    Step* prepared                  # not yet committed
+    uint32_t trimmed_changes        # of the step after `trimmed`, when that was too long for one go
 
 cdef inline Change* step_changes(Step* step) noexcept nogil:
     return step.many if step.many != NULL else &step.single

@@ -15,14 +15,14 @@ cdef enum:
     FORMAT_NOTE_BYTES_MAX = 4096    # owner's note of a lease, opener of a session
 
 cdef enum:
-    FORMAT_TTL_MS_MAX = 1 << 40     # 34 years
+    FORMAT_TTL_MS_MAX = 0x100_0000_0000     # 2^40 ms: 34 years
 
 cdef struct Lease:
     Due due                     # first: a Due* of the heap is a Lease*
     uint64_t ttl_ms
     Entry* first                # attached keys, linked in no particular order
     uint32_t key_count
-    uint32_t planned_count      # keys the entry under way will attach; counts only while planned_at is its revision
+    uint32_t planned_count      # keys the entry under way will attach; counts only while planned_at is its index
     uint64_t planned_at
     bint is_ending              # its keys are being deleted with it: no need to detach them one by one
     uint32_t note_length

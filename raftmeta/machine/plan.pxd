@@ -3,18 +3,22 @@
 # A key stands in a plan once, however often the entry writes it: the last write wins, and what an entry reads is the
 # state with its earlier writes. A key deleted and written again in one entry is a new key (create revision,
 # version 1), so a fence on the old one is void. A key made and deleted in one entry is no change at all.
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp
 
-from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, Tree
+from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry
+from raftmeta.machine.tree_state cimport Tree
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes, KeyView
 
+# A key as the entry leaves it; before the first write of the entry, as it finds it.
 cdef struct Planned:
     Bytes key
     Bytes value
     Entry* before               # newest entry of the key in the tree, a tombstone counts; NULL: none
     uint64_t create_revision
+    uint64_t mod_revision
     uint64_t version            # 0: deleted
     uint64_t lease
     uint16_t flags              # ENTRY_*
@@ -37,20 +41,29 @@ cdef inline bint planned_is_live(const Planned* planned) noexcept nogil:
 cdef inline bint planned_is_change(const Planned* planned) noexcept nogil:
     return planned_is_live(planned) or is_live(planned.before)
 
-cdef int compare_bytes(const uint8_t* left, size_t left_length, const uint8_t* right, size_t right_length) noexcept nogil
+# Keys and values compare as unsigned bytes.
+cdef inline int compare_bytes(const uint8_t* left, size_t left_length, const uint8_t* right,
+                              size_t right_length) noexcept nogil:
+    cdef size_t common = left_length if left_length < right_length else right_length
+    cdef int order = memcmp(left, right, common) if common else 0
+    if order == 0 and left_length != right_length:
+        order = -1 if left_length < right_length else 1
+    return order
+
 cdef void entry_view(const Entry* entry, KeyView* view) noexcept nogil
+cdef void planned_view(const Planned* planned, KeyView* view) noexcept nogil
 
 cdef void plan_release(Plan* plan) noexcept nogil
 cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil
 # The key as the entry sees it now. False: it does not exist.
 cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil
-# The planned change of key, added if there is none; it must then be filled by plan_put or plan_delete.
-# TOO_MANY_CHANGES beyond CHANGES_MAX keys, NO_MEMORY. The pointer is valid until the next plan_touch.
+# The planned change of key, added as no change if there is none. TOO_MANY_CHANGES beyond CHANGES_MAX keys, NO_MEMORY.
+# The pointer is valid until the next plan_touch.
 cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil
 cdef void plan_put(Plan* plan, Planned* planned, const Bytes* value, uint64_t lease, uint16_t flags) noexcept nogil
 cdef void plan_delete(Plan* plan, Planned* planned) noexcept nogil
-# Keys of [key, end) as the entry sees them, at most `most` of them (0: CHANGES_MAX); end empty: to the last key.
-# TOO_MANY_CHANGES if there are more than CHANGES_MAX to give; *more: `most` cut the answer.
+# Append the keys of [key, end) as the entry sees them, at most `most` of them (0: no limit); end empty: to the last key.
+# TOO_MANY_CHANGES if that is more than CHANGES_MAX; *more: `most` cut the answer.
 cdef status_t plan_range(Plan* plan, const Bytes* key, const Bytes* end, uint32_t most, Vec[KeyView]* views,
                          bint* more) noexcept nogil
 # Changes the plan will make to the tree.

@@ -5,10 +5,10 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.deadlines cimport Deadlines, Due
-from raftmeta.native.containers cimport Map64, Ring, Vec
+from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX
+from raftmeta.native.containers cimport Map64, Ring
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.status cimport status_t
-from raftmeta.wire.commands cimport Bytes
 
 cdef enum:
     # Replicated state depends on them: as FORMAT_.
@@ -31,8 +31,6 @@ cdef struct Session:
     uint64_t highest            # highest sequence applied; 0: none
     uint64_t kept_bytes
     uint32_t window
-    uint32_t opener_length
-    uint8_t* opener
     Kept* ring                  # sequence s stands at s & (capacity - 1)
     uint64_t capacity           # 0 or a power of two
     Hash128 addend              # its part of Sessions.hash, results apart
@@ -45,13 +43,15 @@ cdef struct Sessions:
     Hash128 hash                # sum over sessions, kept results and ended ids, mod 2^128
 
 cdef inline const uint8_t* kept_body(const Kept* kept) noexcept nogil:
-    return kept.long_body if kept.long_body != NULL else kept.short_body
+    if kept.long_body != NULL:
+        return kept.long_body
+    return kept.short_body
 
 cdef void sessions_release(Sessions* sessions) noexcept nogil
 cdef Session* sessions_find(Sessions* sessions, uint64_t id) noexcept nogil
-# Opening again by the same opener only renews. ID_CONFLICT: another opener's. SESSION_UNKNOWN: this id has ended.
-# COMMAND_INVALID: id 0, ttl_ms or window out of range. VALUE_TOO_LARGE: the opener. NO_MEMORY.
-cdef status_t sessions_open(Sessions* sessions, uint64_t id, uint64_t ttl_ms, uint32_t window, const Bytes* opener,
+# Ids are random, so whoever knows one and its terms is its opener: opening it again only renews it. ID_CONFLICT: open
+# with another ttl or window. SESSION_UNKNOWN: this id has ended. COMMAND_INVALID: id, ttl_ms or window out of range. NO_MEMORY.
+cdef status_t sessions_open(Sessions* sessions, uint64_t id, uint64_t ttl_ms, uint32_t window,
                             uint64_t lease_ms) noexcept nogil
 # The session ends and its id is remembered as ended. False: no memory.
 cdef bint sessions_end(Sessions* sessions, Session* session) noexcept nogil
@@ -64,8 +64,11 @@ cdef status_t session_lookup(Session* session, uint64_t sequence, const Kept** k
 cdef bint session_keep(Sessions* sessions, Session* session, uint64_t sequence, uint64_t revision, const uint8_t* body,
                        uint32_t length) noexcept nogil
 
-# Loading: a session as it was, then its results by session_restore_kept, then sessions_restored.
-cdef Session* sessions_restore(Sessions* sessions, const Session* image, const Bytes* opener) noexcept nogil
+# --- loading ------------------------------------------------------------------------------------------------------------
+# A session as it was: terms, deadline, floor and highest of `image`. NULL: no memory.
+cdef Session* sessions_restore(Sessions* sessions, const Session* image) noexcept nogil
+# BAD_FIELD: not a sequence of [floor, highest], or there already. NO_MEMORY.
 cdef status_t session_restore_kept(Sessions* sessions, Session* session, uint64_t sequence, uint64_t revision,
                                    const uint8_t* body, uint32_t length) noexcept nogil
-cdef bint sessions_restore_ended(Sessions* sessions, uint64_t id) noexcept nogil
+# An id that ended; the oldest first. False: no memory.
+cdef bint sessions_remember_ended(Sessions* sessions, uint64_t id) noexcept nogil

@@ -6,7 +6,8 @@ from raftmeta.machine.leases cimport Lease, Leases
 from raftmeta.machine.plan cimport Plan
 from raftmeta.machine.sessions cimport Session, Sessions
 from raftmeta.machine.transactions cimport Transaction
-from raftmeta.machine.tree cimport Entry, Tree
+from raftmeta.machine.tree cimport Entry
+from raftmeta.machine.tree_state cimport Tree
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.raft.types cimport index_t
@@ -27,11 +28,11 @@ cdef enum Phase:
     PHASE_MAKE = 2                  # its changes are being put into the tree
 
 cdef struct LoadState:
-    uint8_t section                 # kind of the last record loaded; sections come in order
-    uint64_t changes_left           # of the revision under way
+    uint32_t kind                   # of the last record loaded
+    uint32_t changes_left           # of the revision under way
+    uint64_t revision               # under way
     Session* session                # of the results under way
     Hash128 hash                    # that the state must have at the end
-    uint64_t revision               # that the history must reach
 
 cdef struct Machine:
     MachineLimits limits

@@ -24,6 +24,7 @@ cdef struct Transaction:
     Plan* plan
     Leases* leases
     uint32_t value_bytes_max
+    uint64_t index              # of the entry
     Vec[uint8_t] body           # of the result, as far as evaluated
     Vec[int64_t] numbers        # results of OP_ADD, by position in Command.ops
     Vec[KeyView] views          # of the range under way
@@ -32,8 +33,8 @@ cdef struct Transaction:
     uint32_t refused            # position in Command.ops of the refused operation
 
 cdef void transaction_release(Transaction* transaction) noexcept nogil
-# plan must be clear.
+# Evaluate the compares of the command's root transaction. plan must be clear; index is that of the entry.
 cdef status_t transaction_begin(Transaction* transaction, const Command* command, Plan* plan, Leases* leases,
-                                uint32_t value_bytes_max) noexcept nogil
+                                uint32_t value_bytes_max, uint64_t index) noexcept nogil
 # Evaluate about `keys_max` more keys; *done when the whole transaction is. A Refused status, or NO_MEMORY.
 cdef status_t transaction_step(Transaction* transaction, uint32_t keys_max, bint* done) noexcept nogil

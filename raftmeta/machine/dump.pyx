@@ -1,0 +1,264 @@
+# The dump: bodies.
+#
+# What stays still under a dump while apply goes on: the pinned root and, since trimming waits for dumps, every chain and
+# change record above the floor at begin. New change records go behind those of the dump, in blocks that never move, so
+# the list of blocks is all that must be copied. Leases and sessions do not stay still: they are encoded at begin.
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, step_changes
+from raftmeta.machine.leases cimport Lease
+from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
+from raftmeta.machine.plan cimport is_live
+from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
+from raftmeta.machine.state cimport PHASE_IDLE
+from raftmeta.machine.tree cimport Cursor, Entry, cursor_next, cursor_seek, entry_at, entry_key, tree_pin, tree_unpin
+from raftmeta.machine.tree_state cimport Root
+from raftmeta.native.atomics cimport add_shared, subtract_shared
+from raftmeta.status cimport NOT_READY, NO_MEMORY, OK
+
+cdef enum:
+    TUNE_PASSED_KEY_BYTES = 64      # what looking at a key that is not in the dump counts of a chunk
+
+cdef enum DumpStage:
+    STAGE_HEAD = 1                  # what was encoded at begin
+    STAGE_KEYS = 2
+    STAGE_HISTORY = 3
+    STAGE_END = 4
+    STAGE_DONE = 5
+
+cdef struct DumpCursor:
+    DumpStage stage
+    Vec[uint8_t] head
+    size_t head_given
+    const Root* root
+    Cursor keys
+    uint64_t floor
+    uint64_t revision               # of the state
+    uint64_t next_revision
+    uint32_t next_change            # 0: its DUMP_REVISION is next too
+    uint64_t first_block
+    Vec[HistoryBlock*] blocks
+
+
+# --- begin and end ------------------------------------------------------------------------------------------------------
+cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil:
+    cdef status_t status
+    dump.cursor = NULL
+    if machine.phase != PHASE_IDLE:
+        return NOT_READY
+    # The root to be pinned must hold all that is applied.
+    status = machine_publish(machine)
+    if status != OK:
+        return status
+    cdef DumpCursor* cursor = <DumpCursor*>calloc(1, sizeof(DumpCursor))
+    if cursor == NULL:
+        return NO_MEMORY
+    if not _encode_head(machine, &cursor.head) or not _copy_blocks(machine, cursor):
+        _free(cursor)
+        return NO_MEMORY
+    add_shared(&machine.dumps, <uint64_t>1)
+    cursor.root = tree_pin(machine.tree)
+    cursor.stage = STAGE_HEAD
+    cursor.floor = machine.compacted
+    cursor.revision = machine.revision
+    cursor.next_revision = machine.compacted + 1
+    # Nothing existed before revision 1: without a floor there are no keys at it to look for.
+    if cursor.floor > 0:
+        cursor_seek(&cursor.keys, cursor.root, NULL, 0)
+    dump.cursor = cursor
+    return OK
+
+cdef void machine_dump_end(Machine* machine, Dump* dump) noexcept nogil:
+    cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
+    if cursor == NULL:
+        return
+    tree_unpin(machine.tree, cursor.root)
+    subtract_shared(&machine.dumps, <uint64_t>1)
+    _free(cursor)
+    dump.cursor = NULL
+
+cdef void _free(DumpCursor* cursor) noexcept nogil:
+    cursor.head.release()
+    cursor.blocks.release()
+    free(cursor)
+
+cdef bint _copy_blocks(Machine* machine, DumpCursor* cursor) noexcept nogil:
+    cdef size_t i
+    cursor.first_block = machine.history.first_block
+    for i in range(machine.history.blocks.size):
+        if not cursor.blocks.push(machine.history.blocks.at(i)):
+            return False
+    return True
+
+
+# --- what is encoded at begin -------------------------------------------------------------------------------------------
+# A record of a struct and up to two texts behind it.
+cdef bint _append(Vec[uint8_t]* out, uint32_t kind, const void* fields, size_t fields_length, const uint8_t* bytes,
+                  size_t length, const uint8_t* more_bytes, size_t more_length) noexcept nogil:
+    cdef DumpHead head
+    head.kind = kind
+    head.length = <uint32_t>(fields_length + length + more_length)
+    if not out.reserve(out.size + sizeof(DumpHead) + head.length):
+        return False
+    return (out.append(<const uint8_t*>&head, sizeof(DumpHead)) and out.append(<const uint8_t*>fields, fields_length)
+            and out.append(bytes, length) and out.append(more_bytes, more_length))
+
+cdef bint _encode_head(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
+    return (_encode_state(machine, out) and _encode_ended(machine, out) and _encode_leases(machine, out)
+            and _encode_sessions(machine, out))
+
+cdef bint _encode_state(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
+    cdef DumpState state
+    cdef MachineStatus status
+    machine_status(machine, &status)
+    state.version = FORMAT_DUMP_VERSION
+    state.feature_level = status.feature_level
+    state.applied = status.applied
+    state.revision = status.revision
+    state.compacted = status.compacted
+    state.lease_ms = status.lease_ms
+    state.hash_low = status.state_hash.low
+    state.hash_high = status.state_hash.high
+    return _append(out, DUMP_STATE, &state, sizeof(DumpState), NULL, 0, NULL, 0)
+
+cdef bint _encode_ended(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
+    cdef DumpEnded ended
+    cdef size_t i
+    for i in range(machine.sessions.ended_order.size):
+        ended.id = machine.sessions.ended_order.at(i)
+        if not _append(out, DUMP_ENDED, &ended, sizeof(DumpEnded), NULL, 0, NULL, 0):
+            return False
+    return True
+
+cdef bint _encode_leases(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
+    cdef DumpLease fields
+    cdef const Lease* lease
+    cdef size_t position = machine.leases.by_id.next(0)
+    while position < machine.leases.by_id.end():
+        lease = machine.leases.by_id.value_at(position)
+        fields.id = lease.due.id
+        fields.ttl_ms = lease.ttl_ms
+        fields.deadline_ms = lease.due.deadline_ms
+        if not _append(out, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0):
+            return False
+        position = machine.leases.by_id.next(position + 1)
+    return True
+
+cdef bint _encode_sessions(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t position = machine.sessions.by_id.next(0)
+    while position < machine.sessions.by_id.end():
+        if not _encode_session(machine.sessions.by_id.value_at(position), out):
+            return False
+        position = machine.sessions.by_id.next(position + 1)
+    return True
+
+cdef bint _encode_session(Session* session, Vec[uint8_t]* out) noexcept nogil:
+    cdef DumpSession fields
+    cdef DumpResult result
+    cdef const Kept* kept = NULL
+    cdef uint64_t sequence = session.floor
+    fields.id = session.due.id
+    fields.ttl_ms = session.ttl_ms
+    fields.deadline_ms = session.due.deadline_ms
+    fields.floor = session.floor
+    fields.highest = session.highest
+    fields.window = session.window
+    if not _append(out, DUMP_SESSION, &fields, sizeof(DumpSession), NULL, 0, NULL, 0):
+        return False
+    while sequence <= session.highest:
+        if session_lookup(session, sequence, &kept) == OK:
+            result.sequence = sequence
+            result.revision = kept.revision
+            if not _append(out, DUMP_RESULT, &result, sizeof(DumpResult), kept_body(kept), kept.length, NULL, 0):
+                return False
+        sequence += 1
+    return True
+
+
+# --- chunks -------------------------------------------------------------------------------------------------------------
+cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out,
+                                bint* done) noexcept nogil:
+    cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
+    cdef size_t end = out.size + bytes_max
+    cdef bint is_kept = True
+    if cursor.stage == STAGE_HEAD:
+        is_kept = _give_head(cursor, end, out)
+    if is_kept and cursor.stage == STAGE_KEYS:
+        is_kept = _give_keys(cursor, end, out)
+    if is_kept and cursor.stage == STAGE_HISTORY:
+        is_kept = _give_history(cursor, end, out)
+    if is_kept and cursor.stage == STAGE_END and out.size < end:
+        is_kept = _append(out, DUMP_END, NULL, 0, NULL, 0, NULL, 0)
+        cursor.stage = STAGE_DONE
+    done[0] = cursor.stage == STAGE_DONE
+    return OK if is_kept else NO_MEMORY
+
+# Whole records of the head, as many as fit; at least one.
+cdef bint _give_head(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t from_byte = cursor.head_given
+    cdef size_t to_byte = from_byte
+    while to_byte < cursor.head.size and out.size + (to_byte - from_byte) < end:
+        to_byte += sizeof(DumpHead) + (<const DumpHead*>(cursor.head.data + to_byte)).length
+    cursor.head_given = to_byte
+    if to_byte == cursor.head.size:
+        cursor.stage = STAGE_KEYS
+    return out.append(cursor.head.data + from_byte, to_byte - from_byte)
+
+cdef bint _append_version(Vec[uint8_t]* out, uint32_t kind, const Entry* entry) noexcept nogil:
+    cdef DumpVersion fields
+    fields.create_revision = entry.create_revision
+    fields.mod_revision = entry.mod_revision
+    fields.version = entry.version
+    fields.lease = entry.lease
+    fields.value_length = entry.value_length
+    fields.key_length = entry.key_length
+    fields.flags = entry.flags
+    # The value stands behind the key.
+    return _append(out, kind, &fields, sizeof(DumpVersion), entry_key(entry), entry.key_length,
+                   entry_key(entry) + entry.key_length, entry.value_length)
+
+# Keys as they were at the floor. Those that came later cost time, though they give no bytes.
+cdef bint _give_keys(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t passed_bytes = 0
+    cdef const Entry* entry
+    while cursor.keys.entry != NULL:
+        if out.size + passed_bytes >= end:
+            return True
+        entry = entry_at(cursor.keys.entry, cursor.floor)
+        passed_bytes += TUNE_PASSED_KEY_BYTES
+        if is_live(entry) and not _append_version(out, DUMP_KEY, entry):
+            return False
+        cursor_next(&cursor.keys)
+    cursor.stage = STAGE_HISTORY
+    return True
+
+cdef bint _give_history(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef Step* step
+    while cursor.next_revision <= cursor.revision:
+        step = _step(cursor, cursor.next_revision)
+        if cursor.next_change == 0 and not _append_revision(out, cursor.next_revision, step):
+            return False
+        while cursor.next_change < step.count:
+            if not _append_version(out, DUMP_CHANGE, step_changes(step)[cursor.next_change].after):
+                return False
+            cursor.next_change += 1
+            if out.size >= end and cursor.next_change < step.count:
+                return True
+        cursor.next_revision += 1
+        cursor.next_change = 0
+        if out.size >= end:
+            return True
+    cursor.stage = STAGE_END
+    return True
+
+cdef inline Step* _step(DumpCursor* cursor, uint64_t revision) noexcept nogil:
+    return &cursor.blocks.data[revision // HISTORY_BLOCK_STEPS - cursor.first_block].steps[
+        revision % HISTORY_BLOCK_STEPS]
+
+cdef bint _append_revision(Vec[uint8_t]* out, uint64_t revision, const Step* step) noexcept nogil:
+    cdef DumpRevision fields
+    fields.revision = revision
+    fields.wall_ms = step.wall_ms
+    fields.count = step.count
+    return _append(out, DUMP_REVISION, &fields, sizeof(DumpRevision), NULL, 0, NULL, 0)

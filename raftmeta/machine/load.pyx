@@ -1,0 +1,245 @@
+# The load: bodies. One function a kind of record; each checks its fields first.
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE, DUMP_RESULT, DUMP_REVISION,
+                                    DUMP_SESSION, DUMP_STATE, FORMAT_DUMP_VERSION, DumpEnded, DumpHead, DumpLease,
+                                    DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
+from raftmeta.machine.history cimport Step, history_begin_at, history_commit, history_prepare, step_changes
+from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX, Lease, leases_attach, leases_find, leases_grant
+from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
+from raftmeta.machine.plan cimport is_live
+from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, session_restore_kept, sessions_find,
+                                        sessions_remember_ended, sessions_restore)
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
+from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, tree_find,
+                                    tree_free_entry, tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put,
+                                    tree_writer_root)
+from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, INCOMPLETE, NO_MEMORY, OK
+from raftmeta.wire.commands cimport CHANGES_MAX, KEY_BYTES_MAX, Bytes
+
+
+cdef status_t machine_load_chunk(Machine* machine, const uint8_t* bytes, size_t length) noexcept nogil:
+    cdef size_t position = 0
+    cdef DumpHead head
+    cdef status_t status
+    while position < length:
+        if length - position < sizeof(DumpHead):
+            return BAD_LENGTH
+        head = (<const DumpHead*>(bytes + position))[0]
+        position += sizeof(DumpHead)
+        if length - position < head.length:
+            return BAD_LENGTH
+        status = _record(machine, head.kind, bytes + position, head.length)
+        if status != OK:
+            return status
+        position += head.length
+    return OK
+
+cdef status_t machine_load_done(Machine* machine) noexcept nogil:
+    cdef MachineStatus status
+    if machine.load.kind != DUMP_END:
+        return INCOMPLETE
+    machine_status(machine, &status)
+    if status.state_hash.low != machine.load.hash.low or status.state_hash.high != machine.load.hash.high:
+        return BAD_CHECKSUM
+    return OK
+
+# Bytes of the struct of a kind; 0: no such kind.
+cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
+    if kind == DUMP_STATE:
+        return sizeof(DumpState)
+    if kind == DUMP_ENDED:
+        return sizeof(DumpEnded)
+    if kind == DUMP_LEASE:
+        return sizeof(DumpLease)
+    if kind == DUMP_SESSION:
+        return sizeof(DumpSession)
+    if kind == DUMP_RESULT:
+        return sizeof(DumpResult)
+    if kind == DUMP_KEY or kind == DUMP_CHANGE:
+        return sizeof(DumpVersion)
+    return sizeof(DumpRevision) if kind == DUMP_REVISION else 0
+
+cdef bint _may_follow(Machine* machine, uint32_t kind) noexcept nogil:
+    cdef uint32_t before = machine.load.kind
+    if kind == DUMP_STATE:
+        return before == 0 and machine.applied == 0
+    if machine.load.changes_left > 0:
+        return kind == DUMP_CHANGE
+    if kind == DUMP_CHANGE or before == 0 or before == DUMP_END:
+        return False
+    if kind == DUMP_RESULT:
+        return before == DUMP_SESSION or before == DUMP_RESULT
+    if before == DUMP_RESULT and kind == DUMP_SESSION or before == DUMP_CHANGE and kind == DUMP_REVISION:
+        return True
+    return kind > before or kind == before
+
+cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    cdef status_t status
+    if not _may_follow(machine, kind):
+        return BAD_FIELD
+    if length < _fields_of(kind):
+        return BAD_LENGTH
+    # The keys are complete when what follows them comes.
+    if kind > DUMP_KEY and machine.load.kind <= DUMP_KEY:
+        status = tree_load_end(machine.tree, machine.compacted)
+        if status != OK:
+            return status
+    status = _load(machine, kind, bytes, length)
+    machine.load.kind = kind
+    return status
+
+cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    cdef Bytes rest
+    cdef bint has_rest = kind == DUMP_LEASE or kind == DUMP_RESULT or kind == DUMP_KEY or kind == DUMP_CHANGE
+    rest.data = bytes + _fields_of(kind)
+    rest.length = length - _fields_of(kind)
+    if rest.length > 0 and not has_rest:
+        return BAD_LENGTH
+    if kind == DUMP_KEY or kind == DUMP_CHANGE:
+        return _load_version(machine, kind, <const DumpVersion*>bytes, &rest)
+    if kind == DUMP_REVISION:
+        return _load_revision(machine, <const DumpRevision*>bytes)
+    if kind == DUMP_RESULT:
+        return session_restore_kept(
+            &machine.sessions, machine.load.session, (<const DumpResult*>bytes).sequence,
+            (<const DumpResult*>bytes).revision, rest.data, rest.length)
+    if kind == DUMP_SESSION:
+        return _load_session(machine, <const DumpSession*>bytes)
+    if kind == DUMP_LEASE:
+        return _load_lease(machine, <const DumpLease*>bytes, &rest)
+    if kind == DUMP_ENDED:
+        return _load_ended(machine, (<const DumpEnded*>bytes).id)
+    if kind == DUMP_STATE:
+        return _load_state(machine, <const DumpState*>bytes)
+    return _load_end(machine) if kind == DUMP_END else <status_t>BAD_FIELD
+
+cdef status_t _load_state(Machine* machine, const DumpState* state) noexcept nogil:
+    if state.version != FORMAT_DUMP_VERSION:
+        return BAD_VERSION
+    if state.feature_level == 0 or state.feature_level > FORMAT_FEATURE_LEVEL_MAX:
+        return BAD_VERSION
+    if state.compacted > state.revision or state.revision > state.applied:
+        return BAD_FIELD
+    machine.applied = state.applied
+    machine.compacted = state.compacted
+    machine.readers_floor = state.compacted
+    machine.lease_ms = state.lease_ms
+    machine.feature_level = state.feature_level
+    machine.load.hash.low = state.hash_low
+    machine.load.hash.high = state.hash_high
+    machine.revision = state.revision
+    history_begin_at(&machine.history, state.compacted)
+    return tree_load_begin(machine.tree)
+
+cdef status_t _load_ended(Machine* machine, uint64_t id) noexcept nogil:
+    if id == 0 or machine.sessions.ended.find(id) != NULL or machine.sessions.ended.size == FORMAT_ENDED_MAX:
+        return BAD_FIELD
+    return OK if sessions_remember_ended(&machine.sessions, id) else NO_MEMORY
+
+cdef status_t _load_lease(Machine* machine, const DumpLease* fields, const Bytes* note) noexcept nogil:
+    cdef status_t status
+    if fields.id == 0:
+        return BAD_FIELD
+    status = leases_grant(&machine.leases, fields.id, fields.ttl_ms, fields.deadline_ms, note)
+    return status if status == OK or status == NO_MEMORY else <status_t>BAD_FIELD
+
+cdef status_t _load_session(Machine* machine, const DumpSession* fields) noexcept nogil:
+    cdef Session image
+    memset(&image, 0, sizeof(Session))
+    if fields.id == 0 or fields.ttl_ms == 0 or fields.ttl_ms > FORMAT_TTL_MS_MAX or fields.floor == 0:
+        return BAD_FIELD
+    if fields.window == 0 or fields.window > ~<uint32_t>0 or sessions_find(&machine.sessions, fields.id) != NULL:
+        return BAD_FIELD
+    if fields.highest >= fields.floor and fields.highest - fields.floor >= fields.window:
+        return BAD_FIELD
+    image.due.id = fields.id
+    image.due.deadline_ms = fields.deadline_ms
+    image.ttl_ms = fields.ttl_ms
+    image.floor = fields.floor
+    image.highest = fields.highest
+    image.window = <uint32_t>fields.window
+    machine.load.session = sessions_restore(&machine.sessions, &image)
+    return OK if machine.load.session != NULL else NO_MEMORY
+
+
+# --- keys and history -----------------------------------------------------------------------------------------------------
+cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields) noexcept nogil:
+    if fields.flags & ENTRY_TOMBSTONE:
+        if fields.flags != ENTRY_TOMBSTONE or fields.value_length or fields.lease or fields.create_revision:
+            return False
+        return kind == DUMP_CHANGE and fields.version == 0 and fields.mod_revision == machine.load.revision
+    if fields.flags & ~<uint16_t>ENTRY_COUNTER or fields.version == 0 or fields.create_revision == 0:
+        return False
+    if fields.flags & ENTRY_COUNTER and fields.value_length != sizeof(uint64_t):
+        return False
+    if fields.create_revision > fields.mod_revision:
+        return False
+    return fields.mod_revision == machine.load.revision if kind == DUMP_CHANGE else (
+        fields.mod_revision <= machine.compacted)
+
+cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* fields, const Bytes* rest) noexcept nogil:
+    cdef Entry* entry
+    cdef status_t status
+    if rest.length != <uint64_t>fields.key_length + fields.value_length:
+        return BAD_LENGTH
+    if fields.key_length == 0 or fields.key_length > KEY_BYTES_MAX or not _is_sound(machine, kind, fields):
+        return BAD_FIELD
+    entry = tree_new_entry(machine.tree, rest.data, fields.key_length, rest.data + fields.key_length,
+                           fields.value_length, fields.create_revision, fields.mod_revision, fields.version,
+                           fields.lease, fields.flags)
+    if entry == NULL:
+        return NO_MEMORY
+    status = tree_load(machine.tree, entry) if kind == DUMP_KEY else _load_change(machine, rest.data, entry)
+    if status != OK:
+        tree_free_entry(machine.tree, entry)
+    return status
+
+cdef status_t _load_revision(Machine* machine, const DumpRevision* fields) noexcept nogil:
+    if fields.revision != machine.history.newest + 1 or fields.revision > machine.revision:
+        return BAD_FIELD
+    if fields.count == 0 or fields.count > CHANGES_MAX:
+        return BAD_FIELD
+    machine.load.revision = fields.revision
+    machine.load.changes_left = <uint32_t>fields.count
+    return OK if history_prepare(&machine.history, <uint32_t>fields.count, fields.wall_ms) != NULL else NO_MEMORY
+
+# Put again what was put then: chain and change record come out as they were.
+cdef status_t _load_change(Machine* machine, const uint8_t* key, Entry* entry) noexcept nogil:
+    cdef Step* step = machine.history.prepared
+    cdef Entry* before = tree_find(machine.tree, key, entry.key_length)
+    cdef status_t status
+    if before != NULL and before.mod_revision == entry.mod_revision:
+        return BAD_FIELD            # twice in one revision
+    status = tree_put(machine.tree, entry)
+    if status != OK:
+        return status
+    step_changes(step)[step.count].after = entry
+    step_changes(step)[step.count].before = before if is_live(before) else NULL
+    step.count += 1
+    machine.load.changes_left -= 1
+    if machine.load.changes_left == 0:
+        history_commit(&machine.history, step)
+    return OK
+
+cdef status_t _load_end(Machine* machine) noexcept nogil:
+    cdef status_t status
+    if machine.history.newest != machine.revision:
+        return BAD_FIELD
+    status = _attach_keys(machine)
+    return machine_publish(machine) if status == OK else status
+
+cdef status_t _attach_keys(Machine* machine) noexcept nogil:
+    cdef Cursor cursor
+    cdef Lease* lease
+    cursor_seek(&cursor, tree_writer_root(machine.tree), NULL, 0)
+    while cursor.entry != NULL:
+        if cursor.entry.lease != 0:
+            lease = leases_find(&machine.leases, cursor.entry.lease)
+            if lease == NULL or lease.key_count == CHANGES_MAX:
+                return BAD_FIELD
+            if not leases_attach(&machine.leases, lease, <Entry*>cursor.entry):
+                return NO_MEMORY
+        cursor_next(&cursor)
+    return OK

@@ -1,0 +1,513 @@
+# The replicated machine: apply, publish, and what the leader's engine asks.
+#
+# One entry, step by step:
+#   1. machine_apply decodes the command. Nonsense is answered COMMAND_INVALID; a kind this build does not know is fatal,
+#      for other nodes may have applied it.
+#   2. _admit looks at its session: an unknown one, a duplicate and an evicted sequence end here and change nothing.
+#   3. The fence is checked before anything of the command itself.
+#   4. A refusal is a result like any other. Changes of keys are planned whole (plan.pyx) before the first is made.
+#   5. The changes are made, in slices; the revision and its change record come into being after the last.
+#   6. _finish encodes the result, keeps it in the session and moves `applied`.
+# All of it is a function of the state and the entry: no clock, no random source, no address, no limit of this node alone.
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from raftmeta.machine.deadlines cimport deadline_after, deadlines_due
+from raftmeta.machine.history cimport (History, Step, history_bytes, history_commit, history_prepare,
+                                       history_release, history_step, step_changes)
+from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, leases_detach, leases_end, leases_find,
+                                      leases_grant, leases_keys, leases_release, leases_renew)
+from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
+                                    planned_is_change)
+from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
+                                        sessions_end, sessions_find, sessions_open, sessions_release)
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE, Phase
+from raftmeta.machine.state_hash cimport hash_plus
+from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
+from raftmeta.machine.tree cimport (Entry, entry_key, tree_bytes, tree_count, tree_create, tree_destroy, tree_find,
+                                    tree_free_entry, tree_hash, tree_new_entry, tree_publish, tree_put, tree_reclaim)
+from raftmeta.machine.trim cimport machine_trim
+from raftmeta.native.atomics cimport store_release
+from raftmeta.native.intrinsics cimport hash128
+from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_CONFIGURATION, ENTRY_NOOP
+from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, INVARIANT_BROKEN, KEY_INVALID,
+                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, RESULT_EVICTED, SESSION_UNKNOWN, UNKNOWN_ENTRY)
+from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_KEYS,
+                                     COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
+                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_EXPIRE,
+                                     COMMAND_SESSION_OPEN, COMMAND_USER, Bytes, Command, Fence, LeaseItem,
+                                     command_decode, command_init, command_release, result_array, result_begin,
+                                     result_nil, result_unsigned)
+
+cdef enum:
+    FORMAT_COUNTERS_SEED = 0xc0047      # keeps the hash of the counters apart from those of other parts
+    TUNE_TRIM_PER_CHANGE = 2            # so that trimming catches up with any rate of writes
+    TUNE_TRIM_AT_LEAST = 256
+    TUNE_RECLAIM_PER_CHANGE = 8         # objects; a put makes at most a path of nodes and one entry
+    TUNE_RECLAIM_AT_LEAST = 1024
+
+# What the state hash covers beside keys, leases and sessions.
+cdef packed struct CountersImage:
+    uint64_t revision
+    uint64_t compacted
+    uint64_t lease_ms
+    uint64_t feature_level
+
+
+# --- life ---------------------------------------------------------------------------------------------------------------
+cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
+    cdef Machine* machine = <Machine*>calloc(1, sizeof(Machine))
+    if machine == NULL:
+        return NULL
+    machine.limits = limits[0]
+    machine.feature_level = 1
+    command_init(&machine.command)
+    machine.tree = tree_create()
+    if machine.tree == NULL:
+        free(machine)
+        return NULL
+    return machine
+
+cdef void machine_destroy(Machine* machine) noexcept nogil:
+    if machine == NULL:
+        return
+    history_release(&machine.history)
+    leases_release(&machine.leases)
+    sessions_release(&machine.sessions)
+    command_release(&machine.command)
+    transaction_release(&machine.transaction)
+    plan_release(&machine.plan)
+    machine.ending.release()
+    machine.entries.release()
+    machine.result.release()
+    tree_destroy(machine.tree)
+    free(machine)
+
+
+# --- apply --------------------------------------------------------------------------------------------------------------
+cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
+    memset(result, 0, sizeof(ApplyResult))
+    result.index = record.index
+    if machine.phase != PHASE_IDLE:
+        result.session = machine.command.session
+        result.sequence = machine.command.sequence
+        return _continue(machine, record, result)
+    if record.index != machine.applied + 1:
+        return _fatal(result, INVARIANT_BROKEN)
+    # The clock never goes back, whatever an entry says.
+    machine.lease_ms = max(machine.lease_ms, record.lease_ms)
+    if record.type == ENTRY_COMMAND:
+        return _begin(machine, record, result)
+    if record.type != ENTRY_NOOP and record.type != ENTRY_CONFIGURATION:
+        return _fatal(result, UNKNOWN_ENTRY)
+    machine.applied = record.index
+    result.revision = machine.revision
+    return APPLY_DONE
+
+cdef inline ApplyOutcome _fatal(ApplyResult* result, status_t status) noexcept nogil:
+    result.status = status
+    return APPLY_FATAL
+
+cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
+    cdef Command* command = &machine.command
+    cdef status_t status = command_decode(<const uint8_t*>record + sizeof(Record), record.length, command)
+    machine.transaction.body.clear()
+    plan_clear(&machine.plan, machine.tree, machine.revision + 1)
+    result.session = command.session
+    result.sequence = command.sequence
+    if status == NO_MEMORY:
+        return _fatal(result, status)
+    if status == COMMAND_INVALID and command.kind > COMMAND_USER:
+        return _fatal(result, UNKNOWN_ENTRY)
+    if status != OK:
+        return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
+    status = _admit(machine, result)
+    if result.is_duplicate:
+        machine.applied = record.index
+        return APPLY_DONE
+    if status != OK:
+        return _answer(machine, record, result, status)
+    if not _holds(machine, &command.fence):
+        return _finish(machine, record, result, FENCED)
+    return _run(machine, record, result)
+
+# What the session of the command says: OK to go on, a status that is answered without being kept, or a duplicate.
+cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
+    cdef const Command* command = &machine.command
+    cdef const Kept* kept = NULL
+    cdef Session* session
+    cdef status_t status
+    if command.kind == COMMAND_SESSION_OPEN and command.sequence == 0 and command.session in (0, command.id):
+        # Opening is idempotent: there is nothing to keep, and nowhere yet.
+        result.session = command.id
+        return OK
+    if command.session == 0:
+        return OK
+    session = sessions_find(&machine.sessions, command.session)
+    if session == NULL:
+        return SESSION_UNKNOWN
+    if command.sequence == 0:
+        return COMMAND_INVALID
+    session_advance(&machine.sessions, session, command.lowest_unanswered, machine.lease_ms)
+    status = session_lookup(session, command.sequence, &kept)
+    if status == OK:
+        _repeat(result, kept)
+    return OK if status == NOT_FOUND else status
+
+# The answer is the one from then, to the byte.
+cdef void _repeat(ApplyResult* result, const Kept* kept) noexcept nogil:
+    result.is_duplicate = True
+    result.body = kept_body(kept)
+    result.length = kept.length
+    result.revision = kept.revision
+    # [status, revision, body]: statuses of results are below 128, one byte behind that of the array.
+    result.status = result.body[1]
+
+cdef bint _holds(Machine* machine, const Fence* fence) noexcept nogil:
+    cdef const Entry* entry
+    if not fence.is_present:
+        return True
+    entry = tree_find(machine.tree, fence.key.data, <uint16_t>fence.key.length)
+    return is_live(entry) and entry.create_revision == fence.create_revision
+
+cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
+    cdef Command* command = &machine.command
+    cdef status_t status
+    if command.kind == COMMAND_KEYS:
+        status = transaction_begin(&machine.transaction, command, &machine.plan, &machine.leases,
+                                   machine.limits.value_bytes_max, record.index)
+        machine.phase = PHASE_EVALUATE
+        return _continue(machine, record, result) if status == OK else _conclude(machine, record, result, status)
+    if command.kind == COMMAND_LEASE_REVOKE:
+        return _conclude(machine, record, result, _revoke(machine))
+    if command.kind == COMMAND_LEASE_EXPIRE:
+        return _conclude(machine, record, result, _expire_leases(machine))
+    if command.kind == COMMAND_FEATURE_LEVEL and command.id > FORMAT_FEATURE_LEVEL_MAX:
+        return _fatal(result, UNKNOWN_ENTRY)
+    status = _run_plain(machine, record)
+    return _fatal(result, status) if status == NO_MEMORY else _finish(machine, record, result, status)
+
+# Commands that change no key.
+cdef status_t _run_plain(Machine* machine, const Record* record) noexcept nogil:
+    cdef Command* command = &machine.command
+    if command.kind == COMMAND_LEASE_GRANT:
+        return _grant(machine, record.index)
+    if command.kind == COMMAND_LEASE_KEEP_ALIVE:
+        return _keep_alive(machine)
+    if command.kind == COMMAND_SESSION_OPEN:
+        return sessions_open(&machine.sessions, command.id, command.ttl_ms,
+                             min(command.window, machine.limits.session_window), machine.lease_ms)
+    if command.kind == COMMAND_SESSION_CLOSE:
+        return _close_session(machine)
+    if command.kind == COMMAND_SESSION_EXPIRE:
+        return _expire_sessions(machine)
+    if command.kind == COMMAND_COMPACT:
+        return _compact(machine)
+    if command.kind == COMMAND_FEATURE_LEVEL and command.id >= machine.feature_level:
+        machine.feature_level = <uint32_t>command.id
+        return OK
+    return COMMAND_INVALID      # a lower level; COMMAND_USER below level 2
+
+
+# --- commands of leases, sessions and history -----------------------------------------------------------------------------
+cdef status_t _grant(Machine* machine, uint64_t index) noexcept nogil:
+    cdef const Command* command = &machine.command
+    cdef uint64_t id = command.id if command.id != 0 else leases_choose_id(&machine.leases, index)
+    cdef status_t status = leases_grant(&machine.leases, id, command.ttl_ms,
+                                        deadline_after(machine.lease_ms, command.ttl_ms), &command.data)
+    return result_unsigned(&machine.transaction.body, id) if status == OK else status
+
+# A lease past its deadline lives until an entry expires it: a keep-alive that comes first renews it.
+cdef status_t _keep_alive(Machine* machine) noexcept nogil:
+    cdef const Command* command = &machine.command
+    cdef Vec[uint8_t]* body = &machine.transaction.body
+    cdef status_t status = result_array(body, <uint32_t>command.leases.size)
+    cdef Lease* lease
+    cdef size_t i
+    for i in range(command.leases.size):
+        lease = leases_find(&machine.leases, command.leases.data[i].lease)
+        if lease != NULL:
+            leases_renew(&machine.leases, lease, machine.lease_ms)
+        if status == OK:
+            status = result_unsigned(body, lease.ttl_ms if lease != NULL else 0)
+    return status
+
+cdef status_t _revoke(Machine* machine) noexcept nogil:
+    cdef Lease* lease = leases_find(&machine.leases, machine.command.id)
+    return _plan_end(machine, lease) if lease != NULL else <status_t>LEASE_EXPIRED
+
+# The leader saw these deadlines pass; since then a keep-alive may have come. Leases that are no longer due, and those
+# whose keys would make the entry too large, are left: the leader names them again.
+cdef status_t _expire_leases(Machine* machine) noexcept nogil:
+    cdef const LeaseItem* item
+    cdef Lease* lease
+    cdef status_t status = OK
+    cdef size_t i
+    for i in range(machine.command.leases.size):
+        item = &machine.command.leases.data[i]
+        lease = leases_find(&machine.leases, item.lease)
+        if lease == NULL or lease.is_ending or not _is_due(lease.due.deadline_ms, item, machine.lease_ms):
+            continue
+        if machine.plan.changes.size + lease.key_count > CHANGES_MAX:
+            continue
+        status = _plan_end(machine, lease)
+        if status != OK:
+            break
+    return status
+
+cdef inline bint _is_due(uint64_t deadline_ms, const LeaseItem* item, uint64_t lease_ms) noexcept nogil:
+    return deadline_ms == item.deadline_ms and deadline_ms <= lease_ms
+
+# All keys of the lease go with it, in one revision.
+cdef status_t _plan_end(Machine* machine, Lease* lease) noexcept nogil:
+    cdef Planned* planned = NULL
+    cdef Bytes key
+    cdef status_t status
+    cdef size_t i
+    machine.entries.clear()
+    if not leases_keys(&machine.leases, lease, &machine.entries) or not machine.ending.push(lease):
+        return NO_MEMORY
+    lease.is_ending = True
+    for i in range(machine.entries.size):
+        key.data = entry_key(machine.entries.data[i])
+        key.length = machine.entries.data[i].key_length
+        status = plan_touch(&machine.plan, &key, &planned)
+        if status != OK:
+            return status
+        plan_delete(&machine.plan, planned)
+    return OK
+
+cdef status_t _close_session(Machine* machine) noexcept nogil:
+    cdef Session* session = sessions_find(&machine.sessions, machine.command.id)
+    if session == NULL:
+        return SESSION_UNKNOWN
+    return OK if sessions_end(&machine.sessions, session) else NO_MEMORY
+
+cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
+    cdef const LeaseItem* item
+    cdef Session* session
+    cdef size_t i
+    for i in range(machine.command.leases.size):
+        item = &machine.command.leases.data[i]
+        session = sessions_find(&machine.sessions, item.lease)
+        if session == NULL or not _is_due(session.due.deadline_ms, item, machine.lease_ms):
+            continue
+        if not sessions_end(&machine.sessions, session):
+            return NO_MEMORY
+    return OK
+
+cdef status_t _compact(Machine* machine) noexcept nogil:
+    cdef uint64_t floor = machine.command.id
+    if floor > machine.revision:
+        return FUTURE_REVISION
+    if floor < machine.compacted:
+        return COMPACTED
+    machine.compacted = floor
+    # Readers learn of the floor before the first version below it goes (see reads.pyx).
+    store_release(&machine.readers_floor, floor)
+    return OK
+
+
+# --- changes of keys ------------------------------------------------------------------------------------------------------
+# One more slice of the entry under way.
+cdef ApplyOutcome _continue(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
+    cdef bint done = False
+    cdef status_t status
+    if machine.phase == PHASE_MAKE:
+        return _make(machine, record, result)
+    status = transaction_step(&machine.transaction, machine.limits.changes_per_slice, &done)
+    if status == OK and not done:
+        return APPLY_MORE
+    return _conclude(machine, record, result, status)
+
+# The plan is whole, or the command is refused.
+cdef ApplyOutcome _conclude(Machine* machine, const Record* record, ApplyResult* result,
+                            status_t status) noexcept nogil:
+    cdef uint32_t count
+    if status == NO_MEMORY:
+        return _fatal(result, status)
+    if status != OK:
+        return _finish(machine, record, result, status)
+    count = plan_changes(&machine.plan)
+    if count > 0 and history_prepare(&machine.history, count, record.wall_ms) == NULL:
+        return _fatal(result, NO_MEMORY)
+    machine.phase = PHASE_MAKE
+    return _make(machine, record, result)
+
+cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
+    cdef uint32_t end = <uint32_t>min(machine.plan.changes.size,
+                                      <size_t>machine.plan.made + machine.limits.changes_per_slice)
+    cdef Planned* planned
+    while machine.plan.made < end:
+        planned = &machine.plan.changes.data[machine.plan.made]
+        if planned_is_change(planned) and _change(machine, planned) != OK:
+            return _fatal(result, NO_MEMORY)
+        machine.plan.made += 1
+    if machine.plan.made < machine.plan.changes.size:
+        return APPLY_MORE
+    if machine.history.prepared != NULL:
+        result.changed = machine.history.prepared.count
+        machine.changes_unpublished += result.changed
+        history_commit(&machine.history, machine.history.prepared)
+        machine.revision += 1
+    while machine.ending.size > 0:
+        leases_end(&machine.leases, machine.ending.back())
+        machine.ending.pop()
+    return _finish(machine, record, result, OK)
+
+cdef status_t _change(Machine* machine, const Planned* planned) noexcept nogil:
+    cdef Step* step = machine.history.prepared
+    cdef Entry* before = planned.before
+    cdef Entry* entry = tree_new_entry(
+        machine.tree, planned.key.data, <uint16_t>planned.key.length, planned.value.data, planned.value.length,
+        planned.create_revision, planned.mod_revision, planned.version, planned.lease, planned.flags)
+    if entry == NULL:
+        return NO_MEMORY
+    if tree_put(machine.tree, entry) != OK:
+        tree_free_entry(machine.tree, entry)
+        return NO_MEMORY
+    step_changes(step)[step.count].after = entry
+    step_changes(step)[step.count].before = before if is_live(before) else NULL
+    step.count += 1
+    return OK if _move_attachment(machine, before, entry) else NO_MEMORY
+
+cdef bint _move_attachment(Machine* machine, Entry* before, Entry* entry) noexcept nogil:
+    cdef Lease* lease
+    if before != NULL and before.lease != 0:
+        lease = leases_find(&machine.leases, before.lease)
+        if not lease.is_ending:
+            leases_detach(&machine.leases, lease, before)
+    if entry.lease == 0:
+        return True
+    return leases_attach(&machine.leases, leases_find(&machine.leases, entry.lease), entry)
+
+
+# --- results ------------------------------------------------------------------------------------------------------------
+# The command is done or refused: its result is kept, for a retry must get it again.
+cdef ApplyOutcome _finish(Machine* machine, const Record* record, ApplyResult* result, status_t status) noexcept nogil:
+    cdef Session* session
+    if not _encode(machine, status):
+        return _fatal(result, NO_MEMORY)
+    # result.session is the caller's ticket; the session itself may have ended by this very command.
+    if machine.command.session != 0 and machine.command.sequence != 0:
+        session = sessions_find(&machine.sessions, machine.command.session)
+        if session != NULL and not session_keep(&machine.sessions, session, machine.command.sequence, machine.revision,
+                                                machine.result.data, <uint32_t>machine.result.size):
+            return _fatal(result, NO_MEMORY)
+    return _leave(machine, record, result, status)
+
+# The command was not looked at: whatever sends it again gets the same answer, so nothing is kept.
+cdef ApplyOutcome _answer(Machine* machine, const Record* record, ApplyResult* result, status_t status) noexcept nogil:
+    if not _encode(machine, status):
+        return _fatal(result, NO_MEMORY)
+    return _leave(machine, record, result, status)
+
+cdef bint _encode(Machine* machine, status_t status) noexcept nogil:
+    cdef Vec[uint8_t]* out = &machine.result
+    cdef Vec[uint8_t]* body = &machine.transaction.body
+    out.clear()
+    if result_begin(out, status, machine.revision) != OK:
+        return False
+    if status == OK and body.size > 0:
+        return out.append(body.data, body.size)
+    # Which operation was refused, by its position in the order of the command.
+    if status != OK and machine.phase == PHASE_EVALUATE:
+        return result_unsigned(out, machine.transaction.refused) == OK
+    return result_nil(out) == OK
+
+cdef ApplyOutcome _leave(Machine* machine, const Record* record, ApplyResult* result, status_t status) noexcept nogil:
+    machine.applied = record.index
+    machine.phase = PHASE_IDLE
+    result.status = status
+    result.revision = machine.revision
+    result.body = machine.result.data
+    result.length = <uint32_t>machine.result.size
+    return APPLY_DONE
+
+
+# --- after apply ----------------------------------------------------------------------------------------------------------
+cdef const Change* machine_changes(Machine* machine) noexcept nogil:
+    return step_changes(history_step(&machine.history, machine.revision)) if machine.revision > 0 else NULL
+
+cdef status_t machine_publish(Machine* machine) noexcept nogil:
+    cdef uint64_t changes = machine.changes_unpublished
+    cdef status_t status
+    if machine.phase != PHASE_IDLE:
+        return OK               # half an entry is never shown
+    status = tree_publish(machine.tree, machine.revision)
+    if status != OK:
+        return status
+    machine.changes_unpublished = 0
+    machine_trim(machine, <uint32_t>(TUNE_TRIM_AT_LEAST + TUNE_TRIM_PER_CHANGE * changes))
+    tree_reclaim(machine.tree, <uint32_t>(TUNE_RECLAIM_AT_LEAST + TUNE_RECLAIM_PER_CHANGE * changes))
+    return OK
+
+cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept nogil:
+    cdef CountersImage counters
+    counters.revision = machine.revision
+    counters.compacted = machine.compacted
+    counters.lease_ms = machine.lease_ms
+    counters.feature_level = machine.feature_level
+    status.applied = machine.applied
+    status.revision = machine.revision
+    status.compacted = machine.compacted
+    status.keys = tree_count(machine.tree)
+    status.state_bytes = tree_bytes(machine.tree)
+    status.history_bytes = history_bytes(<History*>&machine.history, machine.compacted)
+    status.leases = machine.leases.by_id.size
+    status.sessions = machine.sessions.by_id.size
+    status.feature_level = machine.feature_level
+    status.lease_ms = machine.lease_ms
+    status.state_hash = hash_plus(
+        hash_plus(tree_hash(machine.tree), hash128(FORMAT_COUNTERS_SEED, &counters, sizeof(CountersImage))),
+        hash_plus(machine.leases.hash, machine.sessions.hash))
+
+
+# --- the leader's engine ----------------------------------------------------------------------------------------------------
+cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* leases, Vec[uint64_t]* deadlines,
+                                 uint32_t most) noexcept nogil:
+    return deadlines_due(&machine.leases.deadlines, lease_ms, leases, deadlines, most)
+
+cdef uint32_t machine_due_sessions(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* sessions,
+                                   Vec[uint64_t]* deadlines, uint32_t most) noexcept nogil:
+    return deadlines_due(&machine.sessions.deadlines, lease_ms, sessions, deadlines, most)
+
+cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept nogil:
+    return sessions_find(&machine.sessions, session) != NULL
+
+cdef status_t machine_session_result(Machine* machine, uint64_t session, uint64_t sequence, const uint8_t** body,
+                                     uint32_t* length, uint64_t* revision) noexcept nogil:
+    cdef Session* found = sessions_find(&machine.sessions, session)
+    cdef const Kept* kept = NULL
+    if found == NULL:
+        return SESSION_UNKNOWN
+    cdef status_t status = session_lookup(found, sequence, &kept)
+    if status == OK:
+        body[0] = kept_body(kept)
+        length[0] = kept.length
+        revision[0] = kept.revision
+    return status
+
+cdef status_t machine_lease(Machine* machine, uint64_t lease, uint64_t* ttl_ms, uint64_t* deadline_ms,
+                            uint32_t* key_count) noexcept nogil:
+    cdef const Lease* found = leases_find(&machine.leases, lease)
+    if found == NULL:
+        return LEASE_EXPIRED
+    ttl_ms[0] = found.ttl_ms
+    deadline_ms[0] = found.due.deadline_ms
+    key_count[0] = found.key_count
+    return OK
+
+cdef status_t machine_history(Machine* machine, uint64_t revision, const Change** changes, uint32_t* count,
+                              uint64_t* wall_ms) noexcept nogil:
+    cdef Step* step
+    if revision <= machine.compacted:
+        return COMPACTED
+    if revision > machine.revision:
+        return FUTURE_REVISION
+    step = history_step(&machine.history, revision)
+    changes[0] = step_changes(step)
+    count[0] = step.count
+    wall_ms[0] = step.wall_ms
+    return OK

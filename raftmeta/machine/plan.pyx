@@ -1,0 +1,210 @@
+# The plan: bodies. Changes stand in the order of first touch, with an index in key order beside them.
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memmove, memset
+
+from raftmeta.machine.tree cimport (Cursor, cursor_next, cursor_seek, entry_key, entry_value, tree_find,
+                                    tree_writer_root)
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport NO_MEMORY, OK, TOO_MANY_CHANGES
+from raftmeta.wire.commands cimport CHANGES_MAX
+
+
+# --- views --------------------------------------------------------------------------------------------------------------
+cdef void entry_view(const Entry* entry, KeyView* view) noexcept nogil:
+    view.key.data = entry_key(entry)
+    view.key.length = entry.key_length
+    view.value.data = entry_value(entry)
+    view.value.length = entry.value_length
+    view.create_revision = entry.create_revision
+    view.mod_revision = entry.mod_revision
+    view.version = entry.version
+    view.lease = entry.lease
+    view.flags = entry.flags
+
+cdef void planned_view(const Planned* planned, KeyView* view) noexcept nogil:
+    view.key = planned.key
+    view.value = planned.value
+    view.create_revision = planned.create_revision
+    view.mod_revision = planned.mod_revision
+    view.version = planned.version
+    view.lease = planned.lease
+    view.flags = planned.flags
+
+
+# --- life ---------------------------------------------------------------------------------------------------------------
+cdef void plan_release(Plan* plan) noexcept nogil:
+    plan.changes.release()
+    plan.by_key.release()
+    plan.scratch.release()
+
+cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil:
+    plan.tree = tree
+    plan.revision = revision
+    plan.changes.clear()
+    plan.by_key.clear()
+    plan.scratch.clear()
+    plan.made = 0
+
+
+# --- the index in key order ---------------------------------------------------------------------------------------------
+cdef inline Planned* _at(Plan* plan, size_t place) noexcept nogil:
+    return &plan.changes.data[plan.by_key.data[place]]
+
+cdef inline int _compare_at(Plan* plan, size_t place, const Bytes* key) noexcept nogil:
+    cdef const Planned* planned = _at(plan, place)
+    return compare_bytes(planned.key.data, planned.key.length, key.data, key.length)
+
+# The first place in by_key whose key is not below `key`.
+cdef size_t _lower_bound(Plan* plan, const Bytes* key) noexcept nogil:
+    cdef size_t low = 0
+    cdef size_t high = plan.by_key.size
+    cdef size_t middle
+    # Ascending keys are the common case: ranges, and clients that sort.
+    if high > 0 and _compare_at(plan, high - 1, key) < 0:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if _compare_at(plan, middle, key) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+cdef bint _insert(Plan* plan, size_t place, uint32_t position) noexcept nogil:
+    cdef size_t behind = plan.by_key.size - place
+    if not plan.by_key.push(position):
+        return False
+    if behind:
+        memmove(plan.by_key.data + place + 1, plan.by_key.data + place, behind * sizeof(uint32_t))
+        plan.by_key.data[place] = position
+    return True
+
+
+# --- one key ------------------------------------------------------------------------------------------------------------
+cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil:
+    cdef size_t place = _lower_bound(plan, key)
+    cdef const Entry* entry
+    if place < plan.by_key.size and _compare_at(plan, place, key) == 0:
+        planned_view(_at(plan, place), view)
+        return planned_is_live(_at(plan, place))
+    entry = tree_find(plan.tree, key.data, <uint16_t>key.length)
+    if not is_live(entry):
+        return False
+    entry_view(entry, view)
+    return True
+
+cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil:
+    cdef size_t place = _lower_bound(plan, key)
+    cdef Planned fresh
+    if place < plan.by_key.size and _compare_at(plan, place, key) == 0:
+        planned[0] = _at(plan, place)
+        return OK
+    if plan.changes.size == CHANGES_MAX:
+        return TOO_MANY_CHANGES
+    _as_found(plan, key, &fresh)
+    if not plan.changes.push(fresh):
+        return NO_MEMORY
+    if not _insert(plan, place, <uint32_t>plan.changes.size - 1):
+        return NO_MEMORY
+    planned[0] = &plan.changes.back()
+    return OK
+
+cdef void _as_found(Plan* plan, const Bytes* key, Planned* planned) noexcept nogil:
+    cdef Entry* before = tree_find(plan.tree, key.data, <uint16_t>key.length)
+    memset(planned, 0, sizeof(Planned))
+    planned.key = key[0]
+    planned.before = before
+    if not is_live(before):
+        planned.flags = ENTRY_TOMBSTONE
+        return
+    planned.value.data = entry_value(before)
+    planned.value.length = before.value_length
+    planned.create_revision = before.create_revision
+    planned.mod_revision = before.mod_revision
+    planned.version = before.version
+    planned.lease = before.lease
+    planned.flags = before.flags
+
+cdef void plan_put(Plan* plan, Planned* planned, const Bytes* value, uint64_t lease, uint16_t flags) noexcept nogil:
+    if not planned_is_live(planned):
+        planned.create_revision = plan.revision
+    # However often an entry writes a key, its version rises once.
+    planned.version = 1 if planned.create_revision == plan.revision else planned.before.version + 1
+    planned.mod_revision = plan.revision
+    planned.value = value[0]
+    planned.lease = lease
+    planned.flags = flags
+
+cdef void plan_delete(Plan* plan, Planned* planned) noexcept nogil:
+    planned.create_revision = 0
+    planned.version = 0
+    planned.mod_revision = plan.revision
+    planned.value.data = NULL
+    planned.value.length = 0
+    planned.lease = 0
+    planned.flags = ENTRY_TOMBSTONE
+
+cdef uint32_t plan_changes(Plan* plan) noexcept nogil:
+    cdef uint32_t count = 0
+    cdef size_t i
+    for i in range(plan.changes.size):
+        count += planned_is_change(&plan.changes.data[i])
+    return count
+
+
+# --- ranges -------------------------------------------------------------------------------------------------------------
+cdef inline bint _is_before(const uint8_t* data, size_t length, const Bytes* end) noexcept nogil:
+    return end.length == 0 or compare_bytes(data, length, end.data, end.length) < 0
+
+# The tree and the plan are merged by key; where both have it, the plan holds.
+cdef status_t plan_range(Plan* plan, const Bytes* key, const Bytes* end, uint32_t most, Vec[KeyView]* views,
+                         bint* more) noexcept nogil:
+    cdef size_t first = views.size
+    cdef size_t place = _lower_bound(plan, key)
+    cdef Cursor cursor
+    cdef KeyView view
+    cdef int order
+    more[0] = False
+    cursor_seek(&cursor, tree_writer_root(plan.tree), key.data, <uint16_t>key.length)
+    while True:
+        if cursor.entry != NULL and not _is_before(entry_key(cursor.entry), cursor.entry.key_length, end):
+            cursor.entry = NULL
+        order = _next_of(plan, place, cursor.entry, end)
+        if order == NOTHING_LEFT:
+            return OK
+        if order == FROM_TREE:
+            entry_view(cursor.entry, &view)
+        else:
+            planned_view(_at(plan, place), &view)
+            place += 1
+        if order != FROM_PLAN:
+            cursor_next(&cursor)
+        if view.flags & ENTRY_TOMBSTONE:
+            continue
+        if most and views.size - first == most:
+            more[0] = True
+            return OK
+        if views.size - first == CHANGES_MAX:
+            return TOO_MANY_CHANGES
+        if not views.push(view):
+            return NO_MEMORY
+
+cdef enum:
+    FROM_TREE = 1
+    FROM_PLAN = 2
+    FROM_BOTH = 3
+    NOTHING_LEFT = 4
+
+# Where the next key of a range comes from.
+cdef int _next_of(Plan* plan, size_t place, const Entry* entry, const Bytes* end) noexcept nogil:
+    cdef const Planned* planned
+    cdef int order
+    if place == plan.by_key.size or not _is_before(_at(plan, place).key.data, _at(plan, place).key.length, end):
+        return FROM_TREE if entry != NULL else NOTHING_LEFT
+    if entry == NULL:
+        return FROM_PLAN
+    planned = _at(plan, place)
+    order = compare_bytes(planned.key.data, planned.key.length, entry_key(entry), entry.key_length)
+    if order == 0:
+        return FROM_BOTH
+    return FROM_PLAN if order < 0 else FROM_TREE
