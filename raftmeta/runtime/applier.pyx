@@ -19,7 +19,8 @@ from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, Ap
 from raftmeta.machine.watches cimport hub_publish
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
-from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, Record, index_t
+from raftmeta.raft.record cimport record_bytes, record_payload
+from raftmeta.raft.types cimport Record, index_t
 from raftmeta.runtime.callers cimport callers_applied, callers_serve_reads
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.runtime.housekeeping cimport housekeeping_keep_alive_applied
@@ -27,10 +28,6 @@ from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
 
 cdef enum:
     TUNE_ENTRIES_PER_CLOCK = 64     # applied between two looks at the clock (a look costs about 27 ns)
-
-
-cdef inline uint32_t _record_bytes(const Record* record) noexcept nogil:
-    return (sizeof(Record) + record.length + FORMAT_RECORD_ALIGNMENT - 1) & ~(<uint32_t> FORMAT_RECORD_ALIGNMENT - 1)
 
 
 cdef status_t applier_take(Engine* engine, const Apply* apply) noexcept nogil:
@@ -45,7 +42,7 @@ cdef status_t applier_take(Engine* engine, const Apply* apply) noexcept nogil:
             record = <const Record*> (slice.data + offset)
             if record.index > engine.apply_queued:
                 break
-            offset += _record_bytes(record)
+            offset += <uint32_t> record_bytes(record.length)
         if offset >= slice.length:
             continue
         if record.index != engine.apply_queued + 1:
@@ -65,7 +62,7 @@ cdef index_t _last_index(const Slice* slice) noexcept nogil:
     cdef index_t last = 0
     while offset < slice.length:
         last = (<const Record*> (slice.data + offset)).index
-        offset += _record_bytes(<const Record*> (slice.data + offset))
+        offset += <uint32_t> record_bytes((<const Record*> (slice.data + offset)).length)
     return last
 
 
@@ -90,7 +87,7 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
         if result.sequence != 0:
             callers_applied(engine, &result)
         else:
-            housekeeping_keep_alive_applied(engine, hash64(0, <const uint8_t*> record + sizeof(Record), record.length))
+            housekeeping_keep_alive_applied(engine, hash64(0, record_payload(record), record.length))
     return OK
 
 
@@ -106,7 +103,7 @@ cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
         if status != OK:
             return status
         if is_done:
-            engine.apply_offset += _record_bytes(record)
+            engine.apply_offset += <uint32_t> record_bytes(record.length)
             if engine.apply_offset >= engine.to_apply.front().length:
                 chunk_drop(engine.to_apply.front().chunk)
                 engine.to_apply.pop_front()

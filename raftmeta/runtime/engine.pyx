@@ -362,7 +362,7 @@ cdef status_t _drain_core(Engine* engine) noexcept nogil:
 
 
 cdef void _tell_woken(Engine* engine) noexcept nogil:
-    cdef void*[64] handles
+    cdef void* handles[64]
     cdef uint32_t i, count
     while True:
         count = hub_take_woken(engine.hub, handles, 64)

@@ -31,9 +31,9 @@ cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil:
     hello.purpose = HELLO_PEER
     hello.version_min = FORMAT_FRAME_VERSION
     hello.version_max = FORMAT_FRAME_VERSION
-    hello.genesis_state = engine.genesis.record.state
-    hello.cluster.low = engine.genesis.record.cluster_low
-    hello.cluster.high = engine.genesis.record.cluster_high
+    hello.genesis_state = engine.genesis.claimed_state
+    hello.cluster.low = engine.genesis.claimed_low
+    hello.cluster.high = engine.genesis.claimed_high
     hello.id = engine.id
     hello.boot = engine.boot
     hello.feature_level_max = 1

@@ -1,0 +1,250 @@
+"""The simulated network between the engines.
+
+Connections are opened by SIM_CONNECT events with the real HELLO of both sides; frames are the real bytes, checked by
+frame_decode as a socket's reader would, and dropped, repeated, delayed and so reordered by the network's random stream.
+A frame that its receiver refuses closes the connection, as in production; a new one is tried a little later.
+"""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop, chunk_hold
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport hash64, next_random
+from raftmeta.ports cimport NetworkPort
+from raftmeta.raft.types cimport MEMBERS_MAX, Message
+from raftmeta.runtime.engine cimport engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello
+from raftmeta.runtime.engine_state cimport Engine, Inbound
+from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent, events_push
+from raftmeta.sim.truth cimport truth_message
+from raftmeta.sim.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimFrame, SimNode, World, violate
+from raftmeta.status cimport OK, status_t
+from raftmeta.wire.frame cimport (FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader, frame_decode)
+from raftmeta.wire.hello cimport Hello, hello_decode, hello_encode
+from raftmeta.wire.messages cimport message_decode
+
+cdef enum:
+    RECONNECT_NS = 10_000_000       # mean wait before a connection is tried again
+    DETECT_NS = 1_000_000           # until a reset and a refused reconnect are seen
+
+
+cdef inline bint _happens(uint64_t* random, uint32_t ppm) noexcept nogil:
+    return ppm != 0 and next_random(random) % 1_000_000 < ppm
+
+
+cdef void _schedule(World* world, SimEvent* event) noexcept nogil:
+    if not events_push(&world.events, event):
+        violate(world, VIOLATION_NO_MEMORY, event.node, 0, 0)
+
+
+cdef bint _hears(World* world, uint32_t target, uint32_t source) noexcept nogil:
+    return world.hears[target] >> source & 1 != 0
+
+
+cdef int _link_to(SimNode* node, uint32_t other) noexcept nogil:
+    """Position of another node in this engine's table: names are n0, n1, ..."""
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if (node.engine.links[i].is_used and node.engine.links[i].name_length == 2
+                and node.engine.links[i].name[1] == c'0' + other):
+            return i
+    return -1
+
+
+# --- connections ----------------------------------------------------------------------------------------------------------
+cdef void _plan_connect(World* world, SimNode* node, uint32_t other, uint64_t wait_ns) noexcept nogil:
+    cdef SimEvent event
+    if node.connects[other] or other == node.number:
+        return
+    node.connects[other] = True
+    memset(&event, 0, sizeof(SimEvent))
+    event.time_ns = world.now_ns + wait_ns + next_random(&world.random_network) % (wait_ns + 1)
+    event.kind = SIM_CONNECT
+    event.node = node.number
+    event.other = other
+    event.life = node.life
+    _schedule(world, &event)
+
+
+cdef void network_node_up(World* world, SimNode* node) noexcept nogil:
+    cdef uint32_t other
+    memset(node.connects, 0, sizeof(node.connects))
+    memset(node.inbound, 0, sizeof(node.inbound))
+    for other in range(world.config.nodes):
+        _plan_connect(world, node, other, DETECT_NS)
+        if other != node.number and world.nodes[other].is_up:
+            _plan_connect(world, &world.nodes[other], node.number, DETECT_NS)
+
+
+cdef void network_node_down(World* world, SimNode* node) noexcept nogil:
+    cdef uint32_t other
+    cdef int link
+    for other in range(world.config.nodes):
+        if other == node.number or not world.nodes[other].is_up:
+            continue
+        world.nodes[other].inbound[node.number].is_bound = False
+        if not _hears(world, other, node.number):
+            continue
+        link = _link_to(&world.nodes[other], node.number)
+        if link >= 0:
+            engine_link_down(world.nodes[other].engine, link, True)
+        _plan_connect(world, &world.nodes[other], node.number, RECONNECT_NS)
+
+
+cdef bint _pass_hello(World* world, SimNode* source, Hello* hello) noexcept nogil:
+    """The HELLO of source as the other side reads it: through its real bytes."""
+    cdef Hello own
+    engine_own_hello(source.engine, &own)
+    world.scratch.clear()
+    if hello_encode(&own, &world.scratch) != OK:
+        violate(world, VIOLATION_FATAL, source.number, 1, 0)
+        return False
+    return hello_decode(world.scratch.data, <uint32_t> world.scratch.size, hello) == OK
+
+
+cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
+    cdef SimNode* node = &world.nodes[event.node]
+    cdef SimNode* other = &world.nodes[event.other]
+    cdef int link
+    cdef Hello hello
+    cdef status_t status
+    node.connects[event.other] = False
+    link = _link_to(node, event.other)
+    if link < 0 or node.engine.links[link].is_up:
+        return
+    if not _hears(world, event.node, event.other) or not _hears(world, event.other, event.node):
+        _plan_connect(world, node, event.other, RECONNECT_NS)
+        return
+    if not other.is_up:
+        engine_link_down(node.engine, link, True)
+        _plan_connect(world, node, event.other, RECONNECT_NS)
+        return
+    status = OK
+    if _pass_hello(world, node, &hello):
+        status = engine_hello(other.engine, &hello, &other.inbound[event.node])
+        other.inbound_life[event.node] = node.life
+    if status == OK and _pass_hello(world, other, &hello):
+        status = engine_link_up(node.engine, link, &hello)
+    if status != OK:
+        _plan_connect(world, node, event.other, RECONNECT_NS)
+
+
+# --- frames ---------------------------------------------------------------------------------------------------------------
+cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Slice* records) noexcept nogil:
+    """Every outgoing message is held against what this node's disk has (I5, I6), from its real bytes."""
+    cdef const FrameHeader* header = <const FrameHeader*> head
+    cdef Message message
+    if header.type != FRAME_MESSAGE:
+        return
+    memset(&message, 0, sizeof(Message))
+    if message_decode(head + FRAME_HEADER_BYTES, header.body_length, records, &message) != OK:
+        violate(world, VIOLATION_FATAL, node.number, 2, header.body_length)
+        return
+    message.source = header.source
+    message.target = header.target
+    truth_message(world, node, &message)
+
+
+cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk) noexcept nogil:
+    """Put one copy of a frame on its way."""
+    cdef SimEvent event
+    cdef SimFrame* frame = <SimFrame*> calloc(1, sizeof(SimFrame))
+    cdef uint32_t most_us = world.config.faults.latency_us
+    if frame == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    if world.faults_are_on and _happens(&world.random_network, world.config.faults.delay_ppm):
+        most_us = world.config.faults.delay_us
+    chunk_hold(chunk)
+    frame.chunk = chunk
+    frame.source = node.number
+    frame.source_life = node.life
+    memset(&event, 0, sizeof(SimEvent))
+    event.time_ns = world.now_ns + 20_000 + next_random(&world.random_network) % (<uint64_t> most_us * 1000 + 1)
+    event.kind = SIM_FRAME
+    event.node = target
+    event.other = node.number
+    event.data = frame
+    _schedule(world, &event)
+
+
+cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_length, const Slice* records) noexcept nogil:
+    cdef SimNode* node = <SimNode*> self
+    cdef World* world = node.world
+    cdef uint32_t target = node.engine.links[link].name[1] - c'0'
+    cdef Chunk* chunk
+    if node.is_cut or target >= world.config.nodes:
+        return
+    _check_said(world, node, head, records)
+    world.counts.frames += 1
+    if world.faults_are_on and _happens(&world.random_network, world.config.faults.drop_ppm):
+        world.counts.dropped += 1
+        return
+    chunk = chunk_create(<uint32_t> head_length + records.length)
+    if chunk == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    memcpy(chunk.bytes(), head, head_length)
+    if records.length != 0:
+        memcpy(chunk.bytes() + head_length, records.data, records.length)
+    chunk.used = chunk.capacity
+    _fly(world, node, target, chunk)
+    if world.faults_are_on and _happens(&world.random_network, world.config.faults.duplicate_ppm):
+        world.counts.duplicated += 1
+        _fly(world, node, target, chunk)
+    chunk_drop(chunk)
+
+
+cdef NetworkPort network_port(SimNode* node) noexcept nogil:
+    cdef NetworkPort port
+    port.self = node
+    port.send = _send
+    return port
+
+
+cdef void _close_inbound(World* world, SimNode* node, uint32_t source) noexcept nogil:
+    """The receiver closes the connection; the sender sees it break and connects again."""
+    cdef SimNode* sender = &world.nodes[source]
+    cdef int link
+    node.inbound[source].is_bound = False
+    if not sender.is_up:
+        return
+    link = _link_to(sender, node.number)
+    if link >= 0:
+        engine_link_down(sender.engine, link, False)
+    _plan_connect(world, sender, node.number, RECONNECT_NS)
+
+
+cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
+    cdef SimFrame* frame = <SimFrame*> event.data
+    cdef SimNode* node = &world.nodes[event.node]
+    cdef size_t total = 0
+    cdef Slice bytes
+    cdef status_t status
+    if (node.is_up and not node.is_cut and _hears(world, event.node, frame.source)
+            and node.inbound[frame.source].is_bound and node.inbound_life[frame.source] == frame.source_life):
+        bytes.chunk = frame.chunk
+        bytes.data = frame.chunk.bytes()
+        bytes.length = frame.chunk.used
+        world.trace_hash = hash64(world.trace_hash, bytes.data, bytes.length)
+        status = frame_decode(bytes.data, bytes.length, FRAME_BODY_BYTES_MAX, &total)
+        if status == OK:
+            status = engine_frame(node.engine, &node.inbound[frame.source], &bytes)
+        if status != OK and status < 96:
+            _close_inbound(world, node, frame.source)
+    chunk_drop(frame.chunk)
+    free(frame)
+
+
+# --- partitions -----------------------------------------------------------------------------------------------------------
+cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept nogil:
+    """Frames of source reach target no more; target's connection to source is silent, not reset."""
+    world.hears[target] &= ~(<uint32_t> 1 << source)
+
+
+cdef void network_heal(World* world) noexcept nogil:
+    cdef uint32_t node
+    for node in range(world.config.nodes):
+        world.hears[node] = <uint32_t> -1

@@ -1,0 +1,322 @@
+"""One simulated node: the production engine over a simulated folder, clock and network.
+
+The disk works in two steps, as the write thread does: SIM_JOBS does what is queued at that moment (so a crash before it
+loses the write, a crash inside it tears it), SIM_JOBS_DONE tells the engine (so a crash in between has written what nobody
+was told).
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRUNCATED
+from raftmeta.native.chunks cimport chunk_drop
+from raftmeta.native.intrinsics cimport next_random
+from raftmeta.ports cimport ClockPort, DiskPort, RandomPort
+from raftmeta.raft.state cimport core_config_init
+from raftmeta.raft.types cimport index_t
+from raftmeta.runtime.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
+from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
+                                      engine_run, engine_stop)
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_TRACE, CallerPort, DiskJobPort, Engine,
+                                            EngineConfig)
+from raftmeta.sim.disk cimport (SimDisk, sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port,
+                                sim_disk_reopen)
+from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_WAKE, SimEvent, events_push
+from raftmeta.sim.network cimport network_node_down, network_node_up, network_port
+from raftmeta.sim.truth cimport truth_after_run, truth_durable, truth_leader, truth_recovered
+from raftmeta.sim.workload cimport workload_done, workload_forget_node, workload_look, workload_woken
+from raftmeta.sim.world_state cimport (VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimNode, World, violate)
+from raftmeta.status cimport NODE_CLOSED, OK, POWER_CUT, status_t
+from raftmeta.storage.identity cimport identity_create, identity_destroy
+from raftmeta.storage.wal cimport wal_create, wal_destroy
+from raftmeta.storage.wal_state cimport WalLimits
+
+cdef enum:
+    SIM_TURNS_MAX = 10_000      # of one engine at one moment: more means that it never rests
+
+
+# --- ports ----------------------------------------------------------------------------------------------------------------
+cdef uint64_t _now_ns(void* self) noexcept nogil:
+    return (<SimNode*> self).world.now_ns
+
+
+cdef uint64_t _wall_ms(void* self) noexcept nogil:
+    return (<SimNode*> self).world.now_ns // 1_000_000
+
+
+cdef uint64_t _next_random(void* self) noexcept nogil:
+    return next_random(&(<SimNode*> self).random)
+
+
+cdef void _submit_job(void* self, DiskJob* job) noexcept nogil:
+    cdef SimNode* node = <SimNode*> self
+    job.next = NULL
+    if node.jobs_first == NULL:
+        node.jobs_first = job
+    else:
+        node.jobs_last.next = job
+    node.jobs_last = job
+    _plan_disk(node.world, node)
+
+
+cdef bint _claim(void* self, void* owner) noexcept nogil:
+    return True
+
+
+cdef void _done(void* self, void* owner, status_t status, uint64_t revision, index_t index, const uint8_t* body,
+                uint32_t length) noexcept nogil:
+    cdef SimNode* node = <SimNode*> self
+    workload_done(node.world, node, owner, status, revision, index, body, length)
+
+
+cdef void _woken(void* self, void* handle) noexcept nogil:
+    cdef SimNode* node = <SimNode*> self
+    workload_woken(node.world, node, handle)
+
+
+cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
+    pass
+
+
+cdef void _flush(void* self) noexcept nogil:
+    pass
+
+
+cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
+    cdef SimNode* node = <SimNode*> self
+    if type != EVENT_TRACE:
+        return
+    if a & 0xFF == TRACE_BECAME_LEADER:
+        truth_leader(node.world, node, a >> 8)
+    elif a & 0xFF == TRACE_TRUNCATED:
+        node.world.counts.truncations += 1
+
+
+# --- schedule -------------------------------------------------------------------------------------------------------------
+cdef void _plan(World* world, SimNode* node, uint32_t kind, uint64_t time_ns) noexcept nogil:
+    cdef SimEvent event
+    memset(&event, 0, sizeof(SimEvent))
+    event.time_ns = time_ns
+    event.kind = kind
+    event.node = node.number
+    event.life = node.life
+    if not events_push(&world.events, &event):
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+
+
+cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
+    cdef uint64_t wait_us
+    if node.jobs_scheduled:
+        return
+    node.jobs_scheduled = True
+    wait_us = 20 + next_random(&world.random_disk) % (world.config.faults.disk_us + 1)
+    if world.faults_are_on and next_random(&world.random_disk) % 1_000_000 < world.config.faults.slow_disk_ppm:
+        wait_us *= 100
+    _plan(world, node, SIM_JOBS, world.now_ns + wait_us * 1000)
+
+
+# --- life -----------------------------------------------------------------------------------------------------------------
+cdef void node_create(World* world, SimNode* node, unsigned int number) noexcept nogil:
+    node.world = world
+    node.number = number
+    node.random = world.config.seed * 31 + number + 1
+    node.disk = sim_disk_create(next_random(&world.random_disk), world.config.sector_bytes)
+    if node.disk == NULL:
+        violate(world, VIOLATION_NO_MEMORY, number, 0, 0)
+
+
+cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexcept nogil:
+    memcpy(config.name, b"n0", 2)
+    config.name[1] += node.number
+    config.name_length = 2
+    memcpy(config.cluster_name, b"sim", 3)
+    config.cluster_name_length = 3
+    core_config_init(&config.core, 1, 1)
+    config.core.checks = True
+    config.core.log_memory_bytes_max = <uint64_t> 1 << 40     # the checks look at every record
+    config.core.free_bytes_min = 0
+    config.machine.value_bytes_max = 1 << 20
+    config.machine.session_window = 256
+    config.machine.changes_per_slice = 64
+    config.tick_ms = 10
+    config.history_bytes_max = world.config.history_bytes_max
+    config.session_ttl_ms = world.config.session_ttl_ms
+    config.session_window = 256
+    config.outstanding_max = 128
+    config.watch_queue_bytes_max = 1 << 20
+    config.apply_slice_ns = 2_000_000
+    config.propose_bytes_max = 1 << 16
+
+
+cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
+    cdef WalLimits limits
+    cdef uint32_t other
+    cdef uint8_t[2] name
+    node.engine = <Engine*> calloc(1, sizeof(Engine))
+    if node.engine == NULL:
+        return False
+    _fill_config(world, node, &node.engine.config)
+    node.engine.clock.self = node.engine.random.self = node.engine.jobs.self = node.engine.callers.self = node
+    node.engine.clock.now_ns = _now_ns
+    node.engine.clock.wall_ms = _wall_ms
+    node.engine.random.next = _next_random
+    node.engine.network = network_port(node)
+    node.engine.disk = sim_disk_port(node.disk)
+    node.engine.jobs.submit = _submit_job
+    node.engine.callers.claim = _claim
+    node.engine.callers.done = _done
+    node.engine.callers.woken = _woken
+    node.engine.callers.lease_kept = _lease_kept
+    node.engine.callers.flush = _flush
+    node.engine.callers.event = _event
+    memset(&limits, 0, sizeof(WalLimits))
+    limits.segment_bytes = world.config.segment_bytes
+    limits.alignment_bytes = 512 if world.config.sector_bytes <= 512 else 4096
+    limits.reserve_bytes = world.config.segment_bytes
+    node.wal = wal_create(&node.engine.disk, &limits, next_random(&world.random_disk))
+    node.identity = identity_create(&node.engine.disk, node.engine.config.name, 2, node.engine.config.cluster_name, 3)
+    if node.wal == NULL or node.identity == NULL:
+        return False
+    memcpy(name, b"n0", 2)
+    for other in range(world.config.nodes):
+        name[1] = c'0' + other
+        if engine_add_peer(node.engine, name, 2, name, 2, other == node.number) != OK:
+            return False
+    return True
+
+
+cdef void node_boot(World* world, SimNode* node) noexcept nogil:
+    cdef status_t status
+    node.life += 1
+    node.is_cut = False
+    node.wake_ns = 0
+    node.jobs_scheduled = False
+    node.applied = node.committed = 0
+    node.term = 0
+    node.next_sequence = 0
+    node.session_seen = 0
+    node.calls_open = 0
+    if not _create_parts(world, node):
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    status = engine_boot(node.engine, node.wal, node.identity)
+    if status == POWER_CUT:         # the power failed again while it opened its folder
+        node.is_up = True
+        node_crash(world, node, True)
+        return
+    if status != OK:
+        violate(world, VIOLATION_FATAL, node.number, status, 0)
+        return
+    node.id = node.engine.id
+    node.is_up = True
+    if node.engine.state == ENGINE_RUNNING:
+        truth_recovered(world, node)
+    network_node_up(world, node)
+    node_run(world, node)
+
+
+cdef void _drop_jobs(DiskJob* job) noexcept nogil:
+    cdef DiskJob* next
+    while job != NULL:
+        next = job.next
+        chunk_drop(job.records.chunk)
+        disk_job_destroy(job)
+        job = next
+
+
+cdef void _release(SimNode* node) noexcept nogil:
+    if node.engine != NULL:
+        engine_release(node.engine)
+        free(node.engine)
+        node.engine = NULL
+    if node.wal != NULL:
+        wal_destroy(node.wal)
+        node.wal = NULL
+    if node.identity != NULL:
+        identity_destroy(node.identity)
+        node.identity = NULL
+
+
+cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept nogil:
+    node.is_cut = True              # nothing it still says is heard
+    engine_stop(node.engine, OK)
+    workload_forget_node(world, node)
+    _drop_jobs(node.jobs_first)
+    _drop_jobs(node.jobs_done)
+    node.jobs_first = node.jobs_last = node.jobs_done = NULL
+    network_node_down(world, node)
+    _release(node)
+    node.is_up = False
+    node.life += 1
+    if is_power_cut:
+        world.counts.power_cuts += 1
+        if sim_disk_crash(node.disk) != OK:
+            violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+    else:
+        world.counts.crashes += 1
+        sim_disk_reopen(node.disk)
+
+
+cdef void node_destroy(SimNode* node) noexcept nogil:
+    if node.engine != NULL:
+        node.is_cut = True
+        engine_stop(node.engine, OK)
+        workload_forget_node(node.world, node)
+    _drop_jobs(node.jobs_first)
+    _drop_jobs(node.jobs_done)
+    _release(node)
+    if node.disk != NULL:
+        sim_disk_destroy(node.disk)
+    node.durable.chains.release()
+    node.durable.terms.release()
+
+
+# --- turns ----------------------------------------------------------------------------------------------------------------
+cdef void node_run(World* world, SimNode* node) noexcept nogil:
+    cdef bint more = True
+    cdef status_t status = OK
+    cdef uint32_t turns = 0
+    cdef uint64_t wake_ns
+    while more and status == OK and turns < SIM_TURNS_MAX:
+        status = engine_run(node.engine, &more)
+        turns += 1
+    if node.engine.state == ENGINE_STOPPED or turns == SIM_TURNS_MAX:
+        violate(world, VIOLATION_FATAL, node.number, node.engine.fatal,
+                node.engine.core.broken if node.engine.core != NULL else 0)
+        return
+    truth_after_run(world, node)
+    workload_look(world, node)
+    wake_ns = max(engine_deadline_ns(node.engine), world.now_ns + 1)
+    if node.wake_ns == 0 or wake_ns < node.wake_ns or node.wake_ns <= world.now_ns:
+        node.wake_ns = wake_ns
+        _plan(world, node, SIM_WAKE, wake_ns)
+
+
+cdef void node_disk(World* world, SimNode* node) noexcept nogil:
+    cdef DiskJob* jobs = node.jobs_first
+    node.jobs_first = node.jobs_last = NULL
+    node.jobs_done = jobs
+    if jobs == NULL:
+        node.jobs_scheduled = False
+        return
+    disk_jobs_run(node.wal, node.identity, jobs)
+    if node.disk.is_cut:
+        node_crash(world, node, True)
+        return
+    truth_durable(world, node)
+    _plan(world, node, SIM_JOBS_DONE, world.now_ns + 1000 + next_random(&world.random_disk) % 100_000)
+
+
+cdef void node_disk_done(World* world, SimNode* node) noexcept nogil:
+    cdef DiskJob* job = node.jobs_done
+    cdef DiskJob* next
+    node.jobs_done = NULL
+    node.jobs_scheduled = False
+    while job != NULL:
+        next = job.next
+        engine_job_done(node.engine, job)
+        job = next
+    if node.jobs_first != NULL:
+        _plan_disk(world, node)
+    node_run(world, node)

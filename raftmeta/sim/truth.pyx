@@ -1,0 +1,272 @@
+"""The cluster's truth: the committed log, its leaders, its states; and the checks against it.
+
+A check stands where its invariant could first become false: at the message that claims too much (I5, I6), at the first
+commit of an entry (I4, I7), at the leader's first word (I1, I3), at a node's return (I8). So a bug falls at its first
+wrong step and not only when a later crash happens to show it. Sources: reliability.md 3.1, paper Figure 3.
+"""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta._core cimport CoreStatus, core_membership, core_status
+from raftmeta.machine.machine cimport MachineStatus, machine_status
+from raftmeta.native.containers cimport Vec
+from raftmeta.ports cimport FileName
+from raftmeta.raft.log cimport log_chain, log_record, log_term
+from raftmeta.raft.membership cimport membership_voters_incoming, membership_voters_outgoing
+from raftmeta.raft.record cimport record_bytes
+from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE_RESPONSE,
+                                  Membership, Message, Record, index_t, member_mask_t, term_t)
+from raftmeta.runtime.disk_jobs cimport JOB_WRITE, DiskJob
+from raftmeta.runtime.engine_state cimport ENGINE_RUNNING
+from raftmeta.sim.disk cimport SimFile, sim_disk_durable
+from raftmeta.sim.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
+                                       VIOLATION_LEADER_INCOMPLETE, VIOLATION_LOG_MATCHING, VIOLATION_NO_MEMORY,
+                                       VIOLATION_NOT_MONOTONIC, VIOLATION_RECOVERY, VIOLATION_STATE_HASH,
+                                       VIOLATION_STATE_MACHINE, VIOLATION_TERM_NOT_DURABLE, VIOLATION_TWO_LEADERS,
+                                       SimDurable, SimNode, SimTruth, World, violate)
+from raftmeta.status cimport OK
+from raftmeta.storage.recovery cimport segment_name
+from raftmeta.storage.wal cimport WalBatch
+from raftmeta.storage.wal_state cimport Segment
+
+
+cdef inline int popcount(member_mask_t mask) noexcept nogil:
+    cdef int count = 0
+    while mask:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+cdef bint _grow(World* world, Vec[uint64_t]* items, size_t size) noexcept nogil:
+    if items.size < size and not items.resize(size):
+        violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
+        return False
+    return True
+
+
+# --- leaders --------------------------------------------------------------------------------------------------------------
+cdef void truth_leader(World* world, SimNode* node, term_t term) noexcept nogil:
+    cdef uint32_t* known = world.truth.leaders.insert(term)
+    cdef uint64_t chain = 0
+    cdef index_t committed = world.truth.committed
+    world.counts.elections += 1
+    if known == NULL:
+        violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
+        return
+    if known[0] != 0 and known[0] != node.number + 1:
+        violate(world, VIOLATION_TWO_LEADERS, node.number, term, known[0] - 1)
+    known[0] = node.number + 1
+    if committed == 0:
+        return
+    if not log_chain(&node.engine.core.log, committed, &chain) or chain != world.truth.chains.data[committed]:
+        if log_term(&node.engine.core.log, committed) != world.truth.terms.data[committed]:
+            violate(world, VIOLATION_LEADER_INCOMPLETE, node.number, term, committed)
+
+
+# --- durable before said --------------------------------------------------------------------------------------------------
+cdef bint _is_synced(SimNode* node) noexcept nogil:
+    """Is everything up to the end of the log really on the medium? Looked up in the simulated disk, not believed."""
+    cdef Segment* segment
+    cdef FileName name
+    cdef const Vec[uint8_t]* durable
+    cdef SimFile* file
+    cdef size_t i
+    cdef uint64_t sector
+    if node.wal.segments.size == 0:
+        return False
+    segment = &node.wal.segments.back()
+    segment_name(segment.number, name.text)
+    durable = sim_disk_durable(node.disk, name.text)
+    if durable == NULL or durable.size < segment.end:
+        return False
+    for i in range(node.disk.files.size):
+        file = &node.disk.files.data[i]
+        if not file.in_use or &file.durable != durable:
+            continue
+        if file.lost_a_sync:
+            return False
+        for sector in range(file.dirty_first, file.dirty_end):
+            if sector * node.disk.sector_bytes >= segment.end:
+                break
+            if sector < file.dirty.size and file.dirty.data[sector]:
+                return False
+    return True
+
+
+cdef void _note_record(World* world, SimNode* node, const Record* record) noexcept nogil:
+    """An entry is durable on this node: its place in the node's table, and I2 against what is committed."""
+    cdef SimDurable* durable = &node.durable
+    if not _grow(world, &durable.chains, record.index + 1) or not _grow(world, &durable.terms, record.index + 1):
+        return
+    durable.chains.data[record.index] = record.chain
+    durable.terms.data[record.index] = record.term
+    if record.index <= world.truth.committed and world.truth.terms.data[record.index] == record.term:
+        if world.truth.chains.data[record.index] != record.chain:
+            violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
+
+
+cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexcept nogil:
+    cdef uint32_t i, offset
+    cdef const Record* record
+    if batch.has_hard_state:
+        node.durable.hard = batch.hard_state
+    for i in range(batch.slice_count):
+        offset = 0
+        while offset < batch.slices[i].length:
+            record = <const Record*> (batch.slices[i].data + offset)
+            offset += <uint32_t> record_bytes(record.length)
+            _note_record(world, node, record)
+    if batch.first <= batch.last and node.durable.chains.size > batch.last + 1:
+        node.durable.chains.size = batch.last + 1       # what stood above was superseded
+        node.durable.terms.size = batch.last + 1
+
+
+cdef void truth_durable(World* world, SimNode* node) noexcept nogil:
+    cdef DiskJob* job = node.jobs_done
+    node.durable.is_whole = _is_synced(node)
+    while job != NULL:
+        if job.kind == JOB_WRITE and job.status == OK and node.durable.is_whole:
+            _note_batch(world, node, &job.batch)
+        job = job.next
+
+
+cdef void _check_acknowledgement(World* world, SimNode* node, const Message* message) noexcept nogil:
+    cdef SimDurable* durable = &node.durable
+    cdef uint64_t chain = 0
+    if message.index == 0:
+        return
+    if message.index >= durable.chains.size or durable.chains.data[message.index] == 0:
+        violate(world, VIOLATION_ACK_NOT_DURABLE, node.number, message.index, durable.chains.size)
+        return
+    if log_chain(&node.engine.core.log, message.index, &chain) and chain != durable.chains.data[message.index]:
+        violate(world, VIOLATION_ACK_NOT_DURABLE, node.number, message.index, chain)
+    node.acked_index = message.index
+    node.acked_chain = durable.chains.data[message.index]
+    node.acked_term = message.term
+
+
+cdef void truth_message(World* world, SimNode* node, const Message* message) noexcept nogil:
+    if message.type != PRE_VOTE and message.type != PRE_VOTE_RESPONSE and message.term > node.durable.hard.term:
+        violate(world, VIOLATION_TERM_NOT_DURABLE, node.number, message.term, node.durable.hard.term)
+    if message.type == VOTE_RESPONSE and not message.reject and node.durable.hard.vote != message.target:
+        violate(world, VIOLATION_TERM_NOT_DURABLE, node.number, message.term, node.durable.hard.vote)
+    if message.type == APPEND_RESPONSE and not message.reject and not message.flags & MESSAGE_REPAIRING:
+        _check_acknowledgement(world, node, message)
+
+
+# --- the committed log ----------------------------------------------------------------------------------------------------
+cdef bint _holds(SimNode* node, index_t index, uint64_t chain) noexcept nogil:
+    return index < node.durable.chains.size and node.durable.chains.data[index] == chain
+
+
+cdef bint _is_quorum_durable(World* world, const Membership* membership, index_t index, uint64_t chain) noexcept nogil:
+    """I7: members of the membership in force whose disks hold the entry, dead ones included."""
+    cdef member_mask_t holders = 0
+    cdef member_mask_t incoming = membership_voters_incoming(membership)
+    cdef member_mask_t outgoing = membership_voters_outgoing(membership)
+    cdef uint32_t number
+    cdef int position
+    for number in range(world.config.nodes):
+        for position in range(membership.count):
+            if world.nodes[number].id == membership.members[position].id and _holds(&world.nodes[number], index, chain):
+                holders |= <member_mask_t> 1 << position
+    return _is_majority(holders, incoming) and (outgoing == 0 or _is_majority(holders, outgoing))
+
+
+cdef bint _is_majority(member_mask_t holders, member_mask_t voters) noexcept nogil:
+    return 2 * popcount(holders & voters) > popcount(voters)
+
+
+cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept nogil:
+    cdef SimTruth* truth = &world.truth
+    cdef uint64_t chain = 0
+    cdef term_t term = log_term(&node.engine.core.log, index)
+    if not log_chain(&node.engine.core.log, index, &chain):
+        return
+    if index <= truth.committed:
+        if truth.chains.data[index] != chain or truth.terms.data[index] != term:
+            violate(world, VIOLATION_STATE_MACHINE, node.number, index, term)
+        return
+    if not _grow(world, &truth.chains, index + 1) or not _grow(world, &truth.terms, index + 1):
+        return
+    truth.chains.data[index] = chain
+    truth.terms.data[index] = term
+    truth.committed = index
+    if not _is_quorum_durable(world, core_membership(node.engine.core), index, chain):
+        violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
+
+
+cdef void _check_state_hash(World* world, SimNode* node) noexcept nogil:
+    cdef MachineStatus machine
+    cdef SimTruth* truth = &world.truth
+    machine_status(node.engine.machine, &machine)
+    if not _grow(world, &truth.state_hashes, node.engine.applied + 1) or not _grow(world, &truth.revisions,
+                                                                               node.engine.applied + 1):
+        return
+    if truth.state_hashes.data[node.engine.applied] == 0:
+        truth.state_hashes.data[node.engine.applied] = machine.state_hash.low | 1
+        truth.revisions.data[node.engine.applied] = machine.revision
+    elif (truth.state_hashes.data[node.engine.applied] != machine.state_hash.low | 1
+          or truth.revisions.data[node.engine.applied] != machine.revision):
+        violate(world, VIOLATION_STATE_HASH, node.number, node.engine.applied, machine.revision)
+
+
+cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
+    cdef CoreStatus status
+    cdef index_t index
+    if node.engine.state != ENGINE_RUNNING:
+        return
+    core_status(node.engine.core, &status)
+    if (status.committed < node.committed or node.engine.applied < node.applied or status.term < node.term
+            or status.committed > status.last or node.engine.applied > status.committed):
+        violate(world, VIOLATION_NOT_MONOTONIC, node.number, status.committed, node.engine.applied)
+    for index in range(node.committed + 1, status.committed + 1):
+        _note_committed(world, node, index)
+    node.committed = status.committed
+    node.term = status.term
+    if node.engine.applied != node.applied and not node.engine.apply_is_partial:
+        node.applied = node.engine.applied
+        _check_state_hash(world, node)
+
+
+# --- a node comes back -----------------------------------------------------------------------------------------------------
+cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
+    """I8: what this node vouched for is there, unless its durable log went on in a later term and superseded it."""
+    cdef CoreStatus status
+    cdef index_t index
+    cdef uint64_t chain = 0
+    cdef Record* record
+    core_status(node.engine.core, &status)
+    node.durable.chains.clear()
+    node.durable.terms.clear()
+    node.durable.hard.term = status.term
+    node.durable.hard.vote = status.vote
+    node.durable.is_whole = True
+    for index in range(1, status.last + 1):
+        record = log_record(&node.engine.core.log, index)
+        if record != NULL:
+            _note_record(world, node, record)
+    if node.acked_index == 0 or status.is_repairing:
+        return
+    if not log_chain(&node.engine.core.log, node.acked_index, &chain) or chain != node.acked_chain:
+        if status.last_term <= node.acked_term and log_record(&node.engine.core.log, node.acked_index) != NULL:
+            violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
+        elif status.last < node.acked_index and status.last_term <= node.acked_term:
+            violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
+
+
+cdef void truth_compare_all(World* world) noexcept nogil:
+    cdef uint32_t number
+    cdef index_t index
+    cdef SimNode* node
+    cdef uint64_t chain = 0
+    for number in range(world.config.nodes):
+        node = &world.nodes[number]
+        if not node.is_up or node.engine.state != ENGINE_RUNNING:
+            continue
+        for index in range(1, min(node.committed, world.truth.committed) + 1):
+            if log_chain(&node.engine.core.log, index, &chain) and chain != world.truth.chains.data[index]:
+                violate(world, VIOLATION_STATE_MACHINE, number, index, chain)
+                return

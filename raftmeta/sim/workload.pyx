@@ -1,0 +1,327 @@
+"""Clients of the simulated cluster and what they may see.
+
+    I13  a linearizable read is served from a state that has every entry acknowledged to anybody before the read began;
+         what a client saw never goes backwards
+    I14  an add answers with the counter's new number: every acknowledged number is different, and at the end the
+         counter stands between the acknowledged adds and the submitted ones
+    I15  a watch of the whole keyspace sees every revision once, in order, and the same bytes on every node, over any
+         number of resumptions
+A client waits in no thread: a call is a small struct that comes back as `owner`.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from raftmeta.machine.machine cimport MachineStatus, machine_status
+from raftmeta.machine.watch_state cimport Watch
+from raftmeta.machine.watches cimport WATCH_COMPACTED, WATCH_EVENTS, WATCH_LAGGED, WATCH_PREVIOUS, watch_take
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport hash64, next_random
+from raftmeta.raft.types cimport index_t
+from raftmeta.runtime.engine cimport engine_submit
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH, SUBMIT_WATCH,
+                                            Submission)
+from raftmeta.sim.world_state cimport (CALL_ADD, CALL_DELETE, CALL_PUT, CALL_READ, SIM_KEYS, SIM_WATCHES,
+                                       VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE, VIOLATION_STALE_READ,
+                                       VIOLATION_WATCH, SimCall, SimNode, SimWatch, World, violate)
+from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
+from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op
+from raftmeta.wire.msgpack cimport (Reader, read_array, read_array_max, read_bool, read_int, read_uint, reader_over,
+                                    unsigned_max)
+
+cdef enum:
+    CALLS_OPEN_MAX = 16         # of one node's clients
+    CALL_BLOCK = 256
+    VALUE_BYTES_MAX = 200
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------------
+cdef SimCall* _take_call(World* world) noexcept nogil:
+    cdef SimCall* block
+    cdef int i
+    if world.free_calls == NULL:
+        block = <SimCall*> calloc(CALL_BLOCK, sizeof(SimCall))
+        if block == NULL or not world.call_blocks.push(block):
+            violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
+            return NULL
+        for i in range(CALL_BLOCK):
+            block[i].next_free = world.free_calls
+            world.free_calls = &block[i]
+    block = world.free_calls
+    world.free_calls = block.next_free
+    return block
+
+
+cdef void _give_back(World* world, SimCall* call) noexcept nogil:
+    call.next_free = world.free_calls
+    world.free_calls = call
+
+
+cdef void _begin_call(World* world, SimNode* node, SimCall* call, uint8_t kind) noexcept nogil:
+    call.node = node.number
+    call.life = node.life
+    call.kind = kind
+    call.floor_index = world.truth.acked_index
+    call.floor_revision = world.truth.acked_revision
+    node.calls_open += 1
+
+
+cdef void _submit_read(World* world, SimNode* node) noexcept nogil:
+    cdef SimCall* call = _take_call(world)
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
+    if call == NULL or submission == NULL:
+        return
+    _begin_call(world, node, call, CALL_READ)
+    submission.kind = SUBMIT_READ
+    submission.owner = call
+    engine_submit(node.engine, submission)
+
+
+cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* value) noexcept nogil:
+    """Even keys are counters, odd ones hold values."""
+    cdef uint64_t draw = next_random(&world.random_workload)
+    memset(op, 0, sizeof(Op))
+    memcpy(key, b"key-a", 5)
+    call.key = <uint8_t> (draw % SIM_KEYS)
+    key[4] += call.key
+    op.key.data = key
+    op.key.length = 5
+    if call.key % 2 == 0:
+        op.kind = OP_ADD
+        op.number = 1
+        call.kind = CALL_ADD
+    elif draw >> 8 & 7 == 0:
+        op.kind = OP_DELETE
+        call.kind = CALL_DELETE
+    else:
+        op.kind = OP_PUT
+        call.kind = CALL_PUT
+        call.number = draw
+        memset(value, 0, VALUE_BYTES_MAX)
+        memcpy(value, &draw, sizeof(draw))
+        op.value.data = value
+        op.value.length = <uint32_t> (8 + (draw >> 16) % (VALUE_BYTES_MAX - 8))
+
+
+cdef void _submit_command(World* world, SimNode* node) noexcept nogil:
+    cdef SimCall* call = _take_call(world)
+    cdef Submission* submission
+    cdef Op op
+    cdef uint8_t[8] key
+    cdef uint8_t[VALUE_BYTES_MAX] value
+    cdef Vec[uint8_t]* payload = &world.scratch
+    if call == NULL:
+        return
+    _begin_call(world, node, call, CALL_PUT)
+    _fill_op(world, call, &op, key, value)
+    node.next_sequence += 1
+    payload.clear()
+    if command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.outstanding_base, NULL, payload) != OK:
+        violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
+        return
+    submission = <Submission*> calloc(1, sizeof(Submission) + payload.size)
+    if submission == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    submission.kind = SUBMIT_COMMAND
+    submission.owner = call
+    submission.session = node.engine.session
+    submission.sequence = node.next_sequence
+    submission.length = <uint32_t> payload.size
+    memcpy(<uint8_t*> submission + sizeof(Submission), payload.data, payload.size)
+    if call.kind == CALL_ADD:
+        world.truth.adds_submitted[call.key] += 1
+    engine_submit(node.engine, submission)
+
+
+cdef void workload_call(World* world, SimNode* node) noexcept nogil:
+    if node.engine.state != ENGINE_RUNNING or node.calls_open >= CALLS_OPEN_MAX:
+        return
+    if next_random(&world.random_workload) % 4 == 0:
+        _submit_read(world, node)
+    elif node.engine.session != 0:
+        _submit_command(world, node)
+
+
+# --- answers --------------------------------------------------------------------------------------------------------------
+cdef void _check_add(World* world, SimNode* node, SimCall* call, const uint8_t* body, uint32_t length) noexcept nogil:
+    """The result is [status, revision, [succeeded, [number]]]."""
+    cdef Reader reader = reader_over(body, length)
+    cdef int64_t number
+    cdef uint64_t* seen
+    read_array(&reader, 3)
+    read_uint(&reader, unsigned_max())
+    read_uint(&reader, unsigned_max())
+    read_array(&reader, 2)
+    read_bool(&reader)
+    read_array(&reader, 1)
+    number = read_int(&reader)
+    if reader.status != OK:
+        violate(world, VIOLATION_FATAL, node.number, 4, length)
+        return
+    world.truth.adds_acked[call.key] += 1
+    world.truth.add_highest[call.key] = max(world.truth.add_highest[call.key], number)
+    seen = world.truth.numbers.insert(<uint64_t> number << 8 | call.key)
+    if seen == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+    elif seen[0] != 0:
+        violate(world, VIOLATION_NOT_ONCE, node.number, call.key, number)
+    else:
+        seen[0] = 1
+
+
+cdef void _check_read(World* world, SimNode* node, SimCall* call) noexcept nogil:
+    cdef MachineStatus machine
+    machine_status(node.engine.machine, &machine)
+    world.counts.reads += 1
+    if node.engine.applied < call.floor_index or machine.revision < call.floor_revision:
+        violate(world, VIOLATION_STALE_READ, node.number, node.engine.applied, call.floor_index)
+    # What was read is known to somebody: a later read may not go back behind it.
+    world.truth.acked_revision = max(world.truth.acked_revision, machine.revision)
+    world.truth.acked_index = max(world.truth.acked_index, node.engine.applied)
+
+
+cdef void _check_command(World* world, SimNode* node, SimCall* call, status_t status, uint64_t revision, index_t index,
+                         const uint8_t* body, uint32_t length) noexcept nogil:
+    if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
+        world.counts.unknown += 1
+    elif status == OK:
+        world.counts.acknowledged += 1
+        world.truth.acked_index = max(world.truth.acked_index, index)
+        world.truth.acked_revision = max(world.truth.acked_revision, revision)
+        if call.kind == CALL_ADD:
+            _check_add(world, node, call, body, length)
+    else:
+        world.counts.refused += 1
+        if call.kind == CALL_ADD:
+            world.truth.adds_submitted[call.key] -= 1       # certainly not applied: it must not show
+
+
+cdef void workload_done(World* world, SimNode* node, void* owner, status_t status, uint64_t revision, index_t index,
+                        const uint8_t* body, uint32_t length) noexcept nogil:
+    cdef SimCall* call
+    cdef SimWatch* watch
+    if <uint8_t*> owner >= <uint8_t*> node.watches and <uint8_t*> owner < <uint8_t*> node.watches + sizeof(node.watches):
+        watch = <SimWatch*> owner
+        watch.is_pending = False
+        if status == OK:
+            memcpy(&watch.watch, body, sizeof(void*))
+        return
+    call = <SimCall*> owner
+    node.calls_open -= 1
+    if call.kind != CALL_READ:
+        _check_command(world, node, call, status, revision, index, body, length)
+    elif status == OK:
+        _check_read(world, node, call)
+    _give_back(world, call)
+
+
+# --- watches --------------------------------------------------------------------------------------------------------------
+cdef void _open_watch(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
+    if submission == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    submission.kind = SUBMIT_WATCH
+    submission.owner = watch
+    submission.handle = watch
+    submission.number = watch.next_revision
+    submission.filter = WATCH_PREVIOUS
+    watch.is_pending = True
+    engine_submit(node.engine, submission)
+
+
+cdef void _close_watch(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
+    if submission == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    submission.kind = SUBMIT_UNWATCH
+    submission.handle = watch.watch
+    watch.watch = NULL
+    engine_submit(node.engine, submission)
+
+
+cdef void _check_item(World* world, SimNode* node, SimWatch* watch, const uint8_t* item, uint32_t length) noexcept nogil:
+    """An item is [kind, revision, wall_ms, events, more]."""
+    cdef Reader reader = reader_over(item, length)
+    cdef uint64_t kind, revision, hash
+    read_array(&reader, 5)
+    kind = read_uint(&reader, unsigned_max())
+    revision = read_uint(&reader, unsigned_max())
+    if reader.status != OK:
+        violate(world, VIOLATION_FATAL, node.number, 5, length)
+    elif kind == WATCH_EVENTS:
+        world.counts.watch_events += 1
+        hash = hash64(0, item, length) | 1
+        if watch.next_revision != 0 and revision != watch.next_revision:
+            violate(world, VIOLATION_WATCH, node.number, revision, watch.next_revision)
+        watch.next_revision = revision + 1
+        if world.truth.event_hashes.size <= revision and not world.truth.event_hashes.resize(revision + 1):
+            violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        elif world.truth.event_hashes.data[revision] == 0:
+            world.truth.event_hashes.data[revision] = hash
+        elif world.truth.event_hashes.data[revision] != hash:
+            violate(world, VIOLATION_WATCH, node.number, revision, 0)
+    elif kind == WATCH_LAGGED or kind == WATCH_COMPACTED:
+        if revision < watch.next_revision:
+            violate(world, VIOLATION_WATCH, node.number, revision, watch.next_revision)
+        watch.next_revision = revision
+        watch.must_close = True
+
+
+cdef void _take_items(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
+    cdef uint32_t count = 1
+    while count != 0 and watch.watch != NULL:
+        world.items.clear()
+        if watch_take(<Watch*> watch.watch, 1, 1 << 20, &world.items, &count) != OK:
+            violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+            return
+        if count != 0:
+            _check_item(world, node, watch, world.items.data, <uint32_t> world.items.size)
+        if watch.must_close:
+            watch.must_close = False
+            _close_watch(world, node, watch)
+
+
+cdef void workload_woken(World* world, SimNode* node, void* handle) noexcept nogil:
+    (<SimWatch*> handle).has_items = True
+
+
+cdef void workload_look(World* world, SimNode* node) noexcept nogil:
+    cdef int i
+    cdef SimWatch* watch
+    if node.engine.state != ENGINE_RUNNING:
+        return
+    for i in range(SIM_WATCHES):
+        watch = &node.watches[i]
+        if watch.watch == NULL and not watch.is_pending and world.clients_are_on:
+            _open_watch(world, node, watch)
+        elif watch.has_items:
+            watch.has_items = False
+            _take_items(world, node, watch)
+
+
+cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil:
+    """Its watches died with it; the next ones go on where they stood."""
+    cdef int i
+    for i in range(SIM_WATCHES):
+        node.watches[i].watch = NULL
+        node.watches[i].is_pending = False
+        node.watches[i].has_items = False
+
+
+# --- the end --------------------------------------------------------------------------------------------------------------
+cdef void workload_final(World* world) noexcept nogil:
+    cdef int key
+    for key in range(0, SIM_KEYS, 2):
+        if <uint64_t> world.truth.add_highest[key] > world.truth.adds_submitted[key]:
+            violate(world, VIOLATION_NOT_ONCE, 0, key, world.truth.add_highest[key])
+
+
+cdef void workload_release(World* world) noexcept nogil:
+    cdef size_t i
+    for i in range(world.call_blocks.size):
+        free(world.call_blocks.data[i])
+    world.call_blocks.release()

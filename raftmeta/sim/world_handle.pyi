@@ -1,0 +1,42 @@
+"""The simulated world from Python: build it from a seed, run it, read what happened."""
+
+INVARIANTS: dict[int, str]
+FAULTS: tuple[str, ...]
+
+class World:
+    """A simulated cluster. The same arguments give the same history, to the byte (trace_hash).
+
+    seed: any integer, taken modulo 2**64. nodes: 1 to 7. segment_bytes: size of a log segment, from 4096.
+    sector_bytes: 512 or 4096, what a power cut keeps, loses or tears. faults: rates by the names in FAULTS; `_ppm`
+    are millionths (of frames, of fault events or of syncs), `_us` microseconds.
+    Raises ValueError for an unknown fault or a wrong number of nodes.
+    """
+
+    def __init__(
+        self, seed: int, *, nodes: int = 3, segment_bytes: int = 65536, sector_bytes: int = 512, **faults: int
+    ) -> None: ...
+    def run(self, events: int) -> int:
+        """Handle up to `events` more events without the GIL; return how many. It stops at the first violation."""
+
+    def settle(self, events_max: int = 2_000_000) -> None:
+        """Heal everything and wait, in simulated time, until the cluster has converged; then compare everything."""
+
+    @property
+    def violation(self) -> str | None:
+        """The first invariant that did not hold, with where and the numbers that contradict it; None: all held."""
+
+    @property
+    def trace_hash(self) -> int:
+        """A hash of every event and frame so far."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What happened so far: events, frames, faults, calls and their fates."""
+
+    @property
+    def simulated_s(self) -> float:
+        """Simulated seconds since the world began."""
+
+    @property
+    def committed(self) -> int:
+        """The greatest index committed anywhere."""

@@ -1,0 +1,213 @@
+# A whole cluster in one struct: nodes that run the production engine, over simulated clocks, disks and network.
+#
+# world      the loop: takes the next event, hands it to the node it is for, checks, schedules what follows
+# network    frames on their way, faults on them, partitions, connections
+# nodes      one node's life: boot, crash, restart, its disk's schedule
+# workload   clients on the nodes, and what they may see (I13, I14, I15)
+# truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Chunk, Slice
+from raftmeta.native.containers cimport Map64, Ring, Vec
+from raftmeta.raft.types cimport HardState, index_t, member_id_t, member_mask_t, term_t
+from raftmeta.runtime.disk_jobs cimport DiskJob
+from raftmeta.runtime.engine_state cimport Engine, Inbound
+from raftmeta.sim.disk cimport SimDisk
+from raftmeta.sim.events cimport SimEvents
+from raftmeta.status cimport status_t
+from raftmeta.storage.identity cimport Identity
+from raftmeta.storage.wal_state cimport Wal
+
+cdef enum:
+    SIM_NODES_MAX = 7
+    SIM_KEYS = 16               # keys of the workload; half of them counters
+    SIM_WATCHES = 2             # watches of one node
+
+# Everything that may go wrong, with its rate. Probabilities in millionths, times in microseconds.
+cdef struct SimFaultRates:
+    uint32_t drop_ppm           # of frames (reliability.md N5)
+    uint32_t duplicate_ppm
+    uint32_t delay_ppm          # of frames that take up to delay_us instead of latency_us
+    uint32_t delay_us
+    uint32_t latency_us         # upper bound of the usual delay
+    uint32_t partition_ppm      # of fault events: a partition (N1-N3), whole or one-way
+    uint32_t crash_ppm          # a crash of one node: half of them power cuts (P1, D1)
+    uint32_t crash_all_ppm      # of all at once
+    uint32_t cut_at_sync_ppm    # power fails at a coming sync or write of one node (P2, D2)
+    uint32_t pause_ppm          # a node does nothing for a while (P3)
+    uint32_t transfer_ppm       # leadership is handed over (R2)
+    uint32_t fault_gap_us       # mean time between fault events
+    uint32_t down_us            # mean time until a crashed node returns
+    uint32_t disk_us            # upper bound of a usual sync
+    uint32_t slow_disk_ppm      # of syncs that take 100 times as long (D9)
+    uint32_t client_gap_us      # mean time between two client calls on a node
+
+cdef struct SimConfig:
+    uint64_t seed
+    uint32_t nodes              # 1 .. SIM_NODES_MAX
+    uint32_t segment_bytes
+    uint32_t sector_bytes
+    uint64_t history_bytes_max
+    uint32_t session_ttl_ms
+    SimFaultRates faults
+
+# A frame on its way.
+cdef struct SimFrame:
+    Chunk* chunk                # head and records in one piece
+    uint32_t source
+    uint64_t source_life
+
+# What the client calls of the workload are and where they stand.
+cdef enum SimCallKind:
+    CALL_PUT = 1
+    CALL_ADD = 2
+    CALL_READ = 3
+    CALL_DELETE = 4
+
+cdef struct SimCall:
+    SimCall* next_free
+    uint32_t node
+    uint64_t life
+    uint8_t kind
+    uint8_t key
+    uint64_t number             # unique value of a put
+    index_t floor_index         # I13: entries acknowledged to anybody before this call began
+    uint64_t floor_revision
+
+# One watch of the workload and what its consumer saw.
+cdef struct SimWatch:
+    void* watch                 # Watch*; NULL: none now
+    uint64_t next_revision      # I15: the least revision that may come next
+    bint is_pending             # asked for, not there yet
+    bint has_items
+    bint must_close             # it said LAGGED or COMPACTED: resume with a new one
+
+# What the disk of a node certainly holds (I5, I6): looked up in the simulated disk, not believed from the log's word.
+cdef struct SimDurable:
+    Vec[uint64_t] chains        # chain hash of entry i at position i; 0: none
+    Vec[uint64_t] terms
+    HardState hard
+    bint is_whole               # nothing of the log waited for a sync when last looked; else later writes do not count
+
+cdef struct SimNode:
+    World* world
+    uint32_t number
+    member_id_t id              # of its incarnation, once booted
+    bint is_up
+    bint is_cut                 # power fails now: crash at the end of the event
+    uint64_t life               # counts boots and crashes
+    uint64_t restart_life       # a SIM_RESTART is planned for this life
+    uint64_t paused_until_ns
+    uint64_t wake_ns            # of the scheduled SIM_WAKE, 0: none
+    Engine* engine
+    SimDisk* disk
+    Wal* wal
+    Identity* identity
+    uint64_t random             # RandomPort
+    DiskJob* jobs_first         # queued
+    DiskJob* jobs_last
+    DiskJob* jobs_done          # done, not told yet
+    bint jobs_scheduled
+    Inbound[SIM_NODES_MAX] inbound
+    uint64_t[SIM_NODES_MAX] inbound_life        # life of the peer that opened it
+    bint[SIM_NODES_MAX] connects                # a SIM_CONNECT is scheduled
+    # seen so far in this life (I9)
+    index_t applied
+    index_t committed
+    term_t term
+    # what it vouched for, over its lives (I8)
+    index_t acked_index
+    uint64_t acked_chain
+    term_t acked_term
+    SimDurable durable
+    # workload
+    uint64_t next_sequence
+    uint32_t calls_open
+    uint64_t session_seen
+    SimWatch[SIM_WATCHES] watches
+
+# The committed log as the whole cluster agrees on it.
+cdef struct SimTruth:
+    Vec[uint64_t] chains        # by index; 0 at position 0
+    Vec[uint64_t] terms
+    Vec[uint64_t] state_hashes  # low half of the state hash after index (I20); 0: not seen yet
+    Vec[uint64_t] revisions     # after index
+    index_t committed           # greatest index committed anywhere
+    Map64[uint32_t] leaders     # term -> node + 1
+    index_t acked_index         # greatest index acknowledged to a client
+    uint64_t acked_revision
+    uint64_t[SIM_KEYS] adds_submitted
+    uint64_t[SIM_KEYS] adds_acked
+    int64_t[SIM_KEYS] add_highest
+    Map64[uint64_t] numbers     # (number, key) of acknowledged adds
+    Vec[uint64_t] event_hashes  # by revision: hash of the changes of that revision (I15)
+
+cdef enum SimViolation:
+    NO_VIOLATION = 0
+    VIOLATION_TWO_LEADERS = 1           # I1
+    VIOLATION_LOG_MATCHING = 2          # I2
+    VIOLATION_LEADER_INCOMPLETE = 3     # I3
+    VIOLATION_STATE_MACHINE = 4         # I4
+    VIOLATION_ACK_NOT_DURABLE = 5       # I5
+    VIOLATION_TERM_NOT_DURABLE = 6      # I6
+    VIOLATION_COMMIT_NOT_DURABLE = 7    # I7
+    VIOLATION_RECOVERY = 8              # I8
+    VIOLATION_NOT_MONOTONIC = 9         # I9
+    VIOLATION_MEMBERSHIP = 10           # I10
+    VIOLATION_STATE_HASH = 11           # I11, I20
+    VIOLATION_STALE_READ = 13           # I13
+    VIOLATION_NOT_ONCE = 14             # I14
+    VIOLATION_WATCH = 15                # I15
+    VIOLATION_LIVENESS = 22             # I22
+    VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
+    VIOLATION_NO_MEMORY = 101
+
+cdef struct SimCounts:
+    uint64_t events
+    uint64_t frames
+    uint64_t dropped
+    uint64_t duplicated
+    uint64_t crashes
+    uint64_t power_cuts
+    uint64_t partitions
+    uint64_t pauses
+    uint64_t transfers
+    uint64_t elections
+    uint64_t acknowledged
+    uint64_t unknown
+    uint64_t refused
+    uint64_t reads
+    uint64_t watch_events
+    uint64_t truncations
+
+cdef struct World:
+    SimConfig config
+    uint64_t now_ns
+    SimEvents events
+    uint64_t random_network     # one stream per purpose: a fault more does not shift the others
+    uint64_t random_disk
+    uint64_t random_faults
+    uint64_t random_workload
+    SimNode[SIM_NODES_MAX] nodes
+    member_mask_t[SIM_NODES_MAX] hears      # node i receives from the nodes in hears[i]
+    SimTruth truth
+    SimCounts counts
+    bint faults_are_on
+    bint clients_are_on
+    uint32_t violation          # SimViolation
+    uint32_t violation_node
+    uint64_t violation_a
+    uint64_t violation_b
+    uint64_t trace_hash         # of every event handled: the same seed gives the same hash
+    SimCall* free_calls
+    Vec[void*] call_blocks
+    Vec[uint8_t] scratch
+    Vec[uint8_t] items          # taken from a watch
+
+cdef inline void violate(World* world, SimViolation what, uint32_t node, uint64_t a, uint64_t b) noexcept nogil:
+    # The first one counts; the run ends after the event in which it was seen.
+    if world.violation == NO_VIOLATION:
+        world.violation = what
+        world.violation_node = node
+        world.violation_a = a
+        world.violation_b = b
