@@ -40,6 +40,7 @@ struct Vec {
         data[size++] = value;
         return true;
     }
+    // values lie outside of this Vec, whose memory may move.
     bool append(const T* values, size_t count) noexcept {
         if (!reserve(size + count)) return false;
         if (count) memcpy(static_cast<void*>(data + size), values, count * sizeof(T));
