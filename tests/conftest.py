@@ -1,12 +1,23 @@
-"""What every test shares: how Hypothesis searches."""
+"""What every test shares: how Hypothesis searches, and which tests say nothing new under a sanitizer."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # The suite gives the same verdict on the same code, on a busy machine too; HYPOTHESIS_PROFILE=explore looks for more.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests directly in tests/ read sources, documents and packages: they run no native code worth instrumenting."""
+    for item in items:
+        if item.path.parent == TESTS:
+            item.add_marker(pytest.mark.uninstrumented)

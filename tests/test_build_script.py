@@ -13,8 +13,6 @@ import pytest
 
 from tests.checks.sources import ROOT
 
-pytestmark = pytest.mark.uninstrumented
-
 APT_LINE = (
     "apt-get update && DEBIAN_FRONTEND=noninteractive "
     "apt-get install -y --no-install-recommends g++ python3-venv python3-dev ca-certificates"

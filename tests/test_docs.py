@@ -33,7 +33,6 @@ def examples(path: Path) -> list[str]:
     return [text for language, text in FENCE.findall(path.read_text()) if language == "python"]
 
 
-@pytest.mark.uninstrumented
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     """As printed, but for the ports: three nodes found a cluster, one write is seen everywhere, all close."""
     (program,) = examples(ROOT / "README.md")

@@ -21,8 +21,6 @@ import pytest
 
 from tests.checks.sources import ROOT, module_name, source_files
 
-pytestmark = pytest.mark.uninstrumented
-
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
 
