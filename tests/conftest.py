@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests directly in tests/ read sources, documents and packages: they run no native code worth instrumenting."""
+    """The tests directly in tests/ read sources, documents and packages: no native code worth instrumenting."""
     for item in items:
         if item.path.parent == TESTS:
             item.add_marker(pytest.mark.uninstrumented)
