@@ -51,7 +51,7 @@ cdef bint _is_zero(const uint8_t* bytes, size_t length) noexcept nogil:
 cdef status_t mark_open(Mark* mark, const DiskPort* disk, bint create, MarkFound* found, MarkSlot* slot,
                         Vec[uint64_t]* chains) noexcept nogil:
     cdef size_t got = 0
-    cdef uint32_t position
+    cdef int position
     cdef MarkSlot other
     cdef status_t status = disk.open(disk.self, MARK_FILE_NAME, create, &mark.file)
     found[0] = MARK_MISSING

@@ -101,9 +101,9 @@ cdef status_t batch_header_decode(const uint8_t* bytes, uint64_t length, uint64_
                                   BatchHeader* header) noexcept nogil
 cdef const uint64_t* batch_chains(const uint8_t* batch) noexcept nogil
 cdef const uint64_t* batch_previous_chains(const uint8_t* batch, const BatchHeader* header) noexcept nogil
-# The next sound header at or after `offset`; length when there is none.
+# The next sound header at or after `offset`; at least length when there is none.
 cdef uint64_t batch_search(const uint8_t* bytes, uint64_t length, uint64_t offset, const SegmentKey* key,
                            BatchHeader* header) noexcept nogil
-# The record `index` with hash `chain` within [begin, end), at or after begin in steps of 8 bytes; end: not found.
+# Where the sound record `index` with hash `chain` stands in [begin, end); end: nowhere.
 cdef uint64_t record_search(const uint8_t* bytes, uint64_t begin, uint64_t end, index_t index,
                             uint64_t chain) noexcept nogil

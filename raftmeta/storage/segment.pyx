@@ -167,4 +167,4 @@ cdef uint64_t batch_search(const uint8_t* bytes, uint64_t length, uint64_t offse
         if batch_header_decode(bytes, length, offset, key, header) == OK:
             return offset
         offset += key.alignment_bytes
-    return length
+    return offset

@@ -20,41 +20,45 @@ cdef struct WalDamage:
     index_t index
     uint64_t chain                  # hash the record must have; 0: not known (only with WAL_TAIL_LOST)
 
-# A run of sound live records that lie one after another in one segment. Records in no extent are damaged.
+# A run of sound live records that lie one after another in one segment. A live record in no extent is damaged.
 cdef struct Extent:
     index_t first
     index_t last
+    index_t origin              # the record at `offset`; lower than first when a repair replaced those between
     uint64_t segment            # number
-    uint64_t offset             # of record `first` in the segment's file
-    uint64_t bytes              # up to the end of record `last`
+    uint64_t offset             # in the segment's file
+    uint64_t bytes              # from there, at least up to the end of record `last`
 
 cdef struct Segment:
     uint64_t number
     uint64_t uuid_low
     uint64_t uuid_high
-    uint64_t size_bytes         # allocated
+    uint64_t size_bytes         # batches may be written up to here
     uint64_t end                # of its last batch
     uint32_t alignment_bytes    # from its header
     uint32_t flags              # SegmentFlags
-    index_t lowest_first        # least first index of its superseding batches; UINT64_MAX: none
+    index_t lowest_first        # least first index of its batches; all bits set: none
     SnapshotPoint start         # the last entry before it
-    index_t membership_index
     Chunk* image                # whole file, between wal_open and wal_open_done
 
 # The file that becomes the next segment, or the reserve: zeroed bit by bit.
 cdef struct Spare:
-    uint64_t prepared_bytes     # zeroed and synced
-    bint exists
+    const char* name
+    uint64_t size_bytes         # zeroed and synced
+    file_t file
+    bint is_open
 
 cdef struct Wal:
     const DiskPort* disk
     WalLimits limits
     uint64_t random             # state of next_random: segment uuids
     status_t failed             # not OK: poisoned for good
-    bint is_open                # wal_begin, or a wal_open that found a log
+    bint was_opened             # wal_open was here: the numbers below are right
+    bint is_writable            # wal_begin, or a wal_open that found all or repairable damage
 
     Vec[Segment] segments       # in order of number, all that belong to the log
-    SnapshotPoint start         # the log holds (start.index, last]
+    uint64_t next_segment       # number, higher than any file's
+    SnapshotPoint start         # the log holds (start.index, end.index]
     SnapshotPoint end           # the last record, or start
     Vec[Extent] extents         # in order of index
     Vec[WalDamage] damaged      # in order of index
@@ -62,6 +66,7 @@ cdef struct Wal:
     Vec[uint8_t] membership     # encoded, in force at the end
     index_t membership_index
     BatchSummary batch          # the last batch written
+    uint64_t batch_offset       # where it stands in the last segment
     Vec[uint64_t] chains        # of its records
     Mark mark
     Spare spare
@@ -72,15 +77,15 @@ cdef struct Wal:
     uint64_t read_segment       # wal_read keeps one more file open
     file_t read_file
     bint read_is_open
-    index_t cursor_index        # wal_read: this record stands at cursor_offset of extent with first cursor_first
-    index_t cursor_first
+    index_t cursor_index        # wal_read: this record stands at cursor_offset of segment cursor_segment
+    uint64_t cursor_segment
     uint64_t cursor_offset
 
     uint64_t used_bytes         # of all segments up to their ends
-    Vec[uint8_t] head           # of the batch being written
+    Vec[uint8_t] head           # of the segment or batch being written
     Vec[uint64_t] next_chains
     Vec[Slice] parts
-    uint8_t* zeros              # alignment_bytes of them, and for wal_prepare
+    uint8_t* zeros              # WAL_ZEROS_BYTES of them
     Vec[FileName] names
     # wal_open's answer
     Vec[Slice] found_slices

@@ -1,0 +1,533 @@
+"""Recovery: what the files of a log still say, and what the missing bytes were.
+
+What it decides: which bytes are live, torn, damaged or lost. What it never does: write, remove or repair anything; cut
+a batch that may have been acknowledged; show a record whose checksum, index or chain hash is not what was written.
+
+    recover
+        _load               every segment's image and header, in order of number
+        _follow             segment by segment, batch by batch
+            _take_batch     a sound header: its records, those of the lost batch before it
+            _take_hole      a batch without header, from the summary that its successor (or the mark) carries
+        _judge_tail         the end of the stream against the mark
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset, strcmp
+
+from raftmeta.native.chunks cimport chunk_create, chunk_drop
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport load64
+from raftmeta.ports cimport DiskPort, FileName, file_t
+from raftmeta.raft.types cimport Record, index_t
+from raftmeta.status cimport CORRUPT, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
+from raftmeta.storage.extents cimport damage_add, extents_append, extents_cut, extents_replace
+from raftmeta.storage.mark cimport MARK_MISSING, MARK_SOUND, MarkFound, MarkSlot, mark_open
+from raftmeta.storage.recovery cimport FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound
+from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE, BatchHeader,
+                                       BatchSummary, SegmentHeader, SegmentKey, batch_chains, batch_header_decode,
+                                       batch_previous_chains, batch_search, record_bytes, record_check, record_search,
+                                       segment_header_decode)
+from raftmeta.storage.wal_state cimport Extent, Segment, Wal
+
+cdef enum:
+    SEGMENT_NAME_DIGITS = 16
+
+
+# One file of the log while it is read.
+cdef struct Loaded:
+    uint64_t number
+    bint is_sound               # one copy of its header is
+    SegmentHeader header
+    const uint8_t* membership
+    uint64_t begin              # of its first batch
+    Segment segment
+
+# A stretch of the stream without a sound header: exactly one batch, or more than can be known.
+cdef struct Hole:
+    bint is_open                # found, not yet filled
+    uint64_t segment
+    const uint8_t* bytes
+    uint64_t begin
+    uint64_t end
+
+cdef struct Walk:
+    Wal* wal
+    Vec[Loaded] loaded
+    MarkFound mark_found
+    MarkSlot mark
+    Vec[uint64_t] mark_chains
+    Hole hole
+    bint is_lost
+    bint is_torn
+    uint64_t torn_bytes
+
+
+# --- names --------------------------------------------------------------------------------------------------------------
+cdef uint64_t segment_number(const char* name) noexcept nogil:
+    cdef uint64_t number = 0
+    cdef int i
+    cdef char letter
+    for i in range(SEGMENT_NAME_DIGITS):
+        letter = name[i]
+        if c'0' <= letter <= c'9':
+            number = number * 16 + <uint64_t> (letter - c'0')
+        elif c'a' <= letter <= c'f':
+            number = number * 16 + <uint64_t> (letter - c'a' + 10)
+        else:
+            return 0
+    return number if strcmp(name + SEGMENT_NAME_DIGITS, ".log") == 0 else 0
+
+
+cdef void segment_name(uint64_t number, char* name) noexcept nogil:
+    cdef const char* digits = "0123456789abcdef"
+    cdef const char* suffix = ".log"
+    cdef int i
+    for i in range(SEGMENT_NAME_DIGITS):
+        name[SEGMENT_NAME_DIGITS - 1 - i] = digits[number & 15]
+        number >>= 4
+    for i in range(5):
+        name[SEGMENT_NAME_DIGITS + i] = suffix[i]
+
+
+# --- load ---------------------------------------------------------------------------------------------------------------
+cdef status_t _load_image(Wal* wal, const char* name, Segment* segment) noexcept nogil:
+    cdef const DiskPort* disk = wal.disk
+    cdef uint64_t size_bytes = 0
+    cdef size_t got = 0
+    cdef file_t file
+    cdef status_t status = disk.open(disk.self, name, False, &file)
+    if status != OK:
+        return status
+    status = disk.size(disk.self, file, &size_bytes)
+    if status == OK and size_bytes >= 0x7FFFFFFF:
+        status = CORRUPT
+    if status == OK:
+        segment.image = chunk_create(<uint32_t> size_bytes)
+        if segment.image == NULL:
+            status = NO_MEMORY
+    if status == OK:
+        status = disk.read(disk.self, file, 0, segment.image.bytes(), size_bytes, &got)
+    if status == OK:
+        segment.image.used = <uint32_t> got
+        segment.size_bytes = got
+    disk.close(disk.self, file)
+    return status
+
+
+cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexcept nogil:
+    cdef Loaded loaded
+    cdef Segment* segment = &loaded.segment
+    cdef status_t status
+    memset(&loaded, 0, sizeof(Loaded))
+    loaded.number = number
+    status = _load_image(walk.wal, name, segment)
+    if status == OK:
+        status = segment_header_decode(segment.image.bytes(), segment.image.used, &loaded.header, &loaded.membership,
+                                       &loaded.begin)
+        loaded.is_sound = status == OK and loaded.header.number == number
+        if status == OK and walk.wal.limits.owner != 0 and loaded.header.owner not in (0, walk.wal.limits.owner):
+            status = FOREIGN_NODE
+        elif status == CORRUPT:
+            status = OK
+    segment.number = number
+    segment.uuid_low = loaded.header.uuid_low
+    segment.uuid_high = loaded.header.uuid_high
+    segment.alignment_bytes = loaded.header.alignment_bytes
+    segment.flags = loaded.header.flags
+    segment.start = loaded.header.start
+    segment.lowest_first = ~<uint64_t> 0
+    segment.end = loaded.begin
+    if not walk.loaded.push(loaded):
+        return NO_MEMORY
+    return status
+
+
+cdef void _sort_names(Vec[FileName]* names) noexcept nogil:
+    cdef FileName moved
+    cdef size_t i, j
+    for i in range(1, names.size):
+        moved = names.data[i]
+        j = i
+        while j > 0 and strcmp(names.data[j - 1].text, moved.text) > 0:
+            names.data[j] = names.data[j - 1]
+            j -= 1
+        names.data[j] = moved
+
+
+cdef status_t _load(Walk* walk) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    cdef uint64_t number
+    cdef size_t i
+    cdef status_t status
+    wal.names.clear()
+    status = wal.disk.list_names(wal.disk.self, &wal.names)
+    _sort_names(&wal.names)
+    for i in range(wal.names.size):
+        number = segment_number(wal.names.data[i].text)
+        if status == OK and number != 0:
+            status = _load_segment(walk, number, wal.names.data[i].text)
+            wal.next_segment = number + 1
+    return status
+
+
+# --- records ------------------------------------------------------------------------------------------------------------
+# Are all records of the batch there, in order, with the chain hashes of its header?
+cdef status_t _check_records(const uint8_t* bytes, const BatchHeader* header, const uint8_t* records) noexcept nogil:
+    cdef const uint64_t* chains = batch_chains(bytes)
+    cdef const Record* record
+    cdef uint64_t offset = 0
+    cdef uint32_t i
+    cdef status_t status
+    for i in range(header.batch.count):
+        record = <const Record*> (records + offset)
+        status = record_check(records + offset, header.records_bytes - offset)
+        if status != OK:
+            return status
+        if record.index != header.batch.first + i or record.chain != load64(&chains[i]):
+            return CORRUPT
+        offset += record_bytes(record)
+    return OK if offset == header.records_bytes else CORRUPT
+
+
+# One run of sound records into the live ones.
+cdef status_t _keep(Wal* wal, const BatchSummary* batch, index_t first, index_t last, uint64_t segment,
+                    uint64_t offset, uint64_t length) noexcept nogil:
+    cdef Extent extent
+    extent.first = extent.origin = first
+    extent.last = last
+    extent.segment = segment
+    extent.offset = offset
+    extent.bytes = length
+    if batch.flags & BATCH_REPAIRS:
+        # A repair below the first kept record belongs to a compacted segment.
+        if last <= wal.start.index or last > wal.end.index:
+            return OK
+        extent.first = max(first, wal.start.index + 1)
+        return extents_replace(&wal.extents, &wal.damaged, &extent)
+    return extents_append(&wal.extents, &extent)
+
+
+# What can be found of a batch's records in [begin, end) is kept, the others are damaged.
+cdef status_t _salvage(Wal* wal, const BatchSummary* batch, const uint64_t* chains, uint64_t segment,
+                       const uint8_t* bytes, uint64_t begin, uint64_t end) noexcept nogil:
+    cdef uint64_t at, length, chain
+    cdef uint32_t i
+    cdef status_t status = OK
+    for i in range(batch.count):
+        chain = load64(&chains[i])
+        at = record_search(bytes, begin, end, batch.first + i, chain)
+        if at < end:
+            length = record_bytes(<const Record*> (bytes + at))
+            status = _keep(wal, batch, batch.first + i, batch.first + i, segment, at, length)
+            begin = at + length
+        elif not batch.flags & BATCH_REPAIRS:
+            # A repair that was damaged in its turn leaves the record as damaged as it was.
+            status = damage_add(&wal.damaged, batch.first + i, chain)
+        if status != OK:
+            return status
+    return OK
+
+
+# The stream goes on with this batch: what it supersedes is gone. False: it does not fit behind what is there.
+cdef bint _begin_batch(Walk* walk, Segment* segment, const BatchSummary* batch) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    if batch.number != wal.batch.number + 1:
+        return False
+    if batch.count != 0:
+        if batch.last != batch.first + batch.count - 1:
+            return False
+        if not batch.flags & BATCH_REPAIRS:
+            if batch.first <= wal.start.index or batch.first > wal.end.index + 1:
+                return False
+            extents_cut(&wal.extents, &wal.damaged, batch.first)
+            segment.lowest_first = min(segment.lowest_first, batch.first)
+    return True
+
+
+cdef status_t _end_batch(Wal* wal, const BatchSummary* batch, const uint64_t* chains) noexcept nogil:
+    wal.batch = batch[0]
+    wal.chains.clear()
+    if not wal.chains.append(chains, batch.count):
+        return NO_MEMORY
+    if batch.count != 0 and not batch.flags & BATCH_REPAIRS:
+        wal.end.index = batch.last
+        wal.end.term = batch.last_term
+        wal.end.chain = wal.chains.back()
+    return OK
+
+
+# --- batches ------------------------------------------------------------------------------------------------------------
+# A batch whose header is gone: `summary` and `chains` come from its successor or from the mark.
+cdef status_t _take_hole(Walk* walk, const BatchSummary* summary, const uint64_t* chains) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    cdef Hole hole = walk.hole
+    cdef Segment* segment = NULL
+    cdef size_t i
+    cdef status_t status
+    walk.hole.is_open = False
+    for i in range(walk.loaded.size):
+        if walk.loaded.data[i].number == hole.segment:
+            segment = &walk.loaded.data[i].segment
+    if segment == NULL or not _begin_batch(walk, segment, summary):
+        walk.is_lost = True
+        return OK
+    status = _salvage(wal, summary, chains, hole.segment, hole.bytes, hole.begin, hole.end)
+    if status == OK:
+        status = _end_batch(wal, summary, chains)
+    segment.end = hole.end
+    wal.batch_offset = hole.begin
+    return status
+
+
+# A batch with a sound header at `offset`. *is_torn: it is the one that may be cut, and it has to be.
+cdef status_t _take_batch(Walk* walk, Loaded* loaded, uint64_t offset, const BatchHeader* header, bint may_be_torn,
+                          bint* is_torn) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    cdef const uint8_t* bytes = loaded.segment.image.bytes()
+    cdef const uint64_t* chains = batch_chains(bytes + offset)
+    cdef uint64_t records = offset + header.header_bytes
+    cdef uint64_t records_end = min(records + header.records_bytes, <uint64_t> loaded.segment.image.used)
+    cdef status_t status = CORRUPT
+    is_torn[0] = False
+    if offset + header.length <= loaded.segment.image.used:
+        status = _check_records(bytes + offset, header, bytes + records)
+    if status == NEWER_FORMAT:
+        return status
+    if status != OK and may_be_torn:
+        is_torn[0] = True
+        return OK
+    if not _begin_batch(walk, &loaded.segment, &header.batch):
+        walk.is_lost = True
+        return OK
+    if status != OK:
+        status = _salvage(wal, &header.batch, chains, loaded.number, bytes, records, records_end)
+    elif header.batch.count != 0:
+        status = _keep(wal, &header.batch, header.batch.first, header.batch.last, loaded.number, records,
+                       header.records_bytes)
+    if status == OK:
+        status = _end_batch(wal, &header.batch, chains)
+    wal.hard_state = header.hard_state
+    loaded.segment.end = offset + header.length
+    wal.batch_offset = offset
+    return status
+
+
+cdef void _open_hole(Walk* walk, Loaded* loaded, uint64_t begin, uint64_t end) noexcept nogil:
+    if walk.hole.is_open:
+        walk.is_lost = True     # two batches without a header: nobody says where the first one began
+        return
+    walk.hole.is_open = True
+    walk.hole.segment = loaded.number
+    walk.hole.bytes = loaded.segment.image.bytes()
+    walk.hole.begin = begin
+    walk.hole.end = min(end, <uint64_t> loaded.segment.image.used)
+
+
+# Bytes that look like the beginning of a batch of this segment, to tell people that something was cut.
+cdef bint _looks_begun(const Loaded* loaded, uint64_t offset) noexcept nogil:
+    cdef const BatchHeader* header = <const BatchHeader*> (loaded.segment.image.bytes() + offset)
+    return (offset + sizeof(BatchHeader) <= loaded.segment.image.used and header.magic == FORMAT_BATCH_MAGIC
+            and header.uuid_low == loaded.header.uuid_low and header.segment == loaded.number)
+
+
+# --- the stream ---------------------------------------------------------------------------------------------------------
+# All batches of one segment. `limit`: where the next segment says that this one ended; is_last: there is no next one.
+cdef status_t _follow_segment(Walk* walk, Loaded* loaded, uint64_t limit, bint is_last) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    cdef const uint8_t* bytes = loaded.segment.image.bytes()
+    cdef uint64_t offset = loaded.begin
+    cdef uint64_t end = min(limit, <uint64_t> loaded.segment.image.used)
+    cdef uint64_t at
+    cdef bint may_be_torn
+    cdef bint is_torn = False
+    cdef BatchHeader header, later
+    cdef SegmentKey key
+    cdef status_t status = OK
+    key.number = loaded.number
+    key.uuid_low = loaded.header.uuid_low
+    key.uuid_high = loaded.header.uuid_high
+    key.alignment_bytes = loaded.header.alignment_bytes
+    while status == OK and not walk.is_lost:
+        at = batch_search(bytes, end, offset, &key, &header)
+        if at >= end:
+            break
+        if at > offset:
+            _open_hole(walk, loaded, offset, at)
+        if walk.hole.is_open:
+            status = _take_hole(walk, &header.previous, batch_previous_chains(bytes + at, &header))
+            if status != OK or walk.is_lost:
+                break
+        # Was it the last batch begun? Then nobody claimed it, unless the mark does.
+        may_be_torn = (is_last and walk.mark_found == MARK_SOUND and header.batch.number > walk.mark.batch.number
+                       and batch_search(bytes, end, at + header.length, &key, &later) >= end)
+        status = _take_batch(walk, loaded, at, &header, may_be_torn, &is_torn)
+        if is_torn:
+            walk.is_torn = True
+            walk.torn_bytes = header.length
+            return status
+        offset = at + header.length
+    if status == OK and is_last and not walk.is_lost and _looks_begun(loaded, offset):
+        if batch_header_decode(bytes, end, offset, &key, &header) == NEWER_FORMAT:
+            return NEWER_FORMAT
+        walk.is_torn = True
+        walk.torn_bytes = loaded.header.alignment_bytes
+    elif status == OK and not is_last and offset < limit:
+        _open_hole(walk, loaded, offset, limit)
+    return status
+
+
+cdef status_t _begin_stream(Walk* walk, const Loaded* loaded) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    wal.start = loaded.header.start
+    wal.end = loaded.header.start
+    wal.hard_state = loaded.header.hard_state
+    wal.membership_index = loaded.header.membership_index
+    wal.batch.number = loaded.header.previous_batch
+    wal.membership.clear()
+    if not wal.membership.append(loaded.membership, loaded.header.membership_length):
+        return NO_MEMORY
+    return OK
+
+
+cdef status_t _follow(Walk* walk) noexcept nogil:
+    cdef Loaded* loaded
+    cdef Loaded* following
+    cdef bint is_last
+    cdef size_t i
+    cdef status_t status = OK
+    if not walk.loaded.data[0].is_sound:
+        walk.is_lost = True
+        return OK
+    status = _begin_stream(walk, &walk.loaded.data[0])
+    for i in range(walk.loaded.size):
+        if status != OK or walk.is_lost:
+            return status
+        loaded = &walk.loaded.data[i]
+        is_last = i + 1 == walk.loaded.size
+        following = NULL
+        if not is_last:
+            following = &walk.loaded.data[i + 1]
+            if not following.is_sound or following.number != loaded.number + 1:
+                walk.is_lost = True     # a whole segment is gone, or what says where this one ended
+                return OK
+        if is_last:
+            status = _follow_segment(walk, loaded, loaded.segment.image.used, True)
+        else:
+            status = _follow_segment(walk, loaded, following.header.previous_end, False)
+            if walk.wal.batch.number + (1 if walk.hole.is_open else 0) != following.header.previous_batch:
+                walk.is_lost = True
+    return status
+
+
+# The end of the stream against the mark, the second witness.
+cdef status_t _judge_tail(Walk* walk) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    cdef Loaded* last = &walk.loaded.back()
+    cdef status_t status = OK
+    if walk.mark_found != MARK_SOUND:
+        # A crash damages at most the slot that was not synced. Without the mark nobody knows whether the tail was torn.
+        walk.is_lost = walk.is_lost or walk.is_torn
+    elif walk.mark.batch.number == wal.batch.number + 1 and walk.mark.segment == last.number:
+        # The last batch was synced and its header is gone. Records whose hash did not fit into the mark stay unknown.
+        walk.is_torn = False
+        walk.hole.is_open = False
+        _open_hole(walk, last, walk.mark.offset, walk.mark.end)
+        if walk.mark_chains.size != walk.mark.batch.count:
+            walk.is_lost = True
+            return OK
+        status = _take_hole(walk, &walk.mark.batch, walk.mark_chains.data)
+        last.segment.end = walk.mark.end
+    elif walk.mark.batch.number > wal.batch.number:
+        walk.is_lost = True
+    if walk.mark_found == MARK_SOUND and walk.mark.batch.number >= wal.batch.number:
+        wal.hard_state = walk.mark.hard_state
+    walk.is_lost = walk.is_lost or walk.hole.is_open
+    return status
+
+
+# --- the whole ----------------------------------------------------------------------------------------------------------
+# Segments below the last one that begins a stream are void (a crash in wal_begin left them).
+cdef void _drop_void(Walk* walk) noexcept nogil:
+    cdef size_t count = walk.loaded.size
+    cdef size_t i
+    while count > 1 and not (walk.loaded.data[count - 1].is_sound
+                             and walk.loaded.data[count - 1].header.flags & SEGMENT_BEGINS):
+        count -= 1
+    for i in range(count - 1):
+        chunk_drop(walk.loaded.data[i].segment.image)
+    walk.loaded.drop_front(count - 1)
+
+
+cdef status_t _keep_segments(Walk* walk) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    cdef Segment* segment
+    cdef size_t i
+    for i in range(walk.loaded.size):
+        segment = &walk.loaded.data[i].segment
+        if not segment.flags & SEGMENT_IS_RESERVE:
+            segment.size_bytes = max(segment.size_bytes, <uint64_t> wal.limits.segment_bytes)
+        wal.used_bytes += segment.end
+        if not wal.segments.push(segment[0]):
+            return NO_MEMORY
+    walk.loaded.clear()         # the images belong to the Wal now
+    return OK
+
+
+cdef bint _is_any_sound(const Walk* walk) noexcept nogil:
+    cdef size_t i
+    for i in range(walk.loaded.size):
+        if walk.loaded.data[i].is_sound:
+            return True
+    return False
+
+
+cdef status_t _recover(Walk* walk) noexcept nogil:
+    cdef Wal* wal = walk.wal
+    cdef status_t status = _load(walk)
+    if status == OK:
+        status = mark_open(&wal.mark, wal.disk, False, &walk.mark_found, &walk.mark, &walk.mark_chains)
+    if status != OK:
+        return status
+    if walk.mark_found == MARK_SOUND and wal.limits.owner != 0 and walk.mark.owner not in (0, wal.limits.owner):
+        return FOREIGN_NODE
+    if walk.loaded.size == 0:
+        walk.is_lost = walk.mark_found != MARK_MISSING
+        if walk.mark_found == MARK_SOUND:
+            wal.batch.number = walk.mark.batch.number
+            wal.next_segment = walk.mark.segment + 1
+        return OK
+    if not _is_any_sound(walk):
+        return CORRUPT
+    _drop_void(walk)
+    status = _follow(walk)
+    if status == OK and not walk.is_lost:
+        status = _judge_tail(walk)
+    return status if status != OK else _keep_segments(walk)
+
+
+cdef void _release(Walk* walk) noexcept nogil:
+    cdef size_t i
+    for i in range(walk.loaded.size):
+        chunk_drop(walk.loaded.data[i].segment.image)
+    walk.loaded.release()
+    walk.mark_chains.release()
+
+
+cdef status_t recover(Wal* wal, RecoveryFound* found, uint64_t* torn_bytes) noexcept nogil:
+    cdef Walk walk
+    cdef status_t status
+    memset(&walk, 0, sizeof(Walk))
+    walk.wal = wal
+    wal.next_segment = 1
+    status = _recover(&walk)
+    torn_bytes[0] = walk.torn_bytes
+    if walk.is_lost:
+        found[0] = FOUND_LOST
+    elif wal.segments.size == 0:
+        found[0] = FOUND_BLANK
+    elif wal.damaged.size != 0:
+        found[0] = FOUND_DAMAGED
+    else:
+        found[0] = FOUND_TORN if walk.is_torn else FOUND_CLEAN
+    _release(&walk)
+    return status

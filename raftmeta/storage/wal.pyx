@@ -1,0 +1,888 @@
+"""The log on disk: batches made durable one after another, segments that follow each other, records read back.
+
+What it decides: where a batch goes, when a new segment begins, which files a compaction frees. What it never does:
+acknowledge before the sync returned; write again to a sector that holds acknowledged bytes; go on after a failed
+write or sync (reliability.md D5); judge terms or votes.
+
+    wal_append
+        _gather             walk the records once: indexes, chain hashes, bytes
+        _place              in the last segment, or a new one made from the spare (the reserve: only urgent batches)
+        _write_batch        one write of all parts, one sync
+        _publish            a new segment gets its name, the directory is synced
+        _note_batch         what is live now; the mark
+
+A full disk is not a failure: NO_SPACE leaves the log as it was (DESIGN "Full disk").
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from raftmeta.native.chunks cimport Slice, chunk_create, chunk_drop
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport next_random
+from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
+from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, STALE, status_t)
+from raftmeta.storage.extents cimport extents_append, extents_cut, extents_find, extents_forget, extents_replace
+from raftmeta.storage.mark cimport MarkFound, MarkSlot, mark_close, mark_open, mark_sync, mark_write
+from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound,
+                                        recover, segment_name, segment_number)
+from raftmeta.storage.segment cimport (BATCH_REPAIRS, SEGMENT_BEGINS, SEGMENT_IS_RESERVE, BatchHeader, SegmentHeader,
+                                       batch_header_encode, record_bytes, record_check, segment_header_encode)
+from raftmeta.storage.wal cimport WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WalBatch, WalOpened
+from raftmeta.storage.wal_state cimport Extent, Segment, Spare, Wal, WalLimits
+
+cdef enum:
+    ALIGNMENT_BYTES_DEFAULT = 4096
+    WAL_ZEROS_BYTES = 64 * 1024
+    TUNE_MARK_SYNC_BATCHES = 1024   # the mark is synced at least that often, and by wal_idle
+
+cdef const char* SPARE_FILE_NAME = "spare"
+cdef const char* RESERVE_FILE_NAME = "reserve"
+
+
+# Where a batch goes.
+cdef struct Place:
+    bint is_new                 # `segment` is made from `spare` and has no name yet
+    Segment segment
+    Spare* spare
+    file_t file
+    uint64_t offset
+
+
+# --- life ---------------------------------------------------------------------------------------------------------------
+cdef Wal* wal_create(const DiskPort* disk, const WalLimits* limits, uint64_t random_seed) noexcept nogil:
+    cdef Wal* wal = <Wal*> calloc(1, sizeof(Wal))
+    if wal == NULL:
+        return NULL
+    wal.disk = disk
+    wal.limits = limits[0]
+    if wal.limits.alignment_bytes == 0:
+        wal.limits.alignment_bytes = ALIGNMENT_BYTES_DEFAULT
+    wal.random = random_seed
+    wal.spare.name = SPARE_FILE_NAME
+    wal.reserve.name = RESERVE_FILE_NAME
+    wal.zeros = <uint8_t*> calloc(1, WAL_ZEROS_BYTES)
+    if wal.zeros == NULL:
+        free(wal)
+        return NULL
+    return wal
+
+
+cdef void _close_files(Wal* wal) noexcept nogil:
+    if wal.file_is_open:
+        wal.disk.close(wal.disk.self, wal.file)
+    if wal.read_is_open:
+        wal.disk.close(wal.disk.self, wal.read_file)
+    wal.file_is_open = wal.read_is_open = False
+    _close_spare(wal, &wal.spare)
+    _close_spare(wal, &wal.reserve)
+    mark_close(&wal.mark, wal.disk)
+
+
+cdef void wal_destroy(Wal* wal) noexcept nogil:
+    if wal == NULL:
+        return
+    _close_files(wal)
+    wal_open_done(wal)
+    wal.segments.release()
+    wal.extents.release()
+    wal.damaged.release()
+    wal.membership.release()
+    wal.chains.release()
+    wal.head.release()
+    wal.next_chains.release()
+    wal.parts.release()
+    wal.names.release()
+    free(wal.zeros)
+    free(wal)
+
+
+# From here on the Wal refuses everything: what reached the disk is not known, and asking again would not tell (D5).
+cdef status_t _poison(Wal* wal, status_t status) noexcept nogil:
+    wal.failed = status
+    return status
+
+
+# --- open ---------------------------------------------------------------------------------------------------------------
+cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
+    cdef RecoveryFound found
+    cdef status_t status
+    memset(opened, 0, sizeof(WalOpened))
+    if wal.failed != OK or wal.was_opened:
+        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+    status = recover(wal, &found, &opened.dropped_bytes)
+    if status == OK:
+        wal.was_opened = True
+        status = _adopt_spares(wal)
+    if status == OK and found not in (FOUND_BLANK, FOUND_LOST):
+        status = _settle(wal)
+    if status != OK:
+        # Files are as they were; a second try begins with a new Wal.
+        return _poison(wal, status)
+    opened.state = WAL_CLEAN
+    if found == FOUND_BLANK:
+        opened.state = WAL_BLANK
+    elif found == FOUND_LOST:
+        opened.state = WAL_TAIL_LOST
+    elif found == FOUND_DAMAGED:
+        opened.state = WAL_DAMAGED
+    elif found == FOUND_TORN:
+        opened.state = WAL_TORN_TAIL
+    if found in (FOUND_BLANK, FOUND_LOST):
+        return OK
+    return _answer(wal, opened)
+
+
+# The names that were found become durable, void segments go, the last segment is opened for writing, and the mark
+# covers all that was found: a second open finds the same.
+cdef status_t _settle(Wal* wal) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef status_t status = wal.disk.sync_directory(wal.disk.self)
+    if status == OK:
+        status = _remove_below(wal, wal.segments.data[0].number)
+    if status == OK:
+        segment_name(wal.segments.back().number, name)
+        status = wal.disk.open(wal.disk.self, name, False, &wal.file)
+    if status == OK:
+        wal.file_is_open = True
+        wal.is_writable = True
+        status = _open_mark(wal)
+    return status if status != OK else _write_mark(wal, True)
+
+
+# Everything that a crash in wal_begin or wal_compact left of lower segments.
+cdef status_t _remove_below(Wal* wal, uint64_t number) noexcept nogil:
+    cdef size_t i
+    cdef uint64_t found
+    cdef bint is_changed = False
+    cdef status_t status
+    wal.names.clear()
+    status = wal.disk.list_names(wal.disk.self, &wal.names)
+    for i in range(wal.names.size):
+        found = segment_number(wal.names.data[i].text)
+        if status == OK and found != 0 and found < number:
+            status = wal.disk.remove(wal.disk.self, wal.names.data[i].text)
+            is_changed = True
+    if status == OK and is_changed:
+        status = wal.disk.sync_directory(wal.disk.self)
+    return status
+
+
+cdef status_t _open_mark(Wal* wal) noexcept nogil:
+    cdef MarkFound found
+    cdef MarkSlot slot
+    cdef Vec[uint64_t] chains
+    cdef status_t status
+    if wal.mark.is_open:
+        return OK
+    memset(&chains, 0, sizeof(chains))
+    status = mark_open(&wal.mark, wal.disk, True, &found, &slot, &chains)
+    chains.release()
+    return status if status != OK else wal.disk.sync_directory(wal.disk.self)
+
+
+# How large the spare and the reserve of an earlier life are.
+cdef status_t _adopt_spares(Wal* wal) noexcept nogil:
+    cdef status_t status = _open_spare(wal, &wal.spare, False)
+    if status in (OK, NOT_FOUND):
+        status = _open_spare(wal, &wal.reserve, False)
+    return OK if status == NOT_FOUND else status
+
+
+# The live records of one extent in its segment's image.
+cdef Slice _slice_of(Wal* wal, const Extent* extent) noexcept nogil:
+    cdef Slice slice
+    cdef uint8_t* data
+    cdef uint8_t* begin = NULL
+    cdef index_t index = extent.origin
+    cdef size_t i = 0
+    while wal.segments.data[i].number != extent.segment:
+        i += 1
+    data = wal.segments.data[i].image.bytes() + extent.offset
+    while index <= extent.last:
+        if index == extent.first:
+            begin = data
+        data += record_bytes(<const Record*> data)
+        index += 1
+    slice.chunk = wal.segments.data[i].image
+    slice.data = begin
+    slice.length = <uint32_t> (data - begin)
+    return slice
+
+
+cdef status_t _answer(Wal* wal, WalOpened* opened) noexcept nogil:
+    cdef size_t i
+    for i in range(wal.extents.size):
+        if not wal.found_slices.push(_slice_of(wal, &wal.extents.data[i])):
+            return _poison(wal, NO_MEMORY)
+    if not wal.found_membership.append(wal.membership.data, wal.membership.size):
+        return _poison(wal, NO_MEMORY)
+    opened.hard_state = wal.hard_state
+    opened.start = wal.start
+    opened.membership = wal.found_membership.data
+    opened.membership_length = <uint32_t> wal.found_membership.size
+    opened.membership_index = wal.membership_index
+    opened.first = wal.start.index + 1
+    opened.last = wal.end.index
+    opened.slices = wal.found_slices.data
+    opened.slice_count = wal.found_slices.size
+    opened.damaged = wal.damaged.data
+    opened.damaged_count = wal.damaged.size
+    return OK
+
+
+cdef void wal_open_done(Wal* wal) noexcept nogil:
+    cdef size_t i
+    for i in range(wal.segments.size):
+        chunk_drop(wal.segments.data[i].image)
+        wal.segments.data[i].image = NULL
+    wal.found_slices.release()
+    wal.found_membership.release()
+
+
+# --- the mark -----------------------------------------------------------------------------------------------------------
+cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
+    cdef MarkSlot slot
+    cdef status_t status
+    memset(&slot, 0, sizeof(MarkSlot))
+    slot.owner = wal.limits.owner
+    slot.segment = wal.segments.back().number
+    slot.offset = wal.batch_offset
+    slot.end = wal.segments.back().end
+    slot.hard_state = wal.hard_state
+    slot.batch = wal.batch
+    status = mark_write(&wal.mark, wal.disk, &slot, wal.chains.data, must_sync)
+    # Both slots were written when the log began. A file system that still wants room leaves the mark behind, which only
+    # makes the next open more careful.
+    return OK if status in (OK, NO_SPACE) else _poison(wal, status)
+
+
+cdef bint _must_sync_mark(const Wal* wal) noexcept nogil:
+    return (wal.hard_state.term != wal.mark.synced_hard_state.term
+            or wal.hard_state.vote != wal.mark.synced_hard_state.vote
+            or wal.mark.unsynced_writes >= TUNE_MARK_SYNC_BATCHES)
+
+
+cdef status_t wal_idle(Wal* wal) noexcept nogil:
+    cdef status_t status
+    if wal.failed != OK or not wal.is_writable:
+        return wal.failed
+    status = mark_sync(&wal.mark, wal.disk)
+    return status if status == OK else _poison(wal, status)
+
+
+# --- spare and reserve ------------------------------------------------------------------------------------------------
+cdef void _close_spare(Wal* wal, Spare* spare) noexcept nogil:
+    if spare.is_open:
+        wal.disk.close(wal.disk.self, spare.file)
+    spare.is_open = False
+
+
+cdef status_t _open_spare(Wal* wal, Spare* spare, bint create) noexcept nogil:
+    cdef status_t status
+    if spare.is_open:
+        return OK
+    spare.size_bytes = 0
+    status = wal.disk.open(wal.disk.self, spare.name, create, &spare.file)
+    if status == OK:
+        spare.is_open = True
+        status = wal.disk.size(wal.disk.self, spare.file, &spare.size_bytes)
+    return status
+
+
+# Write up to bytes_max zeros behind what the spare has already.
+cdef status_t _grow_spare(Wal* wal, Spare* spare, uint64_t wanted, uint32_t bytes_max) noexcept nogil:
+    cdef uint64_t length
+    cdef Slice part
+    cdef status_t status = _open_spare(wal, spare, True)
+    length = min(wanted - min(wanted, spare.size_bytes), <uint64_t> bytes_max)
+    memset(<void*> &part, 0, sizeof(Slice))
+    part.data = wal.zeros
+    wal.parts.clear()
+    while status == OK and length:
+        part.length = <uint32_t> min(length, <uint64_t> WAL_ZEROS_BYTES)
+        length -= part.length
+        if not wal.parts.push(part):
+            return NO_MEMORY
+    if status == OK and wal.parts.size:
+        status = wal.disk.write(wal.disk.self, spare.file, spare.size_bytes, wal.parts.data, wal.parts.size)
+        if status == OK:
+            status = wal.disk.sync(wal.disk.self, spare.file)
+        if status == OK:
+            status = wal.disk.size(wal.disk.self, spare.file, &spare.size_bytes)
+    return status
+
+
+cdef status_t wal_prepare(Wal* wal, uint32_t bytes_max, bint* is_complete) noexcept nogil:
+    cdef Spare* spare = &wal.spare
+    cdef uint64_t wanted = wal.limits.segment_bytes
+    cdef status_t status
+    is_complete[0] = False
+    if wal.failed != OK or not wal.is_writable:
+        return wal.failed
+    # The reserve first: it is what keeps votes possible when the disk is full.
+    if wal.reserve.size_bytes < wal.limits.reserve_bytes:
+        spare = &wal.reserve
+        wanted = wal.limits.reserve_bytes
+    status = _grow_spare(wal, spare, wanted, bytes_max)
+    if status not in (OK, NO_SPACE):
+        return _poison(wal, status)
+    is_complete[0] = (wal.reserve.size_bytes >= wal.limits.reserve_bytes
+                      and wal.spare.size_bytes >= wal.limits.segment_bytes)
+    return status
+
+
+# --- a new segment ------------------------------------------------------------------------------------------------------
+cdef void _fill_segment_header(Wal* wal, uint32_t flags, const SnapshotPoint* start, SegmentHeader* header) noexcept nogil:
+    memset(header, 0, sizeof(SegmentHeader))
+    header.flags = <uint8_t> flags
+    header.uuid_low = next_random(&wal.random)
+    header.uuid_high = next_random(&wal.random)
+    header.owner = wal.limits.owner
+    header.number = wal.next_segment
+    header.previous_end = wal.segments.back().end if wal.segments.size else 0
+    header.previous_batch = wal.batch.number
+    header.alignment_bytes = wal.limits.alignment_bytes
+    header.membership_length = <uint32_t> wal.membership.size
+    header.membership_index = wal.membership_index
+    header.hard_state = wal.hard_state
+    header.start = start[0]
+
+
+# Write the header of the next segment into the spare. It has no name yet: until _publish nothing has happened.
+cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const SnapshotPoint* start,
+                             Place* place) noexcept nogil:
+    cdef SegmentHeader header
+    cdef Segment* segment = &place.segment
+    cdef Slice part
+    cdef status_t status = _open_spare(wal, spare, True)
+    if status != OK:
+        return status
+    _fill_segment_header(wal, flags, start, &header)
+    wal.head.clear()
+    status = segment_header_encode(&header, wal.membership.data, &wal.head)
+    if status != OK:
+        return status
+    memset(segment, 0, sizeof(Segment))
+    segment.number = header.number
+    segment.uuid_low = header.uuid_low
+    segment.uuid_high = header.uuid_high
+    segment.alignment_bytes = header.alignment_bytes
+    segment.flags = flags
+    segment.lowest_first = ~<uint64_t> 0
+    segment.start = start[0]
+    segment.end = wal.head.size
+    place.is_new = True
+    place.spare = spare
+    place.file = spare.file
+    place.offset = segment.end
+    memset(<void*> &part, 0, sizeof(Slice))
+    part.data = wal.head.data
+    part.length = <uint32_t> wal.head.size
+    return wal.disk.write(wal.disk.self, spare.file, 0, &part, 1)
+
+
+# Give the new segment its name, durably, and make it the one that is written to.
+cdef status_t _publish(Wal* wal, Place* place) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef status_t status
+    if not wal.segments.reserve(wal.segments.size + 1):
+        return NO_MEMORY
+    segment_name(place.segment.number, name)
+    status = wal.disk.rename(wal.disk.self, place.spare.name, name)
+    if status == OK:
+        status = wal.disk.sync_directory(wal.disk.self)
+    if status != OK:
+        return _poison(wal, status)
+    if wal.file_is_open:
+        wal.disk.close(wal.disk.self, wal.file)
+    wal.file = place.file
+    wal.file_is_open = True
+    place.spare.is_open = False
+    place.spare.size_bytes = 0
+    wal.next_segment = place.segment.number + 1
+    wal.used_bytes += place.segment.end
+    wal.segments.push(place.segment)
+    return OK
+
+
+# The first segment of a stream, from the spare or, when the disk is full, from the reserve: an install must be possible
+# then, it frees the log before it.
+cdef status_t _start_stream(Wal* wal, const SnapshotPoint* point, Place* place) noexcept nogil:
+    cdef status_t status = _start_segment(wal, &wal.spare, SEGMENT_BEGINS, point, place)
+    place.segment.size_bytes = max(<uint64_t> wal.limits.segment_bytes, place.offset)
+    if status == NO_SPACE and wal.reserve.size_bytes != 0:
+        status = _start_segment(wal, &wal.reserve, SEGMENT_BEGINS | SEGMENT_IS_RESERVE, point, place)
+        place.segment.size_bytes = wal.reserve.size_bytes
+    if status == OK:
+        status = wal.disk.sync(wal.disk.self, place.file)
+    return status
+
+
+cdef status_t wal_begin(Wal* wal, const SnapshotPoint* point, const HardState* hard_state, const uint8_t* membership,
+                        uint32_t membership_length, index_t membership_index) noexcept nogil:
+    cdef HardState kept_hard_state = wal.hard_state
+    cdef index_t kept_membership_index = wal.membership_index
+    cdef Vec[uint8_t] kept_membership = wal.membership
+    cdef Place place
+    cdef status_t status = OK
+    if wal.failed != OK or not wal.was_opened:
+        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+    memset(&place, 0, sizeof(Place))
+    memset(<void*> &wal.membership, 0, sizeof(wal.membership))
+    if not wal.membership.append(membership, membership_length):
+        status = NO_MEMORY
+    wal.membership_index = membership_index
+    wal.hard_state = hard_state[0]
+    if status == OK:
+        status = _start_stream(wal, point, &place)
+    if status == NO_SPACE:
+        wal.membership.release()
+        wal.membership = kept_membership
+        wal.membership_index = kept_membership_index
+        wal.hard_state = kept_hard_state
+        return NO_SPACE
+    kept_membership.release()
+    if status != OK:
+        return _poison(wal, status)
+    wal_open_done(wal)
+    wal.segments.clear()
+    wal.used_bytes = 0
+    status = _publish(wal, &place)
+    return status if status != OK else _restart_stream(wal, point)
+
+
+# The stream is empty now; what stood in lower segments is void.
+cdef status_t _restart_stream(Wal* wal, const SnapshotPoint* point) noexcept nogil:
+    cdef status_t status
+    wal.start = wal.end = point[0]
+    wal.extents.clear()
+    wal.damaged.clear()
+    wal.chains.clear()
+    wal.batch.count = 0
+    wal.batch.flags = 0
+    wal.batch_offset = wal.segments.back().end
+    wal.cursor_index = 0
+    wal.is_writable = True
+    if wal.read_is_open:
+        wal.disk.close(wal.disk.self, wal.read_file)
+        wal.read_is_open = False
+    status = _open_mark(wal)
+    # Both slots: the older one must not ask for what is void, and later writes need no room.
+    if status == OK:
+        status = _write_mark(wal, True)
+    if status == OK:
+        status = _write_mark(wal, True)
+    if status == OK:
+        status = _remove_below(wal, wal.segments.back().number)
+    return status if status == OK else _poison(wal, status)
+
+
+# --- append -------------------------------------------------------------------------------------------------------------
+# The chain hashes of the batch's records and their bytes; each record must be the one after the one before.
+cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noexcept nogil:
+    cdef const Record* record = NULL
+    cdef index_t index = batch.first
+    cdef uint64_t offset
+    cdef uint32_t i
+    wal.next_chains.clear()
+    for i in range(batch.slice_count):
+        offset = 0
+        while offset + sizeof(Record) <= batch.slices[i].length:
+            record = <const Record*> (batch.slices[i].data + offset)
+            if record.index != index or not wal.next_chains.push(record.chain):
+                return INVARIANT_BROKEN if record.index != index else NO_MEMORY
+            index += 1
+            offset += record_bytes(record)
+        if offset != batch.slices[i].length:
+            return INVARIANT_BROKEN
+        header.records_bytes += offset
+    if index != max(batch.last + 1, batch.first):
+        return INVARIANT_BROKEN
+    header.batch.count = <uint32_t> wal.next_chains.size
+    if record != NULL:
+        header.batch.last_term = record.term
+    return OK
+
+
+# Does the batch continue this log? A hole, a repair of what is not there or a rewrite of what is compacted never does.
+cdef bint _fits_log(const Wal* wal, const WalBatch* batch) noexcept nogil:
+    if batch.first > batch.last:
+        return batch.slice_count == 0
+    if batch.repairs:
+        return wal.start.index < batch.first and batch.last <= wal.end.index
+    return wal.start.index < batch.first and batch.first <= wal.end.index + 1
+
+
+cdef status_t _place_in(Wal* wal, Spare* spare, uint32_t flags, uint64_t length, Place* place) noexcept nogil:
+    cdef status_t status = _start_segment(wal, spare, flags, &wal.end, place)
+    place.segment.size_bytes = max(<uint64_t> wal.limits.segment_bytes, place.offset + length)
+    if flags & SEGMENT_IS_RESERVE:
+        place.segment.size_bytes = spare.size_bytes
+    return status
+
+
+# A place for `length` bytes in the last segment. False: it has no room, or is for urgent batches only.
+cdef bint _place_in_last(Wal* wal, const WalBatch* batch, uint64_t length, Place* place) noexcept nogil:
+    cdef Segment* last = &wal.segments.back()
+    if last.end + length > last.size_bytes or (last.flags & SEGMENT_IS_RESERVE and not batch.is_urgent):
+        return False
+    # A segment of an earlier life with another alignment is left alone.
+    if last.alignment_bytes != wal.limits.alignment_bytes:
+        return False
+    place.is_new = False
+    place.segment = last[0]
+    place.file = wal.file
+    place.offset = last.end
+    return True
+
+
+cdef void _fill_header(Wal* wal, const WalBatch* batch, const Place* place, BatchHeader* header) noexcept nogil:
+    header.uuid_low = place.segment.uuid_low
+    header.uuid_high = place.segment.uuid_high
+    header.segment = place.segment.number
+    header.offset = place.offset
+    header.durable_segment = wal.segments.back().number
+    header.durable_end = wal.segments.back().end
+    header.write_id = batch.write_id
+    header.hard_state = batch.hard_state if batch.has_hard_state else wal.hard_state
+    header.batch.number = wal.batch.number + 1
+    header.batch.first = batch.first
+    header.batch.last = batch.last
+    header.batch.flags = BATCH_REPAIRS if batch.repairs else 0
+    header.previous = wal.batch
+
+
+# One write, one sync.
+cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, BatchHeader* header) noexcept nogil:
+    cdef Slice part
+    cdef status_t status
+    _fill_header(wal, batch, place, header)
+    wal.head.clear()
+    status = batch_header_encode(header, wal.next_chains.data, wal.chains.data, wal.limits.alignment_bytes, &wal.head)
+    if status != OK:
+        return status
+    memset(<void*> &part, 0, sizeof(Slice))
+    part.data = wal.head.data
+    part.length = <uint32_t> wal.head.size
+    wal.parts.clear()
+    if not (wal.parts.push(part) and wal.parts.append(batch.slices, batch.slice_count)):
+        return NO_MEMORY
+    part.data = wal.zeros
+    part.length = <uint32_t> (header.length - header.header_bytes - header.records_bytes)
+    if not wal.parts.push(part):
+        return NO_MEMORY
+    status = wal.disk.write(wal.disk.self, place.file, place.offset, wal.parts.data, wal.parts.size)
+    if status == NO_SPACE:
+        return _take_back(wal, place)
+    if status == OK:
+        status = wal.disk.sync(wal.disk.self, place.file)
+    return status if status == OK else _poison(wal, status)
+
+
+# The disk was full in the middle of a batch that is now refused: its beginning must never be found again.
+cdef status_t _take_back(Wal* wal, const Place* place) noexcept nogil:
+    cdef uint64_t size_bytes = 0
+    cdef Slice part
+    cdef status_t status
+    if place.is_new:
+        return NO_SPACE         # a file without a name is no part of the log
+    status = wal.disk.size(wal.disk.self, place.file, &size_bytes)
+    if status == OK and size_bytes > place.offset:
+        memset(<void*> &part, 0, sizeof(Slice))
+        part.data = wal.zeros
+        part.length = wal.limits.alignment_bytes
+        status = wal.disk.write(wal.disk.self, place.file, place.offset, &part, 1)
+        if status == OK:
+            status = wal.disk.sync(wal.disk.self, place.file)
+    return NO_SPACE if status == OK else _poison(wal, DISK_FAILED if status == NO_SPACE else status)
+
+
+# A new segment for the batch, from the spare or, for an urgent one on a full disk, from the reserve.
+cdef status_t _append_to_new(Wal* wal, const WalBatch* batch, uint64_t length, Place* place,
+                             BatchHeader* header) noexcept nogil:
+    cdef status_t status = _place_in(wal, &wal.spare, 0, length, place)
+    if status == OK:
+        status = _write_batch(wal, batch, place, header)
+    if status == NO_SPACE and batch.is_urgent and wal.reserve.size_bytes != 0:
+        status = _place_in(wal, &wal.reserve, SEGMENT_IS_RESERVE, length, place)
+        if status == OK:
+            status = (_write_batch(wal, batch, place, header)
+                      if place.offset + length <= place.segment.size_bytes else NO_SPACE)
+    if status not in (OK, NO_SPACE):
+        return _poison(wal, status)
+    return status if status != OK else _publish(wal, place)
+
+
+# The batch is durable: what is live now.
+cdef status_t _note_batch(Wal* wal, const WalBatch* batch, const BatchHeader* header) noexcept nogil:
+    cdef Segment* last = &wal.segments.back()
+    cdef Extent extent
+    cdef status_t status = OK
+    wal.hard_state = header.hard_state
+    wal.batch = header.batch
+    wal.batch_offset = header.offset
+    last.end = header.offset + header.length
+    wal.used_bytes += header.length
+    if batch.membership_length != 0:
+        wal.membership.clear()
+        wal.membership_index = batch.membership_index
+        if not wal.membership.append(batch.membership, batch.membership_length):
+            return NO_MEMORY
+    wal.chains.clear()
+    if not wal.chains.append(wal.next_chains.data, wal.next_chains.size):
+        return NO_MEMORY
+    if header.batch.count == 0:
+        return OK
+    extent.first = extent.origin = batch.first
+    extent.last = batch.last
+    extent.segment = header.segment
+    extent.offset = header.offset + header.header_bytes
+    extent.bytes = header.records_bytes
+    wal.cursor_index = 0
+    if batch.repairs:
+        return extents_replace(&wal.extents, &wal.damaged, &extent)
+    extents_cut(&wal.extents, &wal.damaged, batch.first)
+    last.lowest_first = min(last.lowest_first, batch.first)
+    wal.end.index = batch.last
+    wal.end.term = header.batch.last_term
+    wal.end.chain = wal.chains.back()
+    return extents_append(&wal.extents, &extent)
+
+
+cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
+    cdef BatchHeader header
+    cdef Place place
+    cdef uint64_t length
+    cdef status_t status
+    if wal.failed != OK or not wal.is_writable:
+        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+    if batch.first > batch.last and not batch.has_hard_state:
+        return OK
+    memset(&header, 0, sizeof(BatchHeader))
+    if not _fits_log(wal, batch):
+        return INVARIANT_BROKEN
+    status = _gather(wal, batch, &header)
+    if status != OK:
+        return status
+    length = _batch_length(wal, &header)
+    if not batch.is_urgent and wal.limits.log_bytes_max != 0 and wal.used_bytes + length > wal.limits.log_bytes_max:
+        return NO_SPACE
+    if _place_in_last(wal, batch, length, &place):
+        status = _write_batch(wal, batch, &place, &header)
+    else:
+        status = _append_to_new(wal, batch, length, &place, &header)
+    if status != OK:
+        return status
+    status = _note_batch(wal, batch, &header)
+    if status != OK:
+        return _poison(wal, status)
+    return _write_mark(wal, _must_sync_mark(wal))
+
+
+cdef uint64_t _batch_length(const Wal* wal, const BatchHeader* header) noexcept nogil:
+    cdef uint64_t tables = (<uint64_t> header.batch.count + wal.batch.count) * sizeof(uint64_t)
+    cdef uint64_t alignment = wal.limits.alignment_bytes
+    return (sizeof(BatchHeader) + tables + header.records_bytes + alignment - 1) // alignment * alignment
+
+
+# --- read ---------------------------------------------------------------------------------------------------------------
+cdef status_t _file_for_reading(Wal* wal, uint64_t segment, file_t* file) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef status_t status
+    if segment == wal.segments.back().number:
+        file[0] = wal.file
+        return OK
+    if not wal.read_is_open or wal.read_segment != segment:
+        if wal.read_is_open:
+            wal.disk.close(wal.disk.self, wal.read_file)
+            wal.read_is_open = False
+        segment_name(segment, name)
+        status = wal.disk.open(wal.disk.self, name, False, &wal.read_file)
+        if status != OK:
+            return CORRUPT if status == NOT_FOUND else status
+        wal.read_is_open = True
+        wal.read_segment = segment
+    file[0] = wal.read_file
+    return OK
+
+
+cdef status_t _read_fully(Wal* wal, file_t file, uint64_t offset, uint8_t* into, size_t length) noexcept nogil:
+    cdef size_t got = 0
+    cdef status_t status = wal.disk.read(wal.disk.self, file, offset, into, length, &got)
+    return status if status != OK or got == length else CORRUPT
+
+
+# Where record `index` stands: walk from the cursor, or from the beginning of its extent, over the records before it.
+cdef status_t _locate(Wal* wal, const Extent* extent, file_t file, index_t index, uint64_t* offset) noexcept nogil:
+    cdef Record record
+    cdef index_t at = extent.origin
+    cdef uint64_t end = extent.offset + extent.bytes
+    cdef status_t status
+    offset[0] = extent.offset
+    if wal.cursor_segment == extent.segment and extent.first <= wal.cursor_index <= index:
+        at = wal.cursor_index
+        offset[0] = wal.cursor_offset
+    while at < index:
+        if offset[0] + sizeof(Record) > end:
+            return CORRUPT
+        status = _read_fully(wal, file, offset[0], <uint8_t*> &record, sizeof(Record))
+        if status != OK:
+            return status
+        offset[0] += record_bytes(&record)
+        at += 1
+    return OK
+
+
+# How many whole, sound records of [index, last] are in the bytes; *used of them.
+cdef index_t _count_sound(const uint8_t* bytes, uint64_t length, index_t index, index_t last, uint64_t* used) noexcept nogil:
+    cdef index_t count = 0
+    used[0] = 0
+    while index + count <= last and record_check(bytes + used[0], length - used[0]) == OK:
+        if (<const Record*> (bytes + used[0])).index != index + count:
+            break
+        used[0] += record_bytes(<const Record*> (bytes + used[0]))
+        count += 1
+    return count
+
+
+# Records of one extent from index on, into records behind what it has. NOT_FOUND: no room for a whole one.
+cdef status_t _read_extent(Wal* wal, const Extent* extent, index_t index, uint64_t room, Slice* records,
+                           index_t* count) noexcept nogil:
+    cdef Record record
+    cdef uint64_t offset = 0
+    cdef uint64_t length, used
+    cdef file_t file
+    cdef status_t status = _file_for_reading(wal, extent.segment, &file)
+    if status == OK:
+        status = _locate(wal, extent, file, index, &offset)
+    if status == OK:
+        status = _read_fully(wal, file, offset, <uint8_t*> &record, sizeof(Record))
+    if status != OK:
+        return status
+    length = record_bytes(&record)
+    if offset + length > extent.offset + extent.bytes:
+        return CORRUPT
+    if records.chunk == NULL:
+        records.chunk = chunk_create(<uint32_t> max(length, room))
+        if records.chunk == NULL:
+            return NO_MEMORY
+        records.data = records.chunk.bytes()
+        room = records.chunk.capacity
+    if length > room:
+        return NOT_FOUND
+    length = min(extent.offset + extent.bytes - offset, room)
+    status = _read_fully(wal, file, offset, records.data + records.length, length)
+    if status != OK:
+        return status
+    count[0] = _count_sound(records.data + records.length, length, index, extent.last, &used)
+    records.length += <uint32_t> used
+    wal.cursor_index = index + count[0]
+    wal.cursor_segment = extent.segment
+    wal.cursor_offset = offset + used
+    return OK if count[0] else CORRUPT
+
+
+cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* records) noexcept nogil:
+    cdef size_t position
+    cdef index_t count = 0
+    cdef status_t status = OK
+    memset(<void*> records, 0, sizeof(Slice))
+    if wal.failed != OK or not wal.is_writable:
+        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+    if index <= wal.start.index or index > wal.end.index:
+        return NOT_FOUND
+    while status == OK and index <= wal.end.index:
+        position = extents_find(&wal.extents, index)
+        if position == wal.extents.size:
+            status = CORRUPT
+            break
+        status = _read_extent(wal, &wal.extents.data[position], index, bytes_max - min(bytes_max, records.length),
+                              records, &count)
+        index += count if status == OK else 0
+    if records.length == 0:
+        if records.chunk != NULL:
+            chunk_drop(records.chunk)
+        memset(<void*> records, 0, sizeof(Slice))
+        return status
+    # Something was read; what is wrong behind it is told when it is asked for.
+    records.chunk.used = records.length
+    return OK
+
+
+# --- compaction ---------------------------------------------------------------------------------------------------------
+# The first segment that must stay: all records behind `point` are in it or above, and nothing in it or above supersedes
+# a record before it, so that its header says exactly where the log begins.
+cdef size_t _first_kept(const Wal* wal, const SnapshotPoint* point) noexcept nogil:
+    cdef index_t lowest = ~<uint64_t> 0
+    cdef const Segment* segment
+    cdef size_t i
+    for i in range(wal.segments.size, 0, -1):
+        segment = &wal.segments.data[i - 1]
+        lowest = min(lowest, segment.lowest_first)
+        if segment.start.index <= point.index and lowest > segment.start.index:
+            return i - 1
+    return 0
+
+
+# One segment leaves the log: recycled when a spare or the reserve is wanted, removed otherwise.
+cdef status_t _retire(Wal* wal, const Segment* segment) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef Spare* spare = NULL
+    cdef status_t status
+    segment_name(segment.number, name)
+    if wal.reserve.size_bytes < wal.limits.reserve_bytes and segment.size_bytes >= wal.limits.reserve_bytes:
+        spare = &wal.reserve
+    elif wal.spare.size_bytes < wal.limits.segment_bytes and segment.size_bytes >= wal.limits.segment_bytes:
+        spare = &wal.spare
+    if spare == NULL:
+        status = wal.disk.remove(wal.disk.self, name)
+    else:
+        _close_spare(wal, spare)
+        status = wal.disk.rename(wal.disk.self, name, spare.name)
+    # Each name is gone for good before the next one goes: what a crash leaves has no gap.
+    if status == OK:
+        status = wal.disk.sync_directory(wal.disk.self)
+    if status == OK and spare != NULL:
+        status = _open_spare(wal, spare, False)
+    return status
+
+
+cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
+    cdef size_t kept
+    cdef size_t i
+    cdef status_t status
+    if wal.failed != OK or not wal.is_writable:
+        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+    if point.index > wal.end.index:
+        return STALE
+    kept = _first_kept(wal, point)
+    if wal.read_is_open and kept != 0:
+        wal.disk.close(wal.disk.self, wal.read_file)
+        wal.read_is_open = False
+    for i in range(kept):
+        status = _retire(wal, &wal.segments.data[i])
+        if status != OK:
+            return _poison(wal, status)
+        wal.used_bytes -= wal.segments.data[i].end
+        chunk_drop(wal.segments.data[i].image)
+    wal.segments.drop_front(kept)
+    wal.start = wal.segments.data[0].start
+    extents_forget(&wal.extents, &wal.damaged, wal.start.index)
+    return OK
+
+
+cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil:
+    cdef uint64_t room = 0
+    cdef Segment* last
+    if wal.failed != OK or not wal.is_writable or wal.disk.free_bytes(wal.disk.self, &room) != OK:
+        return 0
+    last = &wal.segments.back()
+    room += wal.spare.size_bytes
+    if not last.flags & SEGMENT_IS_RESERVE:
+        room += last.size_bytes - min(last.size_bytes, last.end)
+    if wal.limits.log_bytes_max != 0:
+        room = min(room, wal.limits.log_bytes_max - min(wal.limits.log_bytes_max, wal.used_bytes))
+    return room
