@@ -72,13 +72,11 @@ cdef void tree_destroy(Tree* tree) noexcept nogil
 cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, const uint8_t* value,
                            uint32_t value_length, uint64_t create_revision, uint64_t mod_revision, uint64_t version,
                            uint64_t lease, uint16_t flags) noexcept nogil
-# Give back an entry that was never put, or was taken back.
+# Give back an entry that was never put.
 cdef void tree_free_entry(Tree* tree, Entry* entry) noexcept nogil
 # Put entry in the place of its key; entry.previous becomes what was there. Tombstones stand in the tree as well.
 # NO_MEMORY: nothing changed, the entry is still the caller's.
 cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil
-# Undo tree_put of an entry not yet published, newest put first; the entry is freed. NO_MEMORY: it is still there.
-cdef status_t tree_take_back(Tree* tree, Entry* entry) noexcept nogil
 # Newest entry of key in the writer's view (a tombstone counts), NULL: none.
 cdef Entry* tree_find(Tree* tree, const uint8_t* key, uint16_t key_length) noexcept nogil
 # Take a tombstone and what is behind it out of the tree (history floor passed it). NOT_FOUND; INVARIANT_BROKEN: a live

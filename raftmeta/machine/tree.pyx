@@ -482,28 +482,6 @@ cdef status_t tree_remove(Tree* tree, const uint8_t* key, uint16_t key_length) n
     return OK
 
 
-cdef status_t tree_take_back(Tree* tree, Entry* entry) noexcept nogil:
-    cdef const uint8_t* key = entry_key(entry)
-    cdef Entry* older = entry.previous
-    cdef Node* node = tree.writing.node
-    cdef status_t status
-    if entry.mod_revision <= tree.published.revision or tree_find(tree, key, entry.key_length) != entry:
-        return INVARIANT_BROKEN
-    if older == NULL:
-        status = _remove_slot(tree, key, entry.key_length)
-        if status != OK:
-            return status
-    else:
-        # No copies on this way: the put made them, and nothing was published since.
-        while node.level:
-            node = node_children(node)[child_position(node, key, entry.key_length)]
-        node_entries(node)[leaf_find(node, key, entry.key_length)] = older
-    _account(tree, entry, older)
-    tree.revision_max = entry.mod_revision - 1
-    tree_free_entry(tree, entry)
-    return OK
-
-
 # --- publishing and reclaiming ----------------------------------------------------------------------------------------
 
 cdef status_t tree_publish(Tree* tree, uint64_t revision) noexcept nogil:

@@ -49,8 +49,6 @@ class TreeHandle:
         """Put a new version of key."""
     def delete(self, key: bytes, *, revision: int) -> None:
         """Put a tombstone in the place of key."""
-    def take_back(self, key: bytes) -> None:
-        """Undo the newest put of key, not yet published."""
     def remove(self, key: bytes) -> None:
         """Take the tombstone of key out of the tree."""
     def cut(self, key: bytes, floor: int) -> None:

@@ -10,12 +10,12 @@ from raftmeta.machine.tree cimport (
     entry_value, root_count, root_difference, root_find, root_hash, root_revision, tree_bytes, tree_count,
     tree_create_with, tree_cut_chain, tree_destroy, tree_enter, tree_find, tree_free_entry, tree_hash, tree_leave,
     tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_pin, tree_publish, tree_put, tree_reclaim,
-    tree_remove, tree_take_back, tree_unpin, tree_used_bytes, tree_writer_root)
+    tree_remove, tree_unpin, tree_used_bytes, tree_writer_root)
 from raftmeta.machine.tree_node cimport compare_bytes
 from raftmeta.machine.tree_state cimport Root, Tree
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128, hash128, next_random
-from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, NOT_FOUND, OK, status_t
+from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
 
 
 cdef enum:
@@ -269,11 +269,6 @@ cdef class TreeHandle:
         """Put a tombstone in the place of key."""
         cdef const Entry* older = tree_find(self._tree, key, <uint16_t>len(key))
         _check(_change(self._tree, older, key, <uint16_t>len(key), NULL, 0, revision, 0, ENTRY_TOMBSTONE, 0))
-
-    def take_back(self, bytes key):
-        """Undo the newest put of key, not yet published."""
-        cdef Entry* entry = tree_find(self._tree, key, <uint16_t>len(key))
-        _check(NOT_FOUND if entry == NULL else tree_take_back(self._tree, entry))
 
     def remove(self, bytes key):
         """Take the tombstone of key out of the tree."""

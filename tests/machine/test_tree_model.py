@@ -37,7 +37,6 @@ class TreeAgainstVersions(RuleBasedStateMachine):
         self.revision = 1
         self.published = self.copy()
         self.published_revision = 1
-        self.unpublished: list[bytes] = []
         self.pins_taken = 0
         self.held: dict[int, tuple[PinnedRoot, dict[bytes, list[Record]]]] = {}
 
@@ -52,7 +51,6 @@ class TreeAgainstVersions(RuleBasedStateMachine):
         create, version = (self.revision, 1) if born or older is None else (older[0][2], older[0][4] + 1)
         self.tree.put(key, value, revision=self.revision, lease=lease)
         self.model[key] = [(key, value, create, self.revision, version, lease, 0), *(older or [])]
-        self.unpublished.append(key)
 
     @rule(first=st.integers(0, 200), count=st.integers(1, 40))
     def put_many(self, first: int, count: int) -> None:
@@ -76,24 +74,12 @@ class TreeAgainstVersions(RuleBasedStateMachine):
         older = self.model[key]
         self.tree.delete(key, revision=self.revision)
         self.model[key] = [(key, b"", older[0][2], self.revision, 0, 0, TOMBSTONE), *older]
-        self.unpublished.append(key)
-
-    @rule(count=st.integers(1, 20))
-    def take_back(self, count: int) -> None:
-        for key in reversed(self.unpublished[-count:]):
-            self.tree.take_back(key)
-            self.model[key] = self.model[key][1:]
-            if not self.model[key]:
-                del self.model[key]
-            self.revision -= 1
-        del self.unpublished[-count:]
 
     @rule()
     def publish(self) -> None:
         self.tree.publish(self.revision)
         self.published = self.copy()
         self.published_revision = self.revision
-        self.unpublished = []
 
     # Readers of older roots walk the same chains: what is cut for one is cut for all (history below the floor).
     @rule(floor_share=st.floats(0, 1))
@@ -105,7 +91,6 @@ class TreeAgainstVersions(RuleBasedStateMachine):
             if not kept and boundary[0][6] & TOMBSTONE:
                 self.tree.remove(key)
                 del self.model[key]
-                self.unpublished = [k for k in self.unpublished if k != key]
             else:
                 self.tree.cut(key, floor)
                 self.model[key] = kept + boundary
