@@ -18,15 +18,15 @@ from raftmeta.native.chunks cimport chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport load64
 from raftmeta.ports cimport DiskPort, FileName, file_t
+from raftmeta.raft.record cimport record_bytes, record_check
 from raftmeta.raft.types cimport Record, index_t
-from raftmeta.status cimport CORRUPT, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
+from raftmeta.status cimport BAD_VERSION, CORRUPT, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.extents cimport damage_add, extents_append, extents_cut, extents_replace
 from raftmeta.storage.mark cimport MARK_MISSING, MARK_SOUND, MarkFound, MarkSlot, mark_open
 from raftmeta.storage.recovery cimport FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE, BatchHeader,
                                        BatchSummary, SegmentHeader, SegmentKey, batch_chains, batch_header_decode,
-                                       batch_previous_chains, batch_search, record_bytes, record_check, record_search,
-                                       segment_header_decode)
+                                       batch_previous_chains, batch_search, record_search, segment_header_decode)
 from raftmeta.storage.wal_state cimport Extent, Segment, Wal
 
 cdef enum:
@@ -182,10 +182,10 @@ cdef status_t _check_records(const uint8_t* bytes, const BatchHeader* header, co
         record = <const Record*> (records + offset)
         status = record_check(records + offset, header.records_bytes - offset)
         if status != OK:
-            return status
+            return NEWER_FORMAT if status == BAD_VERSION else status
         if record.index != header.batch.first + i or record.chain != load64(&chains[i]):
             return CORRUPT
-        offset += record_bytes(record)
+        offset += record_bytes(record.length)
     return OK if offset == header.records_bytes else CORRUPT
 
 
@@ -217,7 +217,7 @@ cdef status_t _salvage(Wal* wal, const BatchSummary* batch, const uint64_t* chai
         chain = load64(&chains[i])
         at = record_search(bytes, begin, end, batch.first + i, chain)
         if at < end:
-            length = record_bytes(<const Record*> (bytes + at))
+            length = record_bytes((<const Record*> (bytes + at)).length)
             status = _keep(wal, batch, batch.first + i, batch.first + i, segment, at, length)
             begin = at + length
         elif not batch.flags & BATCH_REPAIRS:

@@ -6,7 +6,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
-from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t, term_t
+from raftmeta.raft.types cimport HardState, SnapshotPoint, index_t, term_t
 from raftmeta.status cimport status_t
 
 cdef enum:
@@ -82,11 +82,6 @@ cdef struct SegmentKey:
     uint32_t alignment_bytes
 
 cdef uint64_t align_up(uint64_t value, uint64_t alignment) noexcept nogil
-# Bytes of one record in files and messages: header, payload, padding.
-cdef uint64_t record_bytes(const Record* record) noexcept nogil
-# The record at `bytes`: OK, BAD_LENGTH, BAD_CHECKSUM, NEWER_FORMAT.
-cdef status_t record_check(const uint8_t* bytes, uint64_t length) noexcept nogil
-
 # Both copies with their padding, appended to out. header's magic, version, lengths and crc are filled here.
 cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* membership, Vec[uint8_t]* out) noexcept nogil
 # The first sound copy; *begin is where the first batch stands. CORRUPT: neither copy is sound; NEWER_FORMAT.

@@ -10,8 +10,9 @@ from libc.string cimport memcpy
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport crc32c, load32
-from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, FORMAT_RECORD_VERSION, Record, index_t
-from raftmeta.status cimport BAD_CHECKSUM, BAD_LENGTH, CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
+from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_check
+from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, Record, index_t
+from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.segment cimport (FORMAT_BATCH_MAGIC, FORMAT_SEGMENT_MAGIC, FORMAT_SEGMENT_VERSION,
                                        SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader, SegmentKey)
 
@@ -26,23 +27,10 @@ cdef uint64_t align_up(uint64_t value, uint64_t alignment) noexcept nogil:
 
 
 # --- records ------------------------------------------------------------------------------------------------------------
-cdef uint64_t record_bytes(const Record* record) noexcept nogil:
-    return align_up(sizeof(Record) + <uint64_t> record.length, FORMAT_RECORD_ALIGNMENT)
-
-
-cdef status_t record_check(const uint8_t* bytes, uint64_t length) noexcept nogil:
-    cdef const Record* record = <const Record*> bytes
-    if length < sizeof(Record) or length < record_bytes(record):
-        return BAD_LENGTH
-    if crc32c(0, bytes + 4, sizeof(Record) - 4 + record.length) != record.crc:
-        return BAD_CHECKSUM
-    return OK if record.version <= FORMAT_RECORD_VERSION else NEWER_FORMAT
-
-
 cdef uint64_t record_search(const uint8_t* bytes, uint64_t begin, uint64_t end, index_t index,
                             uint64_t chain) noexcept nogil:
     cdef const Record* record
-    while begin + sizeof(Record) <= end:
+    while begin + RECORD_HEAD_BYTES <= end:
         record = <const Record*> (bytes + begin)
         if record.index == index and record.chain == chain and record_check(bytes + begin, end - begin) == OK:
             return begin

@@ -22,6 +22,7 @@ from raftmeta.native.chunks cimport Slice, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
+from raftmeta.raft.record cimport record_bytes, record_check
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
 from raftmeta.status cimport (CORRUPT, DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, STALE, status_t)
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_find, extents_forget, extents_replace
@@ -29,7 +30,7 @@ from raftmeta.storage.mark cimport MarkFound, MarkSlot, mark_close, mark_open, m
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound,
                                         recover, segment_name, segment_number)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, SEGMENT_BEGINS, SEGMENT_IS_RESERVE, BatchHeader, SegmentHeader,
-                                       batch_header_encode, record_bytes, record_check, segment_header_encode)
+                                       batch_header_encode, segment_header_encode)
 from raftmeta.storage.wal cimport WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WalBatch, WalOpened
 from raftmeta.storage.wal_state cimport Extent, Segment, Spare, Wal, WalLimits
 
@@ -204,7 +205,7 @@ cdef Slice _slice_of(Wal* wal, const Extent* extent) noexcept nogil:
     while index <= extent.last:
         if index == extent.first:
             begin = data
-        data += record_bytes(<const Record*> data)
+        data += record_bytes((<const Record*> data).length)
         index += 1
     slice.chunk = wal.segments.data[i].image
     slice.data = begin
@@ -495,7 +496,7 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
             if record.index != index or not wal.next_chains.push(record.chain):
                 return INVARIANT_BROKEN if record.index != index else NO_MEMORY
             index += 1
-            offset += record_bytes(record)
+            offset += record_bytes(record.length)
         if offset != batch.slices[i].length:
             return INVARIANT_BROKEN
         header.records_bytes += offset
@@ -731,7 +732,7 @@ cdef status_t _locate(Wal* wal, const Extent* extent, file_t file, index_t index
         status = _read_fully(wal, file, offset[0], <uint8_t*> &record, sizeof(Record))
         if status != OK:
             return status
-        offset[0] += record_bytes(&record)
+        offset[0] += record_bytes(record.length)
         at += 1
     return OK
 
@@ -743,7 +744,7 @@ cdef index_t _count_sound(const uint8_t* bytes, uint64_t length, index_t index, 
     while index + count <= last and record_check(bytes + used[0], length - used[0]) == OK:
         if (<const Record*> (bytes + used[0])).index != index + count:
             break
-        used[0] += record_bytes(<const Record*> (bytes + used[0]))
+        used[0] += record_bytes((<const Record*> (bytes + used[0])).length)
         count += 1
     return count
 
@@ -762,7 +763,7 @@ cdef status_t _read_extent(Wal* wal, const Extent* extent, index_t index, uint64
         status = _read_fully(wal, file, offset, <uint8_t*> &record, sizeof(Record))
     if status != OK:
         return status
-    length = record_bytes(&record)
+    length = record_bytes(record.length)
     if offset + length > extent.offset + extent.bytes:
         return CORRUPT
     if records.chunk == NULL:

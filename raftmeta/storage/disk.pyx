@@ -1,0 +1,348 @@
+"""The real disk: a folder by its descriptor, every call of the operating system mapped to a status.
+
+What it decides: nothing. What it never does: retry a sync, follow a name out of its folder, hold Python. Reads of an
+existing file see what is on stable storage: `open` syncs what an earlier process left in the cache and then drops
+the cached pages, since after a failed sync they may say more than the disk has (reliability.md D5).
+"""
+
+from libc.errno cimport EACCES, EAGAIN, EDQUOT, EINTR, ENOENT, ENOSPC, errno
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy, memset, strlen
+
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.containers cimport Vec
+from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, FileName, file_t
+from raftmeta.status cimport DISK_FAILED, IN_USE, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, status_t
+from raftmeta.storage.disk cimport RealDisk
+
+
+cdef extern from "<fcntl.h>" nogil:
+    enum:
+        O_RDONLY
+        O_RDWR
+        O_CREAT
+        O_CLOEXEC
+        O_DIRECTORY
+        O_NOFOLLOW
+        F_OFD_SETLK
+        F_DUPFD_CLOEXEC
+        F_WRLCK
+        F_UNLCK
+        SEEK_SET
+        POSIX_FADV_DONTNEED
+    struct flock:
+        short l_type
+        short l_whence
+        long l_start
+        long l_len
+        int l_pid
+    int posix_open "open"(const char* path, int flags, ...)
+    int openat(int directory, const char* name, int flags, ...)
+    int fcntl(int descriptor, int command, ...)
+    int posix_fadvise(int descriptor, long offset, long length, int advice)
+
+
+cdef extern from "<unistd.h>" nogil:
+    ctypedef long ssize_t
+    int posix_close "close"(int descriptor)
+    int fsync(int descriptor)
+    int fdatasync(int descriptor)
+    int ftruncate(int descriptor, long length)
+    int unlinkat(int directory, const char* name, int flags)
+    ssize_t pread(int descriptor, void* into, size_t length, long offset)
+    ssize_t pwrite(int descriptor, const void* data, size_t length, long offset)
+    int getpid()
+
+
+cdef extern from "<sys/uio.h>" nogil:
+    struct iovec:
+        void* iov_base
+        size_t iov_len
+    ssize_t pwritev(int descriptor, const iovec* parts, int count, long offset)
+
+
+cdef extern from "<stdio.h>" nogil:
+    int renameat(int source_directory, const char* source, int target_directory, const char* target)
+    int snprintf(char* into, size_t size, const char* text, ...)
+
+
+cdef extern from "<stdlib.h>" nogil:
+    unsigned long strtoul(const char* text, char** end, int base)
+
+
+cdef extern from "<sys/stat.h>" nogil:
+    struct stat_t "stat":
+        long st_size
+        unsigned st_mode
+    int fstat(int descriptor, stat_t* found)
+    int mkdir(const char* path, unsigned mode)
+
+
+cdef extern from "<sys/statvfs.h>" nogil:
+    struct statvfs_t "statvfs":
+        unsigned long f_frsize
+        unsigned long f_bavail
+    int fstatvfs(int descriptor, statvfs_t* found)
+
+
+cdef extern from "<dirent.h>" nogil:
+    ctypedef struct DIR:
+        pass
+    struct dirent:
+        char* d_name
+    DIR* fdopendir(int descriptor)
+    dirent* readdir(DIR* stream)
+    void rewinddir(DIR* stream)
+    int closedir(DIR* stream)
+
+cdef enum:
+    FOLDER_MODE = 0o700
+    FILE_MODE = 0o600
+    IOV_PARTS_MAX = 512             # below IOV_MAX of every Linux
+    PID_TEXT_BYTES = 24
+
+cdef const char* LOCK_FILE_NAME = "lock"
+
+
+cdef status_t _status_of(int error) noexcept nogil:
+    if error == ENOSPC or error == EDQUOT:
+        return NO_SPACE
+    return NOT_FOUND if error == ENOENT else DISK_FAILED
+
+
+cdef int _directory(void* self) noexcept nogil:
+    return (<RealDisk*> self).directory
+
+
+# --- files --------------------------------------------------------------------------------------------------------------
+cdef status_t _open(void* self, const char* name, bint create, file_t* file) noexcept nogil:
+    cdef int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW
+    cdef int descriptor = openat(_directory(self), name, flags)
+    cdef status_t status
+    while descriptor < 0 and errno == EINTR:
+        descriptor = openat(_directory(self), name, flags)
+    if descriptor < 0 and errno == ENOENT and create:
+        descriptor = openat(_directory(self), name, flags | O_CREAT, FILE_MODE)
+    if descriptor < 0:
+        return _status_of(errno)
+    status = _sync(self, descriptor)
+    if status == OK and posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0:
+        status = DISK_FAILED
+    if status != OK:
+        posix_close(descriptor)
+        return status
+    file[0] = descriptor
+    return OK
+
+
+cdef void _close(void* self, file_t file) noexcept nogil:
+    posix_close(file)
+
+
+cdef status_t _size(void* self, file_t file, uint64_t* size_bytes) noexcept nogil:
+    cdef stat_t found
+    if fstat(file, &found) != 0:
+        return DISK_FAILED
+    size_bytes[0] = <uint64_t> found.st_size
+    return OK
+
+
+cdef status_t _read(void* self, file_t file, uint64_t offset, uint8_t* into, size_t length, size_t* got) noexcept nogil:
+    cdef ssize_t count
+    got[0] = 0
+    while got[0] < length:
+        count = pread(file, into + got[0], length - got[0], <long> (offset + got[0]))
+        if count < 0 and errno == EINTR:
+            continue
+        if count < 0:
+            return DISK_FAILED
+        if count == 0:
+            break
+        got[0] += <size_t> count
+    return OK
+
+
+# Write all of parts[0 .. count), which it changes: what a short write took is taken off them.
+cdef status_t _write_all(int descriptor, iovec* parts, int count, uint64_t offset) noexcept nogil:
+    cdef ssize_t written
+    while count > 0:
+        if parts[0].iov_len == 0:
+            parts += 1
+            count -= 1
+            continue
+        written = pwritev(descriptor, parts, count, <long> offset)
+        if written < 0 and errno == EINTR:
+            continue
+        if written < 0:
+            return _status_of(errno)
+        offset += <uint64_t> written
+        while written > 0:
+            if <size_t> written < parts[0].iov_len:
+                parts[0].iov_base = <uint8_t*> parts[0].iov_base + written
+                parts[0].iov_len -= <size_t> written
+                break
+            written -= <ssize_t> parts[0].iov_len
+            parts += 1
+            count -= 1
+    return OK
+
+
+cdef status_t _write(void* self, file_t file, uint64_t offset, const Slice* parts, size_t count) noexcept nogil:
+    cdef iovec[IOV_PARTS_MAX] vectors
+    cdef uint64_t length
+    cdef int taken
+    cdef status_t status = OK
+    while status == OK and count:
+        taken = 0
+        length = 0
+        while taken < IOV_PARTS_MAX and count:
+            vectors[taken].iov_base = parts[0].data
+            vectors[taken].iov_len = parts[0].length
+            length += parts[0].length
+            taken += 1
+            parts += 1
+            count -= 1
+        status = _write_all(file, vectors, taken, offset)
+        offset += length
+    return status
+
+
+cdef status_t _sync(void* self, file_t file) noexcept nogil:
+    # Also when the file grew: fdatasync writes the metadata that is needed to read the data back.
+    return OK if fdatasync(file) == 0 else DISK_FAILED
+
+
+cdef status_t _truncate(void* self, file_t file, uint64_t size_bytes) noexcept nogil:
+    cdef int result = ftruncate(file, <long> size_bytes)
+    while result != 0 and errno == EINTR:
+        result = ftruncate(file, <long> size_bytes)
+    return OK if result == 0 else _status_of(errno)
+
+
+# --- the folder ---------------------------------------------------------------------------------------------------------
+cdef status_t _rename(void* self, const char* source, const char* target) noexcept nogil:
+    if renameat(_directory(self), source, _directory(self), target) != 0:
+        return _status_of(errno)
+    return OK
+
+
+cdef status_t _remove(void* self, const char* name) noexcept nogil:
+    return OK if unlinkat(_directory(self), name, 0) == 0 else _status_of(errno)
+
+
+cdef status_t _sync_directory(void* self) noexcept nogil:
+    return OK if fsync(_directory(self)) == 0 else DISK_FAILED
+
+
+cdef status_t _list_names(void* self, Vec[FileName]* names) noexcept nogil:
+    cdef int descriptor = fcntl(_directory(self), F_DUPFD_CLOEXEC, 0)
+    cdef DIR* stream
+    cdef dirent* entry
+    cdef FileName name
+    cdef status_t status = OK
+    if descriptor < 0:
+        return DISK_FAILED
+    stream = fdopendir(descriptor)
+    if stream == NULL:
+        posix_close(descriptor)
+        return NO_MEMORY
+    rewinddir(stream)       # the position is shared with every duplicate of the descriptor
+    while status == OK:
+        entry = readdir(stream)
+        if entry == NULL:
+            break
+        if entry.d_name[0] == c'.' or strlen(entry.d_name) > FILE_NAME_BYTES_MAX:
+            continue        # none of ours
+        memset(&name, 0, sizeof(FileName))
+        memcpy(name.text, entry.d_name, strlen(entry.d_name))
+        if not names.push(name):
+            status = NO_MEMORY
+    closedir(stream)
+    return status
+
+
+cdef status_t _free_bytes(void* self, uint64_t* free_bytes) noexcept nogil:
+    cdef statvfs_t found
+    if fstatvfs(_directory(self), &found) != 0:
+        return DISK_FAILED
+    free_bytes[0] = <uint64_t> found.f_bavail * found.f_frsize
+    return OK
+
+
+cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil:
+    cdef DiskPort port
+    port.self = disk
+    port.open = _open
+    port.close = _close
+    port.size = _size
+    port.read = _read
+    port.write = _write
+    port.sync = _sync
+    port.truncate = _truncate
+    port.rename = _rename
+    port.remove = _remove
+    port.sync_directory = _sync_directory
+    port.list_names = _list_names
+    port.free_bytes = _free_bytes
+    return port
+
+
+# --- life and lock --------------------------------------------------------------------------------------------------------
+cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil:
+    disk.directory = disk.lock = -1
+    if mkdir(path, FOLDER_MODE) != 0 and errno == ENOENT:
+        return NOT_FOUND
+    disk.directory = posix_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    return OK if disk.directory >= 0 else _status_of(errno)
+
+
+cdef void real_disk_close_in_child(RealDisk* disk) noexcept nogil:
+    if disk.lock >= 0:
+        posix_close(disk.lock)
+    if disk.directory >= 0:
+        posix_close(disk.directory)
+    disk.directory = disk.lock = -1
+
+
+cdef void real_disk_close(RealDisk* disk) noexcept nogil:
+    # Given up by name and not only by closing: a fork child that still has the descriptor would keep it.
+    if disk.lock >= 0:
+        _set_lock(disk.lock, F_UNLCK)
+    real_disk_close_in_child(disk)
+
+
+# A lock of the open file, not of the process: it works between two Nodes of one process, too, and another descriptor of
+# the file may be closed without losing it.
+cdef int _set_lock(int descriptor, short kind) noexcept nogil:
+    cdef flock lock
+    memset(&lock, 0, sizeof(flock))
+    lock.l_type = kind
+    lock.l_whence = SEEK_SET
+    return fcntl(descriptor, F_OFD_SETLK, &lock)
+
+
+cdef uint64_t _read_holder(int descriptor) noexcept nogil:
+    cdef char[PID_TEXT_BYTES] text
+    memset(text, 0, PID_TEXT_BYTES)
+    if pread(descriptor, text, PID_TEXT_BYTES - 1, 0) <= 0:
+        return 0
+    return strtoul(text, NULL, 10)
+
+
+cdef status_t real_disk_lock(RealDisk* disk, uint64_t* holder) noexcept nogil:
+    cdef char[PID_TEXT_BYTES] text
+    cdef int length, error
+    cdef int descriptor = openat(disk.directory, LOCK_FILE_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE)
+    holder[0] = 0
+    if descriptor < 0:
+        return _status_of(errno)
+    if _set_lock(descriptor, F_WRLCK) != 0:
+        error = errno
+        holder[0] = _read_holder(descriptor)
+        posix_close(descriptor)
+        return IN_USE if error == EAGAIN or error == EACCES else DISK_FAILED
+    # For people: the lock holds also when a full disk has no room for the number.
+    length = snprintf(text, PID_TEXT_BYTES, "%-12d\n", getpid())
+    holder[0] = getpid() if pwrite(descriptor, text, <size_t> length, 0) == length else 0
+    disk.lock = descriptor
+    return OK
