@@ -16,7 +16,7 @@
     │   ├── Compacted               the revision asked for is older than the history kept
     │   ├── FutureRevision          ... newer than anything this node has applied
     │   └── CommandRefused          over a limit, not a counter, ...: the message says which
-    ├── OutcomeUnknown              may or may not be applied; `ticket.result(timeout_s)` goes on with the same operation
+    ├── OutcomeUnknown              may be applied or not; `ticket.result(timeout_s)` goes on with the same operation
     │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
     ├── Lagged                      a watcher was too slow; `revision` is where to go on
     ├── Fatal                       this node has stopped and keeps its files

@@ -5,6 +5,8 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.net.transport_state cimport Transport, TransportLimits, TransportPort
 from raftmeta.status cimport status_t
 
+# Before anything else, transport_close included: nothing is open.
+cdef void transport_clear(Transport* transport) noexcept nogil
 # `epoll` stays the caller's, `listener` (bound, listening, non-blocking; -1: none) becomes the transport's. wake_fd is
 # rung when a name was resolved: call transport_resolved then. NO_MEMORY.
 cdef status_t transport_init(Transport* transport, const TransportPort* port, const TransportLimits* limits, int epoll,

@@ -8,7 +8,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from raftmeta.native.chunks cimport Slice, chunk_drop
+from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
 from raftmeta.net.accepted cimport accepted_close, accepted_readable, accepted_take_new, accepted_tick
 from raftmeta.net.outgoing cimport (outgoing_event, outgoing_flush, outgoing_nudge, outgoing_queue, outgoing_release,
@@ -32,18 +32,23 @@ cdef bint _listen(Transport* transport) noexcept nogil:
     return posix.epoll_ctl(transport.epoll, posix.EPOLL_CTL_ADD, transport.listener, &event) == 0
 
 
+cdef void transport_clear(Transport* transport) noexcept nogil:
+    cdef uint32_t i
+    memset(transport, 0, sizeof(Transport))
+    transport.listener = -1
+    transport.deadline_ns = ~<uint64_t> 0
+    for i in range(<uint32_t> MEMBERS_MAX):
+        stream_init(&transport.outgoing[i].stream)
+
+
 cdef status_t transport_init(Transport* transport, const TransportPort* port, const TransportLimits* limits, int epoll,
                              int listener, int wake_fd, uint64_t seed) noexcept nogil:
     cdef uint32_t i
-    memset(transport, 0, sizeof(Transport))
     transport.port = port[0]
     transport.limits = limits[0]
     transport.epoll = epoll
     transport.listener = listener
     transport.random = seed
-    transport.deadline_ns = ~<uint64_t> 0
-    for i in range(<uint32_t> MEMBERS_MAX):
-        stream_init(&transport.outgoing[i].stream)
     transport.accepted = <Accepted*> calloc(limits.unbound_max + TUNE_BOUND_MAX, sizeof(Accepted))
     if transport.accepted == NULL:
         return NO_MEMORY

@@ -1,0 +1,133 @@
+"""What a node answers: members, status, events and what watches deliver, as plain values. Key records and results of
+transactions are in raftmeta/operations.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from raftmeta.operations import KeyRecord, RangeResult, TxnResult
+
+__all__ = [
+    "MemberStatus",
+    "NodeEvent",
+    "NodeStatus",
+    "TxnReply",
+    "WatchBatch",
+    "WatchEvent",
+    "WatchReset",
+]
+
+
+class TxnReply(NamedTuple):
+    """What a transaction answered. revision: of its changes, or the one it saw when it changed nothing."""
+
+    succeeded: bool
+    results: list[None | int | KeyRecord | RangeResult | TxnResult]
+    revision: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """One member or named peer. id: incarnation, 0 when this node has not heard from it.
+
+    role: "voter", "learner", or "" when the membership does not name it.
+    is_connected: our connection to it is up; always true for this node itself.
+    """
+
+    name: str
+    id: int
+    address: str
+    role: str
+    is_self: bool
+    is_connected: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """One node as it saw itself at the end of a recent turn.
+
+    state: "starting" (not yet part of a founded cluster), "running", or "stopped".
+    leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
+    The indexes are those of the log; revision and compacted bound the history that reads and watches can name.
+    """
+
+    name: str
+    id: int
+    boot: int
+    cluster: str
+    cluster_id: str
+    state: str
+    is_ready: bool
+    role: str
+    term: int
+    leader: str
+    committed: int
+    applied: int
+    persisted: int
+    last: int
+    revision: int
+    compacted: int
+    keys: int
+    state_hash: str
+    members: tuple[MemberStatus, ...]
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role == "leader"
+
+
+class NodeEvent(NamedTuple):
+    """Something that a node decided or noticed: fixed words and numbers, for logs and tests.
+
+    number: counts the events of this node; a gap means that the reader was too slow.
+    """
+
+    number: int
+    time_s: float
+    name: str
+    facts: Mapping[str, int | str]
+
+    def __str__(self) -> str:
+        return " ".join([self.name, *(f"{word}={value}" for word, value in self.facts.items())])
+
+
+class WatchEvent(NamedTuple):
+    """One change of one key. type: "put" or "delete"; previous only if asked for.
+
+    record: after the change; of a delete, key and mod_revision count, the value is empty.
+    """
+
+    type: str
+    record: KeyRecord
+    previous: KeyRecord | None
+    revision: int
+
+    @property
+    def key(self) -> bytes:
+        return self.record.key
+
+    @property
+    def value(self) -> bytes:
+        return self.record.value
+
+
+class WatchBatch(NamedTuple):
+    """Changes of one revision. is_whole: no more of this revision follow (large ones come in parts).
+
+    Without events it is a progress mark: everything up to revision was delivered.
+    """
+
+    revision: int
+    time_s: float
+    events: list[WatchEvent]
+    is_whole: bool
+
+
+class WatchReset(NamedTuple):
+    """History since the revision to resume from is gone: here is all that matches, as of revision."""
+
+    revision: int
+    records: list[KeyRecord]

@@ -1,0 +1,99 @@
+"""What a caller gets for a ticket: a value, or the error that tells the operation's fate.
+
+It decides how a result of the replicated machine looks in Python. It never waits and never asks the engine anything.
+"""
+
+cimport cython
+from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
+from libc.stdint cimport uint8_t, uint64_t
+
+from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.runtime.tickets cimport Ticket
+from raftmeta.wire.python_commands cimport read_result
+
+from raftmeta.errors import InvalidArgument, error_from_status
+from raftmeta.results import TxnReply
+
+
+@cython.freelist(256)
+@cython.final
+cdef class Revision:
+    """The answer of a write: an integer by its revision."""
+
+    def __int__(self):
+        return self.revision
+
+    def __index__(self):
+        return self.revision
+
+    def __hash__(self):
+        return hash(self.revision)
+
+    def __richcmp__(self, other, int comparison):
+        cdef object own = self.revision
+        if isinstance(other, Revision):
+            other = (<Revision> other).revision
+        elif not isinstance(other, int):
+            return NotImplemented
+        if comparison == Py_EQ:
+            return own == other
+        if comparison == Py_NE:
+            return own != other
+        if comparison == Py_LT:
+            return own < other
+        if comparison == Py_LE:
+            return own <= other
+        return own > other if comparison == Py_GT else own >= other
+
+    def __repr__(self):
+        return f"Revision({self.revision}, index={self.index})"
+
+    def __reduce__(self):
+        return _revision_from, (self.revision, self.index, self.result)
+
+
+def _revision_from(uint64_t revision, uint64_t index, result):
+    return new_revision(revision, index, result)
+
+
+cdef Revision new_revision(uint64_t revision, uint64_t index, object result):
+    cdef Revision made = Revision.__new__(Revision)
+    made.revision = revision
+    made.index = index
+    made.result = result
+    return made
+
+
+cdef object answer_of(const Ticket* ticket, uint8_t purpose):
+    if purpose == PURPOSE_REVISION:
+        return new_revision(ticket.revision, ticket.index, None)
+    if not purpose_wants_body(purpose):
+        return None
+    if purpose == PURPOSE_WATCH:
+        return (<uint64_t*> ticket.body)[0]
+    body = read_result(ticket.body, ticket.length)[2]
+    if purpose == PURPOSE_NUMBER:
+        return body
+    if purpose == PURPOSE_TXN:
+        return TxnReply(body.succeeded, body.results, ticket.revision, ticket.index)
+    return new_revision(ticket.revision, ticket.index, body.results[0])
+
+
+cdef object error_of(const Ticket* ticket):
+    return error_from_status(ticket.status, revision=ticket.revision)
+
+
+cdef int raise_status(int status, uint64_t revision) except -1:
+    raise error_from_status(status, revision=revision)
+
+
+cdef uint64_t deadline_after(object timeout_s) except? 0:
+    cdef double seconds
+    if timeout_s is None:
+        return ~<uint64_t> 0
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)):
+        raise InvalidArgument(f"timeout_s: must be a number of seconds or None, not {timeout_s!r}", field="timeout_s")
+    seconds = timeout_s
+    if not 0 <= seconds <= 1e9:
+        raise InvalidArgument(f"timeout_s: must be from 0 to 1e9 seconds, not {timeout_s!r}", field="timeout_s")
+    return boot_now_ns() + <uint64_t> (seconds * 1e9)

@@ -1,0 +1,129 @@
+# One node as a heap block and two native threads; everything a handle needs, nothing of Python.
+#
+#     loop thread     epoll: sockets, submissions, finished disk jobs, time -> the engine, one turn at a time
+#     write thread    the log (runtime/write_thread)
+#     callers         any thread: encode, submit, wait on a ticket; read the published state of the machine
+#
+# Order of life: loop_create, settings into loop.engine.config and loop_add_peer, loop_open (folder, identity, log),
+# loop_start; loop_submit from any thread that excludes the others (the GIL does); loop_stop, loop_destroy.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta._core cimport CoreStatus
+from raftmeta.machine.machine cimport MachineStatus
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.threads cimport Handoff, Published, pthread_t
+from raftmeta.net.transport_state cimport Transport, TransportLimits
+from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, member_id_t
+from raftmeta.runtime.disk_jobs cimport DiskJob
+from raftmeta.runtime.engine_state cimport Engine, EngineCounters, Inbound, Submission
+from raftmeta.runtime.tickets cimport Ticket, Wakeups
+from raftmeta.runtime.write_thread cimport WriteThread
+from raftmeta.status cimport status_t
+from raftmeta.storage.disk cimport RealDisk
+from raftmeta.storage.identity cimport Identity
+from raftmeta.storage.wal_state cimport Wal
+
+# Submission kinds that the loop answers itself; engine_state.SubmissionKind has the others.
+cdef enum LoopSubmissionKind:
+    LOOP_AWAIT_READY = 100          # done when the node has a leader, a session, and has applied what was committed
+    LOOP_AWAIT_FOLLOWER = 101       # done when the node does not lead (any more)
+
+cdef struct Awaiting:
+    Ticket* ticket
+    uint8_t kind
+
+# What callers see of a node without asking the loop; replaced at the end of each turn in which it changed.
+cdef struct NodeStatus:
+    uint64_t engine_state           # EngineState
+    uint64_t fatal                  # status that stopped the engine, 0: none
+    uint64_t boot
+    uint64_t session
+    uint64_t cluster_low
+    uint64_t cluster_high
+    uint64_t turns
+    uint64_t frames_dropped
+    uint64_t connections_accepted
+    uint64_t connections_refused
+    uint64_t connections_evicted
+    uint64_t bytes_in
+    uint64_t bytes_out
+    CoreStatus core
+    MachineStatus machine
+    EngineCounters counters
+
+cdef struct LinkStatus:
+    member_id_t id                  # incarnation by its last HELLO; 0: none yet
+    uint64_t boot
+    uint8_t name_length             # 0: free place
+    uint8_t is_self
+    uint8_t is_up
+    uint8_t was_refused
+    uint8_t[4] padding
+    uint8_t[NAME_BYTES_MAX] name
+
+cdef struct LinkTable:
+    LinkStatus[MEMBERS_MAX] links
+
+cdef enum:
+    EVENTS_KEPT = 1024              # a power of two; a reader that is further behind misses some, and is told
+
+cdef struct NodeEvent:
+    uint64_t number                 # from 1, without gaps
+    uint64_t wall_ms
+    uint64_t type                   # runtime/engine EngineEventType
+    uint64_t a
+    uint64_t b
+    uint64_t c
+
+cdef struct Loop:
+    Engine engine
+    Transport transport
+    TransportLimits transport_limits
+    Inbound* inbounds               # by place in transport.accepted
+    RealDisk disk
+    Wal* wal
+    Identity* identity
+    WriteThread writer
+    Handoff[DiskJob] jobs_done
+    Handoff[Submission] submissions
+
+    pthread_t thread
+    bint is_running
+    int epoll
+    int wake_fd
+    int listener                    # until the transport has it; -1: none
+    uint32_t is_asleep              # shared: the loop waits, or is about to; whoever adds work then writes wake_fd
+    uint32_t is_closing             # shared
+    uint64_t random                 # state of the random stream
+
+    Wakeups wakeups                 # the loop thread's own, as is
+    Vec[Awaiting] awaiting
+    uint64_t links_checked_ns
+    bint links_changed
+    uint64_t turns
+
+    uint32_t in_flight              # shared: submissions with an owner that are not answered
+    uint64_t next_sequence          # of the next command; callers' side
+    Published[NodeStatus] status
+    Published[LinkTable] links
+    Published[Membership] membership
+    uint64_t event_count            # shared: number of the newest event
+    uint32_t event_bell             # counts events; readers sleep on it
+    Published[NodeEvent]* events    # by number modulo EVENTS_KEPT
+
+cdef Loop* loop_create(uint64_t seed) noexcept nogil            # NULL: no memory or no descriptors
+cdef status_t loop_add_peer(Loop* loop, const uint8_t* name, uint8_t name_length, const uint8_t* address,
+                            uint8_t address_length, bint is_self) noexcept nogil
+# Lock the folder, read identity and log. Blocks. IN_USE (*holder: its pid), NOT_FOUND (its parent), or as engine_boot.
+cdef status_t loop_open(Loop* loop, const char* path, uint64_t* holder) noexcept nogil
+# listener becomes the loop's, also when this fails: NO_MEMORY.
+cdef status_t loop_start(Loop* loop, int listener) noexcept nogil
+# Takes the submission over. Callers exclude one another, so that sequences arrive in order.
+cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil
+# Everybody who waits is answered, both threads end. False: the disk does not answer; the block must be left alone.
+cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil
+cdef void loop_destroy(Loop* loop) noexcept nogil
+# In a fork child, where there are no threads: only descriptors.
+cdef void loop_close_in_child(Loop* loop) noexcept nogil
+# Sleep until there are more events than `seen`, or timeout_ns have passed.
+cdef void loop_await_event(Loop* loop, uint64_t seen, uint64_t timeout_ns) noexcept nogil

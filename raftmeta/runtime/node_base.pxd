@@ -1,0 +1,81 @@
+# What the sync and the asyncio face of a node share: its life, submissions, reads of the published state, its status.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.runtime.engine_state cimport Submission
+from raftmeta.runtime.loop cimport Loop
+from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
+from raftmeta.runtime.tickets cimport Mailbox, Ticket
+from raftmeta.wire.commands cimport CommandKind, Fence, Op
+
+cdef enum NodeLife:
+    LIFE_NEW = 0
+    LIFE_RUNNING = 1
+    LIFE_CLOSED = 2
+    LIFE_FORKED = 3             # this process is a fork of the one that runs it
+
+cdef class NodeBase:
+    cdef Loop* loop             # NULL but in LIFE_RUNNING
+    cdef NodeLife life
+    cdef readonly object identity       # config.Identity
+    cdef readonly object config         # config.Config
+    cdef uint32_t value_bytes_max
+    cdef uint32_t outstanding_max
+    cdef uint64_t close_timeout_ns
+    cdef Vec[uint8_t] scratch           # of whoever holds the GIL, between two points that could let go of it
+    cdef set attached           # watches and leases whose C parts the loop may still write to
+    cdef object __weakref__
+
+    cdef int _open(self, Loop* loop, object listener) except -1
+    cdef int _check_room(self, bint is_urgent) except -1
+    cdef Ticket* _send(self, Submission* submission, uint8_t purpose, Mailbox* mailbox) except NULL
+    cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL
+    cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
+                             Mailbox* mailbox) except NULL
+    cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
+                         bint count_only, uint64_t* count, bint* more)
+
+    # Lock the folder, read the log, start both threads; returns before the node has a leader.
+    cdef int begin(self) except -1
+    # Answer everybody and end both threads, without the GIL. False: the disk hangs; the block is left to it.
+    cdef bint end(self) except -1
+    cdef int forked(self) except -1
+    # The block, if commands may be submitted; else the error that says why not.
+    cdef Loop* running(self) except NULL
+    # Whether commands can be encoded now; if not, wait for LOOP_AWAIT_READY first.
+    cdef bint has_session(self) except -1
+
+    # Encode, take the next sequence and submit, in one go under the GIL. The ticket has one hold of the caller's.
+    cdef Ticket* submit_op(self, const Op* op, const Fence* fence, uint8_t purpose, bint is_urgent,
+                           Mailbox* mailbox) except NULL
+    cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
+                            Mailbox* mailbox) except NULL
+    cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL
+    cdef Ticket* submit_revoke(self, uint64_t lease, Mailbox* mailbox) except NULL
+    cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL
+    # A wish that is no command: SubmissionKind or LoopSubmissionKind. is_told: with a ticket, else NULL comes back.
+    cdef Ticket* submit_wish(self, uint8_t kind, uint64_t number, uint8_t purpose, Mailbox* mailbox) except NULL
+    cdef Ticket* submit_watch(self, const uint8_t* range_bytes, uint32_t key_length, uint32_t length, uint64_t revision,
+                              uint32_t filter, void* signal, Mailbox* mailbox) except NULL
+    cdef int submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, void* handle) except -1
+    cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL
+
+    # Reads of the published state, in the caller's thread.
+    cdef object read_key(self, object key, uint64_t revision)
+    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t revision, bint keys_only,
+                           bint count_only)
+
+    cdef int read_status(self, StatusBlock* status) except -1
+    cdef uint64_t member_by_name(self, object name) except? 0
+    cdef list unreachable(self)
+
+    # The calling thread waits, without the GIL: True when done. Signals are looked at often enough for Ctrl-C.
+    cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1
+    # Wait, then answer; on time-out withdraw, or say how to go on. The ticket's hold is used up.
+    cdef object finish(self, Ticket* ticket, uint8_t purpose, uint64_t deadline_ns)
+    cdef int await_session(self, uint64_t deadline_ns) except -1
+
+cdef class PendingResult:
+    cdef Ticket* ticket
+    cdef uint8_t purpose
+    cdef NodeBase node

@@ -1,0 +1,537 @@
+"""A node as Python sees it, as far as its two faces (runtime/node, runtime/node_aio) agree.
+
+What it decides: whether a call may reach the engine at all, and in which order commands get their sequence numbers. What
+it never does: hold a Python object where a native thread could meet it. The native side of a node is one heap block
+(runtime/loop); this class is a handle over it and frees it when both threads have ended.
+
+Why sequences arrive in order: a command is encoded with the next sequence and pushed while the GIL is held throughout.
+"""
+
+import errno
+import os
+import socket
+import weakref
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
+from raftmeta.native.atomics cimport load_shared
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.raft.state cimport core_config_init
+from raftmeta.raft.types cimport MEMBERS_MAX
+from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_PREVIOUS, PURPOSE_REVISION, PURPOSE_TXN,
+                                       PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
+                                       raise_status)
+from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, EngineConfig,
+                                            Submission)
+from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LinkTable, loop_add_peer, loop_close_in_child, loop_create,
+                                    loop_destroy, loop_open, loop_start, loop_stop, loop_submit)
+from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
+                                       ticket_withdraw)
+from raftmeta.status cimport (COMPACTED, FOREIGN_CLUSTER, FOREIGN_NODE, FUTURE_REVISION, IN_USE, NEWER_FORMAT,
+                              NOT_FOUND, NOT_READY, OK, status_t)
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, Bytes, Command,
+                                     CommandKind, command_encode, command_init, command_release)
+from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, take_bound, take_key
+
+from raftmeta.config import Config, Identity
+from raftmeta.errors import (AddressInUse, ConfigError, FolderInUse, ForeignFolder, ForkedProcess, InvalidArgument,
+                             NewerFormat, NodeClosed, NotReady, OutcomeTimeout, Overloaded, ReadyTimeout, Withdrawn,
+                             error_from_status)
+from raftmeta.operations import RangeResult
+
+cdef enum:
+    SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
+    LISTEN_BACKLOG = 128
+    TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
+    TUNE_CHANGES_PER_SLICE = 1000
+    TUNE_PROPOSE_BYTES = 1024 * 1024
+    TUNE_LOG_CHUNK_BYTES = 1024 * 1024
+
+# Nodes that run in this process, for its fork children only.
+_running_nodes = weakref.WeakSet()
+
+
+def _close_in_child():
+    for node in list(_running_nodes):
+        (<NodeBase> node).forked()
+    _running_nodes.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+# --- starting -----------------------------------------------------------------------------------------------------------
+cdef int _fill_config(EngineConfig* into, object config, object identity) except -1:
+    name = identity.name.encode()
+    cluster = identity.cluster.encode()
+    address = str(identity.advertise).encode()
+    tick_ms = max(1, round(config.tick_s * 1000))
+    into.name_length = len(name)
+    memcpy(into.name, <const uint8_t*> <bytes> name, len(name))
+    into.cluster_name_length = len(cluster)
+    memcpy(into.cluster_name, <const uint8_t*> <bytes> cluster, len(cluster))
+    into.address_length = len(address)
+    memcpy(into.address, <const uint8_t*> <bytes> address, len(address))
+    core_config_init(&into.core, 0, 0)
+    into.core.tick_ms = tick_ms
+    into.core.heartbeat_ticks = max(1, round(config.heartbeat_s * 1000 / tick_ms))
+    into.core.election_timeout_ticks = round(config.election_timeout_s * 1000 / tick_ms)
+    into.core.append_bytes_max = config.append_bytes_max
+    into.core.log_chunk_bytes = TUNE_LOG_CHUNK_BYTES
+    into.core.inflight_bytes_max = config.inflight_bytes_max
+    into.core.uncommitted_bytes_max = config.uncommitted_bytes_max
+    into.core.log_memory_bytes_max = config.log_memory_bytes_max
+    into.core.free_bytes_min = config.reserve_bytes
+    into.core.lease_reads = config.lease_reads
+    into.core.checks = config.checks
+    into.machine.value_bytes_max = config.value_bytes_max
+    into.machine.session_window = config.session_window
+    into.machine.changes_per_slice = TUNE_CHANGES_PER_SLICE
+    into.tick_ms = tick_ms
+    into.segment_bytes = config.segment_bytes
+    into.wal_bytes_max = config.wal_bytes_max
+    into.reserve_bytes = config.reserve_bytes
+    into.history_bytes_max = config.history_bytes_max
+    into.session_ttl_ms = round(config.session_ttl_s * 1000)
+    into.session_window = config.session_window
+    into.outstanding_max = config.outstanding_max
+    into.watch_queue_bytes_max = config.watch_queue_bytes_max
+    into.apply_slice_ns = round(config.apply_slice_s * 1e9)
+    into.propose_bytes_max = TUNE_PROPOSE_BYTES
+    return 0
+
+
+cdef int _fill_limits(Loop* loop, object config) except -1:
+    loop.transport_limits.unbound_max = config.unbound_connections_max
+    loop.transport_limits.hello_timeout_ns = round(config.hello_timeout_s * 1e9)
+    loop.transport_limits.queue_bytes_max = config.link_queue_bytes_max
+    loop.transport_limits.reconnect_min_ns = round(config.reconnect_min_s * 1e9)
+    loop.transport_limits.reconnect_max_ns = round(config.reconnect_max_s * 1e9)
+    return 0
+
+
+cdef int _add_peers(Loop* loop, object identity) except -1:
+    for name, address in sorted(identity.peers.items()):
+        is_self = name == identity.name
+        raw_name = name.encode()
+        raw_address = str(identity.advertise if is_self else address).encode()
+        raise_unless_ok(loop_add_peer(loop, <const uint8_t*> <bytes> raw_name, <uint8_t> len(raw_name),
+                                      <const uint8_t*> <bytes> raw_address, <uint8_t> len(raw_address), is_self))
+    return 0
+
+
+cdef int raise_unless_ok(status_t status) except -1:
+    if status != OK:
+        raise_status(status, 0)
+    return 0
+
+
+def _listen(address):
+    """A listening socket at address; nothing else of the node exists yet."""
+    try:
+        family, _, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(f"listen: {address}: {error.strerror}", field="listen") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(LISTEN_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUse(f"listen: another socket listens on {address}", address=str(address)) from None
+        raise ConfigError(f"listen: {address}: {error.strerror}", field="listen") from None
+    return listener
+
+
+def _open_error(int status, holder, identity):
+    """Why a folder cannot be run."""
+    path = identity.data_dir
+    if status == IN_USE:
+        return FolderInUse(f"data_dir: process {holder or '(unknown)'} runs a node in {path}", pid=holder)
+    if status == FOREIGN_CLUSTER:
+        return ForeignFolder(f"data_dir: {path} belongs to another cluster than {identity.cluster!r}", field="data_dir")
+    if status == FOREIGN_NODE:
+        return ForeignFolder(f"data_dir: {path} belongs to another node than {identity.name!r}", field="data_dir")
+    if status == NEWER_FORMAT:
+        return NewerFormat(f"data_dir: {path} was written by a newer version of raftmeta", field="data_dir")
+    if status == NOT_FOUND:
+        return ConfigError(f"data_dir: the folder above {path} does not exist", field="data_dir")
+    return error_from_status(status, detail=str(path))
+
+
+# --- the handle -----------------------------------------------------------------------------------------------------------
+cdef class NodeBase:
+    def __cinit__(self, *args, **kwargs):
+        self.attached = set()
+
+    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, cluster="default", config=None):
+        config = Config() if config is None else config
+        if not isinstance(config, Config):
+            raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
+        self.config = config
+        self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
+                                       cluster=cluster, config=config)
+        self.value_bytes_max = config.value_bytes_max
+        self.outstanding_max = config.outstanding_max
+        self.close_timeout_ns = round(config.close_timeout_s * 1e9)
+
+    @property
+    def name(self):
+        return self.identity.name
+
+    def __dealloc__(self):
+        self.scratch.release()
+        if self.loop != NULL:       # never closed: end it now
+            _end(self.loop, self.close_timeout_ns)
+
+    # --- life -----------------------------------------------------------------------------------------------------------
+    cdef int begin(self) except -1:
+        cdef Loop* loop
+        if self.life == LIFE_FORKED:
+            raise ForkedProcess("this node belongs to the process that was forked")
+        if self.life != LIFE_NEW:
+            raise NodeClosed("a node starts once; make a new Node over the same folder")
+        listener = _listen(self.identity.listen)
+        loop = loop_create(int.from_bytes(os.urandom(8), "little"))
+        if loop == NULL:
+            listener.close()
+            raise MemoryError
+        try:
+            self._open(loop, listener)
+        except BaseException:
+            listener.close()
+            _end(loop, self.close_timeout_ns)
+            raise
+        self.loop = loop
+        self.life = LIFE_RUNNING
+        _running_nodes.add(self)
+
+    cdef int _open(self, Loop* loop, object listener) except -1:
+        cdef uint64_t holder = 0
+        cdef status_t status
+        cdef bytes path = os.fsencode(self.identity.data_dir)
+        cdef const char* path_bytes = path
+        _fill_config(&loop.engine.config, self.config, self.identity)
+        _fill_limits(loop, self.config)
+        _add_peers(loop, self.identity)
+        with nogil:
+            status = loop_open(loop, path_bytes, &holder)
+        if status != OK:
+            raise _open_error(status, holder, self.identity)
+        return raise_unless_ok(loop_start(loop, <int> listener.detach()))
+
+    cdef bint end(self) except -1:
+        cdef Loop* loop = self.loop
+        self.loop = NULL            # nobody submits or reads from here on
+        self.life = LIFE_CLOSED
+        cdef bint has_ended = _end(loop, self.close_timeout_ns)
+        self.attached.clear()
+        return has_ended
+
+    cdef int forked(self) except -1:
+        if self.loop != NULL:
+            loop_close_in_child(self.loop)
+        self.loop = NULL
+        self.life = LIFE_FORKED
+
+    cdef Loop* running(self) except NULL:
+        if self.life != LIFE_RUNNING:
+            if self.life == LIFE_FORKED:
+                raise ForkedProcess("this node runs in the process that was forked")
+            raise NodeClosed("the node was not started" if self.life == LIFE_NEW else "the node is closed")
+        if self.loop.engine.state == ENGINE_STOPPED:
+            raise error_from_status(self.loop.engine.fatal, detail="the node has stopped")
+        return self.loop
+
+    # --- submissions ------------------------------------------------------------------------------------------------------
+    cdef bint has_session(self) except -1:
+        return self.running().engine.session != 0
+
+    cdef int _check_room(self, bint is_urgent) except -1:
+        if not is_urgent and load_shared(&self.loop.in_flight) >= self.outstanding_max:
+            raise Overloaded(f"{self.outstanding_max} operations of this node are under way")
+        return 0
+
+    cdef Ticket* _send(self, Submission* submission, uint8_t purpose, Mailbox* mailbox) except NULL:
+        cdef Ticket* ticket = ticket_create(mailbox, purpose_wants_body(purpose))
+        if ticket == NULL:
+            free(submission)
+            raise MemoryError
+        ticket.purpose = purpose
+        submission.owner = ticket
+        loop_submit(self.loop, submission)
+        return ticket
+
+    cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL:
+        """Submit the command in scratch, which was encoded with next_sequence."""
+        cdef Submission* submission = _submission(SUBMIT_COMMAND, self.scratch.data, self.scratch.size)
+        cdef Ticket* ticket
+        submission.is_urgent = is_urgent
+        submission.session = self.loop.engine.session
+        submission.sequence = self.loop.next_sequence
+        ticket = self._send(submission, purpose, mailbox)
+        self.loop.next_sequence += 1
+        return ticket
+
+    cdef Ticket* submit_op(self, const Op* op, const Fence* fence, uint8_t purpose, bint is_urgent,
+                           Mailbox* mailbox) except NULL:
+        cdef Loop* loop = self.running()
+        self._check_room(is_urgent)
+        self.scratch.clear()
+        append_op(op, loop.engine.session, loop.next_sequence, loop.engine.outstanding_base, fence, &self.scratch)
+        return self._send_command(purpose, is_urgent, mailbox)
+
+    cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
+                            Mailbox* mailbox) except NULL:
+        cdef Loop* loop
+        self.running()
+        self._check_room(fence is not None)
+        # Lists may come from generators, which run any code: they end before the next sequence is looked at.
+        compares, then, otherwise = tuple(compares), tuple(then), tuple(otherwise)
+        loop = self.running()
+        self.scratch.clear()
+        append_txn(compares, then, otherwise, self.value_bytes_max, loop.engine.session, loop.next_sequence,
+                   loop.engine.outstanding_base, fence, &self.scratch)
+        return self._send_command(PURPOSE_TXN, fence is not None, mailbox)
+
+    cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
+                             Mailbox* mailbox) except NULL:
+        cdef Loop* loop = self.running()
+        cdef Command command
+        cdef status_t status
+        command_init(&command)
+        command.kind = kind
+        command.session = loop.engine.session
+        command.sequence = loop.next_sequence
+        command.lowest_unanswered = loop.engine.outstanding_base
+        command.id = id
+        command.ttl_ms = ttl_ms
+        self.scratch.clear()
+        status = command_encode(&command, &self.scratch)
+        command_release(&command)
+        raise_unless_ok(status)
+        return self._send_command(purpose, True, mailbox)
+
+    cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL:
+        return self._submit_own(COMMAND_LEASE_GRANT, lease, ttl_ms, PURPOSE_NUMBER, mailbox)
+
+    cdef Ticket* submit_revoke(self, uint64_t lease, Mailbox* mailbox) except NULL:
+        return self._submit_own(COMMAND_LEASE_REVOKE, lease, 0, PURPOSE_REVISION, mailbox)
+
+    cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL:
+        return self._submit_own(COMMAND_COMPACT, revision, 0, PURPOSE_REVISION, mailbox)
+
+    cdef Ticket* submit_wish(self, uint8_t kind, uint64_t number, uint8_t purpose, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        self._check_room(False)
+        submission = _submission(kind, NULL, 0)
+        submission.number = number
+        return self._send(submission, purpose, mailbox)
+
+    cdef Ticket* submit_watch(self, const uint8_t* range_bytes, uint32_t key_length, uint32_t length, uint64_t revision,
+                              uint32_t filter, void* signal, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(SUBMIT_WATCH, range_bytes, length)
+        submission.key_length = key_length
+        submission.number = revision
+        submission.filter = filter
+        submission.handle = signal
+        return self._send(submission, PURPOSE_WATCH, mailbox)
+
+    cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(SUBMIT_UNWATCH, NULL, 0)
+        submission.handle = watch
+        return self._send(submission, PURPOSE_NOTHING, mailbox)
+
+    cdef int submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, void* handle) except -1:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(kind, NULL, 0)
+        submission.number = lease
+        submission.ttl_ms = ttl_ms
+        submission.handle = handle
+        loop_submit(self.loop, submission)
+        return 0
+
+    # --- reads ------------------------------------------------------------------------------------------------------------
+    cdef object read_key(self, object key, uint64_t revision):
+        cdef Loop* loop = self.running()
+        cdef Bytes window
+        cdef uint64_t seen = 0
+        cdef status_t status
+        take_key(key, "key", &window)
+        if loop.engine.machine == NULL:
+            raise NotReady("this node is not part of a founded cluster yet", unreachable=self.unreachable())
+        self.scratch.clear()
+        status = machine_get_shared(loop.engine.machine, &window, revision, &self.scratch, &seen)
+        if status == NOT_FOUND:
+            return None
+        if status != OK:
+            raise_status(status, seen)
+        return read_values(self.scratch.data, self.scratch.size)[0]
+
+    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t revision, bint keys_only,
+                           bint count_only):
+        cdef uint64_t count = 0
+        cdef uint64_t total = 0
+        cdef bint more = True
+        cdef list records = []
+        cdef list part
+        while True:
+            part = self._read_part(start, end, limit - len(records) if limit else 0, &revision, keys_only, count_only,
+                                   &count, &more)
+            total = count if total == 0 else total
+            records += part
+            if count_only or not more or not part or (limit and <uint64_t> len(records) >= limit):
+                return RangeResult(total, records)
+            start = part[-1].key + b"\0"
+
+    cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
+                         bint count_only, uint64_t* count, bint* more):
+        """One native call, so that a large range neither copies nor holds everybody up at once."""
+        cdef Loop* loop = self.running()
+        cdef Bytes first, last
+        cdef uint64_t seen = 0
+        cdef status_t status
+        take_bound(start, "start", &first)
+        take_bound(end, "end", &last)
+        if loop.engine.machine == NULL:
+            raise NotReady("this node is not part of a founded cluster yet", unreachable=self.unreachable())
+        self.scratch.clear()
+        status = machine_range_shared(loop.engine.machine, &first, &last, revision[0], <uint32_t> limit,
+                                      TUNE_RANGE_BYTES, keys_only, count_only, &self.scratch, count, more, &seen)
+        if status != OK:
+            raise_status(status, seen)
+        revision[0] = seen      # the rest of the range is read as of the same revision
+        return read_values(self.scratch.data, self.scratch.size)
+
+    # --- what is known without asking ---------------------------------------------------------------------------------------
+    cdef int read_status(self, StatusBlock* status) except -1:
+        self.running()
+        while not self.loop.status.read(status):
+            pass
+        return 0
+
+    cdef uint64_t member_by_name(self, object name) except? 0:
+        cdef LinkTable links
+        cdef int i
+        raw = name.encode() if isinstance(name, str) else name
+        self.running()
+        while not self.loop.links.read(&links):
+            pass
+        if name == self.identity.name:
+            return self.loop.engine.id
+        for i in range(MEMBERS_MAX):
+            if (<char*> links.links[i].name)[:links.links[i].name_length] == raw and links.links[i].id != 0:
+                return links.links[i].id
+        raise InvalidArgument(f"to: no member {name!r} is known here", field="to")
+
+    cdef list unreachable(self):
+        cdef LinkTable links
+        cdef int i
+        while not self.loop.links.read(&links):
+            pass
+        return [
+            (<char*> links.links[i].name)[:links.links[i].name_length].decode()
+            for i in range(MEMBERS_MAX)
+            if links.links[i].name_length != 0 and not links.links[i].is_self and not links.links[i].is_up
+        ]
+
+    # --- waiting --------------------------------------------------------------------------------------------------------------
+    cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:
+        cdef uint64_t now_ns, pause_ns
+        while not ticket_is_done(ticket):
+            now_ns = boot_now_ns()
+            if now_ns >= deadline_ns:
+                return False
+            pause_ns = min(deadline_ns - now_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
+            with nogil:
+                ticket_wait(ticket, pause_ns)
+            PyErr_CheckSignals()
+        return True
+
+    cdef object finish(self, Ticket* ticket, uint8_t purpose, uint64_t deadline_ns):
+        try:
+            if not self.wait(ticket, deadline_ns) and not ticket_is_done(ticket):
+                if ticket_withdraw(ticket):
+                    raise Withdrawn("timed out before it was proposed; certainly not applied")
+                if not ticket_is_done(ticket):
+                    raise OutcomeTimeout("timed out after it was proposed; it may still be applied",
+                                         ticket=_pending(self, ticket, purpose))
+            if ticket.status != OK:
+                raise error_of(ticket)
+            return answer_of(ticket, purpose)
+        except BaseException:
+            ticket_withdraw(ticket)     # of a call that a signal ended
+            raise
+        finally:
+            ticket_drop(ticket)
+
+    cdef int await_session(self, uint64_t deadline_ns) except -1:
+        if self.has_session():
+            return 0
+        try:
+            self.finish(self.submit_wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+        except Withdrawn:
+            away = self.unreachable()
+            raise ReadyTimeout("the node is not ready" + (f"; no connection to {', '.join(away)}" if away else ""),
+                               unreachable=away) from None
+        return 0
+
+
+cdef bint _end(Loop* loop, uint64_t timeout_ns):
+    cdef bint has_ended
+    with nogil:
+        has_ended = loop_stop(loop, timeout_ns)
+        if has_ended:
+            loop_destroy(loop)
+    return has_ended
+
+
+cdef Submission* _submission(uint8_t kind, const uint8_t* payload, size_t length) except NULL:
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + length)
+    if submission == NULL:
+        raise MemoryError
+    submission.kind = kind
+    submission.length = <uint32_t> length
+    if length != 0:
+        memcpy(<uint8_t*> submission + sizeof(Submission), payload, length)
+    return submission
+
+
+# --- an operation whose caller ran out of time ----------------------------------------------------------------------------
+cdef PendingResult _pending(NodeBase node, Ticket* ticket, uint8_t purpose):
+    """Takes over a hold of its own: the caller's is dropped when its call ends."""
+    cdef PendingResult pending = PendingResult.__new__(PendingResult)
+    pending.node = node
+    pending.purpose = purpose
+    pending.ticket = ticket
+    ticket_hold(ticket)
+    return pending
+
+
+cdef class PendingResult:
+    def __dealloc__(self):
+        if self.ticket != NULL:
+            ticket_drop(self.ticket)
+
+    @property
+    def is_done(self):
+        return ticket_is_done(self.ticket)
+
+    def result(self, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        ticket_hold(self.ticket)
+        return self.node.finish(self.ticket, self.purpose, deadline_ns)
