@@ -18,6 +18,7 @@ LAYERS = {
     "config": 0,
     "interfaces": 0,
     "operations": 0,
+    "results": 0,
     "history": 0,
     "ports": 0,
     "status": 0,
@@ -47,7 +48,7 @@ PURE_HEADERS = {"stdlib.h", "string.h", "sys/mman.h"}  # memory is not the outsi
 PURE_EXTERNALS = {"cython", "libc.stddef", "libc.stdint", "libc.stdlib", "libc.string"}
 # The Python faces of pure modules also need the words of Python itself.
 FACE_EXTERNALS = {"__future__", "collections", "cpython", "dataclasses", "enum", "typing"}
-PUBLIC_PARTS = {"", "aio", "config", "errors", "history", "interfaces", "operations", "testing"}
+PUBLIC_PARTS = {"", "aio", "config", "errors", "history", "interfaces", "operations", "results", "testing"}
 TOOL_FOLDERS = ("demo", "jepsen", "benchmarks")
 
 

@@ -98,6 +98,14 @@ def planted():
 """,
 }
 
+METHOD = """
+cdef class Holder:
+    cdef Box box
+    cdef int planted(self, int more) noexcept nogil:
+        assert more
+        return self.box.value
+"""
+
 CLEAN = """
 cdef inline int leaf(const Box* box) noexcept nogil:
     return box.value
@@ -134,6 +142,13 @@ def test_a_planted_fault_is_found_in_a_handle_too(tmp_path: Path) -> None:
     )
     found = list(violations("planted", text, compiled(tmp_path, text), is_hot=False))
     assert [line.split(":")[0] for line in found] == ["__pyx_f_7planted_planted", "__pyx_f_7planted_raising"]
+
+
+def test_a_native_method_is_scanned(tmp_path: Path) -> None:
+    """A method of a cdef class that is declared nogil counts as native code in a Python-facing module."""
+    text = PLANTED_PREAMBLE + METHOD
+    (found,) = violations("planted", text, compiled(tmp_path, text), is_hot=False)
+    assert found.startswith("__pyx_f_7planted_6Holder_planted: ")
 
 
 def test_clean_code_is_not_reported(tmp_path: Path) -> None:

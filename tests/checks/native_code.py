@@ -20,6 +20,7 @@ _RUNTIME_NAME = re.compile(
 _EXCEPTION = re.compile(r"\b(?:try|catch|throw)\b")
 _ALLOWED_NAMES = {
     "Py_ssize_t",
+    "__PYX_STD_MOVE_IF_SUPPORTED",
     "CYTHON_UNUSED",
     "CYTHON_INLINE",
     "CYTHON_FALLTHROUGH",
@@ -37,10 +38,11 @@ _PYTHON_VISIBLE = re.compile(
 )
 # A signature may go on in indented lines; it ends at the first colon that ends a line.
 _CDEF = re.compile(
-    r"^[ \t]*cdef\s+(?!class\b|extern\b|struct\b|enum\b)[^\n(=]*?(\w+)\s*\("
+    r"^([ \t]*)cdef\s+(?!class\b|extern\b|struct\b|enum\b)[^\n(=]*?(\w+)\s*\("
     r"((?:(?!:[ \t]*\n)(?:[^\n]|\n[ \t]))*)\bnogil[ \t]*:",
     re.MULTILINE,
 )
+_CLASS = re.compile(r"^cdef class (\w+)", re.MULTILINE)
 # What a C++ header of native code may not do: throw, allocate by throwing, or use containers that do.
 _HEADER_FORBIDDEN = re.compile(
     r"\b(?:throw|try|catch|dynamic_cast)\b|\bnew\b(?!\s*\(std::nothrow)|"
@@ -51,8 +53,16 @@ _HEADER_FORBIDDEN = re.compile(
 
 def native_functions(module: str, source: str) -> dict[str, bool]:
     """The C++ names of the functions that a source of `module` declares nogil -> is it also noexcept?"""
-    prefix = "__pyx_f_" + "".join(f"{len(part)}{part}_" for part in module.split("."))
-    return {prefix + name: "noexcept" in rest for name, rest in _CDEF.findall(without_strings(source))}
+    bare = without_strings(source)
+    classes = [(match.start(), match.group(1)) for match in _CLASS.finditer(bare)]
+    found = {}
+    for match in _CDEF.finditer(bare):
+        indent, name, rest = match.groups()
+        scopes = module.split(".")
+        if indent:  # a method of the class above it
+            scopes.append([owner for start, owner in classes if start < match.start()][-1])
+        found["__pyx_f_" + "".join(f"{len(scope)}{scope}_" for scope in scopes) + name] = "noexcept" in rest
+    return found
 
 
 def generated_functions(generated: str) -> Iterator[tuple[str, str]]:

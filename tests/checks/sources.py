@@ -11,7 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "raftmeta"
 
 # Modules whose purpose is to be called from Python, beside the *_handle ones; all other .pyx are native throughout.
-PYTHON_FACING = {"raftmeta.wire.python_commands"}
+PYTHON_FACING = {
+    "raftmeta.runtime.answers",
+    "raftmeta.runtime.node_base",
+    "raftmeta.wire.python_commands",
+}
 
 _STRING = re.compile(r"[rRbBuUfF]{0,2}('''|\"\"\"|'|\")(?:\\.|(?!\1).)*?\1", re.DOTALL)
 _STRING_OR_COMMENT = re.compile(_STRING.pattern + r"|#[^\n]*", re.DOTALL)
