@@ -1,0 +1,136 @@
+"""Nodes as processes: a cluster on loopback with a folder for each member, to be killed, paused and started again.
+
+with Cluster(tmp_path) as cluster:
+    cluster.nodes["a"].call(put, "key", b"value")
+    cluster.leader(timeout_s=5).kill()
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import raftmeta
+from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
+from tests.processes.waiting import free_ports, wait_until
+
+# --- in the process of the node -------------------------------------------------------------------------------------
+
+
+def open_node(name: str, peers: dict[str, str], folder: str, settings: dict[str, Any]) -> raftmeta.Node:
+    node = raftmeta.Node(name, peers=peers, data_dir=folder, config=raftmeta.Config(**settings))
+    node.start()
+    return node
+
+
+def ready(node: raftmeta.Node, timeout_s: float) -> None:
+    node.ready(timeout_s=timeout_s)
+
+
+def status(node: raftmeta.Node) -> dict[str, Any]:
+    return dataclasses.asdict(node.status())
+
+
+def put(node: raftmeta.Node, key: str, value: bytes) -> int:
+    return int(node.put(key, value))
+
+
+def get(node: raftmeta.Node, key: str) -> bytes | None:
+    """The value under key, linearizable; None without one."""
+    record = node.get(key)
+    return None if record is None else record.value
+
+
+def close(node: raftmeta.Node) -> None:
+    node.close()
+
+
+def hold_gil(node: raftmeta.Node, seconds: float) -> None:
+    """Sleep without giving the GIL away: no Python runs in that process."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+
+
+# --- here -----------------------------------------------------------------------------------------------------------
+
+
+class NodeProcess(RemoteProcess):
+    """One member. The calls are the functions above, or any other function of a module that takes the node first."""
+
+    def __init__(self, name: str, *, peers: Mapping[str, str], folder: Path, settings: Mapping[str, Any]) -> None:
+        self.name = name
+        self.folder = folder / name
+        super().__init__(open_node, name, dict(peers), str(self.folder), dict(settings), log=folder / f"{name}.log")
+
+    def status(self) -> dict[str, Any] | None:
+        """What the node says of itself; None when it does not answer."""
+        try:
+            found: dict[str, Any] = self.call(status)
+        except (ProcessGone, RemoteError, AssertionError):
+            return None
+        return found
+
+    def close(self, *, timeout_s: float = 20.0) -> None:
+        """The quiet end: the node is closed, then its process."""
+        self.call(close, timeout_s=timeout_s)
+        assert self.end(timeout_s=timeout_s) == 0, self.log_tail()
+
+
+class Cluster:
+    """Members that know each other, on free ports; the context starts them and leaves no process behind."""
+
+    def __init__(self, folder: Path, *, names: Sequence[str] = ("a", "b", "c"), **settings: Any) -> None:
+        self.peers = {name: f"127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
+        self.nodes = {name: NodeProcess(name, peers=self.peers, folder=folder, settings=settings) for name in names}
+
+    def __enter__(self) -> Cluster:
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start every member that does not run."""
+        for node in self.nodes.values():
+            if not node.is_alive:
+                node.start()
+
+    def wait_ready(self, *, timeout_s: float = 20.0) -> None:
+        """Every running member is ready: it knows a leader and has caught up."""
+        calls = [node.begin(ready, timeout_s) for node in self.nodes.values() if node.is_alive]
+        for call in calls:
+            call.result(timeout_s + 5)
+
+    def kill(self) -> None:
+        """SIGKILL for all, as a power cut that spares the disks."""
+        for node in self.nodes.values():
+            node.kill()
+
+    def leader(self, *, timeout_s: float = 10.0, other_than: str = "") -> NodeProcess:
+        """The running member that leads and that a majority of members knows as the leader of its term."""
+
+        def agreed() -> NodeProcess | None:
+            told = [found for node in self.nodes.values() if node.is_alive and (found := node.status())]
+            for one in told:
+                followers = [other for other in told if (other["term"], other["leader"]) == (one["term"], one["name"])]
+                if one["role"] == "leader" and one["name"] != other_than and 2 * len(followers) > len(self.nodes):
+                    return self.nodes[one["name"]]
+            return None
+
+        return wait_until(agreed, timeout_s=timeout_s, what=lambda: f"a leader\n{self.logs()}")
+
+    def followers(self, **options: Any) -> list[NodeProcess]:
+        leader = self.leader(**options)
+        return [node for node in self.nodes.values() if node is not leader and node.is_alive]
+
+    def logs(self) -> str:
+        """The end of each member's log, for a failure's message."""
+        return "\n".join(f"--- {name}\n{node.log_tail()}" for name, node in self.nodes.items())
