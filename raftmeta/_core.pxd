@@ -79,6 +79,10 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
 # not. The core asks every member for it, does not vote or campaign until all are repaired, and writes it again.
 cdef status_t core_restore_damaged(Core* core, index_t index, uint64_t chain) noexcept nogil
 
+# Clocks of the machine (lease clock, advisory wall time) as a checkpoint or an installed snapshot restored them: a
+# record that this member appends as leader never carries less.
+cdef status_t core_set_clocks(Core* core, uint64_t lease_ms, uint64_t wall_ms) noexcept nogil
+
 # --- what happened ----------------------------------------------------------------------------------------------------
 cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil
 # message and its records are only read during the call; what the core keeps it copies. STALE: ignored, no harm. Other non-OK below 96: refused and counted.
@@ -92,7 +96,8 @@ cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, ui
 cdef status_t core_read_index(Core* core, uint64_t context) noexcept nogil      # answered in Ready.reads
 cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noexcept nogil
 cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil      # 0: the most advanced voter
-# Propose `next` by joint consensus (one entry enters, an automatic one leaves). Leader only; NOT_READY: a change is
+# Propose `next` by joint consensus (one entry enters, an automatic one leaves). Others forward it to the leader and learn
+# of a refusal by Ready.refusals with context 0. NO_LEADER; NOT_READY: a change is
 # under way or no own-term commit yet; BAD_FIELD: would leave no voter, or drops one that still answers (see genesis).
 cdef status_t core_change_membership(Core* core, const Membership* next) noexcept nogil
 cdef status_t core_campaign(Core* core) noexcept nogil                           # tests and demo: election time-out now

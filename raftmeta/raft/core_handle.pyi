@@ -216,6 +216,9 @@ class CoreHandle:
     def restored(self, hard_state: HardState = ..., applied: int = 0) -> str:
         """Check the whole and start as follower."""
 
+    def set_clocks(self, lease_ms: int, wall_ms: int) -> str:
+        """Clocks of the machine as restored: records of this member never carry less."""
+
     def tick(self, wall_ms: int = 0) -> str:
         """One tick of config.tick_ms has passed."""
 

@@ -468,6 +468,8 @@ cdef void log_compact(Log* log, index_t compact_to) noexcept nogil:
     log.compacted = compact_to
     while log.spans.size > 1 and log.spans.at(1).first <= compact_to:
         log.spans.pop_front()
+    while log.damages.size and log.damages.at(0).index <= compact_to:
+        _remove_damage(log, 0)
     if compact_to > log.offset:
         _leave_memory(log, compact_to)
 

@@ -23,7 +23,7 @@ cdef void outbox_on_persisted(Core* core, uint64_t write_id) noexcept nogil
 cdef void outbox_drop_held(Core* core) noexcept nogil
 cdef void outbox_drop_sent(Core* core) noexcept nogil
 # Are the term and vote of this member on its disk?
-cdef bint is_hard_state_durable(const Core* core) noexcept nogil
+cdef bint is_hard_state_durable(Core* core) noexcept nogil
 cdef void trace(Core* core, TraceType type, uint64_t a, uint64_t b) noexcept nogil
 # The answer to a read: to a caller here (source 0) or to the member that asked.
 cdef void answer_read(Core* core, member_id_t source, uint64_t context, uint64_t index, status_t status) noexcept nogil

@@ -25,19 +25,19 @@ cdef void response_init(Core* core, Message* message, MessageType type, member_i
         message.flags |= MESSAGE_REPAIRING
 
 
-cdef bint is_hard_state_durable(const Core* core) noexcept nogil:
+cdef bint is_hard_state_durable(Core* core) noexcept nogil:
     return _hard_state_write(core) == 0
 
 
 # The write that carries term and vote: the next one, the one under way, or 0: they are durable.
-cdef uint64_t _hard_state_write(const Core* core) noexcept nogil:
+cdef uint64_t _hard_state_write(Core* core) noexcept nogil:
     if core.is_hard_dirty:
         return core.write_id_last + 1
     return core.write.id if core.write.id != 0 and core.write.has_hard_state else 0
 
 
 # The write that carries the record at index; 0: it is durable.
-cdef uint64_t _record_write(const Core* core, index_t index) noexcept nogil:
+cdef uint64_t _record_write(Core* core, index_t index) noexcept nogil:
     if index <= core.log.persisted:
         return 0
     # A record is in the write under way only as far as that write was not superseded (see replication.pyx).

@@ -174,7 +174,7 @@ cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) 
 cdef inline void out_of_memory(Core* core) noexcept nogil:
     core.fatal = NO_MEMORY
 
-cdef inline member_mask_t own_bit(const Core* core) noexcept nogil:
+cdef inline member_mask_t own_bit(Core* core) noexcept nogil:
     return <member_mask_t>1 << core.position if core.position >= 0 else 0
 
 cdef inline Membership* in_force(Core* core) noexcept nogil:
@@ -184,7 +184,7 @@ cdef inline bint is_repairing(Core* core) noexcept nogil:
     return core.log.damages.size > 0 or core.repaired.size > 0 or (core.write.id != 0 and core.write.repairs)
 
 # Own-term commit: from here on the leader knows what is committed (paper 8, thesis 6.4).
-cdef inline bint has_own_commit(const Core* core) noexcept nogil:
+cdef inline bint has_own_commit(Core* core) noexcept nogil:
     return core.role == LEADER and core.log.committed >= core.term_first
 
 # The leader appends an entry and stamps both clocks, which never step back in the log.

@@ -1,0 +1,276 @@
+# Configurations in force and their changes; configuration.pxd has the rules.
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcmp, memcpy, memset
+
+from raftmeta.native.chunks cimport Chunk, chunk_create
+from raftmeta.raft.election cimport heard_members, step_down
+from raftmeta.raft.invariants cimport BROKEN_MEMBERSHIP
+from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint, membership_learners,
+                                       membership_leave_joint, membership_position, membership_swap,
+                                       membership_voters_incoming, membership_voters_outgoing)
+from raftmeta.raft.outbox cimport message_init, outbox_send, trace
+from raftmeta.raft.progress cimport Progress, progress_init, progress_on_tick, progress_release
+from raftmeta.raft.quorum cimport quorum_count
+from raftmeta.raft.ready cimport (LEADER, STEPPED_DOWN_REMOVED, TRACE_MEMBERSHIP, TRACE_PROMOTED, TRACE_TRANSFER_ABORTED)
+from raftmeta.raft.state cimport Core, append_entry, broken, has_own_commit, in_force, out_of_memory, own_bit
+from raftmeta.raft.transfer cimport transfer_farewell
+from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, LEARNER, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
+                                  VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t,
+                                  member_mask_t)
+from raftmeta.status cimport BAD_FIELD, NO_LEADER, NO_MEMORY, NOT_READY, OK, status_t
+
+
+# --- in force ---------------------------------------------------------------------------------------------------------
+cdef status_t configuration_take(Core* core, index_t index, const uint8_t* payload, uint32_t length) noexcept nogil:
+    cdef Membership membership
+    cdef Membership moved
+    cdef size_t i
+    cdef status_t status = membership_decode(payload, length, &membership)
+    if status != OK:
+        return status
+    membership.index = index
+    if not core.memberships.push(membership):
+        out_of_memory(core)
+        return NO_MEMORY
+    # A repaired record may bring an older configuration than those that are known.
+    i = core.memberships.size - 1
+    while i > 0 and core.memberships.data[i - 1].index > index:
+        moved = core.memberships.data[i - 1]
+        core.memberships.data[i - 1] = core.memberships.data[i]
+        core.memberships.data[i] = moved
+        i -= 1
+    _put_in_force(core)
+    return OK
+
+
+cdef status_t configuration_set(Core* core, const Membership* membership) noexcept nogil:
+    core.memberships.clear()
+    if not core.memberships.push(membership[0]):
+        out_of_memory(core)
+        return NO_MEMORY
+    _put_in_force(core)
+    core.was_named = core.was_named or core.position >= 0
+    return OK
+
+
+cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil:
+    if in_force(core).index < first:
+        return
+    while core.memberships.size > 1 and in_force(core).index >= first:
+        core.memberships.pop()
+    _put_in_force(core)
+
+
+# Positions, sets and progress follow the configuration that is in force now.
+cdef void _put_in_force(Core* core) noexcept nogil:
+    cdef Membership* membership = in_force(core)
+    core.electorate.incoming = membership_voters_incoming(membership)
+    core.electorate.outgoing = membership_voters_outgoing(membership)
+    core.learners = membership_learners(membership)
+    core.position = membership_position(membership, core.config.id)
+    _move_progress(core, membership)
+    if core.transferring != 0 and membership_position(membership, core.transferring) < 0:
+        trace(core, TRACE_TRANSFER_ABORTED, core.transferring, 0)
+        core.transferring = 0
+    trace(core, TRACE_MEMBERSHIP, membership.index, membership.count)
+
+
+# What is known of a member goes with it to its new position; of new ones nothing is known yet.
+cdef void _move_progress(Core* core, const Membership* membership) noexcept nogil:
+    cdef Progress[MEMBERS_MAX] known
+    cdef uint32_t i, j
+    memcpy(known, core.progress, sizeof(known))
+    memset(core.progress, 0, sizeof(core.progress))
+    for i in range(membership.count):
+        for j in range(<uint32_t>MEMBERS_MAX):
+            if known[j].id == membership.members[i].id:
+                core.progress[i] = known[j]
+                memset(&known[j], 0, sizeof(Progress))
+                break
+        else:
+            progress_init(&core.progress[i], membership.members[i].id, core.log.last, core.now)
+    for j in range(<uint32_t>MEMBERS_MAX):
+        progress_release(&known[j])
+
+
+cdef void configuration_on_committed(Core* core) noexcept nogil:
+    # The committed one in front is replaced by the next one that is committed; it is never taken back.
+    while core.memberships.size > 1 and core.memberships.data[1].index <= core.log.committed:
+        core.memberships.drop_front(1)
+    if membership_position(&core.memberships.data[0], core.config.id) >= 0:
+        core.was_named = True
+    if core.role != LEADER or in_force(core).index > core.log.committed or not has_own_commit(core):
+        return
+    if in_force(core).is_joint:
+        _leave_joint(core)
+    elif not own_bit(core) & core.electorate.incoming:
+        transfer_farewell(core)
+        step_down(core, core.hard.term, STEPPED_DOWN_REMOVED)
+
+
+cdef void _leave_joint(Core* core) noexcept nogil:
+    cdef Membership target
+    if membership_leave_joint(in_force(core), &target) != OK:
+        broken(core, BROKEN_MEMBERSHIP, in_force(core).index, in_force(core).count)
+        return
+    _append(core, &target)
+
+
+# --- change -----------------------------------------------------------------------------------------------------------
+cdef status_t _append(Core* core, const Membership* membership) noexcept nogil:
+    cdef status_t status
+    core.scratch.clear()
+    status = membership_encode(membership, &core.scratch)
+    if status != OK:
+        return status
+    status = append_entry(core, ENTRY_CONFIGURATION, core.scratch.data, <uint32_t>core.scratch.size)
+    if status != OK:
+        return status
+    return configuration_take(core, core.log.last, core.scratch.data, <uint32_t>core.scratch.size)
+
+
+cdef status_t configuration_change(Core* core, const Membership* next) noexcept nogil:
+    cdef Membership joint
+    cdef status_t status
+    if core.role != LEADER:
+        return NO_LEADER
+    # Two changes at once could have disjoint majorities; and before its own-term commit a leader cannot know that an
+    # earlier one is committed (thesis 4.1).
+    if not _may_change(core):
+        return NOT_READY
+    status = membership_enter_joint(in_force(core), next, &joint)
+    if status != OK:
+        return status
+    if _drops_one_that_answers(core, next):
+        return BAD_FIELD
+    return _append(core, &joint)
+
+
+cdef bint _may_change(Core* core) noexcept nogil:
+    return (has_own_commit(core) and core.transferring == 0 and not in_force(core).is_joint
+            and in_force(core).index <= core.log.committed)
+
+
+# A name passes to another incarnation only when the old one is silent: its disk may still hold what it promised.
+cdef bint _drops_one_that_answers(Core* core, const Membership* next) noexcept nogil:
+    cdef member_mask_t heard = heard_members(core)
+    cdef Member* member
+    cdef uint32_t i
+    for i in range(in_force(core).count):
+        member = &in_force(core).members[i]
+        if not (heard >> i) & 1 or not core.progress[i].was_heard or membership_position(next, member.id) >= 0:
+            continue
+        if _has_name(next, member):
+            return True
+    return False
+
+
+cdef bint _is_same_name(const Member* one, const Member* other) noexcept nogil:
+    return one.name_length == other.name_length and memcmp(one.name, other.name, one.name_length) == 0
+
+
+cdef bint _has_name(const Membership* membership, const Member* wanted) noexcept nogil:
+    cdef uint32_t i
+    for i in range(membership.count):
+        if _is_same_name(&membership.members[i], wanted):
+            return True
+    return False
+
+
+cdef bint _has_voter_of_name(const Membership* membership, const Member* wanted) noexcept nogil:
+    cdef uint32_t i
+    for i in range(membership.count):
+        if membership.members[i].roles & VOTER_INCOMING and _is_same_name(&membership.members[i], wanted):
+            return True
+    return False
+
+
+cdef status_t configuration_forward(Core* core, const Membership* next) noexcept nogil:
+    cdef Message message
+    cdef Chunk* chunk
+    cdef status_t status
+    if core.leader == 0:
+        return NO_LEADER
+    core.scratch.clear()
+    status = membership_encode(next, &core.scratch)
+    if status != OK:
+        return status
+    chunk = chunk_create(<uint32_t>core.scratch.size)
+    if chunk == NULL:
+        out_of_memory(core)
+        return NO_MEMORY
+    chunk.used = chunk.capacity
+    memcpy(chunk.bytes(), core.scratch.data, chunk.used)
+    message_init(core, &message, MEMBERSHIP_PROPOSE, core.leader)
+    message.term = 0
+    message.records.chunk = chunk
+    message.records.data = chunk.bytes()
+    message.records.length = chunk.used
+    outbox_send(core, &message)
+    return OK
+
+
+cdef status_t configuration_on_propose(Core* core, const Message* message) noexcept nogil:
+    cdef Membership next
+    cdef Message response
+    cdef status_t status = membership_decode(message.records.data, message.records.length, &next)
+    if status == OK:
+        status = configuration_change(core, &next)
+    if status != OK:
+        message_init(core, &response, PROPOSE_RESPONSE, message.source)
+        response.term = 0
+        response.reject = True
+        response.context = message.context
+        response.hint = status
+        outbox_send(core, &response)
+    return OK
+
+
+# --- learners ---------------------------------------------------------------------------------------------------------
+cdef void configuration_tick(Core* core) noexcept nogil:
+    cdef uint32_t i
+    for i in range(in_force(core).count):
+        if (core.learners >> i) & 1:
+            progress_on_tick(&core.progress[i], core.log.last, core.now, core.config.election_timeout_ticks)
+    if core.learners and core.config.promotes_learners and _may_change(core):
+        if not _swap_incarnation(core):
+            _promote(core)
+
+
+# A wiped node came back as a learner: once caught up it takes the vote of its silent old self, one node at a time.
+cdef bint _swap_incarnation(Core* core) noexcept nogil:
+    cdef Membership target
+    cdef uint32_t i
+    for i in range(in_force(core).count):
+        if not _is_promotable(core, i) or membership_swap(in_force(core), core.progress[i].id, &target) != OK:
+            continue
+        if configuration_change(core, &target) == OK:
+            trace(core, TRACE_PROMOTED, core.progress[i].id, 0)
+            return True
+    return False
+
+
+cdef bint _is_promotable(Core* core, uint32_t position) noexcept nogil:
+    return ((core.learners >> position) & 1 and core.progress[position].is_caught_up
+            and (heard_members(core) >> position) & 1)
+
+
+# Voters grow only to an odd number, so in pairs from an odd one (1 -> 2 would halve what may fail), and only when those
+# who answer are a majority of the new electorate without the last one promoted: it survives the loss of one.
+cdef void _promote(Core* core) noexcept nogil:
+    cdef Membership target = in_force(core)[0]
+    cdef uint32_t voters = quorum_count(core.electorate.incoming)
+    cdef uint32_t heard = quorum_count(core.electorate.incoming & heard_members(core))
+    cdef uint32_t wanted = 2 if voters % 2 else 1
+    cdef uint32_t i, promoted = 0
+    cdef member_id_t[2] chosen
+    for i in range(target.count):
+        if promoted < wanted and _is_promotable(core, i) and not _has_voter_of_name(&target, &target.members[i]):
+            target.members[i].roles = VOTER_INCOMING
+            chosen[promoted] = target.members[i].id
+            promoted += 1
+    if promoted < wanted or heard + promoted <= (voters + promoted) // 2 + 1:
+        return
+    if configuration_change(core, &target) == OK:
+        for i in range(promoted):
+            trace(core, TRACE_PROMOTED, chosen[i], 0)

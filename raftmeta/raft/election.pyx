@@ -1,0 +1,276 @@
+# Elections; election.pxd draws the roles.
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.native.intrinsics cimport next_random
+from raftmeta.raft.invariants cimport (BROKEN_LEADER_APPENDED_TO, BROKEN_LEADER_NOT_DURABLE, BROKEN_TERM_FELL,
+                                       BROKEN_TWO_LEADERS, BROKEN_VOTED_TWICE)
+from raftmeta.raft.log cimport log_is_up_to_date, log_last_term
+from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.outbox cimport (is_hard_state_durable, message_init, outbox_drop_held, outbox_send, response_init,
+                                   trace)
+from raftmeta.raft.progress cimport progress_init
+from raftmeta.raft.quorum cimport VOTE_LOST, VOTE_WON, VoteResult, quorum_has, quorum_votes
+from raftmeta.raft.reads cimport reads_void
+from raftmeta.raft.ready cimport (CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, REFUSED_CANNOT_VOTE, REFUSED_LEADER_ALIVE,
+                                  REFUSED_LOG_BEHIND, REFUSED_TERM_OLD, REFUSED_VOTED_ALREADY,
+                                  STEPPED_DOWN_HIGHER_TERM, STEPPED_DOWN_NO_QUORUM, TRACE_BECAME_CANDIDATE,
+                                  TRACE_BECAME_FOLLOWER, TRACE_BECAME_LEADER, TRACE_BECAME_PRE_CANDIDATE,
+                                  TRACE_LEADER_LOST, TRACE_STEPPED_DOWN, TRACE_VOTE_REFUSED, StepDownReason)
+from raftmeta.raft.rounds cimport rounds_begin_term
+from raftmeta.raft.state cimport Core, append_entry, broken, in_force, is_repairing, own_bit
+from raftmeta.raft.types cimport (ENTRY_NOOP, MESSAGE_TRANSFER, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE, VOTE_RESPONSE, Message,
+                                  MessageType, member_id_t, member_mask_t, term_t)
+from raftmeta.status cimport OK, STALE, status_t
+
+cdef enum:
+    TUNE_REFUSED_JITTER_MS = 30     # the survivors of a dead leader do not all campaign in the same moment
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
+cdef void become_follower(Core* core, term_t term, member_id_t leader) noexcept nogil:
+    cdef bint is_new = core.role != FOLLOWER or term != core.hard.term or leader != core.leader
+    if term < core.hard.term:
+        broken(core, BROKEN_TERM_FELL, core.hard.term, term)
+        return
+    if term > core.hard.term:
+        if core.role == LEADER:
+            trace(core, TRACE_STEPPED_DOWN, STEPPED_DOWN_HIGHER_TERM, term)
+        _enter_term(core, term, 0)
+    core.role = FOLLOWER
+    core.leader = leader
+    core.is_transfer_campaign = False
+    core.transferring = 0
+    core.votes_granted = core.votes_refused = 0
+    reset_election_timer(core)
+    if is_new:
+        reads_void(core)
+        trace(core, TRACE_BECAME_FOLLOWER, leader, 0)
+
+
+cdef void step_down(Core* core, term_t term, StepDownReason reason) noexcept nogil:
+    trace(core, TRACE_STEPPED_DOWN, reason, 0)
+    become_follower(core, term, 0)
+
+
+# A new term begins here with this vote. What was about to be said in the old one is not said any more.
+cdef void _enter_term(Core* core, term_t term, member_id_t vote) noexcept nogil:
+    core.hard.term = term
+    core.hard.vote = vote
+    core.is_hard_dirty = True
+    core.matched = 0
+    outbox_drop_held(core)
+
+
+cdef void reset_election_timer(Core* core) noexcept nogil:
+    # Drawn anew each time, so that a split vote is not repeated (paper 5.2).
+    cdef uint32_t minimum = core.config.election_timeout_ticks
+    core.election_tick = core.now + minimum + next_random(&core.random) % minimum
+
+
+cdef bint _can_lead(Core* core) noexcept nogil:
+    cdef member_mask_t voters = core.electorate.incoming | core.electorate.outgoing
+    return core.was_named and not is_repairing(core) and (own_bit(core) & voters) != 0
+
+
+cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
+    if not _can_lead(core):
+        # A learner, a removed or a damaged member forgets a silent leader but disturbs nobody.
+        become_follower(core, core.hard.term, 0)
+        return
+    core.is_transfer_campaign = is_transfer
+    core.leader = 0
+    core.votes_refused = 0
+    reads_void(core)
+    if is_transfer:
+        _become_candidate(core)
+        return
+    core.role = PRE_CANDIDATE
+    core.votes_granted = own_bit(core)      # would vote for itself: nothing to make durable yet
+    reset_election_timer(core)
+    trace(core, TRACE_BECAME_PRE_CANDIDATE, 0, 0)
+    _request_votes(core, PRE_VOTE)
+    _count_votes(core)
+
+
+cdef void _become_candidate(Core* core) noexcept nogil:
+    _enter_term(core, core.hard.term + 1, core.config.id)
+    core.role = CANDIDATE
+    # Its own vote counts when it is durable, like every other one (election_on_persisted).
+    core.votes_granted = core.votes_refused = 0
+    reset_election_timer(core)
+    trace(core, TRACE_BECAME_CANDIDATE, 0, 0)
+    _request_votes(core, VOTE)
+
+
+cdef void _request_votes(Core* core, MessageType type) noexcept nogil:
+    cdef member_mask_t voters = core.electorate.incoming | core.electorate.outgoing
+    cdef Message message
+    cdef uint32_t i
+    for i in range(in_force(core).count):
+        if not (voters >> i) & 1 or <int>i == core.position:
+            continue
+        message_init(core, &message, type, in_force(core).members[i].id)
+        if type == PRE_VOTE:
+            message.term += 1
+        if core.is_transfer_campaign:
+            message.flags = MESSAGE_TRANSFER
+        message.index = core.log.last
+        message.log_term = log_last_term(&core.log)
+        outbox_send(core, &message)
+
+
+cdef void _count_votes(Core* core) noexcept nogil:
+    cdef VoteResult result = quorum_votes(&core.electorate, core.votes_granted, core.votes_refused)
+    if result == VOTE_LOST:
+        become_follower(core, core.hard.term, 0)
+    elif result == VOTE_WON and core.role == PRE_CANDIDATE:
+        _become_candidate(core)
+    elif result == VOTE_WON and core.role == CANDIDATE:
+        _become_leader(core)
+
+
+cdef void _become_leader(Core* core) noexcept nogil:
+    cdef uint32_t i
+    if not is_hard_state_durable(core):
+        broken(core, BROKEN_LEADER_NOT_DURABLE, core.hard.term, core.write_id_last)
+        return
+    core.role = LEADER
+    core.leader = core.config.id
+    core.is_transfer_campaign = False
+    for i in range(in_force(core).count):
+        progress_init(&core.progress[i], in_force(core).members[i].id, core.log.last, core.now)
+    if core.position >= 0:
+        core.progress[core.position].match = core.log.persisted
+    rounds_begin_term(core)
+    trace(core, TRACE_BECAME_LEADER, core.log.last, 0)
+    core.term_first = core.log.last + 1
+    # An entry of its own term lets it find out what is committed (paper 8, thesis 6.4).
+    append_entry(core, ENTRY_NOOP, NULL, 0)
+
+
+cdef status_t hear_leader(Core* core, member_id_t leader) noexcept nogil:
+    # At most one leader is elected in a term (paper 5.2 Election Safety): a second one means that votes were lost.
+    if core.role == LEADER:
+        return broken(core, BROKEN_LEADER_APPENDED_TO, core.hard.term, leader)
+    if core.role == FOLLOWER and core.leader != 0 and core.leader != leader:
+        return broken(core, BROKEN_TWO_LEADERS, core.leader, leader)
+    if core.role != FOLLOWER or core.leader != leader:
+        become_follower(core, core.hard.term, leader)
+    else:
+        reset_election_timer(core)
+    core.leader_heard_tick = core.now
+    return OK
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+cdef void election_tick(Core* core) noexcept nogil:
+    if core.role == LEADER:
+        # Check-quorum (thesis 6.2): a leader cut off from a majority stops within one election time-out.
+        if not quorum_has(&core.electorate, heard_members(core)):
+            step_down(core, core.hard.term, STEPPED_DOWN_NO_QUORUM)
+    elif core.now >= core.election_tick:
+        campaign(core, False)
+
+
+cdef member_mask_t heard_members(Core* core) noexcept nogil:
+    cdef member_mask_t heard = own_bit(core)
+    cdef uint32_t i
+    for i in range(in_force(core).count):
+        if core.now - core.progress[i].heard_tick < core.config.election_timeout_ticks:
+            heard |= <member_mask_t>1 << i
+    return heard
+
+
+cdef void election_on_refused(Core* core, member_id_t member) noexcept nogil:
+    cdef uint32_t jitter_ticks = TUNE_REFUSED_JITTER_MS // core.config.tick_ms + 1
+    # A lease holds until its time is over, whatever became of the process that held it.
+    if core.role != FOLLOWER or core.leader != member or member == 0 or core.config.lease_reads:
+        return
+    trace(core, TRACE_LEADER_LOST, member, 0)
+    become_follower(core, core.hard.term, 0)
+    core.election_tick = core.now + next_random(&core.random) % jitter_ticks
+
+
+# --- votes ------------------------------------------------------------------------------------------------------------
+cdef bint _hears_leader(Core* core) noexcept nogil:
+    if core.role == LEADER:
+        return True                 # check-quorum ends this when it is not true any more
+    return core.leader != 0 and core.now - core.leader_heard_tick < core.config.election_timeout_ticks
+
+
+# Why not to vote for the sender; 0: nothing against it. Members of other configurations are judged like all (thesis 4.1).
+cdef uint32_t _refusal(Core* core, const Message* message) noexcept nogil:
+    if message.term < core.hard.term:
+        return REFUSED_TERM_OLD
+    if not message.flags & MESSAGE_TRANSFER and _hears_leader(core):
+        return REFUSED_LEADER_ALIVE
+    if message.term == core.hard.term and (core.leader != 0 or core.hard.vote not in (0, message.source)):
+        return REFUSED_VOTED_ALREADY
+    if not core.was_named or is_repairing(core):
+        return REFUSED_CANNOT_VOTE
+    if not log_is_up_to_date(&core.log, message.index, message.log_term):
+        return REFUSED_LOG_BEHIND
+    return 0
+
+
+cdef status_t election_on_request(Core* core, const Message* message) noexcept nogil:
+    cdef Message response
+    cdef uint32_t refusal = _refusal(core, message)
+    cdef bint is_pre_vote = message.type == PRE_VOTE
+    if refusal:
+        trace(core, TRACE_VOTE_REFUSED, message.source, refusal)
+    # A refusal because a leader is alive leaves the term as it is, or one cut-off member would depose it (thesis 4.2.3).
+    if refusal == REFUSED_LEADER_ALIVE and not is_pre_vote and message.term > core.hard.term:
+        return STALE
+    if message.term > core.hard.term and not is_pre_vote:
+        become_follower(core, message.term, 0)
+    if not is_pre_vote and not refusal:
+        _vote_for(core, message.source)
+    response_init(core, &response, PRE_VOTE_RESPONSE if is_pre_vote else VOTE_RESPONSE, message.source)
+    response.reject = refusal != 0
+    if is_pre_vote and not refusal:
+        # The term it would have, not ours: a pre-vote changes nothing here. A refusal names our term, so that the
+        # longest log on a lower term learns the higher one and wins with its next attempt.
+        response.term = message.term
+    outbox_send(core, &response)
+    return OK
+
+
+cdef void _vote_for(Core* core, member_id_t candidate) noexcept nogil:
+    if core.hard.vote != 0 and core.hard.vote != candidate:
+        broken(core, BROKEN_VOTED_TWICE, core.hard.vote, candidate)
+        return
+    if core.hard.vote != candidate:
+        core.hard.vote = candidate
+        core.is_hard_dirty = True
+    reset_election_timer(core)
+
+
+cdef status_t election_on_response(Core* core, const Message* message) noexcept nogil:
+    cdef bint is_pre_vote = message.type == PRE_VOTE_RESPONSE
+    cdef int position = membership_position(in_force(core), message.source)
+    cdef term_t expected = core.hard.term
+    if is_pre_vote and not message.reject:
+        expected += 1
+    if core.role != (PRE_CANDIDATE if is_pre_vote else CANDIDATE) or message.term != expected or position < 0:
+        return STALE
+    if message.reject:
+        core.votes_refused |= (<member_mask_t>1 << position) & ~core.votes_granted
+    else:
+        core.votes_granted |= (<member_mask_t>1 << position) & ~core.votes_refused
+    _count_votes(core)
+    return OK
+
+
+cdef void election_on_persisted(Core* core) noexcept nogil:
+    if core.role == CANDIDATE and is_hard_state_durable(core) and not core.votes_granted & own_bit(core):
+        core.votes_granted |= own_bit(core)
+        _count_votes(core)
+
+
+cdef status_t election_on_timeout_now(Core* core, const Message* message) noexcept nogil:
+    # Only from the leader that this member follows: an order that comes late must not start an election (thesis 3.10).
+    if core.role != FOLLOWER or core.leader != message.source:
+        return STALE
+    campaign(core, True)
+    return OK

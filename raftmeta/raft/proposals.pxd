@@ -1,0 +1,19 @@
+# Proposals: appended by the leader, forwarded by everybody else, refused when there is no room (DESIGN "Full disk").
+#
+#     NOT_READY    leadership is being handed over (thesis 3.10)
+#     OVERLOADED   the leader's uncommitted bytes are at their limit
+#     NO_SPACE     no majority, the leader among them, has room for growth
+# Urgent ones (keep-alives, fences, deletes, configuration) pass the last two: they are what ends the shortage.
+# A refusal means: certainly not appended by that leader. No answer means nothing.
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Slice
+from raftmeta.raft.state cimport Core
+from raftmeta.raft.types cimport Message
+from raftmeta.status cimport status_t
+
+cdef status_t proposals_append(Core* core, const Slice* payloads, uint32_t count, bint is_urgent) noexcept nogil
+cdef status_t proposals_forward(Core* core, const Slice* payloads, uint32_t count, uint64_t context, bint is_urgent,
+                                bint is_waiting) noexcept nogil
+cdef status_t proposals_on_message(Core* core, const Message* message) noexcept nogil
+cdef status_t proposals_on_response(Core* core, const Message* message) noexcept nogil

@@ -1,0 +1,147 @@
+# Proposals; proposals.pxd has the rules.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
+from raftmeta.native.intrinsics cimport load32
+from raftmeta.raft.log cimport log_bytes_between, log_truncate
+from raftmeta.raft.outbox cimport message_init, outbox_send
+from raftmeta.raft.quorum cimport quorum_has
+from raftmeta.raft.ready cimport LEADER, ProposalRefused
+from raftmeta.raft.record cimport RECORD_BYTES_MAX
+from raftmeta.raft.state cimport Core, append_entry, in_force, out_of_memory, own_bit
+from raftmeta.raft.types cimport (ENTRY_COMMAND, MESSAGE_URGENT, MESSAGE_WAITING, PROPOSE, PROPOSE_RESPONSE, Message,
+                                  index_t, member_mask_t)
+from raftmeta.status cimport (BAD_FIELD, BAD_LENGTH, NO_LEADER, NO_MEMORY, NO_SPACE, NOT_READY, OK, OVERLOADED, STALE,
+                              status_t)
+
+
+# --- leader -----------------------------------------------------------------------------------------------------------
+cdef status_t _refusal(Core* core, bint is_urgent) noexcept nogil:
+    if core.role != LEADER:
+        return NO_LEADER
+    if core.transferring != 0:
+        return NOT_READY
+    if is_urgent:
+        return OK
+    if log_bytes_between(&core.log, core.log.committed, core.log.last) >= core.config.uncommitted_bytes_max:
+        return OVERLOADED
+    return OK if _has_space(core) else NO_SPACE
+
+
+cdef bint _has_space(Core* core) noexcept nogil:
+    cdef member_mask_t roomy = own_bit(core)
+    cdef uint32_t i
+    if core.free_bytes < core.config.free_bytes_min:
+        return False
+    for i in range(in_force(core).count):
+        if core.progress[i].free_bytes >= core.config.free_bytes_min:
+            roomy |= <member_mask_t>1 << i
+    return quorum_has(&core.electorate, roomy)
+
+
+cdef status_t proposals_append(Core* core, const Slice* payloads, uint32_t count, bint is_urgent) noexcept nogil:
+    cdef index_t old_last = core.log.last
+    cdef uint32_t i
+    cdef status_t status = _refusal(core, is_urgent)
+    for i in range(count if status == OK else 0):
+        status = append_entry(core, ENTRY_COMMAND, payloads[i].data, payloads[i].length)
+        if status != OK:
+            log_truncate(&core.log, old_last + 1)       # all or none
+            break
+    return status
+
+
+cdef status_t proposals_on_message(Core* core, const Message* message) noexcept nogil:
+    cdef status_t status = _check_payloads(message)
+    if status != OK:
+        return status
+    status = _append_message(core, message)
+    if status != OK:
+        _refuse(core, message, status)
+    return OK
+
+
+# `count` payloads, each u32 length + bytes, and nothing else.
+cdef status_t _check_payloads(const Message* message) noexcept nogil:
+    cdef uint64_t at = 0
+    cdef uint32_t i
+    for i in range(message.count):
+        if at + 4 > message.records.length:
+            return BAD_LENGTH
+        at += 4 + <uint64_t>load32(message.records.data + at)
+    return OK if at == message.records.length else BAD_LENGTH
+
+
+cdef status_t _append_message(Core* core, const Message* message) noexcept nogil:
+    cdef index_t old_last = core.log.last
+    cdef uint8_t* at = message.records.data
+    cdef uint32_t i, length
+    cdef status_t status = _refusal(core, (message.flags & MESSAGE_URGENT) != 0)
+    for i in range(message.count if status == OK else 0):
+        length = load32(at)
+        status = append_entry(core, ENTRY_COMMAND, at + 4, length)
+        if status != OK:
+            log_truncate(&core.log, old_last + 1)
+            break
+        at += 4 + <uint64_t>length
+    return status
+
+
+cdef void _refuse(Core* core, const Message* message, status_t status) noexcept nogil:
+    cdef Message response
+    message_init(core, &response, PROPOSE_RESPONSE, message.source)
+    response.term = 0
+    response.reject = True
+    response.context = message.context
+    response.hint = status
+    outbox_send(core, &response)
+
+
+# --- others -----------------------------------------------------------------------------------------------------------
+cdef status_t proposals_forward(Core* core, const Slice* payloads, uint32_t count, uint64_t context, bint is_urgent,
+                                bint is_waiting) noexcept nogil:
+    cdef Message message
+    cdef Chunk* chunk
+    cdef uint64_t total = 0
+    cdef uint32_t i
+    for i in range(count):
+        total += 4 + <uint64_t>payloads[i].length
+    if total > RECORD_BYTES_MAX:
+        return BAD_LENGTH
+    chunk = chunk_create(<uint32_t>total)
+    if chunk == NULL:
+        out_of_memory(core)
+        return NO_MEMORY
+    for i in range(count):
+        memcpy(chunk.bytes() + chunk.used, &payloads[i].length, 4)
+        if payloads[i].length:
+            memcpy(chunk.bytes() + chunk.used + 4, payloads[i].data, payloads[i].length)
+        chunk.used += 4 + payloads[i].length
+    message_init(core, &message, PROPOSE, core.leader)
+    message.term = 0
+    message.context = context
+    message.count = count
+    message.records.chunk = chunk
+    message.records.data = chunk.bytes()
+    message.records.length = chunk.used
+    message.flags = (MESSAGE_URGENT if is_urgent else 0) | (MESSAGE_WAITING if is_waiting else 0)
+    if is_waiting:
+        core.waiting_until = core.now + core.config.election_timeout_ticks
+    outbox_send(core, &message)
+    return OK
+
+
+cdef status_t proposals_on_response(Core* core, const Message* message) noexcept nogil:
+    cdef ProposalRefused refused
+    if not message.reject:
+        return STALE
+    refused.context = message.context
+    # Only refusals that are known are passed on: a caller must be able to trust "certainly not appended".
+    refused.status = <status_t>message.hint
+    if refused.status not in (NO_LEADER, NOT_READY, OVERLOADED, NO_SPACE, BAD_FIELD, BAD_LENGTH):
+        return BAD_FIELD
+    if not core.refusals.push(refused):
+        out_of_memory(core)
+        return NO_MEMORY
+    return OK

@@ -1,0 +1,140 @@
+# Repair of damaged records; repair.pxd has the rules.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
+from raftmeta.raft.configuration cimport configuration_take
+from raftmeta.raft.log cimport Damage, log_record, log_repair
+from raftmeta.raft.outbox cimport message_init, outbox_send, trace
+from raftmeta.raft.ready cimport TRACE_REPAIR, LogRead
+from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_payload
+from raftmeta.raft.state cimport Core, EntryWanted, in_force, out_of_memory
+from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, ENTRY_REQUEST, ENTRY_RESPONSE, Message, Record, index_t,
+                                  member_id_t)
+from raftmeta.status cimport NO_MEMORY, OK, STALE, status_t
+
+cdef enum:
+    TUNE_REPAIRS_ASKED = 16     # damaged records asked for at a time
+    TUNE_ENTRIES_WANTED = 256   # requests of other members that wait for the log file
+
+
+# --- the damaged member -----------------------------------------------------------------------------------------------
+cdef void repair_tick(Core* core) noexcept nogil:
+    cdef size_t i
+    if core.log.damages.size == 0 or core.now < core.repair_tick:
+        return
+    core.repair_tick = core.now + core.config.heartbeat_ticks
+    for i in range(min(core.log.damages.size, <size_t>TUNE_REPAIRS_ASKED)):
+        _ask_all(core, &core.log.damages.data[i])
+
+
+cdef void _ask_all(Core* core, const Damage* damage) noexcept nogil:
+    cdef Message message
+    cdef uint32_t i
+    for i in range(in_force(core).count):
+        if <int>i == core.position:
+            continue
+        message_init(core, &message, ENTRY_REQUEST, in_force(core).members[i].id)
+        message.term = 0
+        message.index = damage.index
+        message.context = damage.chain
+        outbox_send(core, &message)
+
+
+cdef status_t repair_on_response(Core* core, const Message* message) noexcept nogil:
+    if message.reject or message.records.length < RECORD_HEAD_BYTES:
+        return STALE
+    return repair_take(core, &message.records, message.source)
+
+
+cdef status_t repair_take(Core* core, const Slice* slice, member_id_t source) noexcept nogil:
+    cdef index_t index = (<const Record*>slice.data).index
+    cdef Record* record
+    cdef status_t status = log_repair(&core.log, slice)
+    if status != OK:
+        if status == NO_MEMORY:
+            out_of_memory(core)
+        return status
+    if not core.repaired.push(index):
+        out_of_memory(core)
+        return NO_MEMORY
+    trace(core, TRACE_REPAIR, index, source)
+    record = log_record(&core.log, index)
+    if record.type == ENTRY_CONFIGURATION:
+        return configuration_take(core, index, record_payload(record), record.length)
+    return OK
+
+
+# --- the member that is asked -----------------------------------------------------------------------------------------
+cdef status_t repair_on_request(Core* core, const Message* message) noexcept nogil:
+    cdef Record* record = log_record(&core.log, message.index)
+    cdef Slice slice
+    if record != NULL:
+        slice.chunk = NULL
+        slice.data = <uint8_t*>record
+        slice.length = <uint32_t>record_bytes(record.length)
+        return _answer(core, message.source, message.index, message.context, &slice)
+    if message.index > core.log.compacted and message.index <= core.log.offset:
+        return _read_log(core, message)
+    return _answer(core, message.source, message.index, message.context, NULL)
+
+
+cdef status_t _read_log(Core* core, const Message* message) noexcept nogil:
+    cdef EntryWanted wanted
+    cdef LogRead read
+    if core.entries_wanted.size >= TUNE_ENTRIES_WANTED:
+        return STALE                # it asks again
+    wanted.source = message.source
+    wanted.index = message.index
+    wanted.chain = message.context
+    read.peer = message.source
+    read.first = message.index
+    read.bytes_max = 1              # at least one record comes, and one is wanted
+    if not (core.entries_wanted.push(wanted) and core.log_reads.push(read)):
+        out_of_memory(core)
+        return NO_MEMORY
+    return OK
+
+
+cdef status_t repair_on_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil:
+    cdef EntryWanted wanted
+    cdef size_t i
+    for i in range(core.entries_wanted.size):
+        wanted = core.entries_wanted.data[i]
+        if wanted.source == read.peer and wanted.index == read.first and read.bytes_max == 1:
+            core.entries_wanted.data[i] = core.entries_wanted.back()
+            core.entries_wanted.pop()
+            return _answer(core, wanted.source, wanted.index, wanted.chain, records if status == OK else NULL)
+    return STALE
+
+
+# Give the first record of `slice` when it is the one that was asked for; NULL: we have it not.
+cdef status_t _answer(Core* core, member_id_t target, index_t index, uint64_t chain, const Slice* slice) noexcept nogil:
+    cdef Message response
+    cdef const Record* record
+    message_init(core, &response, ENTRY_RESPONSE, target)
+    response.term = 0
+    response.index = index
+    response.context = chain
+    response.reject = True
+    if slice != NULL:
+        record = <const Record*>slice.data
+        if record.index == index and record.chain == chain and _copy_record(core, record, &response.records):
+            response.reject = False
+            response.count = 1
+    outbox_send(core, &response)
+    return OK
+
+
+# A chunk of its own: repairs are rare, and the log's chunk need not be kept for one record.
+cdef bint _copy_record(Core* core, const Record* record, Slice* slice) noexcept nogil:
+    cdef Chunk* chunk = chunk_create(<uint32_t>record_bytes(record.length))
+    if chunk == NULL:
+        out_of_memory(core)
+        return False
+    chunk.used = chunk.capacity
+    memcpy(chunk.bytes(), record, chunk.used)
+    slice.chunk = chunk
+    slice.data = chunk.bytes()
+    slice.length = chunk.used
+    return True

@@ -1,0 +1,389 @@
+# Replication and commit; replication.pxd has the rules.
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.native.chunks cimport Slice, chunk_hold
+from raftmeta.raft.configuration cimport configuration_on_committed, configuration_on_truncated, configuration_take
+from raftmeta.raft.election cimport hear_leader
+from raftmeta.raft.invariants cimport BROKEN_COMMITTED_BEYOND_LAST, BROKEN_TRUNCATED_COMMITTED
+from raftmeta.raft.log cimport (log_append_records, log_chain, log_check_records, log_find_conflict, log_first_damaged,
+                                log_record, log_slice, log_term, log_truncate)
+from raftmeta.raft.membership cimport membership_decode, membership_position
+from raftmeta.raft.outbox cimport message_init, outbox_send, response_init, trace
+from raftmeta.raft.progress cimport (REPLICATE, SNAPSHOT_WAIT, Progress, progress_can_send, progress_on_accepted,
+                                     progress_on_rejected, progress_on_sent, progress_on_snapshot_needed,
+                                     progress_on_snapshot_over)
+from raftmeta.raft.quorum cimport quorum_reached
+from raftmeta.raft.ready cimport LEADER, TRACE_COMMITTED, TRACE_SNAPSHOT_NEEDED, TRACE_TRUNCATED, LogRead
+from raftmeta.raft.record cimport record_bytes, record_payload
+from raftmeta.raft.repair cimport repair_take
+from raftmeta.raft.state cimport Core, broken, in_force, out_of_memory
+from raftmeta.raft.transfer cimport transfer_advance
+from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_CONFIGURATION, HEARTBEAT, HEARTBEAT_RESPONSE,
+                                  MEMBERS_MAX, MESSAGE_WAITING, SNAPSHOT, Membership, Message, Record, index_t, term_t)
+from raftmeta.status cimport BAD_FIELD, CORRUPT, NO_MEMORY, OK, STALE, status_t
+
+
+# --- leader: send -----------------------------------------------------------------------------------------------------
+cdef void replicate(Core* core) noexcept nogil:
+    cdef uint32_t i
+    if not core.must_replicate:
+        return
+    core.must_replicate = False
+    for i in range(in_force(core).count):
+        if <int>i != core.position:
+            _replicate_to(core, &core.progress[i])
+
+
+cdef void _replicate_to(Core* core, Progress* progress) noexcept nogil:
+    while progress_can_send(progress, core.config.inflight_bytes_max) and not progress.is_log_read:
+        if progress.next > core.log.last and progress.state == REPLICATE:
+            break
+        if not _send_records(core, progress):
+            break
+    if progress.must_send_empty and progress.state == REPLICATE:
+        _send_append(core, progress, progress.next - 1, NULL)
+    if core.now < progress.waiting_until and progress.commit_sent < min(progress.match, core.log.committed):
+        _send_commit(core, progress)
+
+
+# Send what follows progress.next. False: nothing more can be sent to it now.
+cdef bint _send_records(Core* core, Progress* progress) noexcept nogil:
+    cdef Slice slice
+    cdef index_t last
+    if progress.next - 1 < core.log.compacted:
+        _need_snapshot(core, progress)
+        return False
+    if progress.next > core.log.last:
+        _send_append(core, progress, progress.next - 1, NULL)
+        return False
+    if progress.next <= core.log.offset:
+        _read_log(core, progress)
+        return False
+    last = log_slice(&core.log, progress.next, core.log.last, core.config.append_bytes_max, &slice)
+    _send_append(core, progress, last, &slice)
+    return progress.state == REPLICATE
+
+
+# An APPEND of the records [progress.next, last], which stand in slice; none: slice is NULL.
+cdef void _send_append(Core* core, Progress* progress, index_t last, const Slice* slice) noexcept nogil:
+    cdef Message message
+    message_init(core, &message, APPEND, progress.id)
+    message.index = progress.next - 1
+    message.log_term = log_term(&core.log, message.index)
+    message.commit = core.log.committed
+    if slice != NULL:
+        message.records = slice[0]
+        message.count = <uint32_t>(last - message.index)
+        chunk_hold(slice.chunk)
+    if progress.match == message.index or progress.state == REPLICATE:
+        progress.commit_sent = max(progress.commit_sent, min(core.log.committed, last))
+    if progress_on_sent(progress, last, message.records.length) != OK:
+        out_of_memory(core)
+    outbox_send(core, &message)
+
+
+# Callers wait there: they should not have to wait for the next heartbeat too.
+cdef void _send_commit(Core* core, Progress* progress) noexcept nogil:
+    cdef Message message
+    message_init(core, &message, HEARTBEAT, progress.id)
+    message.commit = min(progress.match, core.log.committed)
+    progress.commit_sent = message.commit
+    outbox_send(core, &message)
+
+
+cdef void _need_snapshot(Core* core, Progress* progress) noexcept nogil:
+    cdef Message message
+    progress_on_snapshot_needed(progress, core.log.snapshotted)
+    trace(core, TRACE_SNAPSHOT_NEEDED, progress.id, core.log.snapshotted)
+    message_init(core, &message, SNAPSHOT, progress.id)
+    message.index = core.log.snapshotted
+    message.log_term = log_term(&core.log, message.index)
+    outbox_send(core, &message)
+    if not core.snapshots.push(progress.id):
+        out_of_memory(core)
+
+
+cdef void _read_log(Core* core, Progress* progress) noexcept nogil:
+    cdef LogRead read
+    read.peer = progress.id
+    read.first = progress.next
+    read.bytes_max = core.config.append_bytes_max
+    progress.is_log_read = True
+    if not core.log_reads.push(read):
+        out_of_memory(core)
+
+
+cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil:
+    cdef int position = membership_position(in_force(core), read.peer)
+    cdef Progress* progress
+    cdef index_t last
+    if core.role != LEADER or position < 0:
+        return STALE
+    progress = &core.progress[position]
+    if not progress.is_log_read or progress.next != read.first:
+        return STALE
+    progress.is_log_read = False
+    core.must_replicate = True
+    if status != OK:
+        # Compacted meanwhile, or damaged on this disk: a snapshot has it.
+        if progress.next - 1 >= core.log.snapshotted:
+            return status
+        _need_snapshot(core, progress)
+        return OK
+    if not progress_can_send(progress, core.config.inflight_bytes_max):
+        return STALE
+    last = _last_record(records)
+    if last < read.first or last > core.log.last:
+        return BAD_FIELD
+    _send_append(core, progress, last, records)
+    return OK
+
+
+# Index of the last of these records, 0: they are none.
+cdef index_t _last_record(const Slice* records) noexcept nogil:
+    cdef uint64_t at = 0
+    cdef index_t last = 0
+    while at < records.length:
+        last = (<const Record*>(records.data + at)).index
+        at += record_bytes((<const Record*>(records.data + at)).length)
+    return last
+
+
+# --- leader: answers and commit ---------------------------------------------------------------------------------------
+cdef status_t replication_on_append_response(Core* core, const Message* message, int position) noexcept nogil:
+    cdef Progress* progress = &core.progress[position]
+    cdef index_t meet
+    core.must_replicate = True
+    if message.reject:
+        # The member named the last place where its terms can agree with ours; skip our terms above its one too.
+        meet = log_find_conflict(&core.log, message.hint, message.log_term)
+        return OK if progress_on_rejected(progress, message.index, meet) else STALE
+    if message.index > core.log.last:
+        return BAD_FIELD            # it cannot hold what was never sent
+    if progress_on_accepted(progress, message.index, core.log.compacted):
+        commit_by_count(core)
+        transfer_advance(core)
+    return OK
+
+
+cdef status_t replication_on_snapshot_response(Core* core, const Message* message, int position) noexcept nogil:
+    cdef Progress* progress = &core.progress[position]
+    if progress.state != SNAPSHOT_WAIT or message.index > core.log.last:
+        return STALE
+    progress_on_snapshot_over(progress, 0 if message.reject else message.index)
+    core.must_replicate = True
+    commit_by_count(core)
+    return OK
+
+
+cdef void replication_on_persisted(Core* core) noexcept nogil:
+    # Why a completion names its write and not an index (the ABA race):
+    #   1. a leader of term 2 appends 5..8; write 7 takes them to the disk
+    #   2. a leader of term 3 replaces 6..8 by its own 6; truncation clips write_last to 5, write 8 is to follow
+    #   3. the disk completes write 7: 6..8 of term 2 are durable
+    #   4. "6 is durable" would acknowledge the 6 of term 3, which exists in memory only
+    # So what write 7 vouches for is [first, write_last] and nothing above it.
+    if core.write_last > core.log.persisted:
+        core.log.persisted = core.write_last
+    if core.role != LEADER:
+        return
+    core.must_replicate = True
+    if core.position >= 0 and core.log.persisted > core.progress[core.position].match:
+        core.progress[core.position].match = core.log.persisted
+        commit_by_count(core)
+
+
+cdef void commit_by_count(Core* core) noexcept nogil:
+    cdef uint64_t[MEMBERS_MAX] matches
+    cdef index_t reached
+    cdef uint32_t i
+    if core.role != LEADER:
+        return
+    for i in range(in_force(core).count):
+        matches[i] = core.progress[i].match
+    reached = quorum_reached(&core.electorate, matches)
+    # Only entries of the current term are counted; those before are committed with them (paper 5.4.2, Figure 8).
+    if reached >= core.term_first:
+        commit_to(core, reached)
+
+
+cdef void commit_to(Core* core, index_t index) noexcept nogil:
+    if index <= core.log.committed:
+        return
+    if index > core.log.last:
+        broken(core, BROKEN_COMMITTED_BEYOND_LAST, index, core.log.last)
+        return
+    core.log.committed = index
+    core.must_replicate = True
+    trace(core, TRACE_COMMITTED, index, 0)
+    configuration_on_committed(core)
+
+
+# --- member -----------------------------------------------------------------------------------------------------------
+cdef index_t acknowledgeable(Core* core, index_t match) noexcept nogil:
+    cdef index_t limit = log_first_damaged(&core.log)
+    cdef size_t i
+    for i in range(core.repaired.size):
+        limit = min(limit, core.repaired.data[i])
+    if core.write.id != 0 and core.write.repairs:
+        limit = min(limit, core.write.first)
+    return match if match < limit else limit - 1
+
+
+cdef status_t replication_on_append(Core* core, const Message* message) noexcept nogil:
+    cdef status_t status = hear_leader(core, message.source)
+    cdef index_t match
+    if status != OK:
+        return status
+    if message.index < core.log.compacted:
+        # All of it up to here is in a snapshot already, so it is committed and equal.
+        _accept(core, message, core.log.committed)
+        return OK
+    if message.index > core.log.last or log_term(&core.log, message.index) != message.log_term:
+        _refuse(core, message)
+        return OK
+    status = _take_records(core, message)
+    if status != OK:
+        return status
+    match = message.index + message.count
+    core.matched = max(core.matched, match)
+    commit_to(core, min(message.commit, match))
+    _accept(core, message, match)
+    return OK
+
+
+cdef void _accept(Core* core, const Message* message, index_t match) noexcept nogil:
+    cdef Message response
+    response_init(core, &response, APPEND_RESPONSE, message.source)
+    response.index = acknowledgeable(core, match)
+    if core.now < core.waiting_until:
+        response.flags |= MESSAGE_WAITING
+    outbox_send(core, &response)
+
+
+cdef void _refuse(Core* core, const Message* message) noexcept nogil:
+    cdef Message response
+    response_init(core, &response, APPEND_RESPONSE, message.source)
+    response.reject = True
+    response.index = message.index
+    # The last entry here that is not younger than the leader's: all above it must conflict (paper 5.3). What is
+    # committed here is in every leader's log.
+    response.hint = max(log_find_conflict(&core.log, message.index, message.log_term), core.log.committed)
+    response.hint = min(response.hint, message.index)
+    response.log_term = log_term(&core.log, response.hint)
+    outbox_send(core, &response)
+
+
+# Check all records of the message, find the first that is new, cut what conflicts, append the rest with one copy.
+cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
+    cdef uint64_t chain = 0
+    cdef bint is_known = log_chain(&core.log, message.index, &chain)
+    cdef Slice rest = message.records
+    cdef uint32_t count = message.count
+    cdef status_t status
+    if count == 0 and rest.length == 0:
+        return OK
+    status = log_check_records(rest.data, rest.length, count, message.index, message.log_term, chain, is_known,
+                               message.term)
+    if status == OK:
+        status = _skip_known(core, &rest, &count)
+    if status == OK and count:
+        status = _check_configurations(&rest, count)
+    if status != OK or count == 0:
+        return status
+    status = _cut_conflict(core, (<const Record*>rest.data).index)
+    if status != OK:
+        return status
+    status = log_append_records(&core.log, &rest, count, False)
+    if status == NO_MEMORY:
+        out_of_memory(core)
+    return status if status != OK else take_configurations(core, (<const Record*>rest.data).index)
+
+
+# Skip the records that this log has already; damaged ones among them are mended.
+cdef status_t _skip_known(Core* core, Slice* rest, uint32_t* count) noexcept nogil:
+    cdef const Record* record
+    cdef uint64_t size, chain = 0
+    cdef term_t term
+    while count[0]:
+        record = <const Record*>rest.data
+        if record.index > core.log.last:
+            return OK
+        term = log_term(&core.log, record.index) if record.index > core.log.compacted else record.term
+        if term == 0 and repair_take(core, rest, 0) != OK:
+            return OK               # its damaged predecessor was another entry: a conflict
+        if term != 0 and term != record.term:
+            return OK
+        if log_chain(&core.log, record.index, &chain) and chain != record.chain:
+            return CORRUPT          # same index and term, another past: not a message of this cluster's history
+        size = record_bytes(record.length)
+        rest.data += size
+        rest.length -= <uint32_t>size
+        count[0] -= 1
+    return OK
+
+
+# Entries at and above first conflict with the leader's, or there are none.
+cdef status_t _cut_conflict(Core* core, index_t first) noexcept nogil:
+    cdef index_t old_last = core.log.last
+    if first > old_last:
+        return OK
+    if first <= core.log.committed:
+        return broken(core, BROKEN_TRUNCATED_COMMITTED, first, core.log.committed)
+    log_truncate(&core.log, first)
+    # The write under way no longer vouches for what was cut (see replication_on_persisted).
+    core.write_last = min(core.write_last, first - 1)
+    core.matched = min(core.matched, first - 1)
+    configuration_on_truncated(core, first)
+    trace(core, TRACE_TRUNCATED, first, old_last)
+    return OK
+
+
+# Configurations are read before anything is changed: a message that carries nonsense changes nothing.
+cdef status_t _check_configurations(const Slice* records, uint32_t count) noexcept nogil:
+    cdef Membership membership
+    cdef const Record* record
+    cdef uint64_t at = 0
+    cdef uint32_t i
+    for i in range(count):
+        record = <const Record*>(records.data + at)
+        at += record_bytes(record.length)
+        if record.type == ENTRY_CONFIGURATION:
+            if membership_decode(record_payload(record), record.length, &membership) != OK:
+                return BAD_FIELD
+    return OK
+
+
+cdef status_t take_configurations(Core* core, index_t first) noexcept nogil:
+    cdef Record* record
+    cdef index_t index = first
+    cdef status_t status
+    while index <= core.log.last:
+        record = log_record(&core.log, index)
+        if record.type == ENTRY_CONFIGURATION:
+            status = configuration_take(core, index, record_payload(record), record.length)
+            if status != OK:
+                return status
+        index += 1
+    return OK
+
+
+cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexcept nogil:
+    cdef Message response
+    cdef status_t status = hear_leader(core, message.source)
+    if status != OK:
+        return status
+    # The leader clamped it to what we acknowledged; after a restart in this term we know less than that.
+    commit_to(core, min(message.commit, core.matched))
+    if message.context != 0:
+        response_init(core, &response, HEARTBEAT_RESPONSE, message.source)
+        response.context = message.context
+        outbox_send(core, &response)
+    return OK
+
+
+cdef status_t replication_on_snapshot(Core* core, const Message* message) noexcept nogil:
+    cdef status_t status = hear_leader(core, message.source)
+    if status == OK and message.index <= core.log.committed:
+        _accept(core, message, core.log.committed)      # it has all that already
+    return status

@@ -1,0 +1,21 @@
+# Heartbeat rounds: what a leader can prove with the answers of a quorum.
+#
+# A round is one HEARTBEAT to every member with a number that is never used twice. Once a quorum has answered round n, no
+# other leader had been elected when round n was sent. On that rest
+#     reads       a read index taken before round n was sent is good (thesis 6.4)
+#     lease reads for a while nobody else can be elected, counted from when round n was SENT (thesis 6.4.1; off by default)
+#     lease clock it advances over the time between two confirmed rounds, by send time, and stands still otherwise: a
+#                 leader that nobody answers cannot let a lease expire (DESIGN "Leases")
+from libc.stdint cimport uint64_t
+
+from raftmeta.raft.state cimport Core
+from raftmeta.raft.types cimport Message
+from raftmeta.status cimport status_t
+
+cdef void rounds_begin_term(Core* core) noexcept nogil
+cdef void rounds_tick(Core* core) noexcept nogil
+# Send the round that is due, if one is. Reads that wait take part in it.
+cdef void rounds_send(Core* core) noexcept nogil
+cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, int position) noexcept nogil
+# This process was paused or its clock leapt: what is under way proves nothing any more.
+cdef void rounds_on_clock_jumped(Core* core) noexcept nogil
