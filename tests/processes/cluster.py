@@ -67,8 +67,8 @@ class NodeProcess(RemoteProcess):
     def status(self) -> dict[str, Any] | None:
         """What the node says of itself; None when it does not answer."""
         try:
-            found: dict[str, Any] = self.call(status)
-        except (ProcessGone, RemoteError, AssertionError):
+            found: dict[str, Any] = self.call(status, timeout_s=2)
+        except (ProcessGone, RemoteError, TimeoutError):
             return None
         return found
 
