@@ -3,9 +3,14 @@
 # Not replicated. The thread that applies matches and enqueues *before* the write's completion; consumers (other threads)
 # take batches. A consumer that is too slow gets one LAGGED(resume revision), never silence. Events are shared: one
 # EventBatch per revision, counted atomically, however many watchers see it.
+# A watch of the past is replayed from history, never faster than its consumer takes. Where replay meets the present:
+#   1. hub_pump enqueues revision r, the newest one, to watch W and puts W into the index, in the same call;
+#   2. revision r + 1 is applied and published on the same thread: W is found like any other.
+# If the machine moved on without hub_publish (a snapshot was installed), all watches go back to replay from the first
+# revision they were not told: history is part of the snapshot.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.machine.machine cimport Change
+from raftmeta.machine.history cimport Change
 from raftmeta.machine.state cimport Machine
 from raftmeta.machine.watch_state cimport Hub, Watch
 from raftmeta.native.containers cimport Vec
@@ -18,27 +23,43 @@ cdef enum WatchFilter:
     WATCH_PREVIOUS = 4              # events carry the record before
     WATCH_PROGRESS = 8              # a mark when the watcher is up to date and nothing matched for a while
 
+# FORMAT_: docs/formats.md "Results".
 cdef enum WatchItemKind:
     WATCH_EVENTS = 1                # all events of one revision (or a fragment of it, more = true)
     WATCH_PROGRESS_MARK = 2         # everything up to revision was delivered
     WATCH_LAGGED = 3                # queue was full: ends here, resume from revision
-    WATCH_COMPACTED = 4             # start is below the history floor; revision = oldest readable
-    WATCH_CLOSED = 5
+    WATCH_COMPACTED = 4             # start is below the history floor: ends here; revision = first one to resume from
+    WATCH_CLOSED = 5                # the node stops: ends here
+
+cdef enum WatchEventType:
+    WATCH_PUT = 1
+    WATCH_DELETE = 2                # the record is the tombstone: no value, version 0
 
 # One item taken from a watch, encoded for its consumer: [kind, revision, wall_ms, [[type, record, previous|nil], ...], more].
+# queue_bytes_max bounds what waits in each queue; a revision that is longer by itself passes an empty queue.
 cdef Hub* hub_create(uint64_t queue_bytes_max) noexcept nogil
+# As hub_remove of every watch.
 cdef void hub_destroy(Hub* hub) noexcept nogil
 # The thread that applies: --------------------------------------------------------------------------------------------
-# Start at `start_revision` (0: after the newest). History is replayed from the machine in later hub_pump calls.
-cdef status_t hub_add(Hub* hub, Machine* machine, const Bytes* key, const Bytes* end, uint64_t start_revision, uint32_t filter,
-                      void* owner, Watch** watch) noexcept nogil
+# Start at `start_revision` (0: after the newest), which may be in the future; history is replayed from the machine in
+# later hub_pump calls. The keys are those of [key, end), an empty end is that of the keyspace; one key alone is the range
+# to itself with a zero byte behind it, and costs a commit one look into a hash table however many there are.
+cdef status_t hub_add(Hub* hub, Machine* machine, const Bytes* key, const Bytes* end, uint64_t start_revision,
+                      uint32_t filter, void* owner, Watch** watch) noexcept nogil
+# No watch_take of this watch is under way, and none follows.
 cdef void hub_remove(Hub* hub, Watch* watch) noexcept nogil
 # One revision was applied. Enqueues to every watcher that matches and is up to date.
-cdef status_t hub_publish(Hub* hub, uint64_t revision, uint64_t wall_ms, const Change* changes, uint32_t count) noexcept nogil
-# Bounded work for watchers that are behind (history replay) and for progress marks; *more: call again.
+cdef status_t hub_publish(Hub* hub, uint64_t revision, uint64_t wall_ms, const Change* changes,
+                          uint32_t count) noexcept nogil
+# Bounded work for watchers that are behind (history replay) and for progress marks; *more: call again. A watcher whose
+# queue is more than half full waits for its consumer, without *more.
 cdef status_t hub_pump(Hub* hub, Machine* machine, uint32_t changes_max, bint* more) noexcept nogil
 # Owners with something new since the last call (to be woken once each), at most `most`.
 cdef uint32_t hub_take_woken(Hub* hub, void** owners, uint32_t most) noexcept nogil
+# The node stops: every watch that has not ended gets WATCH_CLOSED, and its owner is to be woken.
+cdef void hub_close(Hub* hub) noexcept nogil
 # Any thread, one consumer per watch: ---------------------------------------------------------------------------------
-# Appends up to `items_max` encoded items to out; *count of them. Releases what was taken.
-cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out, uint32_t* count) noexcept nogil
+# Appends up to `items_max` encoded items to out, none after bytes_max bytes; *count of them. Releases what was taken.
+# NO_MEMORY: *count items were taken, the rest waits.
+cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
+                         uint32_t* count) noexcept nogil

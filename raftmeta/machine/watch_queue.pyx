@@ -1,0 +1,212 @@
+# Events on their way to one consumer. What it decides is on the first page of watch_queue.pxd.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, entry_value
+from raftmeta.machine.watches cimport WATCH_DELETE, WATCH_EVENTS, WATCH_PUT
+from raftmeta.native.atomics cimport add_shared, load_acquire, store_release, subtract_shared
+from raftmeta.status cimport NO_MEMORY, OK
+from raftmeta.wire.commands cimport (
+    KeyView, result_array, result_bool, result_key, result_nil, result_unsigned)
+
+
+# --- encoding ---------------------------------------------------------------------------------------------------------
+
+cdef status_t _append_record(const Entry* entry, Vec[uint8_t]* bytes) noexcept nogil:
+    cdef KeyView view
+    view.key.data = entry_key(entry)
+    view.key.length = entry.key_length
+    view.value.data = entry_value(entry)
+    view.value.length = entry.value_length
+    view.create_revision = entry.create_revision
+    view.mod_revision = entry.mod_revision
+    view.version = entry.version
+    view.lease = entry.lease
+    view.flags = entry.flags
+    return result_key(bytes, &view)
+
+
+cdef status_t event_encode(const Change* change, bint with_previous, Vec[uint8_t]* bytes,
+                           EventSpan* span) noexcept nogil:
+    cdef bint is_delete = change.after.flags & ENTRY_TOMBSTONE
+    cdef const Entry* before = change.before
+    cdef status_t status
+    # A key deleted before is a key that did not exist, whether or not its tombstone is still there.
+    if not with_previous or (before != NULL and before.flags & ENTRY_TOMBSTONE):
+        before = NULL
+    span.offset = bytes.size
+    status = result_array(bytes, 3)
+    if status == OK:
+        status = result_unsigned(bytes, WATCH_DELETE if is_delete else WATCH_PUT)
+    if status == OK:
+        status = _append_record(change.after, bytes)
+    if status == OK:
+        status = _append_record(before, bytes) if before != NULL else result_nil(bytes)
+    span.length = bytes.size - span.offset
+    return status
+
+
+cdef inline EventSpan* _spans(const EventBatch* batch) noexcept nogil:
+    return <EventSpan*>(<uint8_t*>batch + sizeof(EventBatch))
+
+
+cdef inline uint8_t* _bytes(const EventBatch* batch) noexcept nogil:
+    return <uint8_t*>(_spans(batch) + 2 * <size_t>batch.count)
+
+
+cdef const EventSpan* batch_span(const EventBatch* batch, uint32_t position, bint with_previous) noexcept nogil:
+    return &_spans(batch)[2 * <size_t>position + with_previous]
+
+
+cdef EventBatch* batch_create(uint64_t revision, uint64_t wall_ms, uint32_t count, const EventSpan* spans,
+                              const Vec[uint8_t]* bytes) noexcept nogil:
+    cdef size_t spans_length = 2 * <size_t>count * sizeof(EventSpan)
+    cdef EventBatch* batch = <EventBatch*>malloc(sizeof(EventBatch) + spans_length + bytes.size)
+    if batch == NULL:
+        return NULL
+    batch.holders = 1
+    batch.revision = revision
+    batch.wall_ms = wall_ms
+    batch.count = count
+    memcpy(_spans(batch), spans, spans_length)
+    memcpy(_bytes(batch), bytes.data, bytes.size)
+    return batch
+
+
+cdef void batch_drop(EventBatch* batch) noexcept nogil:
+    if batch != NULL and subtract_shared[uint64_t](&batch.holders, 1) == 0:
+        free(batch)
+
+
+# --- the producer -----------------------------------------------------------------------------------------------------
+
+cdef void queue_init(WatchQueue* queue) noexcept nogil:
+    queue.stub.is_embedded = True
+    queue.ending.is_embedded = True
+    queue.newest = &queue.stub
+    queue.taken = &queue.stub
+
+
+cdef inline void _free_item(WatchItem* item) noexcept nogil:
+    if not item.is_embedded:
+        free(item)
+
+
+cdef void queue_release(WatchQueue* queue) noexcept nogil:
+    cdef WatchItem* item = queue.taken
+    cdef WatchItem* following
+    while item != NULL:
+        following = item.next
+        batch_drop(item.batch)
+        _free_item(item)
+        item = following
+
+
+cdef uint64_t queue_bytes(const WatchQueue* queue) noexcept nogil:
+    return load_acquire(&queue.bytes)
+
+
+cdef WatchItem* item_create(uint8_t kind, uint64_t revision, uint32_t count) noexcept nogil:
+    cdef size_t length = sizeof(WatchItem) + <size_t>count * sizeof(uint32_t)
+    cdef WatchItem* item = <WatchItem*>malloc(length)
+    if item == NULL:
+        return NULL
+    memset(item, 0, sizeof(WatchItem))
+    item.kind = kind
+    item.revision = revision
+    item.count = count
+    item.bytes = length
+    return item
+
+
+cdef uint32_t* item_positions(const WatchItem* item) noexcept nogil:
+    return <uint32_t*>(<uint8_t*>item + sizeof(WatchItem))
+
+
+cdef void queue_push(WatchQueue* queue, WatchItem* item, EventBatch* batch) noexcept nogil:
+    item.batch = batch
+    if batch != NULL:
+        add_shared[uint64_t](&batch.holders, 1)
+    add_shared(&queue.bytes, item.bytes)
+    store_release(&queue.newest.next, item)
+    queue.newest = item
+
+
+cdef void queue_end(WatchQueue* queue, uint8_t kind, uint64_t revision) noexcept nogil:
+    queue.ending.kind = kind
+    queue.ending.revision = revision
+    queue_push(queue, &queue.ending, NULL)
+
+
+# --- the consumer -----------------------------------------------------------------------------------------------------
+
+# Events of the item from position `given` on that make one fragment: one at least.
+cdef uint32_t _fragment(const WatchItem* item, uint32_t given) noexcept nogil:
+    cdef const uint32_t* positions = item_positions(item)
+    cdef uint64_t length = batch_span(item.batch, positions[given], item.with_previous).length
+    cdef uint32_t end = given + 1
+    while end < item.count:
+        length += batch_span(item.batch, positions[end], item.with_previous).length
+        if length > TUNE_FRAGMENT_BYTES:
+            break
+        end += 1
+    return end
+
+
+# Append [kind, revision, wall_ms, [event, ...], more] with the events [given, end).
+cdef status_t _append_item(const WatchItem* item, uint32_t given, uint32_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef const EventSpan* span
+    cdef uint32_t position
+    cdef status_t status = result_array(out, 5)
+    if status == OK:
+        status = result_unsigned(out, item.kind)
+    if status == OK:
+        status = result_unsigned(out, item.revision)
+    if status == OK:
+        status = result_unsigned(out, item.batch.wall_ms if item.batch != NULL else 0)
+    if status == OK:
+        status = result_array(out, end - given)
+    for position in range(given, end):
+        span = batch_span(item.batch, item_positions(item)[position], item.with_previous)
+        if status == OK and not out.append(_bytes(item.batch) + span.offset, span.length):
+            status = NO_MEMORY
+    if status == OK:
+        status = result_bool(out, end < item.count)
+    return status
+
+
+# The front was given out whole: it becomes the item taken last.
+cdef void _pop(WatchQueue* queue, WatchItem* front) noexcept nogil:
+    cdef WatchItem* before = queue.taken
+    subtract_shared(&queue.bytes, front.bytes)
+    batch_drop(front.batch)
+    front.batch = NULL
+    queue.taken = front
+    queue.given = 0
+    _free_item(before)
+
+
+cdef status_t queue_take(WatchQueue* queue, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
+                         uint32_t* count) noexcept nogil:
+    cdef size_t start = out.size
+    cdef size_t whole
+    cdef WatchItem* front
+    cdef uint32_t end
+    cdef status_t status
+    count[0] = 0
+    while count[0] < items_max and (count[0] == 0 or out.size - start < bytes_max):
+        front = load_acquire(&queue.taken.next)
+        if front == NULL:
+            return OK
+        whole = out.size
+        end = _fragment(front, queue.given) if front.kind == WATCH_EVENTS else 0
+        status = _append_item(front, queue.given, end, out)
+        if status != OK:
+            out.size = whole
+            return status
+        count[0] += 1
+        queue.given = end
+        if end == front.count:
+            _pop(queue, front)
+    return OK

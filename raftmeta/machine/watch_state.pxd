@@ -1,0 +1,93 @@
+# The shapes of the watch hub. Only raftmeta/machine/watch* looks inside; all others hold a Hub* or a Watch*.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from raftmeta.machine.watch_index cimport WatchGroup, WatchIndex
+from raftmeta.native.containers cimport Vec
+
+cdef enum WatchState:
+    WATCH_BEHIND = 1            # hub_pump replays history to it, from next_revision on
+    WATCH_LIVE = 2              # in the index: hub_publish finds it
+    WATCH_ENDED = 3             # its last item says why
+
+# Lists of watches; each watch knows its place in every one of them, so that it leaves in constant time.
+cdef enum WatchList:
+    LIST_ALL = 0
+    LIST_MEMBERS = 1            # of its group while live, of Hub.behind while behind
+    LIST_PROGRESS = 2           # those that want marks
+    LIST_WOKEN = 3
+    LIST_COUNT = 4
+
+cdef enum:
+    WATCH_NOWHERE = -1          # place of a watch that is not in the list
+
+cdef struct EventSpan:
+    uint64_t offset             # in the bytes of the batch
+    uint64_t length             # 0: no watch wants it in this form
+
+# The encoded events of one revision, made once however many watches see it. Two spans for each change (without and with
+# the previous record) follow, then the bytes.
+cdef struct EventBatch:
+    uint64_t holders            # atomic; the last one frees it
+    uint64_t revision
+    uint64_t wall_ms
+    uint32_t count              # changes of the revision
+
+# What waits in the queue of one watch. For WATCH_EVENTS the positions of its changes in the batch follow.
+cdef struct WatchItem:
+    WatchItem* next             # atomic; set once, by the thread that applies
+    EventBatch* batch           # NULL: not events
+    uint64_t revision
+    uint64_t bytes              # what it counts against the queue
+    uint32_t count
+    uint8_t kind                # WatchItemKind
+    uint8_t with_previous
+    uint8_t is_embedded         # part of the watch, not of malloc
+
+# A queue of one producer, the thread that applies, and one consumer. `taken` is the item taken last (at first the stub),
+# whose successor is the front: neither side ever touches what the other one frees.
+cdef struct WatchQueue:
+    WatchItem* newest           # the producer's
+    WatchItem stub
+    WatchItem ending            # the last item needs no memory
+    uint8_t[64] _line           # the two sides write to different cache lines
+    WatchItem* taken            # the consumer's
+    uint32_t given              # events of the front that went out as fragments
+    uint64_t bytes              # atomic; rises by the producer, falls by the consumer
+
+cdef struct Watch:
+    void* owner
+    uint32_t filter             # WatchFilter bits
+    WatchState state
+    WatchGroup* group           # while live
+    uint64_t next_revision      # events below it are not for this watch, or were enqueued
+    uint64_t told               # everything up to here was enqueued, and the consumer can tell
+    int64_t place[LIST_COUNT]
+    uint32_t match_count        # of the revision being matched
+    uint32_t match_last         # position of the last one in Hub.matches
+    uint32_t key_length
+    uint32_t end_length
+    WatchQueue queue
+    # The bytes of key and end follow.
+
+# A change that a watch wants to see. The matches of one watch hang together backwards.
+cdef struct WatchMatch:
+    Watch* watch
+    uint32_t position           # of the change in its revision
+    uint32_t earlier            # match of the same watch, if it is not its first
+
+cdef struct Hub:
+    uint64_t queue_bytes_max
+    uint64_t revision           # last one published or, without watches, seen
+    uint64_t turn               # position in behind of the watch that is served first
+    uint64_t progress_turn
+    WatchIndex index
+    Vec[Watch*] watches         # LIST_ALL
+    Vec[Watch*] behind          # LIST_MEMBERS
+    Vec[Watch*] progress        # LIST_PROGRESS
+    Vec[Watch*] woken           # LIST_WOKEN
+    # Of the revision being matched and encoded; kept for their memory.
+    Vec[WatchGroup*] groups
+    Vec[WatchMatch] matches
+    Vec[Watch*] touched
+    Vec[EventSpan] spans
+    Vec[uint8_t] bytes
