@@ -57,6 +57,7 @@ cdef struct Walk:
     MarkSlot mark
     Vec[uint64_t] mark_chains
     Hole hole
+    bint begins_too_early       # a batch supersedes what stands before the first segment
     bint is_lost
     bint is_torn
     uint64_t torn_bytes
@@ -237,7 +238,8 @@ cdef bint _begin_batch(Walk* walk, Segment* segment, const BatchSummary* batch) 
         if batch.last != batch.first + batch.count - 1:
             return False
         if not batch.flags & BATCH_REPAIRS:
-            if batch.first <= wal.start.index or batch.first > wal.end.index + 1:
+            walk.begins_too_early = batch.first <= wal.start.index
+            if walk.begins_too_early or batch.first > wal.end.index + 1:
                 return False
             extents_cut(&wal.extents, &wal.damaged, batch.first)
             segment.lowest_first = min(segment.lowest_first, batch.first)
@@ -378,6 +380,11 @@ cdef status_t _follow_segment(Walk* walk, Loaded* loaded, uint64_t limit, bint i
 
 cdef status_t _begin_stream(Walk* walk, const Loaded* loaded) noexcept nogil:
     cdef Wal* wal = walk.wal
+    walk.hole.is_open = walk.is_lost = walk.begins_too_early = False
+    wal.extents.clear()
+    wal.damaged.clear()
+    wal.chains.clear()
+    wal.batch.count = 0
     wal.start = loaded.header.start
     wal.end = loaded.header.start
     wal.hard_state = loaded.header.hard_state
@@ -439,23 +446,29 @@ cdef status_t _judge_tail(Walk* walk) noexcept nogil:
         last.segment.end = walk.mark.end
     elif walk.mark.batch.number > wal.batch.number:
         walk.is_lost = True
-    if walk.mark_found == MARK_SOUND and walk.mark.batch.number >= wal.batch.number:
+    # A stream that has just begun has the batch number of the one before it, but its own hard state.
+    if (walk.mark_found == MARK_SOUND and walk.mark.batch.number >= wal.batch.number
+            and walk.mark.segment == last.number):
         wal.hard_state = walk.mark.hard_state
     walk.is_lost = walk.is_lost or walk.hole.is_open
     return status
 
 
 # --- the whole ----------------------------------------------------------------------------------------------------------
+cdef void _drop_front(Walk* walk, size_t count) noexcept nogil:
+    cdef size_t i
+    for i in range(count):
+        chunk_drop(walk.loaded.data[i].segment.image)
+    walk.loaded.drop_front(count)
+
+
 # Segments below the last one that begins a stream are void (a crash in wal_begin left them).
 cdef void _drop_void(Walk* walk) noexcept nogil:
     cdef size_t count = walk.loaded.size
-    cdef size_t i
     while count > 1 and not (walk.loaded.data[count - 1].is_sound
                              and walk.loaded.data[count - 1].header.flags & SEGMENT_BEGINS):
         count -= 1
-    for i in range(count - 1):
-        chunk_drop(walk.loaded.data[i].segment.image)
-    walk.loaded.drop_front(count - 1)
+    _drop_front(walk, count - 1)
 
 
 cdef status_t _keep_segments(Walk* walk) noexcept nogil:
@@ -500,15 +513,17 @@ cdef status_t _recover(Walk* walk) noexcept nogil:
         return CORRUPT
     _drop_void(walk)
     status = _follow(walk)
+    while status == OK and walk.begins_too_early and walk.loaded.size > 1:
+        # A crash in wal_compact: it would have removed this segment, too, as only a later header says where to begin.
+        _drop_front(walk, 1)
+        status = _follow(walk)
     if status == OK and not walk.is_lost:
         status = _judge_tail(walk)
     return status if status != OK else _keep_segments(walk)
 
 
 cdef void _release(Walk* walk) noexcept nogil:
-    cdef size_t i
-    for i in range(walk.loaded.size):
-        chunk_drop(walk.loaded.data[i].segment.image)
+    _drop_front(walk, walk.loaded.size)
     walk.loaded.release()
     walk.mark_chains.release()
 

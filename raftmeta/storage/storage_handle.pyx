@@ -212,7 +212,7 @@ cdef class WalHandle:
         return log.wal_begin(self.wal, &start, &state, <const uint8_t*> membership, <uint32_t> len(membership),
                              membership_index)
 
-    def append(self, uint64_t first, list slices=(), *, last=None, hard_state=None, uint64_t write_id=0,
+    def append(self, uint64_t first, slices=(), *, last=None, hard_state=None, uint64_t write_id=0,
                bytes membership=b"", uint64_t membership_index=0, bint is_urgent=False, bint repairs=False):
         cdef log.WalBatch batch
         cdef Vec[Slice] parts

@@ -723,7 +723,8 @@ cdef status_t _locate(Wal* wal, const Extent* extent, file_t file, index_t index
     cdef uint64_t end = extent.offset + extent.bytes
     cdef status_t status
     offset[0] = extent.offset
-    if wal.cursor_segment == extent.segment and extent.first <= wal.cursor_index <= index:
+    if (wal.cursor_segment == extent.segment and extent.offset <= wal.cursor_offset < end
+            and extent.origin <= wal.cursor_index <= index):
         at = wal.cursor_index
         offset[0] = wal.cursor_offset
     while at < index:

@@ -1,0 +1,147 @@
+"""Every moment at which the power can fail: what was acknowledged is there, nothing is invented (D1, D2, D10, D11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from raftmeta.sim.disk_handle import SimulatedDisk
+from tests.storage.driver import LogDriver
+
+LIMITS = {"segment_bytes": 4096, "reserve_bytes": 4096, "alignment_bytes": 512}
+
+# Sixty operations with everything in them: appends of all shapes, votes, conflicts, rolls, oversized batches, spare
+# segments prepared and not, compaction, restart, install.
+SCRIPT: list[Callable[[LogDriver], bool]] = [
+    lambda log: log.open() is not None,
+    lambda log: log.begin(),
+    lambda log: log.append([10]),
+    lambda log: log.append([], hard_state=(2, 7, 0)),
+    lambda log: log.append([100, 200]),
+    lambda log: log.prepare(2000),
+    lambda log: log.append([300, 0, 40]),
+    lambda log: log.append([10], back=2),
+    lambda log: log.append([10], hard_state=(3, 0, 1)),
+    lambda log: log.idle(),
+    lambda log: log.append([900]),
+    lambda log: log.prepare(8000),
+    lambda log: log.append([700, 700]),
+    lambda log: log.append([50, 50, 50], back=1),
+    lambda log: log.kill(),
+    lambda log: log.append([64]),
+    lambda log: log.append([900, 10]),
+    lambda log: log.append([], hard_state=(3, 9, 4)),
+    lambda log: log.compact(4),
+    lambda log: log.append([1000]),
+    lambda log: log.prepare(4096),
+    lambda log: log.append([1000], back=3),
+    lambda log: log.append([6000]),
+    lambda log: log.append([20, 20, 20, 20]),
+    lambda log: log.idle(),
+    lambda log: log.compact(8),
+    lambda log: log.append([2000], back=2, hard_state=(4, 0, 8)),
+    lambda log: log.append([1500]),
+    lambda log: log.append([1500]),
+    lambda log: log.compact(11),
+    lambda log: log.kill(),
+    lambda log: log.append([30]),
+    lambda log: log.append([30, 30], back=2),
+    lambda log: log.append([700], back=1),
+    lambda log: log.append([700], back=1),
+    lambda log: log.append([700], back=1),
+    lambda log: log.append([700], back=1),
+    lambda log: log.compact(99),
+    lambda log: log.prepare(100_000),
+    lambda log: log.prepare(100_000),
+    lambda log: log.append([900]),
+    lambda log: log.append([900]),
+    lambda log: log.append([900]),
+    lambda log: log.append([900]),
+    lambda log: log.append([900], hard_state=(5, 5, 13)),
+    lambda log: log.begin((40, 5, 77), (6, 0, 40)),
+    lambda log: log.append([500]),
+    lambda log: log.append([500, 500]),
+    lambda log: log.append([500], back=1),
+    lambda log: log.append([], hard_state=(7, 3, 41)),
+    lambda log: log.prepare(4096),
+    lambda log: log.append([2500]),
+    lambda log: log.append([500]),
+    lambda log: log.kill(),
+    lambda log: log.compact(43),
+    lambda log: log.append([500]),
+    lambda log: log.append([500], back=1),
+    lambda log: log.idle(),
+    lambda log: log.append([10, 10, 10]),
+    lambda log: log.append([10]),
+]
+
+
+def run_until_cut(log: LogDriver) -> None:
+    """Do the script until the power fails, or to its end."""
+    for operation in SCRIPT:
+        if not operation(log):
+            return
+
+
+def calls_of_the_script() -> dict[str, int]:
+    disk = SimulatedDisk()
+    run_until_cut(LogDriver(disk, LIMITS))
+    return disk.counters
+
+
+def check_every_cut(fault: str, total: int, **others: int) -> None:
+    assert total > 60
+    for moment in range(1, total + 1):
+        for seed in range(3):
+            disk = SimulatedDisk(seed=moment * 31 + seed)
+            disk.plan(**{fault: moment}, **others)
+            log = LogDriver(disk, LIMITS)
+            run_until_cut(log)
+            assert disk.is_cut
+            disk.plan()
+            assert log.crash()
+            # What was found is what a second power cut at once would find, too.
+            assert log.crash()
+            # And it is a log that goes on.
+            if log.model.begun:
+                assert log.append([123], hard_state=(9, 9, 9))
+                assert log.crash()
+
+
+def test_the_script_does_what_it_says() -> None:
+    """Rolls, removals and restarts happen in it: a run without faults ends with several segments and a moved start."""
+    disk = SimulatedDisk()
+    log = LogDriver(disk, LIMITS)
+    run_until_cut(log)
+    assert len(SCRIPT) == 60
+    assert log.model.start[0] == 40 and log.model.last > 45
+    opened = log.open()
+    assert opened is not None and opened.start[0] > 40
+    assert sum(name.endswith(".log") for name in disk.list_names()) >= 2
+
+
+def test_nothing_acknowledged_is_lost_when_the_power_fails_before_any_sync() -> None:
+    """reliability.md D1, P2: the sync never happened; each of its sectors is kept, lost or torn."""
+    check_every_cut("cut_at_sync", calls_of_the_script()["syncs"])
+
+
+def test_nothing_acknowledged_is_lost_when_the_power_fails_after_any_sync() -> None:
+    """reliability.md P2: the sync happened and nobody was told; the operation may be there as a whole."""
+    check_every_cut("cut_at_sync", calls_of_the_script()["syncs"], cut_after_sync=1)
+
+
+def test_nothing_acknowledged_is_lost_when_the_power_fails_in_any_write() -> None:
+    """reliability.md D2: torn writes of every kind, in batches, marks, headers and spare segments."""
+    check_every_cut("cut_at_write", calls_of_the_script()["writes"])
+
+
+@pytest.mark.parametrize("sector_bytes", [512, 4096])
+def test_a_power_cut_at_rest_changes_nothing(sector_bytes: int) -> None:
+    """Even the marks that were never synced may be torn: each acknowledged operation stands."""
+    limits = dict(LIMITS, alignment_bytes=sector_bytes)
+    for seed in range(60):
+        log = LogDriver(SimulatedDisk(seed=seed, sector_bytes=sector_bytes), limits)
+        for operation in SCRIPT[: 2 + seed]:
+            assert operation(log)
+        assert log.crash()
