@@ -100,8 +100,8 @@ class Update:
 class Delete:
     """Remove a key, with must_exist=True only one that is there (KeyMissing).
 
-    expected_revision: the mod revision it must have (CompareFailed). Result: None, or the record before with
-    previous=True.
+    expected_revision: the mod revision it must have (CompareFailed). Result: how many keys were removed, 0 or 1; with
+    previous=True the record before, or None.
     """
 
     key: Key
@@ -133,7 +133,10 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Read the keys of [start, end) in order, at most limit (0: all). Result: a RangeResult with the full count."""
+    """Read the keys of [start, end) in order, at most limit (0: all, CommandRefused over 10,000).
+
+    Result: a RangeResult; its count goes on beyond the limit, by 10,000 at most.
+    """
 
     start: Key
     end: Key = b""

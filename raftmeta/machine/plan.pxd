@@ -62,9 +62,9 @@ cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil
 cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil
 cdef void plan_put(Plan* plan, Planned* planned, const Bytes* value, uint64_t lease, uint16_t flags) noexcept nogil
 cdef void plan_delete(Plan* plan, Planned* planned) noexcept nogil
-# Append the keys of [key, end) as the entry sees them, at most `most` of them (0: no limit); end empty: to the last key.
-# TOO_MANY_CHANGES if that is more than CHANGES_MAX; *more: `most` cut the answer.
-cdef status_t plan_range(Plan* plan, const Bytes* key, const Bytes* end, uint32_t most, Vec[KeyView]* views,
-                         bint* more) noexcept nogil
+# Append the first `most` keys of [key, end) as the entry sees them; end empty: to the last key. *count: how many keys
+# there are, counted no further than count_max. NO_MEMORY.
+cdef status_t plan_range(Plan* plan, const Bytes* key, const Bytes* end, uint32_t most, uint32_t count_max,
+                         Vec[KeyView]* views, uint32_t* count) noexcept nogil
 # Changes the plan will make to the tree.
 cdef uint32_t plan_changes(Plan* plan) noexcept nogil

@@ -156,47 +156,43 @@ cdef uint32_t plan_changes(Plan* plan) noexcept nogil:
 cdef inline bint _is_before(const uint8_t* data, size_t length, const Bytes* end) noexcept nogil:
     return end.length == 0 or compare_bytes(data, length, end.data, end.length) < 0
 
-# The tree and the plan are merged by key; where both have it, the plan holds.
-cdef status_t plan_range(Plan* plan, const Bytes* key, const Bytes* end, uint32_t most, Vec[KeyView]* views,
-                         bint* more) noexcept nogil:
-    cdef size_t first = views.size
-    cdef size_t place = _lower_bound(plan, key)
-    cdef Cursor cursor
-    cdef KeyView view
-    cdef int order
-    more[0] = False
-    cursor_seek(&cursor, tree_writer_root(plan.tree), key.data, <uint16_t>key.length)
-    while True:
-        if cursor.entry != NULL and not _is_before(entry_key(cursor.entry), cursor.entry.key_length, end):
-            cursor.entry = NULL
-        order = _next_of(plan, place, cursor.entry, end)
-        if order == NOTHING_LEFT:
-            return OK
-        if order == FROM_TREE:
-            entry_view(cursor.entry, &view)
-        else:
-            planned_view(_at(plan, place), &view)
-            place += 1
-        if order != FROM_PLAN:
-            cursor_next(&cursor)
-        if view.flags & ENTRY_TOMBSTONE:
-            continue
-        if most and views.size - first == most:
-            more[0] = True
-            return OK
-        if views.size - first == CHANGES_MAX:
-            return TOO_MANY_CHANGES
-        if not views.push(view):
-            return NO_MEMORY
-
+# Where the next key of a range comes from.
 cdef enum:
     FROM_TREE = 1
     FROM_PLAN = 2
     FROM_BOTH = 3
     NOTHING_LEFT = 4
 
-# Where the next key of a range comes from.
-cdef int _next_of(Plan* plan, size_t place, const Entry* entry, const Bytes* end) noexcept nogil:
+# The tree and the plan are merged by key; where both have it, the plan holds.
+cdef status_t plan_range(Plan* plan, const Bytes* key, const Bytes* end, uint32_t most, uint32_t count_max,
+                         Vec[KeyView]* views, uint32_t* count) noexcept nogil:
+    cdef size_t place = _lower_bound(plan, key)
+    cdef int source = FROM_TREE
+    cdef Cursor cursor
+    cdef KeyView view
+    count[0] = 0
+    cursor_seek(&cursor, tree_writer_root(plan.tree), key.data, <uint16_t>key.length)
+    while count[0] < count_max:
+        if cursor.entry != NULL and not _is_before(entry_key(cursor.entry), cursor.entry.key_length, end):
+            cursor.entry = NULL
+        source = _source(plan, place, cursor.entry, end)
+        if source == NOTHING_LEFT:
+            break
+        if source == FROM_TREE:
+            entry_view(cursor.entry, &view)
+        else:
+            planned_view(_at(plan, place), &view)
+            place += 1
+        if source != FROM_PLAN:
+            cursor_next(&cursor)
+        if view.flags & ENTRY_TOMBSTONE:
+            continue
+        if count[0] < most and not views.push(view):
+            return NO_MEMORY
+        count[0] += 1
+    return OK
+
+cdef int _source(Plan* plan, size_t place, const Entry* entry, const Bytes* end) noexcept nogil:
     cdef const Planned* planned
     cdef int order
     if place == plan.by_key.size or not _is_before(_at(plan, place).key.data, _at(plan, place).key.length, end):

@@ -124,11 +124,9 @@ cdef status_t _compare(Transaction* transaction, const Compare* compare, bint* h
     return OK
 
 cdef status_t _compare_range(Transaction* transaction, const Compare* compare, bint* holds) noexcept nogil:
-    cdef bint more
-    transaction.views.clear()
-    cdef status_t status = plan_range(transaction.plan, &compare.key, &compare.end, 1, &transaction.views, &more)
-    holds[0] = (transaction.views.size == 0) == (compare.result == COMPARE_EQUAL)
-    transaction.views.clear()
+    cdef uint32_t count
+    cdef status_t status = plan_range(transaction.plan, &compare.key, &compare.end, 0, 1, &transaction.views, &count)
+    holds[0] = (count == 0) == (compare.result == COMPARE_EQUAL)
     return status
 
 cdef inline uint64_t _number_of(uint8_t target, const KeyView* view) noexcept nogil:
@@ -251,23 +249,26 @@ cdef status_t _get(Transaction* transaction, const Op* op) noexcept nogil:
         return result_nil(&transaction.body)
     return result_key(&transaction.body, &view)
 
-# The result of a delete: the record on request (nil: there was none), else how many keys were deleted.
+# How many keys were deleted; the record instead (nil: there was none), if asked for. Only what is there is touched: the
+# change records stand in the order of the first write.
 cdef status_t _delete(Transaction* transaction, const Op* op) noexcept nogil:
+    cdef Vec[uint8_t]* body = &transaction.body
     cdef Planned* planned = NULL
-    cdef status_t status = plan_touch(transaction.plan, &op.key, &planned)
-    if status != OK:
-        return status
-    cdef bint exists = planned_is_live(planned)
+    cdef KeyView view
+    cdef bint exists = plan_view(transaction.plan, &op.key, &view)
+    cdef status_t status
     if not exists and op.flags & OP_MUST_EXIST:
         return KEY_MISSING
-    if op.expected_revision != 0 and (not exists or op.expected_revision != planned.mod_revision):
+    if op.expected_revision != 0 and (not exists or op.expected_revision != view.mod_revision):
         return COMPARE_FAILED
-    if op.flags & OP_WANT_PREVIOUS:
-        status = _previous(transaction, op, planned)
+    if not op.flags & OP_WANT_PREVIOUS:
+        status = result_unsigned(body, exists)
     else:
-        status = result_unsigned(&transaction.body, exists)
-    if exists:
-        plan_delete(transaction.plan, planned)
+        status = result_key(body, &view) if exists else result_nil(body)
+    if status == OK and exists:
+        status = plan_touch(transaction.plan, &op.key, &planned)
+        if status == OK:
+            plan_delete(transaction.plan, planned)
     return status
 
 cdef status_t _add(Transaction* transaction, const Op* op, uint32_t position) noexcept nogil:
@@ -302,22 +303,30 @@ cdef void _counter_value(Transaction* transaction, int64_t number, Bytes* value)
     value.length = COUNTER_BYTES
     scratch.size += COUNTER_BYTES
 
-# [count, records]; where the limit cut the answer, count is one more than the records.
+# [count, records]: all keys of the range are counted, up to CHANGES_MAX beyond the limit. Without a limit the answer must be
+# whole.
 cdef status_t _range(Transaction* transaction, const Op* op) noexcept nogil:
-    cdef bint more
-    cdef status_t status = plan_range(transaction.plan, &op.key, &op.end, op.limit, &transaction.views, &more)
-    if status != OK:
-        return status
-    return _records(transaction, <uint32_t>transaction.views.size + more, True)
+    cdef uint32_t count
+    cdef uint32_t most = min(op.limit, <uint32_t>CHANGES_MAX) if op.limit else CHANGES_MAX
+    cdef status_t status = plan_range(transaction.plan, &op.key, &op.end, most, most + CHANGES_MAX, &transaction.views,
+                                      &count)
+    if status == OK and count > most and most != op.limit:
+        status = TOO_MANY_CHANGES
+    return _records(transaction, count) if status == OK else status
 
-# [count, records], without the records unless they were asked for.
+# How many; with [count, records] of what was there, if asked for.
 cdef status_t _delete_range(Transaction* transaction, const Op* op) noexcept nogil:
     cdef Planned* planned = NULL
-    cdef bint more
+    cdef uint32_t count
     cdef size_t i
-    cdef status_t status = plan_range(transaction.plan, &op.key, &op.end, 0, &transaction.views, &more)
-    if status == OK:
-        status = _records(transaction, <uint32_t>transaction.views.size, op.flags & OP_WANT_PREVIOUS)
+    cdef status_t status = plan_range(transaction.plan, &op.key, &op.end, CHANGES_MAX, CHANGES_MAX + 1,
+                                      &transaction.views, &count)
+    if status == OK and count > CHANGES_MAX:
+        status = TOO_MANY_CHANGES
+    if status == OK and op.flags & OP_WANT_PREVIOUS:
+        status = _records(transaction, count)
+    elif status == OK:
+        status = result_unsigned(&transaction.body, count)
     for i in range(transaction.views.size):
         if status == OK:
             status = plan_touch(transaction.plan, &transaction.views.data[i].key, &planned)
@@ -326,9 +335,9 @@ cdef status_t _delete_range(Transaction* transaction, const Op* op) noexcept nog
         plan_delete(transaction.plan, planned)
     return status
 
-cdef status_t _records(Transaction* transaction, uint32_t count, bint with_records) noexcept nogil:
+cdef status_t _records(Transaction* transaction, uint32_t count) noexcept nogil:
     cdef Vec[uint8_t]* body = &transaction.body
-    cdef uint32_t records = <uint32_t>transaction.views.size if with_records else 0
+    cdef uint32_t records = <uint32_t>transaction.views.size
     cdef uint32_t i
     if result_array(body, 2) != OK or result_unsigned(body, count) != OK or result_array(body, records) != OK:
         return NO_MEMORY

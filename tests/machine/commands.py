@@ -1,0 +1,144 @@
+"""Commands as the msgpack texts of docs/formats.md "Commands", made without the codec of raftmeta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+
+# Statuses of results (raftmeta/status.pxd).
+OK = 0
+KEY_EXISTS = 1
+KEY_MISSING = 2
+COMPARE_FAILED = 3
+FENCED = 4
+ID_CONFLICT = 5
+LEASE_EXPIRED = 6
+COMPACTED = 7
+FUTURE_REVISION = 8
+TOO_MANY_CHANGES = 9
+VALUE_TOO_LARGE = 10
+KEY_INVALID = 11
+COMMAND_INVALID = 12
+NUMBER_OVERFLOW = 13
+NOT_A_NUMBER = 14
+SESSION_UNKNOWN = 15
+RESULT_EVICTED = 16
+INCOMPLETE = 64
+BAD_VERSION = 66
+BAD_CHECKSUM = 67
+BAD_LENGTH = 68
+BAD_FIELD = 69
+NOT_FOUND = 73
+INVARIANT_BROKEN = 98
+UNKNOWN_ENTRY = 99
+
+# Entry types (raftmeta/raft/types.pxd).
+NOOP = 1
+CONFIGURATION = 3
+
+# Commands, operations, flags and compares (raftmeta/wire/commands.pxd).
+KEYS, GRANT, REVOKE, KEEP_ALIVE, EXPIRE, OPEN, CLOSE, SESSION_EXPIRE, COMPACT, LEVEL, USER = range(1, 12)
+PUT, CREATE, UPDATE, DELETE, DELETE_RANGE, GET, RANGE, ADD, TXN = range(1, 10)
+WANT_PREVIOUS, MUST_EXIST, KEEP_LEASE, KEY_FROM_RESULT, KEEP_VALUE = 1, 2, 4, 8, 16
+VERSION, CREATE_REVISION, MOD_REVISION, VALUE, LEASE, RANGE_EMPTY = range(1, 7)
+EQUAL, NOT_EQUAL, LESS, GREATER = range(1, 5)
+
+TOMBSTONE, COUNTER = 1, 2
+CHANGES_MAX = 10_000
+
+
+def pack(value: Any) -> bytes:
+    return msgpack.packb(value, use_bin_type=True)
+
+
+def unpack(value: bytes) -> Any:
+    return msgpack.unpackb(value)
+
+
+def command(
+    kind: int,
+    *fields: Any,
+    session: int = 0,
+    sequence: int = 0,
+    lowest: int = 0,
+    fence: tuple[bytes, int] | None = None,
+) -> bytes:
+    return pack([kind, session, sequence, lowest, list(fence) if fence else None, *fields])
+
+
+def txn(then: Sequence[Any], compares: Sequence[Any] = (), otherwise: Sequence[Any] = ()) -> list[Any]:
+    return [list(compares), list(then), list(otherwise)]
+
+
+def keys(*operations: Any, compares: Sequence[Any] = (), otherwise: Sequence[Any] = (), **envelope: Any) -> bytes:
+    return command(KEYS, txn(operations, compares, otherwise), **envelope)
+
+
+def put(key: bytes, value: bytes = b"", *, lease: int = 0, flags: int = 0, result_from: int = 0) -> list[Any]:
+    return [PUT, flags, key, value, lease, result_from]
+
+
+def create(key: bytes, value: bytes = b"", *, lease: int = 0, flags: int = 0, result_from: int = 0) -> list[Any]:
+    return [CREATE, flags, key, value, lease, result_from]
+
+
+def update(key: bytes, value: bytes = b"", *, lease: int = 0, flags: int = 0, expected: int = 0) -> list[Any]:
+    return [UPDATE, flags, key, value, lease, expected]
+
+
+def delete(key: bytes, *, flags: int = 0, expected: int = 0) -> list[Any]:
+    return [DELETE, flags, key, expected]
+
+
+def delete_range(key: bytes, end: bytes, *, flags: int = 0) -> list[Any]:
+    return [DELETE_RANGE, flags, key, end]
+
+
+def get(key: bytes) -> list[Any]:
+    return [GET, 0, key]
+
+
+def read_range(key: bytes, end: bytes, limit: int = 0) -> list[Any]:
+    return [RANGE, 0, key, end, limit]
+
+
+def add(key: bytes, number: int) -> list[Any]:
+    return [ADD, 0, key, number]
+
+
+def nested(*operations: Any, compares: Sequence[Any] = (), otherwise: Sequence[Any] = ()) -> list[Any]:
+    return [TXN, 0, txn(operations, compares, otherwise)]
+
+
+def grant(lease: int, ttl_ms: int, note: bytes = b"", **envelope: Any) -> bytes:
+    return command(GRANT, lease, ttl_ms, note, **envelope)
+
+
+def revoke(lease: int, **envelope: Any) -> bytes:
+    return command(REVOKE, lease, **envelope)
+
+
+def keep_alive(*leases: int, **envelope: Any) -> bytes:
+    return command(KEEP_ALIVE, list(leases), **envelope)
+
+
+def expire(*items: tuple[int, int]) -> bytes:
+    return command(EXPIRE, [list(item) for item in items])
+
+
+def open_session(session: int, ttl_ms: int = 1000, window: int = 100, **envelope: Any) -> bytes:
+    return command(OPEN, session, ttl_ms, window, **envelope)
+
+
+def close_session(session: int, **envelope: Any) -> bytes:
+    return command(CLOSE, session, **envelope)
+
+
+def expire_sessions(*items: tuple[int, int]) -> bytes:
+    return command(SESSION_EXPIRE, [list(item) for item in items])
+
+
+def compact(revision: int, **envelope: Any) -> bytes:
+    return command(COMPACT, revision, **envelope)
