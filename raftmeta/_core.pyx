@@ -202,11 +202,24 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
     core.log.committed = max(min(hard_state.committed, core.log.last), applied)
     core.log.persisted = core.log.staged = core.log.written = core.log.last
     core.is_started = True
+    _forget_damage(core)
     configuration_on_committed(core)
     reset_election_timer(core)
     log_release_memory(&core.log, min(core.log.committed, log_first_damaged(&core.log) - 1),
                        core.config.log_memory_bytes_max)
     return _end(core, OK)
+
+
+# What the restored checkpoint holds need not be mended: the log begins behind it.
+cdef void _forget_damage(Core* core) noexcept nogil:
+    cdef index_t forgotten = 0
+    cdef size_t i
+    for i in range(core.log.damages.size):
+        if core.log.damages.data[i].index <= core.log.applied:
+            forgotten = core.log.damages.data[i].index
+    if forgotten:
+        core.log.snapshotted = core.log.applied
+        log_compact(&core.log, forgotten)
 
 
 cdef status_t core_set_clocks(Core* core, uint64_t lease_ms, uint64_t wall_ms) noexcept nogil:
@@ -355,7 +368,7 @@ cdef status_t _step_without_term(Core* core, const Message* message) noexcept no
     if message.type == READ_INDEX_RESPONSE:
         return _on_read_index_response(core, message)
     if message.type == TRANSFER:
-        return transfer_begin(core, message.context)
+        return OK if transfer_begin(core, message.context) == OK else STALE
     if message.type == MEMBERSHIP_PROPOSE:
         return configuration_on_propose(core, message)
     return repair_on_request(core, message) if message.type == ENTRY_REQUEST else repair_on_response(core, message)
@@ -488,6 +501,7 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, co
         status = _replace_memberships(core, membership, point.index)
     else:
         log_begin(&core.log, point)
+        core.matched = 0
         core.write_last = 0             # a write under way vouches for nothing that is still in the log
         core.repaired.clear()
         outbox_drop_held(core)
@@ -496,7 +510,8 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, co
     _drop_slices(&core.apply_slices)
     _drop_slices(&core.fetched)
     core.is_fetching = False
-    core.matched = max(core.matched, point.index) if core.leader != 0 else 0
+    if core.leader != 0:
+        core.matched = max(core.matched, point.index)       # committed, so the leader has it too
     configuration_on_committed(core)
     _report_snapshot(core, point.index)
     return _end(core, status)

@@ -44,6 +44,8 @@ cdef struct Progress:
     index_t commit_sent         # highest commit index it was told
     index_t catch_up_index      # learner: end of the round of catching up under way (thesis 4.2.1)
     uint64_t catch_up_tick      #   and when that round began
+    bint was_offered            # a snapshot for its repair, by a member that may not lead
+    uint64_t offered_tick
     bint is_caught_up           # learner: its last round took less than an election time-out
 
 # A new member, or any member at the beginning of a term (paper Figure 2 "nextIndex").

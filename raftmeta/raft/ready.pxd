@@ -97,7 +97,8 @@ cdef struct Ready:
     uint32_t refusal_count
     const LogRead* log_reads
     uint32_t log_read_count
-    const member_id_t* snapshots        # members that need a snapshot sent (progress is in SNAPSHOT state)
+    const member_id_t* snapshots        # members to send our snapshot to: the leader's, when what they need is
+                                        # compacted; any member's, when they repair such an entry
     uint32_t snapshot_count
     const Trace* traces
     uint32_t trace_count

@@ -5,8 +5,10 @@ from libc.string cimport memcpy
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
 from raftmeta.raft.configuration cimport configuration_take
 from raftmeta.raft.log cimport Damage, log_record, log_repair
+from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.outbox cimport message_init, outbox_send, trace
-from raftmeta.raft.ready cimport TRACE_REPAIR, LogRead
+from raftmeta.raft.progress cimport Progress
+from raftmeta.raft.ready cimport TRACE_REPAIR, TRACE_SNAPSHOT_NEEDED, LogRead
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_payload
 from raftmeta.raft.state cimport Core, EntryWanted, in_force, out_of_memory
 from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, ENTRY_REQUEST, ENTRY_RESPONSE, Message, Record, index_t,
@@ -76,7 +78,25 @@ cdef status_t repair_on_request(Core* core, const Message* message) noexcept nog
         return _answer(core, message.source, message.index, message.context, &slice)
     if message.index > core.log.compacted and message.index <= core.log.offset:
         return _read_log(core, message)
+    if message.index <= core.log.compacted:
+        _offer_snapshot(core, message.source)
     return _answer(core, message.source, message.index, message.context, NULL)
+
+
+# The entry is gone here, but it is in our snapshot. A snapshot is committed state: it needs no leader to be right.
+cdef void _offer_snapshot(Core* core, member_id_t member) noexcept nogil:
+    cdef int position = membership_position(in_force(core), member)
+    cdef Progress* progress
+    if position < 0:
+        return
+    progress = &core.progress[position]
+    if progress.was_offered and core.now - progress.offered_tick < core.config.election_timeout_ticks:
+        return                      # it asks at every heartbeat; one stream at a time is enough
+    progress.was_offered = True
+    progress.offered_tick = core.now
+    trace(core, TRACE_SNAPSHOT_NEEDED, member, core.log.snapshotted)
+    if not core.snapshots.push(member):
+        out_of_memory(core)
 
 
 cdef status_t _read_log(Core* core, const Message* message) noexcept nogil:

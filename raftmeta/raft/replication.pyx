@@ -19,7 +19,8 @@ from raftmeta.raft.repair cimport repair_take
 from raftmeta.raft.state cimport Core, broken, in_force, out_of_memory
 from raftmeta.raft.transfer cimport transfer_advance
 from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_CONFIGURATION, HEARTBEAT, HEARTBEAT_RESPONSE,
-                                  MEMBERS_MAX, MESSAGE_WAITING, SNAPSHOT, Membership, Message, Record, index_t, term_t)
+                                  MEMBERS_MAX, MESSAGE_REPAIRING, MESSAGE_WAITING,
+                                  SNAPSHOT, Membership, Message, Record, index_t, term_t)
 from raftmeta.status cimport BAD_FIELD, CORRUPT, NO_MEMORY, OK, STALE, status_t
 
 
@@ -160,6 +161,9 @@ cdef status_t replication_on_append_response(Core* core, const Message* message,
         return OK if progress_on_rejected(progress, message.index, meet) else STALE
     if message.index > core.log.last:
         return BAD_FIELD            # it cannot hold what was never sent
+    if message.flags & MESSAGE_REPAIRING and message.index < core.log.compacted and progress.state != SNAPSHOT_WAIT:
+        _need_snapshot(core, progress)      # what is damaged there is gone here
+        return OK
     if progress_on_accepted(progress, message.index, core.log.compacted):
         commit_by_count(core)
         transfer_advance(core)
