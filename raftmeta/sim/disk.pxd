@@ -2,7 +2,7 @@
 #
 # Each file has two images and a set of dirty sectors; the directory is an object of its own with names that wait for
 # sync_directory. Deterministic: every choice comes from one seeded stream. docs: reliability.md 2.2 "Disk".
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport DiskPort, FileName
@@ -43,7 +43,7 @@ cdef struct SimFaults:
     uint64_t fail_at_read
     uint64_t lose_at_write      # reports OK, writes nothing
     uint64_t misdirect_at_write # lands `misdirect_by` bytes away
-    uint64_t misdirect_by
+    int64_t misdirect_by
     uint64_t no_space_at_write  # NO_SPACE once, after half of the bytes
     uint64_t capacity_bytes     # sum of file sizes; 0: not limited
 

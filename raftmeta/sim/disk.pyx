@@ -5,7 +5,7 @@ lose or change what a successful sync made durable, unless a fault was asked for
 Sources: reliability.md D1 to D11; the ext4 and page cache behaviour after a failed fsync (Rebello et al., ATC 2020).
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strcmp, strlen, strncpy
 
@@ -332,6 +332,13 @@ cdef status_t _store(SimDisk* disk, SimFile* file, uint64_t offset, const Slice*
     return _mark_dirty(disk, file, offset, offset + limit)
 
 
+# Never before the beginning of the file.
+cdef uint64_t _misdirected(uint64_t offset, int64_t by) noexcept nogil:
+    if by < 0 and <uint64_t> -by > offset:
+        by = -by
+    return offset + <uint64_t> by
+
+
 cdef status_t _write(void* self, file_t handle, uint64_t offset, const Slice* parts, size_t count) noexcept nogil:
     cdef SimDisk* disk = <SimDisk*> self
     cdef SimFile* file = _file_of(disk, handle)
@@ -355,7 +362,7 @@ cdef status_t _write(void* self, file_t handle, uint64_t offset, const Slice* pa
         status = _store(disk, file, offset, parts, count, length // 2)
         return NO_SPACE if status == OK else status
     if _is_due(&disk.faults.misdirect_at_write):
-        offset += disk.faults.misdirect_by
+        offset = _misdirected(offset, disk.faults.misdirect_by)
     status = _store(disk, file, offset, parts, count, length)
     if _is_due(&disk.faults.cut_at_write):
         disk.is_cut = True

@@ -1,0 +1,225 @@
+"""A medium that lies: flipped bits, zeroed and misdirected sectors, lost writes, vanished files (D2, D3, D4, D10).
+
+Whatever happens to one place of one file: no wrong record is shown, and none that was acknowledged goes missing silently.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from raftmeta.sim.disk_handle import SimulatedDisk
+from raftmeta.storage.storage_handle import OpenedLog, WalHandle, record_fields
+from tests.storage.driver import LogDriver, LogModel
+from tests.storage.names import Status, WalState
+
+SECTOR = 512
+HEAD_BYTES = 64
+LIMITS = {"segment_bytes": 5120, "alignment_bytes": SECTOR}
+FIRST, SECOND = "0000000000000001.log", "0000000000000002.log"
+
+
+def small_log(*, segments: int = 1) -> LogDriver:
+    """A log with hard states, conflicts and batches of one and of several sectors, over one or two segments."""
+    log = LogDriver(SimulatedDisk(), LIMITS)
+    assert log.open() is not None and log.begin()
+    assert log.append([10]) and log.append([40, 40, 40], hard_state=(2, 5, 1))
+    assert log.append([700], back=1) and log.append([], hard_state=(3, 6, 2))
+    if segments == 2:
+        assert log.append([900, 60]) and log.append([300, 300]) and log.append([80], back=1)
+    assert log.append([30, 30])
+    log.wal.close()
+    log.wal = None
+    log.disk.reopen()
+    assert [name for name in log.disk.list_names() if name.endswith(".log")] == [FIRST, SECOND][:segments]
+    return log
+
+
+def open_copy(disk: SimulatedDisk) -> OpenedLog:
+    return WalHandle(disk, **LIMITS).open()
+
+
+def check_honest(opened: OpenedLog, model: LogModel) -> None:
+    """All of the log is accounted for: each record is right, or named with the hash that the right one has."""
+    assert opened.status == Status.OK
+    assert opened.state in (WalState.WAL_CLEAN, WalState.WAL_DAMAGED)
+    assert opened.hard_state == model.hard_state
+    assert (opened.first, opened.last) == (model.start[0] + 1, model.last)
+    chains = {}
+    for record in opened.records:
+        index, _, chain, payload = record_fields(record)
+        # The zeros behind the payload are no part of what the record says.
+        assert record.startswith(model.records[index - model.start[0] - 1][: HEAD_BYTES + len(payload)])
+        chains[index] = chain
+    for index, chain in opened.damaged:
+        assert index not in chains
+        chains[index] = chain
+    assert chains == {index: model.point(index)[2] for index in range(opened.first, opened.last + 1)}
+    assert (opened.state == WalState.WAL_DAMAGED) == bool(opened.damaged)
+
+
+def check_never_wrong(opened: OpenedLog, model: LogModel) -> None:
+    """As check_honest, or the log says that it cannot be used."""
+    if opened.status == Status.CORRUPT or opened.state == WalState.WAL_TAIL_LOST:
+        assert not opened.records
+        return
+    check_honest(opened, model)
+
+
+@pytest.mark.parametrize("name", [FIRST, "mark"])
+def test_every_flipped_bit_is_harmless_or_names_the_damaged_records(name: str) -> None:
+    """reliability.md D3: exhaustive over one segment and the mark, at rest."""
+    log = small_log()
+    damaged = 0
+    for offset in range(len(log.disk.durable(name))):
+        for bit in range(8):
+            disk = log.disk.copy()
+            assert disk.flip(name, offset, 1 << bit) == Status.OK
+            opened = open_copy(disk)
+            check_honest(opened, log.model)
+            damaged += len(opened.damaged)
+    assert (damaged > 1000) == (name == FIRST)
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND, "mark"])
+def test_every_zeroed_sector_is_harmless_or_names_the_damaged_records(name: str) -> None:
+    """reliability.md D3: also a sector that held a whole batch, header and hashes included."""
+    log = small_log(segments=2)
+    damaged = set()
+    for offset in range(0, len(log.disk.durable(name)), SECTOR):
+        disk = log.disk.copy()
+        assert disk.zero(name, offset, SECTOR) == Status.OK
+        opened = open_copy(disk)
+        check_honest(opened, log.model)
+        damaged.update(index for index, _ in opened.damaged)
+    assert bool(damaged) == (name != "mark")
+
+
+def test_damage_is_found_again_by_the_next_open() -> None:
+    """Opening changes nothing that matters: the second answer is the first one."""
+    log = small_log(segments=2)
+    for name in (FIRST, SECOND):
+        for offset in range(0, len(log.disk.durable(name)), SECTOR):
+            disk = log.disk.copy()
+            disk.zero(name, offset, SECTOR)
+            once = open_copy(disk)
+            disk.crash()
+            twice = open_copy(disk)
+            assert (once.state, once.records, once.damaged) == (twice.state, twice.records, twice.damaged)
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND, "mark"])
+def test_every_truncation_is_noticed(name: str) -> None:
+    """A file that lost its end: what is missing is named, or the whole log is declared lost."""
+    log = small_log(segments=2)
+    for size_bytes in range(0, len(log.disk.durable(name)), 8):
+        disk = log.disk.copy()
+        assert disk.cut_file(name, size_bytes) == Status.OK
+        check_never_wrong(open_copy(disk), log.model)
+
+
+def test_a_vanished_segment_is_noticed() -> None:
+    """reliability.md D10: the last one by the mark, one in the middle by its neighbours, the first by where it begins."""
+    log = small_log(segments=2)
+    disk = log.disk.copy()
+    assert disk.forget(SECOND) == Status.OK
+    assert open_copy(disk).state == WalState.WAL_TAIL_LOST
+    disk = log.disk.copy()
+    assert disk.forget(FIRST) == Status.OK
+    opened = open_copy(disk)
+    assert opened.start[0] > log.model.start[0] and opened.last == log.model.last
+    assert all(record in log.model.records for record in opened.records)
+    disk = log.disk.copy()
+    assert disk.forget(FIRST) == Status.OK and disk.forget(SECOND) == Status.OK
+    assert open_copy(disk).state == WalState.WAL_TAIL_LOST
+
+
+def test_a_vanished_segment_in_the_middle_is_noticed() -> None:
+    """reliability.md D10: the numbers of its neighbours do not follow each other."""
+    log = small_log(segments=2)
+    assert log.open() is not None
+    assert log.append([3000])
+    log.wal.close()
+    log.wal = None
+    assert log.disk.forget(SECOND) == Status.OK
+    assert open_copy(log.disk).state == WalState.WAL_TAIL_LOST
+
+
+def test_a_vanished_mark_is_harmless_to_a_whole_log() -> None:
+    """The mark only matters when the tail is in doubt."""
+    log = small_log(segments=2)
+    assert log.disk.forget("mark") == Status.OK
+    check_honest(open_copy(log.disk), log.model)
+
+
+def test_a_segment_under_a_foreign_number_is_not_read() -> None:
+    """reliability.md D10: a file that was copied or renamed says its own number."""
+    log = small_log(segments=2)
+    image = log.disk.durable(FIRST)
+    file = log.disk.open("0000000000000003.log", create=True)
+    log.disk.write(file, 0, image)
+    log.disk.close_file(file)
+    check_never_wrong(open_copy(log.disk), log.model)
+
+
+def test_a_segment_of_another_incarnation_is_refused() -> None:
+    """reliability.md D12: swapped disks; nothing is written."""
+    disk = SimulatedDisk()
+    wal = WalHandle(disk, **LIMITS, owner=7)
+    assert wal.open().state == WalState.WAL_BLANK
+    assert wal.begin() == Status.OK
+    wal.close()
+    before = disk.counters["writes"]
+    assert WalHandle(disk, **LIMITS, owner=8).open().status == Status.FOREIGN_NODE
+    assert disk.counters["writes"] == before
+    assert WalHandle(disk, **LIMITS, owner=7).open().status == Status.OK
+
+
+@pytest.mark.parametrize("fault", ["lose_at_write", "misdirect_at_write"])
+def test_a_lost_or_misdirected_write_names_the_damaged_records(fault: str) -> None:
+    """reliability.md D4: a batch that was reported written and stands nowhere, or over another one."""
+    for moment in range(1, 12):
+        log = LogDriver(SimulatedDisk(), LIMITS)
+        assert log.open() is not None and log.begin()
+        assert log.append([10]) and log.append([20, 30]) and log.append([30]) and log.append([10, 30])
+        log.disk.plan(**{fault: moment}, misdirect_by=-2 * SECTOR)
+        assert log.append([100]) and log.append([20, 30], hard_state=(4, 4, 0)) and log.append([900])
+        assert log.append([100]) and log.append([20, 30])
+        log.wal.close()
+        log.wal = None
+        log.disk.reopen()
+        check_never_wrong(open_copy(log.disk), log.model)
+
+
+def test_a_torn_batch_that_the_mark_covers_is_damage_not_a_tail() -> None:
+    """CTRL's rule, reliability.md D2: only what nobody can have claimed is cut."""
+    log = small_log()
+    end = log.disk.durable(FIRST).rstrip(b"\0")
+    last_sector = (len(end) - 1) // SECTOR * SECTOR
+    log.disk.zero(FIRST, last_sector, SECTOR)
+    opened = open_copy(log.disk)
+    assert opened.state == WalState.WAL_DAMAGED
+    check_honest(opened, log.model)
+
+
+def test_a_torn_batch_without_any_mark_is_never_cut() -> None:
+    """The mark's synced slot survives every crash: without one, nobody knows what was acknowledged."""
+    log = small_log()
+    end = log.disk.durable(FIRST).rstrip(b"\0")
+    log.disk.zero(FIRST, (len(end) - 1) // SECTOR * SECTOR + 300, 100)
+    log.disk.zero("mark", 0, 2 * 4096)
+    check_honest(open_copy(log.disk), log.model)
+
+
+def test_hard_state_lost_in_both_places_is_the_end_of_this_incarnation() -> None:
+    """DESIGN "Log": the node must join anew; only wal_begin is accepted."""
+    log = small_log()
+    log.disk.zero(FIRST, 2 * SECTOR, 6 * SECTOR)
+    log.disk.zero("mark", 0, 2 * 4096)
+    wal = WalHandle(log.disk, **LIMITS)
+    opened = wal.open()
+    if opened.status == Status.OK:
+        assert opened.state == WalState.WAL_TAIL_LOST
+        assert wal.append(1, [], hard_state=(1, 1, 1)) == Status.INVARIANT_BROKEN
+        assert wal.begin((9, 2, 5), (4, 0, 9)) == Status.OK
+        wal.close()
+        assert WalHandle(log.disk, **LIMITS).open().start == (9, 2, 5)
