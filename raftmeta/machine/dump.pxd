@@ -1,7 +1,8 @@
 # The whole state as a sequence of chunks (docs/formats.md "Sealed file", "Records"), consistent while apply goes on.
 #
-# Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them again
-# and has every chain, tombstone and change record as they were. Leases and sessions are copied when the dump begins.
+# Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them
+# again and has every chain, tombstone and change record as they were. Leases and sessions are copied when the dump
+# begins.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.state cimport Machine

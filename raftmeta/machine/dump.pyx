@@ -1,9 +1,10 @@
 # The dump: bodies.
 #
-# What stays still under a dump while apply goes on: the pinned root and, since trimming waits for dumps, every chain and
-# change record above the floor at begin. New change records go behind those of the dump, in blocks that never move, so
-# the list of blocks is all that must be copied. Leases and sessions do not stay still: they are encoded at begin.
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+# What stays still under a dump while apply goes on: the pinned root and, since trimming waits for dumps, every chain
+# and change record above the floor at begin. New change records go behind those of the dump, in blocks that never
+# move, so the list of blocks is all that must be copied. Leases and sessions do not stay still: they are encoded at
+# begin.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, step_changes
@@ -41,7 +42,7 @@ cdef struct DumpCursor:
     Vec[HistoryBlock*] blocks
 
 
-# --- begin and end ------------------------------------------------------------------------------------------------------
+# --- begin and end ----------------------------------------------------------------------------------------------------
 cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil:
     cdef status_t status
     dump.cursor = NULL
@@ -92,7 +93,7 @@ cdef bint _copy_blocks(Machine* machine, DumpCursor* cursor) noexcept nogil:
     return True
 
 
-# --- what is encoded at begin -------------------------------------------------------------------------------------------
+# --- what is encoded at begin -----------------------------------------------------------------------------------------
 # A record of a struct and up to two texts behind it.
 cdef bint _append(Vec[uint8_t]* out, uint32_t kind, const void* fields, size_t fields_length, const uint8_t* bytes,
                   size_t length, const uint8_t* more_bytes, size_t more_length) noexcept nogil:
@@ -176,7 +177,7 @@ cdef bint _encode_session(Session* session, Vec[uint8_t]* out) noexcept nogil:
     return True
 
 
-# --- chunks -------------------------------------------------------------------------------------------------------------
+# --- chunks -----------------------------------------------------------------------------------------------------------
 cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out,
                                 bint* done) noexcept nogil:
     cdef DumpCursor* cursor = <DumpCursor*>dump.cursor

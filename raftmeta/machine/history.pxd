@@ -1,7 +1,7 @@
 # The change records from `compacted` to `revision`: what each revision changed, in the order of its entry.
 #
-# Replicated state: alike on every node, its floor moves only by COMMAND_COMPACT. The floor that answers (`compacted` of the
-# machine) moves at once; the memory below it is given back later, in bounded steps (trim.pyx), never while a
+# Replicated state: alike on every node, its floor moves only by COMMAND_COMPACT. The floor that answers (`compacted`
+# of the machine) moves at once; the memory below it is given back later, in bounded steps (trim.pyx), never while a
 # dump reads. Steps stand in blocks that never move, so a dump may read old blocks while new ones are filled.
 from libc.stdint cimport uint32_t, uint64_t
 

@@ -1,7 +1,7 @@
 # Leases: a time to live on the replicated lease clock, and the keys that end with it (DESIGN "Leases").
 #
-# It keeps who holds which keys until when. It never removes a key and never expires anything by itself: an entry does, and
-# machine.pyx carries it out. No clock is read here: `lease_ms` is always that of the entry being applied.
+# It keeps who holds which keys until when. It never removes a key and never expires anything by itself: an entry does,
+# and machine.pyx carries it out. No clock is read here: `lease_ms` is always that of the entry being applied.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.deadlines cimport Deadlines, Due
@@ -45,7 +45,8 @@ cdef Lease* leases_find(Leases* leases, uint64_t id) noexcept nogil
 # An id for the entry at `index`, not in use and below 2^63; the same on every node.
 cdef uint64_t leases_choose_id(Leases* leases, uint64_t index) noexcept nogil
 # ID_CONFLICT: held already. COMMAND_INVALID: ttl_ms not in 1..FORMAT_TTL_MS_MAX. VALUE_TOO_LARGE: the note. NO_MEMORY.
-cdef status_t leases_grant(Leases* leases, uint64_t id, uint64_t ttl_ms, uint64_t deadline_ms, const Bytes* note) noexcept nogil
+cdef status_t leases_grant(Leases* leases, uint64_t id, uint64_t ttl_ms, uint64_t deadline_ms,
+                           const Bytes* note) noexcept nogil
 cdef void leases_renew(Leases* leases, Lease* lease, uint64_t lease_ms) noexcept nogil
 # Forget a lease; keys still attached are forgotten as attached, not deleted.
 cdef void leases_end(Leases* leases, Lease* lease) noexcept nogil

@@ -13,8 +13,8 @@ from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, session_resto
                                         sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, tree_find,
-                                    tree_free_entry, tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put,
-                                    tree_writer_root)
+                                    tree_free_entry, tree_load, tree_load_begin, tree_load_end, tree_new_entry,
+                                    tree_put, tree_writer_root)
 from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, INCOMPLETE, NO_MEMORY, OK
 from raftmeta.wire.commands cimport CHANGES_MAX, KEY_BYTES_MAX, Bytes
 
@@ -164,7 +164,7 @@ cdef status_t _load_session(Machine* machine, const DumpSession* fields) noexcep
     return OK if machine.load.session != NULL else NO_MEMORY
 
 
-# --- keys and history -----------------------------------------------------------------------------------------------------
+# --- keys and history -------------------------------------------------------------------------------------------------
 cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields) noexcept nogil:
     if fields.flags & ENTRY_TOMBSTONE:
         if fields.flags != ENTRY_TOMBSTONE or fields.value_length or fields.lease or fields.create_revision:
@@ -179,7 +179,8 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields) 
     return fields.mod_revision == machine.load.revision if kind == DUMP_CHANGE else (
         fields.mod_revision <= machine.compacted)
 
-cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* fields, const Bytes* rest) noexcept nogil:
+cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* fields,
+                            const Bytes* rest) noexcept nogil:
     cdef Entry* entry
     cdef status_t status
     if rest.length != <uint64_t>fields.key_length + fields.value_length:

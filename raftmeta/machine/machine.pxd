@@ -28,7 +28,7 @@ cdef enum ApplyOutcome:
 # What one entry did. Pointers are valid until the next machine_apply.
 cdef struct ApplyResult:
     index_t index
-    uint64_t session                # (session, sequence) find the caller's ticket; 0: nobody waits. SESSION_OPEN: (id, 0)
+    uint64_t session                # (session, sequence) find the caller's ticket, (id, 0) for SESSION_OPEN; 0: none waits
     uint64_t sequence
     status_t status                 # OK or a Refused status
     uint64_t revision               # of the change; when nothing changed, the revision it saw
@@ -59,8 +59,9 @@ cdef const Change* machine_changes(Machine* machine) noexcept nogil
 cdef status_t machine_publish(Machine* machine) noexcept nogil
 cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept nogil
 
-# --- leases and sessions as the leader's engine needs them -------------------------------------------------------------
-# Leases (sessions) whose deadline on the lease clock is at or before lease_ms, at most `most`: for COMMAND_LEASE_EXPIRE.
+# --- leases and sessions as the leader's engine needs them ------------------------------------------------------------
+# Leases (sessions) whose deadline on the lease clock is at or before lease_ms, at most `most`: for
+# COMMAND_LEASE_EXPIRE.
 cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* leases, Vec[uint64_t]* deadlines,
                                  uint32_t most) noexcept nogil
 cdef uint32_t machine_due_sessions(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* sessions,
@@ -73,7 +74,7 @@ cdef status_t machine_session_result(Machine* machine, uint64_t session, uint64_
 cdef status_t machine_lease(Machine* machine, uint64_t lease, uint64_t* ttl_ms, uint64_t* deadline_ms,
                             uint32_t* key_count) noexcept nogil
 
-# --- history for watches ------------------------------------------------------------------------------------------------
+# --- history for watches ----------------------------------------------------------------------------------------------
 # Changes of `revision` (compacted < revision <= newest). Valid until the next apply.
 cdef status_t machine_history(Machine* machine, uint64_t revision, const Change** changes, uint32_t* count,
                               uint64_t* wall_ms) noexcept nogil

@@ -1,14 +1,15 @@
 # The replicated machine: apply, publish, and what the leader's engine asks.
 #
 # One entry, step by step:
-#   1. machine_apply decodes the command. Nonsense is answered COMMAND_INVALID; a kind this build does not know is fatal,
-#      for other nodes may have applied it.
+#   1. machine_apply decodes the command. Nonsense is answered COMMAND_INVALID; a kind this build does not know is
+#      fatal, for other nodes may have applied it.
 #   2. _admit looks at its session: an unknown one, a duplicate and an evicted sequence end here and change nothing.
 #   3. The fence is checked before anything of the command itself.
 #   4. A refusal is a result like any other. Changes of keys are planned whole (plan.pyx) before the first is made.
 #   5. The changes are made, in slices; the revision and its change record come into being after the last.
 #   6. _finish encodes the result, keeps it in the session and moves `applied`.
-# All of it is a function of the state and the entry: no clock, no random source, no address, no limit of this node alone.
+# All of it is a function of the state and the entry: no clock, no random source, no address, no limit of this node
+# alone.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -22,7 +23,7 @@ from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, 
                                     planned_is_change)
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE, Phase
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE
 from raftmeta.machine.state_hash cimport hash_plus
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_bytes, tree_count, tree_create, tree_destroy, tree_find,
@@ -32,7 +33,7 @@ from raftmeta.native.atomics cimport store_release
 from raftmeta.native.intrinsics cimport hash128
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_CONFIGURATION, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, INVARIANT_BROKEN, KEY_INVALID,
-                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, RESULT_EVICTED, SESSION_UNKNOWN, UNKNOWN_ENTRY)
+                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, SESSION_UNKNOWN, UNKNOWN_ENTRY)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_KEYS,
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_EXPIRE,
@@ -55,7 +56,7 @@ cdef packed struct CountersImage:
     uint64_t feature_level
 
 
-# --- life ---------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
     cdef Machine* machine = <Machine*>calloc(1, sizeof(Machine))
     if machine == NULL:
@@ -85,7 +86,7 @@ cdef void machine_destroy(Machine* machine) noexcept nogil:
     free(machine)
 
 
-# --- apply --------------------------------------------------------------------------------------------------------------
+# --- apply ------------------------------------------------------------------------------------------------------------
 cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
     memset(result, 0, sizeof(ApplyResult))
     result.index = record.index
@@ -210,7 +211,7 @@ cdef status_t _run_plain(Machine* machine, const Record* record) noexcept nogil:
     return COMMAND_INVALID      # a lower level; COMMAND_USER below level 2
 
 
-# --- commands of leases, sessions and history -----------------------------------------------------------------------------
+# --- commands of leases, sessions and history -------------------------------------------------------------------------
 cdef status_t _grant(Machine* machine, uint64_t index) noexcept nogil:
     cdef const Command* command = &machine.command
     cdef uint64_t id = command.id if command.id != 0 else leases_choose_id(&machine.leases, index)
@@ -309,7 +310,7 @@ cdef status_t _compact(Machine* machine) noexcept nogil:
     return OK
 
 
-# --- changes of keys ------------------------------------------------------------------------------------------------------
+# --- changes of keys --------------------------------------------------------------------------------------------------
 # One more slice of the entry under way.
 cdef ApplyOutcome _continue(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
     cdef bint done = False
@@ -383,7 +384,7 @@ cdef bint _move_attachment(Machine* machine, Entry* before, Entry* entry) noexce
     return leases_attach(&machine.leases, leases_find(&machine.leases, entry.lease), entry)
 
 
-# --- results ------------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 # The command is done or refused: its result is kept, for a retry must get it again.
 cdef ApplyOutcome _finish(Machine* machine, const Record* record, ApplyResult* result, status_t status) noexcept nogil:
     cdef Session* session
@@ -426,7 +427,7 @@ cdef ApplyOutcome _leave(Machine* machine, const Record* record, ApplyResult* re
     return APPLY_DONE
 
 
-# --- after apply ----------------------------------------------------------------------------------------------------------
+# --- after apply ------------------------------------------------------------------------------------------------------
 cdef const Change* machine_changes(Machine* machine) noexcept nogil:
     return step_changes(history_step(&machine.history, machine.revision)) if machine.revision > 0 else NULL
 
@@ -464,7 +465,7 @@ cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept
         hash_plus(machine.leases.hash, machine.sessions.hash))
 
 
-# --- the leader's engine ----------------------------------------------------------------------------------------------------
+# --- the leader's engine ----------------------------------------------------------------------------------------------
 cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* leases, Vec[uint64_t]* deadlines,
                                  uint32_t most) noexcept nogil:
     return deadlines_due(&machine.leases.deadlines, lease_ms, leases, deadlines, most)

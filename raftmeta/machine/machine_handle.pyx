@@ -1,13 +1,13 @@
-# The machine's face for tests, tools and benchmarks. It decides nothing: it makes records, calls the native functions and
-# shows what they return.
+# The machine's face for tests, tools and benchmarks. It decides nothing: it makes records, calls the native functions
+# and shows what they return.
 from collections import namedtuple
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.machine cimport (APPLY_DONE, APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, Machine,
+from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, Machine,
                                        MachineLimits, MachineStatus, machine_apply, machine_changes, machine_create,
                                        machine_destroy, machine_due_leases, machine_due_sessions, machine_dump_begin,
                                        machine_dump_end, machine_dump_next, machine_get, machine_get_shared,
@@ -20,7 +20,7 @@ from raftmeta.raft.types cimport ENTRY_COMMAND, FORMAT_RECORD_ALIGNMENT, Record
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport Bytes, KeyView
 
-Applied = namedtuple("Applied", "index session sequence status revision is_duplicate body changed slices")
+Applied = namedtuple("Applied", "entry_index session sequence status revision is_duplicate body changed slices")
 Status = namedtuple(
     "Status",
     "applied revision compacted keys state_bytes history_bytes leases sessions feature_level lease_ms state_hash",
@@ -87,9 +87,9 @@ cdef class MachineHandle:
         machine_destroy(self.machine)
         self.records.release()
 
-    # --- apply ------------------------------------------------------------------------------------------------------------
-    def begin(self, bytes payload not None, *, uint8_t entry_type=ENTRY_COMMAND, uint64_t lease_ms=0, uint64_t wall_ms=0,
-              object index=None):
+    # --- apply --------------------------------------------------------------------------------------------------------
+    def begin(self, bytes payload not None, *, uint8_t entry_type=ENTRY_COMMAND, uint64_t lease_ms=0,
+              uint64_t wall_ms=0, object index=None):
         self.records.clear()
         if not _append_record(&self.records, self.machine.applied + 1 if index is None else index, payload, entry_type,
                               lease_ms, wall_ms):
@@ -107,8 +107,8 @@ cdef class MachineHandle:
         return Applied(result.index, result.session, result.sequence, result.status, result.revision,
                        bool(result.is_duplicate), _bytes(result.body, result.length), result.changed, slices)
 
-    def apply(self, bytes payload not None, *, uint8_t entry_type=ENTRY_COMMAND, uint64_t lease_ms=0, uint64_t wall_ms=0,
-              object index=None):
+    def apply(self, bytes payload not None, *, uint8_t entry_type=ENTRY_COMMAND, uint64_t lease_ms=0,
+              uint64_t wall_ms=0, object index=None):
         cdef int slices = 1
         self.begin(payload, entry_type=entry_type, lease_ms=lease_ms, wall_ms=wall_ms, index=index)
         applied = self.slice(slices=slices)
@@ -173,7 +173,7 @@ cdef class MachineHandle:
                       status.history_bytes, status.leases, status.sessions, status.feature_level, status.lease_ms,
                       status.state_hash.low | <object>status.state_hash.high << 64)
 
-    # --- reads ------------------------------------------------------------------------------------------------------------
+    # --- reads --------------------------------------------------------------------------------------------------------
     def get(self, bytes key not None, revision=0):
         cdef Bytes window = _window(key)
         cdef KeyView view
@@ -224,7 +224,7 @@ cdef class MachineHandle:
             return status, [], 0
         return status, _changes(changes, count), wall_ms
 
-    # --- leases and sessions --------------------------------------------------------------------------------------------
+    # --- leases and sessions ------------------------------------------------------------------------------------------
     cdef list _due(self, bint sessions, uint64_t lease_ms, uint32_t most):
         cdef Vec[uint64_t] ids
         cdef Vec[uint64_t] deadlines
@@ -263,7 +263,7 @@ cdef class MachineHandle:
         cdef status_t status = machine_lease(self.machine, lease, &ttl_ms, &deadline_ms, &key_count)
         return status, ttl_ms, deadline_ms, key_count
 
-    # --- dump and load ----------------------------------------------------------------------------------------------------
+    # --- dump and load ------------------------------------------------------------------------------------------------
     def dump(self, uint32_t bytes_max=1 << 16):
         return DumpHandle(self, bytes_max)
 

@@ -1,4 +1,5 @@
-# The changes an entry is going to make: evaluated whole first, made afterwards, so that a refusal leaves nothing behind.
+# The changes an entry is going to make: evaluated whole first, made afterwards, so that a refusal leaves nothing
+# behind.
 #
 # A key stands in a plan once, however often the entry writes it: the last write wins, and what an entry reads is the
 # state with its earlier writes. A key deleted and written again in one entry is a new key (create revision,

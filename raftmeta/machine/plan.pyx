@@ -9,7 +9,7 @@ from raftmeta.status cimport NO_MEMORY, OK, TOO_MANY_CHANGES
 from raftmeta.wire.commands cimport CHANGES_MAX
 
 
-# --- views --------------------------------------------------------------------------------------------------------------
+# --- views ------------------------------------------------------------------------------------------------------------
 cdef void entry_view(const Entry* entry, KeyView* view) noexcept nogil:
     view.key.data = entry_key(entry)
     view.key.length = entry.key_length
@@ -31,7 +31,7 @@ cdef void planned_view(const Planned* planned, KeyView* view) noexcept nogil:
     view.flags = planned.flags
 
 
-# --- life ---------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef void plan_release(Plan* plan) noexcept nogil:
     plan.changes.release()
     plan.by_key.release()
@@ -46,7 +46,7 @@ cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil:
     plan.made = 0
 
 
-# --- the index in key order ---------------------------------------------------------------------------------------------
+# --- the index in key order -------------------------------------------------------------------------------------------
 cdef inline Planned* _at(Plan* plan, size_t place) noexcept nogil:
     return &plan.changes.data[plan.by_key.data[place]]
 
@@ -80,7 +80,7 @@ cdef bint _insert(Plan* plan, size_t place, uint32_t position) noexcept nogil:
     return True
 
 
-# --- one key ------------------------------------------------------------------------------------------------------------
+# --- one key ----------------------------------------------------------------------------------------------------------
 cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil:
     cdef size_t place = _lower_bound(plan, key)
     cdef const Entry* entry
@@ -152,7 +152,7 @@ cdef uint32_t plan_changes(Plan* plan) noexcept nogil:
     return count
 
 
-# --- ranges -------------------------------------------------------------------------------------------------------------
+# --- ranges -----------------------------------------------------------------------------------------------------------
 cdef inline bint _is_before(const uint8_t* data, size_t length, const Bytes* end) noexcept nogil:
     return end.length == 0 or compare_bytes(data, length, end.data, end.length) < 0
 

@@ -9,11 +9,12 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes, KeyView
 
-# --- the thread that applies --------------------------------------------------------------------------------------------
+# --- the thread that applies ------------------------------------------------------------------------------------------
 # revision 0: the newest. OK, NOT_FOUND, COMPACTED, FUTURE_REVISION. Views are valid until the next apply.
 cdef status_t machine_get(Machine* machine, const Bytes* key, uint64_t revision, KeyView* view) noexcept nogil
-# --- any thread, published state. Values are copied out ----------------------------------------------------------------
-# Appends result_key() msgpack to out; *revision is that of the state seen. Callers exclude one another (they hold the GIL).
+# --- any thread, published state. Values are copied out ---------------------------------------------------------------
+# Appends result_key() msgpack to out; *revision is that of the state seen. Callers exclude one another (they hold the
+# GIL).
 cdef status_t machine_get_shared(Machine* machine, const Bytes* key, uint64_t at_revision, Vec[uint8_t]* out,
                                  uint64_t* revision) noexcept nogil
 # Appends up to `limit` records (0: none) or bytes_max bytes of [key, end) in key order, at least one; *more: there is

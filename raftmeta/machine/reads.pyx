@@ -10,8 +10,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.plan cimport compare_bytes, entry_view, is_live
-from raftmeta.machine.tree cimport (Cursor, Entry, Root, cursor_next, cursor_seek, entry_at, entry_key, root_count, root_find,
+from raftmeta.machine.tree cimport (Cursor, Entry, cursor_next, cursor_seek, entry_at, entry_key, root_count, root_find,
                                     root_revision, tree_enter, tree_find, tree_leave, tree_pin, tree_unpin)
+from raftmeta.machine.tree_state cimport Root
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.status cimport COMPACTED, FUTURE_REVISION, NO_MEMORY, NOT_FOUND, OK
 from raftmeta.wire.commands cimport result_key

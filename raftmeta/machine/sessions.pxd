@@ -1,7 +1,8 @@
-# Sessions: which commands of a client were applied and what they answered, so that a retry is not applied twice (thesis 6.3).
+# Sessions: which commands of a client were applied and what they answered, so that a retry is not applied twice
+# (thesis 6.3).
 #
-# A session keeps the results of the sequences [floor, highest]; a sequence below floor is answered RESULT_EVICTED and not
-# applied, for nobody can tell any more whether it was. Sequences may come in any order. It never applies anything.
+# A session keeps the results of the sequences [floor, highest]; a sequence below floor is answered RESULT_EVICTED and
+# not applied, for nobody can tell any more whether it was. Sequences may come in any order. It never applies anything.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.deadlines cimport Deadlines, Due
@@ -50,21 +51,23 @@ cdef inline const uint8_t* kept_body(const Kept* kept) noexcept nogil:
 cdef void sessions_release(Sessions* sessions) noexcept nogil
 cdef Session* sessions_find(Sessions* sessions, uint64_t id) noexcept nogil
 # Ids are random, so whoever knows one and its terms is its opener: opening it again only renews it. ID_CONFLICT: open
-# with another ttl or window. SESSION_UNKNOWN: this id has ended. COMMAND_INVALID: id, ttl_ms or window out of range. NO_MEMORY.
+# with another ttl or window. SESSION_UNKNOWN: this id has ended. COMMAND_INVALID: id, ttl_ms or window out of range.
+# NO_MEMORY.
 cdef status_t sessions_open(Sessions* sessions, uint64_t id, uint64_t ttl_ms, uint32_t window,
                             uint64_t lease_ms) noexcept nogil
 # The session ends and its id is remembered as ended. False: no memory.
 cdef bint sessions_end(Sessions* sessions, Session* session) noexcept nogil
 
 # A command of the session came at lease_ms: it is renewed, and what its caller has seen is forgotten.
-cdef void session_advance(Sessions* sessions, Session* session, uint64_t lowest_unanswered, uint64_t lease_ms) noexcept nogil
+cdef void session_advance(Sessions* sessions, Session* session, uint64_t lowest_unanswered,
+                          uint64_t lease_ms) noexcept nogil
 # What is known about a sequence: NOT_FOUND (not applied yet), RESULT_EVICTED, or OK and *kept (until the next apply).
 cdef status_t session_lookup(Session* session, uint64_t sequence, const Kept** kept) noexcept nogil
 # Keep the result of a sequence that was NOT_FOUND; the oldest are evicted beyond window and bytes. False: no memory.
 cdef bint session_keep(Sessions* sessions, Session* session, uint64_t sequence, uint64_t revision, const uint8_t* body,
                        uint32_t length) noexcept nogil
 
-# --- loading ------------------------------------------------------------------------------------------------------------
+# --- loading ----------------------------------------------------------------------------------------------------------
 # A session as it was: terms, deadline, floor and highest of `image`. NULL: no memory.
 cdef Session* sessions_restore(Sessions* sessions, const Session* image) noexcept nogil
 # BAD_FIELD: not a sequence of [floor, highest], or there already. NO_MEMORY.

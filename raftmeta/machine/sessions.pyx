@@ -11,7 +11,8 @@ from raftmeta.machine.deadlines cimport deadline_after, deadlines_add, deadlines
 from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX
 from raftmeta.machine.state_hash cimport hash_minus, hash_plus
 from raftmeta.native.intrinsics cimport hash128
-from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, ID_CONFLICT, NO_MEMORY, NOT_FOUND, OK, RESULT_EVICTED, SESSION_UNKNOWN
+from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, ID_CONFLICT, NO_MEMORY, NOT_FOUND, OK, RESULT_EVICTED,
+                              SESSION_UNKNOWN)
 
 cdef enum:
     # Keep the hashes of the parts apart.
@@ -35,7 +36,7 @@ cdef packed struct KeptImage:
     uint64_t revision
 
 
-# --- the state hash -----------------------------------------------------------------------------------------------------
+# --- the state hash ---------------------------------------------------------------------------------------------------
 cdef inline void _hash_out(Sessions* sessions, const Session* session) noexcept nogil:
     sessions.hash = hash_minus(sessions.hash, session.addend)
 
@@ -62,7 +63,7 @@ cdef inline Hash128 _ended_hash(uint64_t id) noexcept nogil:
     return hash128(FORMAT_ENDED_SEED, &id, sizeof(uint64_t))
 
 
-# --- life of a session --------------------------------------------------------------------------------------------------
+# --- life of a session ------------------------------------------------------------------------------------------------
 cdef void _free_session(Session* session) noexcept nogil:
     cdef uint64_t slot
     for slot in range(session.capacity):
@@ -146,7 +147,7 @@ cdef bint sessions_remember_ended(Sessions* sessions, uint64_t id) noexcept nogi
     return True
 
 
-# --- commands of a session ----------------------------------------------------------------------------------------------
+# --- commands of a session --------------------------------------------------------------------------------------------
 cdef void session_advance(Sessions* sessions, Session* session, uint64_t lowest_unanswered,
                           uint64_t lease_ms) noexcept nogil:
     _hash_out(sessions, session)
@@ -232,7 +233,7 @@ cdef void _forget_below(Sessions* sessions, Session* session, uint64_t floor) no
     session.floor = floor
 
 
-# --- loading ------------------------------------------------------------------------------------------------------------
+# --- loading ----------------------------------------------------------------------------------------------------------
 cdef status_t session_restore_kept(Sessions* sessions, Session* session, uint64_t sequence, uint64_t revision,
                                    const uint8_t* body, uint32_t length) noexcept nogil:
     cdef const Kept* kept = NULL

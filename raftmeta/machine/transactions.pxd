@@ -1,7 +1,8 @@
 # Transactions: from a decoded command to a plan of changes and a result, or a refusal.
 #
-# Operations run in their order; each sees what those before it wrote. The first refused one refuses the whole command. It
-# never changes the state: plan.pyx holds what is to be done, machine.pyx does it. Long transactions are evaluated in steps.
+# Operations run in their order; each sees what those before it wrote. The first refused one refuses the whole command.
+# It never changes the state: plan.pyx holds what is to be done, machine.pyx does it. Long transactions are evaluated
+# in steps.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.leases cimport Leases

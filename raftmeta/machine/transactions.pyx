@@ -1,10 +1,10 @@
 # Transactions: bodies.
 #
-# A frame is a list of operations under way; a nested transaction puts a frame on top, so that evaluation can pause between
-# any two operations. Compares of a nested transaction see what was written before it (etcd evaluates all compares first,
-# and refuses a key written twice; here order decides). A refusal discards plan and result, so a failing operation may leave
-# its planned change half made.
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+# A frame is a list of operations under way; a nested transaction puts a frame on top, so that evaluation can pause
+# between any two operations. Compares of a nested transaction see what was written before it (etcd evaluates all
+# compares first, and refuses a key written twice; here order decides). A refusal discards plan and result, so a
+# failing operation may leave its planned change half made.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from raftmeta.machine.leases cimport Lease, leases_find
@@ -14,13 +14,12 @@ from raftmeta.machine.tree cimport ENTRY_COUNTER
 from raftmeta.native.intrinsics cimport big64
 from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, KEY_EXISTS, KEY_MISSING, LEASE_EXPIRED, NO_MEMORY,
                               NOT_A_NUMBER, NUMBER_OVERFLOW, OK, TOO_MANY_CHANGES, VALUE_TOO_LARGE)
-from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_GREATER, COMPARE_LEASE,
-                                     COMPARE_LESS, COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY,
-                                     COMPARE_VALUE, COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE,
-                                     OP_DELETE_RANGE, OP_GET, OP_KEEP_LEASE, OP_KEEP_VALUE, OP_KEY_FROM_RESULT,
-                                     OP_MUST_EXIST, OP_PUT, OP_RANGE, OP_TXN, OP_UPDATE, OP_WANT_PREVIOUS, Bytes,
-                                     Compare, Op, Txn, result_array, result_bool, result_key, result_nil, result_number,
-                                     result_unsigned)
+from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_LESS,
+                                     COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY, COMPARE_VALUE,
+                                     COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE,
+                                     OP_GET, OP_KEEP_LEASE, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_MUST_EXIST, OP_PUT,
+                                     OP_RANGE, OP_TXN, OP_UPDATE, OP_WANT_PREVIOUS, Bytes, Compare, Op, Txn,
+                                     result_array, result_bool, result_key, result_nil, result_number, result_unsigned)
 
 cdef enum:
     COUNTER_BYTES = 8
@@ -86,7 +85,7 @@ cdef status_t transaction_step(Transaction* transaction, uint32_t keys_max, bint
     return OK
 
 
-# --- compares -----------------------------------------------------------------------------------------------------------
+# --- compares ---------------------------------------------------------------------------------------------------------
 # Evaluate the compares of a transaction and put the list they choose on top.
 cdef status_t _enter(Transaction* transaction, uint32_t position) noexcept nogil:
     cdef const Txn* txn = &transaction.command.txns.data[position]
@@ -149,7 +148,7 @@ cdef inline bint _agrees(uint8_t wanted, int order) noexcept nogil:
     return order < 0 if wanted == COMPARE_LESS else order > 0
 
 
-# --- operations ---------------------------------------------------------------------------------------------------------
+# --- operations -------------------------------------------------------------------------------------------------------
 cdef status_t _run(Transaction* transaction, const Op* op, uint32_t position, uint32_t first) noexcept nogil:
     if op.kind == OP_PUT or op.kind == OP_CREATE or op.kind == OP_UPDATE:
         return _put(transaction, op, first)
@@ -303,8 +302,8 @@ cdef void _counter_value(Transaction* transaction, int64_t number, Bytes* value)
     value.length = COUNTER_BYTES
     scratch.size += COUNTER_BYTES
 
-# [count, records]: all keys of the range are counted, up to CHANGES_MAX beyond the limit. Without a limit the answer must be
-# whole.
+# [count, records]: all keys of the range are counted, up to CHANGES_MAX beyond the limit. Without a limit the answer
+# must be whole.
 cdef status_t _range(Transaction* transaction, const Op* op) noexcept nogil:
     cdef uint32_t count
     cdef uint32_t most = min(op.limit, <uint32_t>CHANGES_MAX) if op.limit else CHANGES_MAX

@@ -2,7 +2,7 @@
 #
 # A change record that falls below the floor takes with it what its key was before it. Done revision by revision, every
 # chain then ends at the newest version at or below the floor, and each cut is O(1).
-from libc.stdint cimport uint16_t, uint32_t
+from libc.stdint cimport uint32_t
 
 from raftmeta.machine.history cimport Change, Step, history_drop_front, history_step, step_changes
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, tree_cut_chain, tree_find, tree_remove

@@ -23,6 +23,8 @@ _ADDED |= {"__module__", "__dict__", "__weakref__", "__hash__", "__init__", "__s
 # Comparison operators share one slot: one that is defined makes all six appear.
 _RICH = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
 # Slots that bring a twin which is not written in the source.
+# What namedtuple() makes.
+_ADDED |= {"__getnewargs__", "__match_args__", "__slots__"}
 # What every object has.
 _ADDED |= {"__repr__", "__str__"}
 _ADDED |= {"__setitem__", "__delitem__", "__radd__", "__rsub__", "__rmul__", "__setattr__", "__delattr__"}

@@ -120,7 +120,7 @@ class Model:
             self.history[self.revision] = (wall_ms, changes)
         return self._answer(c.OK, body, len(changes))
 
-    # --- leases, sessions, history --------------------------------------------------------------------------------------
+    # --- leases, sessions, history ------------------------------------------------------------------------------------
     def _plain(self, kind: int, fields: list[Any], transaction: Transaction) -> Any:
         if kind == c.GRANT:
             return self._grant(*fields)
@@ -211,7 +211,7 @@ class Transaction:
         self.keys = dict(model.keys)
         self.touched: dict[bytes, None] = {}
         self.refused = 0
-        self.operations = 0     # of all lists entered and not entered so far, in the order of the command
+        self.operations = 0  # of all lists entered and not entered so far, in the order of the command
 
     def touch(self, key: bytes) -> None:
         self.touched[key] = None

@@ -55,7 +55,10 @@ plain_operation = st.one_of(
 
 compare = st.one_of(
     st.tuples(
-        st.sampled_from([c.VERSION, c.CREATE_REVISION, c.MOD_REVISION, c.LEASE]), st.integers(1, 4), key, st.integers(0, 6)
+        st.sampled_from([c.VERSION, c.CREATE_REVISION, c.MOD_REVISION, c.LEASE]),
+        st.integers(1, 4),
+        key,
+        st.integers(0, 6),
     ),
     st.tuples(st.just(c.VALUE), st.integers(1, 4), key, value),
     st.tuples(st.just(c.RANGE_EMPTY), st.integers(1, 2), st.sampled_from(BOUNDS), st.sampled_from(BOUNDS)),
@@ -90,7 +93,9 @@ lease_command = st.one_of(
     st.tuples(st.just(c.KEEP_ALIVE), st.lists(st.sampled_from([*LEASES, 99]), max_size=3)),
 )
 session_command = st.one_of(
-    st.tuples(st.just(c.OPEN), st.sampled_from([0, *SESSIONS, 9]), st.sampled_from([0, 10, 30]), st.sampled_from([0, 3, 9])),
+    st.tuples(
+        st.just(c.OPEN), st.sampled_from([0, *SESSIONS, 9]), st.sampled_from([0, 10, 30]), st.sampled_from([0, 3, 9])
+    ),
     st.tuples(st.just(c.CLOSE), st.sampled_from([8, 9])),
 )
 other_command = st.one_of(
@@ -119,7 +124,7 @@ class MachineComparison(RuleBasedStateMachine):
         for machine in self.machines():
             applied = machine.apply(payload, lease_ms=self.clock_ms, wall_ms=wall_ms)
             assert self.shown(applied) == expected, (c.unpack(applied.body), c.unpack(expected.body), fields)
-            assert applied.index == self.model.applied
+            assert applied.entry_index == self.model.applied
             if applied.changed:
                 assert machine.changes(applied.changed) == self.model.history[self.model.revision][1]
 
@@ -178,7 +183,9 @@ class MachineComparison(RuleBasedStateMachine):
         sessions = sorted(self.whole.due_sessions(self.clock_ms))
         model = self.model
         assert leases == sorted((k, v.deadline_ms) for k, v in model.leases.items() if v.deadline_ms <= self.clock_ms)
-        assert sessions == sorted((k, v.deadline_ms) for k, v in model.sessions.items() if v.deadline_ms <= self.clock_ms)
+        assert sessions == sorted(
+            (k, v.deadline_ms) for k, v in model.sessions.items() if v.deadline_ms <= self.clock_ms
+        )
         wrong = [(lease, held.deadline_ms + early) for lease, held in model.leases.items()]
         self.apply([c.EXPIRE, 0, 0, 0, None, [list(item) for item in leases + wrong]])
         self.apply([c.SESSION_EXPIRE, 0, 0, 0, None, [list(item) for item in sessions]])
@@ -220,15 +227,23 @@ class MachineComparison(RuleBasedStateMachine):
         status = loaded(dump).status()
         assert (status.state_hash, status.applied) == (state_hash, applied)
 
-    # --- what must hold ---------------------------------------------------------------------------------------------------
+    # --- what must hold -----------------------------------------------------------------------------------------------
     @invariant()
     def states_agree(self) -> None:
         model = self.model
         for machine in self.machines():
             status = machine.status()
             assert status.state_hash == self.whole.status().state_hash
-            assert (status.applied, status.revision, status.compacted) == (model.applied, model.revision, model.compacted)
-            assert (status.keys, status.leases, status.sessions) == (len(model.keys), len(model.leases), len(model.sessions))
+            assert (status.applied, status.revision, status.compacted) == (
+                model.applied,
+                model.revision,
+                model.compacted,
+            )
+            assert (status.keys, status.leases, status.sessions) == (
+                len(model.keys),
+                len(model.leases),
+                len(model.sessions),
+            )
             assert status.history_bytes == model.history_bytes()
             assert status.lease_ms == model.lease_ms
 
