@@ -48,6 +48,14 @@ cdef bint _is_zero(const uint8_t* bytes, size_t length) noexcept nogil:
     return True
 
 
+cdef status_t _extend(Mark* mark, const DiskPort* disk, size_t size_bytes) noexcept nogil:
+    cdef Slice zeros
+    zeros.chunk = NULL
+    zeros.data = mark.scratch.data + size_bytes     # nothing was read there
+    zeros.length = <uint32_t> (mark.scratch.size - size_bytes)
+    return disk.write(disk.self, mark.file, size_bytes, &zeros, 1)
+
+
 cdef status_t mark_open(Mark* mark, const DiskPort* disk, bint create, MarkFound* found, MarkSlot* slot,
                         Vec[uint64_t]* chains) noexcept nogil:
     cdef size_t got = 0
@@ -68,6 +76,11 @@ cdef status_t mark_open(Mark* mark, const DiskPort* disk, bint create, MarkFound
         return status
     if not _is_zero(mark.scratch.data, got):
         found[0] = MARK_BROKEN
+    if create and got < mark.scratch.size:
+        # Room for both slots now, so that a full disk never keeps a mark from being written.
+        status = _extend(mark, disk, got)
+        if status != OK:
+            return status
     for position in range(SLOTS):
         status = _decode(mark.scratch.data + position * FORMAT_MARK_SLOT_BYTES, FORMAT_MARK_SLOT_BYTES, &other)
         if status == NEWER_FORMAT:

@@ -255,8 +255,8 @@ cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
     slot.hard_state = wal.hard_state
     slot.batch = wal.batch
     status = mark_write(&wal.mark, wal.disk, &slot, wal.chains.data, must_sync)
-    # Both slots were written when the log began. A file system that still wants room leaves the mark behind, which only
-    # makes the next open more careful.
+    # Its room was taken when the log began. A file system that still wants more leaves the mark behind, which only makes
+    # the next open more careful.
     return OK if status in (OK, NO_SPACE) else _poison(wal, status)
 
 
@@ -471,7 +471,7 @@ cdef status_t _restart_stream(Wal* wal, const SnapshotPoint* point) noexcept nog
         wal.disk.close(wal.disk.self, wal.read_file)
         wal.read_is_open = False
     status = _open_mark(wal)
-    # Both slots: the older one must not ask for what is void, and later writes need no room.
+    # Both slots: the older one must not ask for what is void.
     if status == OK:
         status = _write_mark(wal, True)
     if status == OK:
@@ -657,6 +657,7 @@ cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
     cdef BatchHeader header
     cdef Place place
     cdef uint64_t length
+    cdef bint is_placed
     cdef status_t status
     if wal.failed != OK or not wal.is_writable:
         return wal.failed if wal.failed != OK else INVARIANT_BROKEN
@@ -671,9 +672,11 @@ cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
     length = _batch_length(wal, &header)
     if not batch.is_urgent and wal.limits.log_bytes_max != 0 and wal.used_bytes + length > wal.limits.log_bytes_max:
         return NO_SPACE
-    if _place_in_last(wal, batch, length, &place):
+    is_placed = _place_in_last(wal, batch, length, &place)
+    if is_placed:
         status = _write_batch(wal, batch, &place, &header)
-    else:
+    # A segment that was never zeroed may find the disk full in its middle; urgent batches still have the reserve.
+    if not is_placed or (status == NO_SPACE and batch.is_urgent):
         status = _append_to_new(wal, batch, length, &place, &header)
     if status != OK:
         return status
