@@ -1,16 +1,17 @@
 # Which watches see a key: a hash table of single keys, and a tree of ranges.
 #
-# Watches of the same key or range form one group, so that a thousand of them cost one comparison. What this module never
-# does: look into a watch, or decide who gets what.
-# Ranges stand in a treap ordered by (key, end), whose priorities are hashes of the range, so that its shape depends on
-# its content alone; each node knows the range below it that reaches farthest, which bounds the search for all
-# ranges around a key (interval tree: Cormen et al., Introduction to Algorithms, 14.3).
+# Watches of the same key or range form one group, so that a thousand of them cost one comparison. What this module
+# never does: look into a watch, or decide who gets what. Ranges stand in a treap ordered by (key, end), whose
+# priorities are hashes of the range, so that its shape depends on its content alone; each node knows the range below it
+# that reaches farthest, which bounds the search for all ranges around a key (interval tree: Cormen et al., Introduction
+# to Algorithms, 14.3).
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Map64, Vec
 from raftmeta.status cimport status_t
 
-# The range [key, end); of one key only if end is key and a zero byte. Members are the caller's; a group without any is removed by the caller.
+# The range [key, end); of one key only if end is key and a zero byte. Members are the caller's; a group without any is
+# removed by the caller.
 cdef struct WatchGroup:
     Vec[void*] members
     uint64_t hash               # of key and end; of the key alone if it is the only one

@@ -43,8 +43,8 @@ cdef struct WatchItem:
     uint8_t with_previous
     uint8_t is_embedded         # part of the watch, not of malloc
 
-# A queue of one producer, the thread that applies, and one consumer. `taken` is the item taken last (at first the stub),
-# whose successor is the front: neither side ever touches what the other one frees.
+# A queue of one producer, the thread that applies, and one consumer. `taken` is the item taken last (at first the
+# stub), whose successor is the front: neither side ever touches what the other one frees.
 cdef struct WatchQueue:
     WatchItem* newest           # the producer's
     WatchItem stub

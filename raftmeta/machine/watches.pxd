@@ -1,9 +1,9 @@
 # Watchers of this node: who gets which change, in revision order, without gap or duplicate (DESIGN "Watches").
 #
-# Not replicated. The thread that applies matches and enqueues *before* the write's completion; consumers (other threads)
-# take batches. A consumer that is too slow gets one LAGGED(resume revision), never silence. Events are shared: one
-# EventBatch per revision, counted atomically, however many watchers see it.
-# A watch of the past is replayed from history, never faster than its consumer takes. Where replay meets the present:
+# Not replicated. The thread that applies matches and enqueues *before* the write's completion; consumers (other
+# threads) take batches. A consumer that is too slow gets one LAGGED(resume revision), never silence. Events are shared:
+# one EventBatch per revision, counted atomically, however many watchers see it. A watch of the past is replayed from
+# history, never faster than its consumer takes. Where replay meets the present:
 #   1. hub_pump enqueues revision r, the newest one, to watch W and puts W into the index, in the same call;
 #   2. revision r + 1 is applied and published on the same thread: W is found like any other.
 # If the machine moved on without hub_publish (a snapshot was installed), all watches go back to replay from the first
@@ -35,15 +35,15 @@ cdef enum WatchEventType:
     WATCH_PUT = 1
     WATCH_DELETE = 2                # the record is the tombstone: no value, version 0
 
-# One item taken from a watch, encoded for its consumer: [kind, revision, wall_ms, [[type, record, previous|nil], ...], more].
-# queue_bytes_max bounds what waits in each queue; a revision that is longer by itself passes an empty queue.
+# One item taken from a watch, encoded for its consumer: [kind, revision, wall_ms, [[type, record, previous|nil], ...],
+# more]. queue_bytes_max bounds what waits in each queue; a revision that is longer by itself passes an empty queue.
 cdef Hub* hub_create(uint64_t queue_bytes_max) noexcept nogil
 # As hub_remove of every watch.
 cdef void hub_destroy(Hub* hub) noexcept nogil
 # The thread that applies: --------------------------------------------------------------------------------------------
 # Start at `start_revision` (0: after the newest), which may be in the future; history is replayed from the machine in
-# later hub_pump calls. The keys are those of [key, end), an empty end is that of the keyspace; one key alone is the range
-# to itself with a zero byte behind it, and costs a commit one look into a hash table however many there are.
+# later hub_pump calls. The keys are those of [key, end), an empty end is that of the keyspace; one key alone is the
+# range to itself with a zero byte behind it, and costs a commit one look into a hash table however many there are.
 cdef status_t hub_add(Hub* hub, Machine* machine, const Bytes* key, const Bytes* end, uint64_t start_revision,
                       uint32_t filter, void* owner, Watch** watch) noexcept nogil
 # No watch_take of this watch is under way, and none follows.
