@@ -72,7 +72,8 @@ cdef void _put_in_force(Core* core) noexcept nogil:
     if core.transferring != 0 and membership_position(membership, core.transferring) < 0:
         trace(core, TRACE_TRANSFER_ABORTED, core.transferring, 0)
         core.transferring = 0
-    trace(core, TRACE_MEMBERSHIP, membership.index, membership.count)
+    if core.is_started:
+        trace(core, TRACE_MEMBERSHIP, membership.index, membership.count)
 
 
 # What is known of a member goes with it to its new position; of new ones nothing is known yet.

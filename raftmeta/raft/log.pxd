@@ -58,6 +58,7 @@ cdef struct Log:
     uint64_t last_lease_ms
     uint64_t end_bytes          # Run.base_bytes of a run that would begin behind `last`
     Chunk* open                 # the chunk that takes new records, held; NULL: none yet
+    Chunk* spare                # one that went out of use, for the next records; NULL: none
     Ring[RecordPtr] places      # of offset + 1, offset + 2, ...; NULL: damaged
     Ring[Run] runs              # in index order
     Ring[TermSpan] spans        # in index order; the first one covers `compacted` when it is not 0
