@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 
-ROOM = 1 << 18
+ROOM = 1 << 24  # pages that are not touched cost nothing
 _PROT_NONE = 0
 
 

@@ -28,7 +28,7 @@ RANGES: dict[str, st.SearchStrategy[int]] = {
     "free_bytes": ANY_64,
     "count": st.integers(0, 2**32 - 1),
 }
-MAXIMA = dict.fromkeys(("term", "index", "log_term", "commit", "hint"), 2 ** 63 - 1)
+MAXIMA = dict.fromkeys(("term", "index", "log_term", "commit", "hint"), 2**63 - 1)
 
 # docs/formats.md "Messages", row by row.
 _ANSWER = ["flags", "term", "reject"]
