@@ -1,0 +1,111 @@
+"""raftmeta: Raft consensus inside your own processes.
+
+    with raftmeta.Node("a", peers={"a": "127.0.0.1:7001", ...}, data_dir="/var/lib/broker/a") as node:
+        node.ready(10)
+        node.put("topics/t", b"3")
+
+Node blocks, raftmeta.aio.Node awaits; Config holds every setting; errors tell what became of the operation
+(raftmeta/errors.py). Operations and compares of transactions are in raftmeta.operations.
+"""
+
+from raftmeta import aio, operations
+from raftmeta.config import Config
+from raftmeta.errors import (
+    AddressInUse,
+    CommandRefused,
+    Compacted,
+    CompareFailed,
+    ConfigError,
+    DiskFailed,
+    Fatal,
+    Fenced,
+    FolderInUse,
+    ForeignFolder,
+    ForkedProcess,
+    FutureRevision,
+    IdConflict,
+    InvalidArgument,
+    InvariantBroken,
+    KeyExists,
+    KeyMissing,
+    Lagged,
+    LeaseExpired,
+    NewerFormat,
+    NodeClosed,
+    NoLeader,
+    NoSpace,
+    NotExecuted,
+    NotReady,
+    OutcomeTimeout,
+    OutcomeUnknown,
+    OutOfMemory,
+    Overloaded,
+    RaftmetaError,
+    ReadyTimeout,
+    Refused,
+    StorageCorrupt,
+    Withdrawn,
+)
+from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
+from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.runtime.answers import Revision
+from raftmeta.runtime.node import Node
+from raftmeta.runtime.node_lease import Lease
+from raftmeta.runtime.node_watch import Watch
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AddressInUse",
+    "CommandRefused",
+    "Compacted",
+    "CompareFailed",
+    "Config",
+    "ConfigError",
+    "DiskFailed",
+    "Fatal",
+    "Fence",
+    "Fenced",
+    "FolderInUse",
+    "ForeignFolder",
+    "ForkedProcess",
+    "FutureRevision",
+    "IdConflict",
+    "InvalidArgument",
+    "InvariantBroken",
+    "KeyExists",
+    "KeyMissing",
+    "KeyRecord",
+    "Lagged",
+    "Lease",
+    "LeaseExpired",
+    "MemberStatus",
+    "NewerFormat",
+    "NoLeader",
+    "NoSpace",
+    "Node",
+    "NodeClosed",
+    "NodeEvent",
+    "NodeStatus",
+    "NotExecuted",
+    "NotReady",
+    "OutOfMemory",
+    "OutcomeTimeout",
+    "OutcomeUnknown",
+    "Overloaded",
+    "RaftmetaError",
+    "RangeResult",
+    "ReadyTimeout",
+    "Refused",
+    "Revision",
+    "StorageCorrupt",
+    "TxnReply",
+    "TxnResult",
+    "Watch",
+    "WatchBatch",
+    "WatchEvent",
+    "WatchReset",
+    "Withdrawn",
+    "aio",
+    "operations",
+]

@@ -28,6 +28,7 @@ cdef object answer_of(const Ticket* ticket, uint8_t purpose)
 cdef object error_of(const Ticket* ticket)
 # A native status that is no ticket's, raised.
 cdef int raise_status(int status, uint64_t revision) except -1
+cdef int raise_unless_ok(int status) except -1
 
 # CLOCK_BOOTTIME at which timeout_s from now has passed; None: never (UINT64_MAX).
 cdef uint64_t deadline_after(object timeout_s) except? 0

@@ -9,6 +9,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.runtime.tickets cimport Ticket
+from raftmeta.status cimport OK
 from raftmeta.wire.python_commands cimport read_result
 
 from raftmeta.errors import InvalidArgument, error_from_status
@@ -85,6 +86,12 @@ cdef object error_of(const Ticket* ticket):
 
 cdef int raise_status(int status, uint64_t revision) except -1:
     raise error_from_status(status, revision=revision)
+
+
+cdef int raise_unless_ok(int status) except -1:
+    if status != OK:
+        raise_status(status, 0)
+    return 0
 
 
 cdef uint64_t deadline_after(object timeout_s) except? 0:

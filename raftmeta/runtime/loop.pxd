@@ -16,6 +16,7 @@ from raftmeta.net.transport_state cimport Transport, TransportLimits
 from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, member_id_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, EngineCounters, Inbound, Submission
+from raftmeta.runtime.event_log cimport EventLog
 from raftmeta.runtime.tickets cimport Ticket, Wakeups
 from raftmeta.runtime.write_thread cimport WriteThread
 from raftmeta.status cimport status_t
@@ -64,17 +65,6 @@ cdef struct LinkStatus:
 cdef struct LinkTable:
     LinkStatus[MEMBERS_MAX] links
 
-cdef enum:
-    EVENTS_KEPT = 1024              # a power of two; a reader that is further behind misses some, and is told
-
-cdef struct NodeEvent:
-    uint64_t number                 # from 1, without gaps
-    uint64_t wall_ms
-    uint64_t type                   # runtime/engine EngineEventType
-    uint64_t a
-    uint64_t b
-    uint64_t c
-
 cdef struct Loop:
     Engine engine
     Transport transport
@@ -107,9 +97,7 @@ cdef struct Loop:
     Published[NodeStatus] status
     Published[LinkTable] links
     Published[Membership] membership
-    uint64_t event_count            # shared: number of the newest event
-    uint32_t event_bell             # counts events; readers sleep on it
-    Published[NodeEvent]* events    # by number modulo EVENTS_KEPT
+    EventLog* event_log
 
 cdef Loop* loop_create(uint64_t seed) noexcept nogil            # NULL: no memory or no descriptors
 cdef status_t loop_add_peer(Loop* loop, const uint8_t* name, uint8_t name_length, const uint8_t* address,
@@ -125,5 +113,3 @@ cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil
 cdef void loop_destroy(Loop* loop) noexcept nogil
 # In a fork child, where there are no threads: only descriptors.
 cdef void loop_close_in_child(Loop* loop) noexcept nogil
-# Sleep until there are more events than `seen`, or timeout_ns have passed.
-cdef void loop_await_event(Loop* loop, uint64_t seen, uint64_t timeout_ns) noexcept nogil

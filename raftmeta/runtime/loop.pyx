@@ -30,8 +30,7 @@ from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_shared, 
                                       subtract_shared)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport next_random
-from raftmeta.native.threads cimport (Published, boot_now_ns, futex_wait, futex_wake, thread_join, thread_start,
-                                      wall_now_ms)
+from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start, wall_now_ms
 from raftmeta.net cimport posix
 from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child, transport_event,
                                      transport_flush, transport_init, transport_nudge, transport_resolved, transport_send,
@@ -43,7 +42,8 @@ from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadl
                                       engine_stop, engine_submit)
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_LINK_DOWN, EVENT_LINK_UP,
                                             EVENT_PEER_REFUSED, EVENT_TRACE, Link)
-from raftmeta.runtime.tickets cimport (ticket_claim, ticket_done, wakeups_flush, watch_signal_tell, WatchSignal)
+from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
+from raftmeta.runtime.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
 from raftmeta.runtime.write_thread cimport (write_thread_ring, write_thread_start, write_thread_stop,
                                             write_thread_submit)
 from raftmeta.status cimport NO_MEMORY, NODE_CLOSED, OK, WITHDRAWN, status_t
@@ -101,21 +101,11 @@ cdef void _flush(void* self) noexcept nogil:
 
 cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
     cdef Loop* loop = <Loop*> self
-    cdef NodeEvent event
     if type == EVENT_TRACE and (a & 0xFF) == TRACE_COMMITTED:
         return          # one for each batch: status() and metrics() tell it
     if type == EVENT_LINK_UP or type == EVENT_LINK_DOWN:
         loop.links_changed = True
-    event.number = loop.event_count + 1
-    event.wall_ms = wall_now_ms()
-    event.type = type
-    event.a = a
-    event.b = b
-    event.c = c
-    loop.events[event.number % EVENTS_KEPT].write(event)
-    store_release(&loop.event_count, event.number)
-    add_shared(&loop.event_bell, <uint32_t> 1)
-    futex_wake(&loop.event_bell, 0x7FFFFFFF)
+    event_log_write(loop.event_log, type, a, b, c)
 
 
 cdef void _fill_ports(Loop* loop) noexcept nogil:
@@ -385,12 +375,12 @@ cdef Loop* loop_create(uint64_t seed) noexcept nogil:
     transport_clear(&loop.transport)
     _fill_ports(loop)
     loop.links_changed = True
-    loop.events = <Published[NodeEvent]*> calloc(EVENTS_KEPT, sizeof(Published[NodeEvent]))
+    loop.event_log = event_log_create()
     loop.epoll = posix.epoll_create1(posix.EPOLL_CLOEXEC)
     loop.wake_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
     event.events = posix.EPOLLIN | posix.EPOLLET
     event.data.u64 = TAG_WAKE
-    if (loop.events == NULL or loop.epoll < 0 or loop.wake_fd < 0
+    if (loop.event_log == NULL or loop.epoll < 0 or loop.wake_fd < 0
             or posix.epoll_ctl(loop.epoll, posix.EPOLL_CTL_ADD, loop.wake_fd, &event) != 0):
         loop_destroy(loop)
         return NULL
@@ -476,7 +466,9 @@ cdef void loop_destroy(Loop* loop) noexcept nogil:
     engine_release(&loop.engine)
     loop.awaiting.release()
     free(loop.inbounds)
-    free(loop.events)
+    if loop.event_log != NULL:
+        event_log_close(loop.event_log)
+        event_log_drop(loop.event_log)
     if loop.wal != NULL:
         wal_destroy(loop.wal)
     if loop.identity != NULL:
@@ -496,9 +488,3 @@ cdef void loop_close_in_child(Loop* loop) noexcept nogil:
     real_disk_close_in_child(&loop.disk)
     posix.close(loop.epoll)
     posix.close(loop.wake_fd)
-
-
-cdef void loop_await_event(Loop* loop, uint64_t seen, uint64_t timeout_ns) noexcept nogil:
-    cdef uint32_t bell = load_shared(&loop.event_bell)
-    if load_shared(&loop.event_count) <= seen:
-        futex_wait(&loop.event_bell, bell, timeout_ns)

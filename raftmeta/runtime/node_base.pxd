@@ -1,6 +1,7 @@
 # What the sync and the asyncio face of a node share: its life, submissions, reads of the published state, its status.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
 from raftmeta.runtime.engine_state cimport Submission
 from raftmeta.runtime.loop cimport Loop
@@ -22,7 +23,7 @@ cdef class NodeBase:
     cdef uint32_t value_bytes_max
     cdef uint32_t outstanding_max
     cdef uint64_t close_timeout_ns
-    cdef Vec[uint8_t] scratch           # of whoever holds the GIL, between two points that could let go of it
+    cdef Vec[uint8_t] scratch           # for encoding without running any Python code
     cdef set attached           # watches and leases whose C parts the loop may still write to
     cdef object __weakref__
 
@@ -32,6 +33,7 @@ cdef class NodeBase:
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL
     cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
                              Mailbox* mailbox) except NULL
+    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence) except -1
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more)
 
@@ -57,13 +59,20 @@ cdef class NodeBase:
     cdef Ticket* submit_wish(self, uint8_t kind, uint64_t number, uint8_t purpose, Mailbox* mailbox) except NULL
     cdef Ticket* submit_watch(self, const uint8_t* range_bytes, uint32_t key_length, uint32_t length, uint64_t revision,
                               uint32_t filter, void* signal, Mailbox* mailbox) except NULL
-    cdef int submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, void* handle) except -1
+    # SUBMIT_KEEP_LEASE, SUBMIT_DROP_LEASE: from the first until the second is answered the loop writes to *until_ns.
+    cdef Ticket* submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
+                              Mailbox* mailbox) except NULL
     cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL
 
     # Reads of the published state, in the caller's thread.
     cdef object read_key(self, object key, uint64_t revision)
-    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t revision, bint keys_only,
+    # *revision: which (0: the newest) and, afterwards, which it was.
+    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                            bint count_only)
+    cdef Machine* machine(self) except NULL
+    # A buffer of one's own while Python code may run in between; give it back when done.
+    cdef Vec[uint8_t] borrow_scratch(self) noexcept
+    cdef void give_back_scratch(self, Vec[uint8_t]* taken) noexcept
 
     cdef int read_status(self, StatusBlock* status) except -1
     cdef uint64_t member_by_name(self, object name) except? 0

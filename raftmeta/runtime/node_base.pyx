@@ -18,6 +18,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
+from raftmeta.machine.state cimport Machine
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
@@ -25,7 +26,7 @@ from raftmeta.raft.state cimport core_config_init
 from raftmeta.raft.types cimport MEMBERS_MAX
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_PREVIOUS, PURPOSE_REVISION, PURPOSE_TXN,
                                        PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
-                                       raise_status)
+                                       raise_status, raise_unless_ok)
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, EngineConfig,
                                             Submission)
 from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LinkTable, loop_add_peer, loop_close_in_child, loop_create,
@@ -48,6 +49,7 @@ cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
     LISTEN_BACKLOG = 128
     TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
+    TUNE_SCRATCH_BYTES = 1024 * 1024        # kept between calls
     TUNE_CHANGES_PER_SLICE = 1000
     TUNE_PROPOSE_BYTES = 1024 * 1024
     TUNE_LOG_CHUNK_BYTES = 1024 * 1024
@@ -125,12 +127,6 @@ cdef int _add_peers(Loop* loop, object identity) except -1:
     return 0
 
 
-cdef int raise_unless_ok(status_t status) except -1:
-    if status != OK:
-        raise_status(status, 0)
-    return 0
-
-
 def _listen(address):
     """A listening socket at address; nothing else of the node exists yet."""
     try:
@@ -187,10 +183,13 @@ cdef class NodeBase:
     def name(self):
         return self.identity.name
 
+    def __del__(self):
+        # Never closed. Here and not in __dealloc__: what the loop writes to (`attached`) is certainly still there.
+        if self.loop != NULL:
+            self.end()
+
     def __dealloc__(self):
         self.scratch.release()
-        if self.loop != NULL:       # never closed: end it now
-            _end(self.loop, self.close_timeout_ns)
 
     # --- life -----------------------------------------------------------------------------------------------------------
     cdef int begin(self) except -1:
@@ -291,16 +290,28 @@ cdef class NodeBase:
 
     cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
                             Mailbox* mailbox) except NULL:
-        cdef Loop* loop
+        cdef uint64_t sequence, session
         self.running()
         self._check_room(fence is not None)
-        # Lists may come from generators, which run any code: they end before the next sequence is looked at.
-        compares, then, otherwise = tuple(compares), tuple(then), tuple(otherwise)
-        loop = self.running()
-        self.scratch.clear()
-        append_txn(compares, then, otherwise, self.value_bytes_max, loop.engine.session, loop.next_sequence,
-                   loop.engine.outstanding_base, fence, &self.scratch)
-        return self._send_command(PURPOSE_TXN, fence is not None, mailbox)
+        # Encoding runs Python code, and so perhaps other threads: if they submitted meanwhile, encode again.
+        while True:
+            sequence, session = self.loop.next_sequence, self.loop.engine.session
+            self._encode_txn(compares, then, otherwise, fence)
+            self.running()
+            if sequence == self.loop.next_sequence and session == self.loop.engine.session:
+                return self._send_command(PURPOSE_TXN, fence is not None, mailbox)
+
+    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence) except -1:
+        cdef Vec[uint8_t] encoded = self.borrow_scratch()
+        try:
+            append_txn(compares, then, otherwise, self.value_bytes_max, self.loop.engine.session,
+                       self.loop.next_sequence, self.loop.engine.outstanding_base, fence, &encoded)
+        except BaseException:
+            encoded.release()
+            raise
+        self.scratch.release()
+        self.scratch = encoded
+        return 0
 
     cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
                              Mailbox* mailbox) except NULL:
@@ -355,34 +366,54 @@ cdef class NodeBase:
         submission.handle = watch
         return self._send(submission, PURPOSE_NOTHING, mailbox)
 
-    cdef int submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, void* handle) except -1:
+    cdef Ticket* submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
+                              Mailbox* mailbox) except NULL:
         cdef Submission* submission
         self.running()
         submission = _submission(kind, NULL, 0)
         submission.number = lease
         submission.ttl_ms = ttl_ms
-        submission.handle = handle
-        loop_submit(self.loop, submission)
-        return 0
+        submission.handle = until_ns
+        return self._send(submission, PURPOSE_NOTHING, mailbox)
 
     # --- reads ------------------------------------------------------------------------------------------------------------
-    cdef object read_key(self, object key, uint64_t revision):
+    cdef Vec[uint8_t] borrow_scratch(self) noexcept:
+        cdef Vec[uint8_t] taken = self.scratch
+        taken.clear()
+        memset(&self.scratch, 0, sizeof(self.scratch))
+        return taken
+
+    cdef void give_back_scratch(self, Vec[uint8_t]* taken) noexcept:
+        if self.scratch.capacity == 0 and taken.capacity <= TUNE_SCRATCH_BYTES:
+            self.scratch = taken[0]
+        else:
+            taken.release()
+
+    cdef Machine* machine(self) except NULL:
         cdef Loop* loop = self.running()
+        if loop.engine.machine == NULL:
+            raise NotReady("this node is not part of a founded cluster yet", unreachable=self.unreachable())
+        return loop.engine.machine
+
+    cdef object read_key(self, object key, uint64_t revision):
+        cdef Machine* machine = self.machine()
+        cdef Vec[uint8_t] found
         cdef Bytes window
         cdef uint64_t seen = 0
         cdef status_t status
         take_key(key, "key", &window)
-        if loop.engine.machine == NULL:
-            raise NotReady("this node is not part of a founded cluster yet", unreachable=self.unreachable())
-        self.scratch.clear()
-        status = machine_get_shared(loop.engine.machine, &window, revision, &self.scratch, &seen)
-        if status == NOT_FOUND:
-            return None
-        if status != OK:
-            raise_status(status, seen)
-        return read_values(self.scratch.data, self.scratch.size)[0]
+        found = self.borrow_scratch()
+        try:
+            status = machine_get_shared(machine, &window, revision, &found, &seen)
+            if status == NOT_FOUND:
+                return None
+            if status != OK:
+                raise_status(status, seen)
+            return read_values(found.data, found.size)[0]
+        finally:
+            self.give_back_scratch(&found)
 
-    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t revision, bint keys_only,
+    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                            bint count_only):
         cdef uint64_t count = 0
         cdef uint64_t total = 0
@@ -390,32 +421,34 @@ cdef class NodeBase:
         cdef list records = []
         cdef list part
         while True:
-            part = self._read_part(start, end, limit - len(records) if limit else 0, &revision, keys_only, count_only,
-                                   &count, &more)
+            part = self._read_part(start, end, limit - <uint64_t> len(records) if limit else 0, revision, keys_only,
+                                   count_only, &count, &more)
             total = count if total == 0 else total
             records += part
             if count_only or not more or not part or (limit and <uint64_t> len(records) >= limit):
                 return RangeResult(total, records)
-            start = part[-1].key + b"\0"
+            start = part[len(part) - 1].key + b"\0"
 
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more):
         """One native call, so that a large range neither copies nor holds everybody up at once."""
-        cdef Loop* loop = self.running()
+        cdef Machine* machine = self.machine()
+        cdef Vec[uint8_t] found
         cdef Bytes first, last
         cdef uint64_t seen = 0
         cdef status_t status
         take_bound(start, "start", &first)
         take_bound(end, "end", &last)
-        if loop.engine.machine == NULL:
-            raise NotReady("this node is not part of a founded cluster yet", unreachable=self.unreachable())
-        self.scratch.clear()
-        status = machine_range_shared(loop.engine.machine, &first, &last, revision[0], <uint32_t> limit,
-                                      TUNE_RANGE_BYTES, keys_only, count_only, &self.scratch, count, more, &seen)
-        if status != OK:
-            raise_status(status, seen)
-        revision[0] = seen      # the rest of the range is read as of the same revision
-        return read_values(self.scratch.data, self.scratch.size)
+        found = self.borrow_scratch()
+        try:
+            status = machine_range_shared(machine, &first, &last, revision[0], <uint32_t> limit, TUNE_RANGE_BYTES,
+                                          keys_only, count_only, &found, count, more, &seen)
+            if status != OK:
+                raise_status(status, seen)
+            revision[0] = seen      # the rest of the range is read as of the same revision
+            return read_values(found.data, found.size)
+        finally:
+            self.give_back_scratch(&found)
 
     # --- what is known without asking ---------------------------------------------------------------------------------------
     cdef int read_status(self, StatusBlock* status) except -1:

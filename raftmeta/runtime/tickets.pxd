@@ -29,6 +29,7 @@ cdef struct Mailbox:
     bint has_news               # since the last flush; the loop thread's own
     uint32_t holders
     uint32_t is_rung            # the eventfd was written and nobody looked since
+    uint32_t is_abandoned       # its owner is gone: what is posted is thrown away
     int event_fd
     Handoff[Mail] posted
 
@@ -92,5 +93,7 @@ cdef void wakeups_flush(Wakeups* wakeups) noexcept nogil
 cdef Mailbox* mailbox_create() noexcept nogil               # NULL: no memory or no descriptor
 cdef void mailbox_hold(Mailbox* mailbox) noexcept nogil
 cdef void mailbox_drop(Mailbox* mailbox) noexcept nogil
+# The owner lets go; answers that are still to come are thrown away.
+cdef void mailbox_abandon(Mailbox* mailbox) noexcept nogil
 # The owner: everything posted, in order. Tickets bring the engine's hold with them.
 cdef Mail* mailbox_take(Mailbox* mailbox) noexcept nogil

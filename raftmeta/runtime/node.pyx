@@ -1,0 +1,188 @@
+"""Node: raftmeta in a process, for callers that may block.
+
+    with Node("a", peers={"a": "127.0.0.1:7001", ...}, data_dir="/var/lib/broker/a") as node:
+        node.ready(10)
+        node.put("topics/t", b"3")
+
+It decides how long a call waits and what its end means. It never retries what may have been executed: an operation is
+submitted once, and what is repeated on the way is deduplicated by the node's session.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, PURPOSE_TXN,
+                                       deadline_after)
+from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
+from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER
+from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
+from raftmeta.runtime.node_lease cimport Lease
+from raftmeta.runtime.node_view cimport EventReader, metrics_of, status_of
+from raftmeta.runtime.node_watch cimport Watch
+from raftmeta.runtime.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
+                                     update_op)
+from raftmeta.wire.commands cimport Fence, Op
+from raftmeta.wire.python_commands cimport take_fence, take_number
+
+from raftmeta.errors import NotExecuted, NotReady
+
+
+cdef class Node(NodeBase):
+    # --- life -----------------------------------------------------------------------------------------------------------
+    def start(self):
+        self.begin()
+        return self
+
+    def __enter__(self):
+        return self.start() if self.life != LIFE_RUNNING else self
+
+    def __exit__(self, *_exc):
+        self.close()
+
+    def ready(self, timeout_s=10.0):
+        self.await_session(deadline_after(timeout_s))
+
+    def close(self, *, transfer=True):
+        if self.life != LIFE_RUNNING:
+            return
+        if transfer:
+            self._hand_over()
+        self.end()
+
+    def _hand_over(self):
+        """A leader that leaves names its successor, so that the others need not wait for an election time-out."""
+        try:
+            self.transfer(timeout_s=2 * self.config.election_timeout_s)
+        except NotExecuted:
+            pass        # it does not lead, or nobody can follow
+
+    @property
+    def is_running(self):
+        return self.life == LIFE_RUNNING
+
+    # --- writes ---------------------------------------------------------------------------------------------------------
+    cdef object _write(self, const Op* op, object fence, uint8_t purpose, bint is_urgent, uint64_t deadline_ns):
+        cdef Fence taken
+        fence = fence_of(fence)
+        take_fence(fence, &taken)
+        while True:
+            self.await_session(deadline_ns)
+            try:
+                return self.finish(self.submit_op(op, &taken, purpose, is_urgent or taken.is_present, NULL), purpose,
+                                   deadline_ns)
+            except NotReady:
+                # The session ended between encoding and arrival: certainly not executed, so it may be encoded anew.
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    def put(self, key, value, *, lease=0, fence=None, previous=False, timeout_s=5.0):
+        cdef Op op
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        put_op(key, value, lease, previous, self.value_bytes_max, &op)
+        return self._write(&op, fence, PURPOSE_PREVIOUS if previous else PURPOSE_REVISION, False, deadline_ns)
+
+    def create(self, key, value, *, lease=0, fence=None, timeout_s=5.0):
+        cdef Op op
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        create_op(key, value, lease, self.value_bytes_max, &op)
+        return self._write(&op, fence, PURPOSE_REVISION, False, deadline_ns)
+
+    def update(self, key, value, *, expected_revision=0, lease=0, fence=None, previous=False, timeout_s=5.0):
+        cdef Op op
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        update_op(key, value, lease, expected_revision, previous, self.value_bytes_max, &op)
+        return self._write(&op, fence, PURPOSE_PREVIOUS if previous else PURPOSE_REVISION, False, deadline_ns)
+
+    def delete(self, key, *, expected_revision=0, must_exist=False, fence=None, previous=False, timeout_s=5.0):
+        cdef Op op
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        delete_op(key, must_exist, expected_revision, previous, &op)
+        return self._write(&op, fence, PURPOSE_PREVIOUS if previous else PURPOSE_REVISION, True, deadline_ns)
+
+    def delete_range(self, start="", end="", *, prefix=None, fence=None, previous=False, timeout_s=5.0):
+        cdef Op op
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        start, end = range_bounds(start, end, prefix)
+        delete_range_op(start, end, previous, &op)
+        return self._write(&op, fence, PURPOSE_PREVIOUS, True, deadline_ns)
+
+    def add(self, key, number=1, *, fence=None, timeout_s=5.0):
+        cdef Op op
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        add_op(key, number, &op)
+        return self._write(&op, fence, PURPOSE_PREVIOUS, False, deadline_ns)
+
+    def txn(self, compares=(), then=(), otherwise=(), *, fence=None, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        compares, then, otherwise, fence = tuple(compares), tuple(then), tuple(otherwise), fence_of(fence)
+        while True:
+            self.await_session(deadline_ns)
+            try:
+                return self.finish(self.submit_txn(compares, then, otherwise, fence, NULL), PURPOSE_TXN, deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    def compact(self, revision, *, timeout_s=5.0):
+        cdef uint64_t floor
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        take_number(revision, "revision", (<uint64_t> 1 << 63) - 1, &floor)
+        self.await_session(deadline_ns)
+        return self.finish(self.submit_compact(floor, NULL), PURPOSE_REVISION, deadline_ns)
+
+    # --- reads ----------------------------------------------------------------------------------------------------------
+    cdef int _agree_on_read(self, bint local, uint64_t deadline_ns) except -1:
+        """Unless a local read is enough: wait until this node has applied all that was committed before now."""
+        if local:
+            return 0
+        self.await_session(deadline_ns)
+        self.finish(self.submit_wish(SUBMIT_READ, 0, PURPOSE_READ, NULL), PURPOSE_READ, deadline_ns)
+        return 0
+
+    def get(self, key, *, revision=0, local=False, timeout_s=5.0):
+        cdef uint64_t at_revision = 0
+        if revision:
+            take_number(revision, "revision", (<uint64_t> 1 << 63) - 1, &at_revision)
+        if not local:
+            self._agree_on_read(False, deadline_after(timeout_s))
+        return self.read_key(key, at_revision)
+
+    def range(self, start="", end="", *, prefix=None, limit=0, revision=0, keys_only=False, count_only=False,
+              local=False, timeout_s=5.0):
+        cdef uint64_t at_revision, most
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        start, end = range_bounds(start, end, prefix)
+        take_number(int(revision), "revision", (<uint64_t> 1 << 63) - 1, &at_revision)
+        take_number(limit, "limit", ~<uint32_t> 0, &most)
+        self._agree_on_read(local, deadline_ns)
+        return self.read_range(start, end, most, &at_revision, keys_only, count_only)
+
+    # --- leases and watches -----------------------------------------------------------------------------------------------
+    def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
+        return Lease(self, ttl_s, id=id, on_lost=on_lost, timeout_s=timeout_s)
+
+    def watch(self, key=None, end=None, *, prefix=None, start_revision=0, previous=False, puts=True, deletes=True,
+              progress=False, raise_lagged=False, reset=False, callback=None, timeout_s=None):
+        return Watch(self, key, end, prefix=prefix, start_revision=start_revision, previous=previous, puts=puts,
+                     deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset, callback=callback,
+                     timeout_s=timeout_s)
+
+    # --- the node itself ------------------------------------------------------------------------------------------------
+    def transfer(self, to=None, *, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        cdef uint64_t target = 0 if to is None else self.member_by_name(to)
+        self.finish(self.submit_wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+        self.finish(self.submit_wish(LOOP_AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+
+    def campaign(self, *, timeout_s=5.0):
+        self.finish(self.submit_wish(SUBMIT_CAMPAIGN, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING,
+                    deadline_after(timeout_s))
+
+    def status(self):
+        return status_of(self)
+
+    def metrics(self):
+        return metrics_of(self)
+
+    def events(self, *, timeout_s=None):
+        return EventReader(self, timeout_s)

@@ -1,0 +1,642 @@
+"""raftmeta.aio: the same verbs as coroutines, on asyncio and uvloop.
+
+A call encodes and submits at once, then awaits a plain future. Answers are posted by the loop thread into one mailbox for
+each event loop, which is woken once for a whole batch; its futures are resolved here, in one go. Time-outs are swept, not
+armed for each call.
+
+What it decides: what a time-out means, and whom a batch concerns. What it never does: undo a write because nobody waits for
+it any more (a cancelled future's answer is thrown away, its batch goes on), or call into an event loop from another
+thread.
+"""
+
+import asyncio
+import collections
+
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.atomics cimport store_release, store_shared
+from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_PREVIOUS, PURPOSE_READ,
+                                       PURPOSE_REVISION, PURPOSE_TXN, PURPOSE_WATCH, answer_of, deadline_after,
+                                       error_of)
+from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
+from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER, LOOP_AWAIT_READY
+from raftmeta.runtime.node cimport Node as SyncNode
+from raftmeta.runtime.node_base cimport LIFE_RUNNING, PendingResult
+from raftmeta.runtime.node_lease cimport LeaseBase
+from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase
+from raftmeta.runtime.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
+                                       mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
+from raftmeta.runtime.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
+                                     update_op)
+from raftmeta.wire.commands cimport Fence, Op
+from raftmeta.wire.python_commands cimport take_fence, take_number
+
+from raftmeta.errors import (InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
+                             OutcomeUnknown, ReadyTimeout, Withdrawn)
+from raftmeta.results import WatchReset
+from raftmeta.runtime.node import Node as _SyncNode
+
+cdef enum:
+    TUNE_SWEEP_NS = 5_000_000       # the least distance of two looks at time-outs
+    LOOKS_PER_TTL = 20
+
+cdef uint64_t NEVER = ~<uint64_t> 0
+
+
+cdef class Node:
+    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, cluster="default", config=None):
+        self.node = _SyncNode(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
+                              cluster=cluster, config=config)
+        self.owns_node = True
+        self.sweep_ns = NEVER
+
+    @staticmethod
+    def of(SyncNode node not None):
+        cdef Node face = Node.__new__(Node)
+        face.node = node
+        face.sweep_ns = NEVER
+        return face
+
+    def __dealloc__(self):
+        cdef Ticket* ticket = self.waiting
+        cdef Ticket* next
+        while ticket != NULL:
+            next = ticket.next_waiting
+            Py_DECREF(<object> ticket.waiter)
+            ticket_drop(ticket)
+            ticket = next
+        if self.mailbox != NULL:
+            mailbox_abandon(self.mailbox)
+
+    # --- life -----------------------------------------------------------------------------------------------------------
+    cdef int bind(self) except -1:
+        """Belong to the running event loop: at the first call, for good."""
+        if self.mailbox != NULL:
+            return 0
+        if self.event_loop is not None:
+            raise NodeClosed("this face of the node is closed")
+        self.event_loop = asyncio.get_running_loop()
+        self.create_future = self.event_loop.create_future
+        self.mailbox = mailbox_create()
+        if self.mailbox == NULL:
+            raise MemoryError
+        self.event_loop.add_reader(self.mailbox.event_fd, self._on_mail)
+        return 0
+
+    async def start(self):
+        self.bind()
+        await self.event_loop.run_in_executor(None, self.node.start)
+        return self
+
+    async def __aenter__(self):
+        if self.owns_node and self.node.life != LIFE_RUNNING:
+            await self.start()
+        return self
+
+    async def __aexit__(self, *_exc):
+        await self.close()
+
+    async def ready(self, timeout_s=10.0):
+        await self._session(deadline_after(timeout_s))
+
+    async def close(self, *, transfer=True):
+        if self.owns_node and self.node.life == LIFE_RUNNING:
+            self.bind()
+            close = self.node.close
+            await self.event_loop.run_in_executor(None, lambda: close(transfer=transfer))
+        if self.mailbox != NULL:
+            self._on_mail()
+            self._unbind()
+
+    cdef int _unbind(self) except -1:
+        """Whoever still waits learns that nothing more can be learned here."""
+        cdef Ticket* ticket
+        self.event_loop.remove_reader(self.mailbox.event_fd)
+        if self.sweep_handle is not None:
+            self.sweep_handle.cancel()
+        mailbox_abandon(self.mailbox)
+        self.mailbox = NULL
+        while self.waiting != NULL:
+            ticket = self.waiting
+            self._unlink(ticket)
+            future = <object> ticket.waiter
+            if not future.done():
+                withdrawn = ticket_withdraw(ticket)
+                future.set_exception(NodeClosed("this face of the node is closed") if withdrawn
+                                     else OutcomeUnknown("this face of the node was closed while the operation was under way"))
+            Py_DECREF(future)
+            ticket.waiter = NULL
+            ticket_drop(ticket)
+        return 0
+
+    @property
+    def name(self):
+        return self.node.name
+
+    @property
+    def identity(self):
+        return self.node.identity
+
+    @property
+    def config(self):
+        return self.node.config
+
+    @property
+    def is_running(self):
+        return self.node.life == LIFE_RUNNING
+
+    # --- futures --------------------------------------------------------------------------------------------------------
+    cdef int _link(self, Ticket* ticket) except -1:
+        ticket.previous_waiting = NULL
+        ticket.next_waiting = self.waiting
+        if self.waiting != NULL:
+            self.waiting.previous_waiting = ticket
+        self.waiting = ticket
+        return 0
+
+    cdef void _unlink(self, Ticket* ticket) noexcept:
+        if ticket.next_waiting != NULL:
+            ticket.next_waiting.previous_waiting = ticket.previous_waiting
+        if ticket.previous_waiting != NULL:
+            ticket.previous_waiting.next_waiting = ticket.next_waiting
+        else:
+            self.waiting = ticket.next_waiting
+
+    cdef object future_of(self, Ticket* ticket, uint64_t deadline_ns):
+        future = self.create_future()
+        Py_INCREF(future)
+        ticket.waiter = <void*> future
+        ticket.deadline_ns = deadline_ns
+        self._link(ticket)
+        if deadline_ns < self.sweep_ns:
+            self._plan_sweep(deadline_ns)
+        return future
+
+    cdef int _plan_sweep(self, uint64_t deadline_ns) except -1:
+        cdef uint64_t now_ns = boot_now_ns()
+        cdef uint64_t at_ns = max(deadline_ns, now_ns + TUNE_SWEEP_NS)
+        if at_ns >= self.sweep_ns:
+            return 0
+        if self.sweep_handle is not None:
+            self.sweep_handle.cancel()
+        self.sweep_ns = at_ns
+        self.sweep_handle = self.event_loop.call_later((at_ns - now_ns) / 1e9, self._sweep)
+        return 0
+
+    def _sweep(self):
+        cdef Ticket* ticket = self.waiting
+        cdef Ticket* next
+        cdef uint64_t now_ns = boot_now_ns()
+        cdef uint64_t earliest_ns = NEVER
+        self.sweep_handle = None
+        self.sweep_ns = NEVER
+        while ticket != NULL:
+            next = ticket.next_waiting
+            if ticket.deadline_ns <= now_ns and not ticket_is_done(ticket):
+                self._expire(ticket)
+            elif ticket.deadline_ns < earliest_ns:
+                earliest_ns = ticket.deadline_ns
+            ticket = next
+        if earliest_ns != NEVER:
+            self._plan_sweep(earliest_ns)
+
+    cdef int _expire(self, Ticket* ticket) except -1:
+        """Nobody waits on this future's ticket any more; the engine's hold comes back by mail."""
+        future = <object> ticket.waiter
+        if ticket_withdraw(ticket):
+            error = Withdrawn("timed out before it was proposed; certainly not applied")
+        else:
+            error = OutcomeTimeout("timed out after it was proposed; it may still be applied",
+                                   ticket=_pending(self, ticket))
+        self._unlink(ticket)
+        ticket.waiter = NULL
+        ticket_drop(ticket)
+        if not future.done():
+            future.set_exception(error)
+        Py_DECREF(future)
+        return 0
+
+    def _on_mail(self):
+        cdef Mail* mail
+        cdef Mail* next
+        if self.mailbox == NULL:
+            return
+        mail = mailbox_take(self.mailbox)
+        while mail != NULL:
+            next = mail.next
+            if mail.kind == MAIL_TICKET:
+                self._deliver(<Ticket*> mail)
+            else:
+                store_shared(&(<WatchSignal*> mail).is_posted, <uint32_t> 0)
+                (<AioWatch> (<WatchSignal*> mail).consumer).on_news()
+            mail = next
+
+    cdef int _deliver(self, Ticket* ticket) except -1:
+        if ticket.waiter == NULL:       # it expired before
+            ticket_drop(ticket)
+            return 0
+        future = <object> ticket.waiter
+        self._unlink(ticket)
+        ticket.waiter = NULL
+        try:
+            if not future.done():       # else it was cancelled; what it asked for was done all the same
+                if ticket.status == 0:
+                    future.set_result(answer_of(ticket, ticket.purpose))
+                else:
+                    future.set_exception(error_of(ticket))
+        except Exception as error:      # an answer that cannot be read is that caller's, not its batch's
+            if not future.done():
+                future.set_exception(error)
+        Py_DECREF(future)
+        ticket_drop(ticket)             # the engine's hold, then this face's
+        ticket_drop(ticket)
+        return 0
+
+    cdef object wish(self, uint8_t kind, uint64_t number, uint8_t purpose, uint64_t deadline_ns):
+        self.bind()
+        return self.future_of(self.node.submit_wish(kind, number, purpose, self.mailbox), deadline_ns)
+
+    async def _session(self, uint64_t deadline_ns):
+        if self.node.has_session():
+            return
+        try:
+            await self.wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
+        except Withdrawn:
+            away = self.node.unreachable()
+            raise ReadyTimeout("the node is not ready" + (f"; no connection to {', '.join(away)}" if away else ""),
+                               unreachable=away) from None
+
+    # --- writes ---------------------------------------------------------------------------------------------------------
+    # Each is submitted by a function of C types, from inside the coroutine; a session that ended between encoding and
+    # arrival means certainly not executed, so that it is encoded anew (NotReady).
+    cdef object _submit_put(self, object key, object value, object lease, object fence, bint previous,
+                            uint64_t deadline_ns):
+        cdef Op op
+        cdef Fence taken
+        cdef uint8_t purpose = PURPOSE_PREVIOUS if previous else PURPOSE_REVISION
+        self.bind()
+        put_op(key, value, lease, previous, self.node.value_bytes_max, &op)
+        take_fence(fence, &taken)
+        return self.future_of(self.node.submit_op(&op, &taken, purpose, taken.is_present, self.mailbox), deadline_ns)
+
+    async def put(self, key, value, *, lease=0, fence=None, previous=False, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        if fence is not None:
+            fence = fence_of(fence)
+        while True:
+            if not self.node.has_session():
+                await self._session(deadline_ns)
+            try:
+                return await self._submit_put(key, value, lease, fence, previous, deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    cdef object _submit_create(self, object key, object value, object lease, object fence, uint64_t deadline_ns):
+        cdef Op op
+        cdef Fence taken
+        self.bind()
+        create_op(key, value, lease, self.node.value_bytes_max, &op)
+        take_fence(fence, &taken)
+        return self.future_of(self.node.submit_op(&op, &taken, PURPOSE_REVISION, taken.is_present, self.mailbox),
+                              deadline_ns)
+
+    async def create(self, key, value, *, lease=0, fence=None, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        fence = fence_of(fence)
+        while True:
+            await self._session(deadline_ns)
+            try:
+                return await self._submit_create(key, value, lease, fence, deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    cdef object _submit_update(self, object key, object value, object expected_revision, object lease, object fence,
+                               bint previous, uint64_t deadline_ns):
+        cdef Op op
+        cdef Fence taken
+        cdef uint8_t purpose = PURPOSE_PREVIOUS if previous else PURPOSE_REVISION
+        self.bind()
+        update_op(key, value, lease, expected_revision, previous, self.node.value_bytes_max, &op)
+        take_fence(fence, &taken)
+        return self.future_of(self.node.submit_op(&op, &taken, purpose, taken.is_present, self.mailbox), deadline_ns)
+
+    async def update(self, key, value, *, expected_revision=0, lease=0, fence=None, previous=False, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        fence = fence_of(fence)
+        while True:
+            await self._session(deadline_ns)
+            try:
+                return await self._submit_update(key, value, expected_revision, lease, fence, previous, deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    cdef object _submit_delete(self, object key, object expected_revision, bint must_exist, object fence, bint previous,
+                               uint64_t deadline_ns):
+        cdef Op op
+        cdef Fence taken
+        cdef uint8_t purpose = PURPOSE_PREVIOUS if previous else PURPOSE_REVISION
+        self.bind()
+        delete_op(key, must_exist, expected_revision, previous, &op)
+        take_fence(fence, &taken)
+        return self.future_of(self.node.submit_op(&op, &taken, purpose, True, self.mailbox), deadline_ns)
+
+    async def delete(self, key, *, expected_revision=0, must_exist=False, fence=None, previous=False, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        fence = fence_of(fence)
+        while True:
+            await self._session(deadline_ns)
+            try:
+                return await self._submit_delete(key, expected_revision, must_exist, fence, previous, deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    cdef object _submit_delete_range(self, object start, object end, object fence, bint previous, uint64_t deadline_ns):
+        cdef Op op
+        cdef Fence taken
+        self.bind()
+        delete_range_op(start, end, previous, &op)
+        take_fence(fence, &taken)
+        return self.future_of(self.node.submit_op(&op, &taken, PURPOSE_PREVIOUS, True, self.mailbox), deadline_ns)
+
+    async def delete_range(self, start="", end="", *, prefix=None, fence=None, previous=False, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        start, end = range_bounds(start, end, prefix)
+        fence = fence_of(fence)
+        while True:
+            await self._session(deadline_ns)
+            try:
+                return await self._submit_delete_range(start, end, fence, previous, deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    cdef object _submit_add(self, object key, object number, object fence, uint64_t deadline_ns):
+        cdef Op op
+        cdef Fence taken
+        self.bind()
+        add_op(key, number, &op)
+        take_fence(fence, &taken)
+        return self.future_of(self.node.submit_op(&op, &taken, PURPOSE_PREVIOUS, taken.is_present, self.mailbox),
+                              deadline_ns)
+
+    async def add(self, key, number=1, *, fence=None, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        fence = fence_of(fence)
+        while True:
+            await self._session(deadline_ns)
+            try:
+                return await self._submit_add(key, number, fence, deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    async def txn(self, compares=(), then=(), otherwise=(), *, fence=None, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        compares, then, otherwise, fence = tuple(compares), tuple(then), tuple(otherwise), fence_of(fence)
+        while True:
+            await self._session(deadline_ns)
+            self.bind()
+            try:
+                return await self.future_of(self.node.submit_txn(compares, then, otherwise, fence, self.mailbox),
+                                            deadline_ns)
+            except NotReady:
+                if boot_now_ns() >= deadline_ns:
+                    raise
+
+    async def compact(self, revision, *, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        floor = _checked_number(revision, "revision")
+        await self._session(deadline_ns)
+        self.bind()
+        return await self.future_of(self.node.submit_compact(floor, self.mailbox), deadline_ns)
+
+    # --- reads ----------------------------------------------------------------------------------------------------------
+    async def _agree_on_read(self, uint64_t deadline_ns):
+        await self._session(deadline_ns)
+        await self.wish(SUBMIT_READ, 0, PURPOSE_READ, deadline_ns)
+
+    async def get(self, key, *, revision=0, local=False, timeout_s=5.0):
+        at_revision = _checked_number(revision, "revision")
+        if not local:
+            await self._agree_on_read(deadline_after(timeout_s))
+        return self.node.read_key(key, at_revision)
+
+    async def range(self, start="", end="", *, prefix=None, limit=0, revision=0, keys_only=False, count_only=False,
+                    local=False, timeout_s=5.0):
+        start, end = range_bounds(start, end, prefix)
+        if not local:
+            await self._agree_on_read(deadline_after(timeout_s))
+        return self.node.range(start, end, limit=limit, revision=revision, keys_only=keys_only, count_only=count_only,
+                               local=True)
+
+    # --- leases and watches -----------------------------------------------------------------------------------------------
+    async def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
+        cdef AioLease lease = AioLease(self, ttl_s)
+        await lease._grant(_checked_number(id, "id"), on_lost, deadline_after(timeout_s))
+        return lease
+
+    def watch(self, key=None, end=None, *, prefix=None, start_revision=0, previous=False, puts=True, deletes=True,
+              progress=False, raise_lagged=False, reset=False, timeout_s=None):
+        return AioWatch(self, key, end, prefix=prefix, start_revision=start_revision, previous=previous, puts=puts,
+                        deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset,
+                        timeout_s=timeout_s)
+
+    # --- the node itself ------------------------------------------------------------------------------------------------
+    async def transfer(self, to=None, *, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        target = 0 if to is None else self.node.member_by_name(to)
+        await self.wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, deadline_ns)
+        await self.wish(LOOP_AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, deadline_ns)
+
+    async def campaign(self, *, timeout_s=5.0):
+        await self.wish(SUBMIT_CAMPAIGN, 0, PURPOSE_NOTHING, deadline_after(timeout_s))
+
+    def status(self):
+        return self.node.status()
+
+    def metrics(self):
+        return self.node.metrics()
+
+
+cdef object _checked_number(object number, str field):
+    cdef uint64_t checked
+    take_number(int(number), field, (<uint64_t> 1 << 63) - 1, &checked)
+    return checked
+
+
+# --- an operation whose caller ran out of time ----------------------------------------------------------------------------
+cdef AioPendingResult _pending(Node face, Ticket* ticket):
+    cdef AioPendingResult pending = AioPendingResult.__new__(AioPendingResult)
+    pending.face = face
+    pending.node = face.node
+    pending.purpose = ticket.purpose
+    pending.ticket = ticket
+    ticket_hold(ticket)
+    return pending
+
+
+cdef class AioPendingResult(PendingResult):
+    async def result(self, timeout_s=5.0):
+        if ticket_is_done(self.ticket):
+            if self.ticket.status != 0:
+                raise error_of(self.ticket)
+            return answer_of(self.ticket, self.purpose)
+        if self.ticket.waiter != NULL:
+            raise InvalidArgument("ticket: somebody waits for it already", field="ticket")
+        self.face.bind()
+        ticket_hold(self.ticket)
+        return await self.face.future_of(self.ticket, deadline_after(timeout_s))
+
+
+# --- watches --------------------------------------------------------------------------------------------------------------
+cdef class AioWatch(WatchBase):
+    def __init__(self, Node face not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
+                 puts=True, deletes=True, progress=False, raise_lagged=False, reset=False, timeout_s=None):
+        super().__init__(face.node, key, end, prefix=prefix, start_revision=start_revision, previous=previous,
+                         puts=puts, deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset)
+        deadline_after(timeout_s)
+        self.face = face
+        self.timeout_s = timeout_s
+
+    async def _open(self):
+        cdef uint64_t deadline_ns = deadline_after(5.0)
+        await self.face._session(deadline_ns)
+        self.face.bind()
+        self.opened(await self.face.future_of(self.submit(self.face.mailbox), deadline_ns))
+
+    async def _close_native(self):
+        watch = <size_t> self.watch
+        self.watch = NULL
+        if watch and self.node.life == LIFE_RUNNING:
+            await self.face.future_of(self.node.submit_unwatch(<void*> <size_t> watch, self.face.mailbox), NEVER)
+        self.node.attached.discard(self)
+
+    async def close(self):
+        self.is_closed = True
+        self.on_news()
+        await self._close_native()
+
+    async def __aenter__(self):
+        await self._open()
+        return self
+
+    async def __aexit__(self, *_exc):
+        await self.close()
+
+    cdef int on_news(self) except -1:
+        self.has_news = True
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+        return 0
+
+    async def _wait(self, uint64_t deadline_ns):
+        """False: no news until deadline_ns."""
+        if self.has_news:
+            return True
+        self.waiter = self.face.create_future()
+        now_ns = boot_now_ns()
+        timer = None
+        if deadline_ns != NEVER:
+            timer = self.face.event_loop.call_later(max(0, deadline_ns - now_ns) / 1e9, self._give_up)
+        try:
+            await self.waiter
+        finally:
+            self.waiter = None
+            if timer is not None:
+                timer.cancel()
+        return self.has_news
+
+    def _give_up(self):
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+    async def _next(self):
+        """The next batch or reset; None: closed, or timeout_s passed."""
+        cdef uint64_t deadline_ns = deadline_after(self.timeout_s)
+        if self.watch == NULL and not self.is_closed and not self.ready:
+            await self._open()
+        while not self.ready:
+            if self.is_closed or not self.can_take():
+                return None
+            self.has_news = False
+            outcome = self.take()
+            if outcome == TAKE_REOPEN:
+                await self._close_native()
+                await self._open()
+            elif outcome == TAKE_CLOSED:
+                await self.close()
+            elif outcome == TAKE_WAIT and not await self._wait(deadline_ns):
+                return None
+        found = self.ready.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def batches(self):
+        while (found := await self._next()) is not None:
+            yield found
+
+    async def __aiter__(self):
+        while (found := await self._next()) is not None:
+            if isinstance(found, WatchReset):
+                yield found
+            else:
+                for event in found.events:
+                    yield event
+
+
+# --- leases ---------------------------------------------------------------------------------------------------------------
+cdef class AioLease(LeaseBase):
+    def __init__(self, Node face not None, ttl_s):
+        super().__init__(face.node, ttl_s)
+        self.face = face
+
+    async def _grant(self, id, on_lost, uint64_t deadline_ns):
+        await self.face._session(deadline_ns)
+        self.face.bind()
+        asked_ns = boot_now_ns()
+        granted = await self.face.future_of(self.node.submit_grant(id, self.ttl_ms, self.face.mailbox), deadline_ns)
+        await self.face.future_of(self.keep(granted, asked_ns, self.face.mailbox), NEVER)
+        if on_lost is not None:
+            self.watcher = self.face.event_loop.create_task(self._watch(on_lost))
+
+    async def _watch(self, on_lost):
+        if await self.wait_lost() and not self.is_revoked:
+            on_lost(self)
+
+    async def wait_lost(self, timeout_s=None):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        while self.held():
+            if boot_now_ns() >= deadline_ns:
+                return False
+            await asyncio.sleep(min(self.remaining_s(), self.ttl_s / LOOKS_PER_TTL))
+        return True
+
+    async def revoke(self, *, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        if self.is_revoked:
+            return
+        self.is_revoked = True
+        self.face.bind()
+        if self.node.life == LIFE_RUNNING:
+            await self.face.future_of(self.drop(self.face.mailbox), NEVER)
+        store_release(&self.until_ns, <uint64_t> 0)
+        self.node.attached.discard(self)
+        await self.face._session(deadline_ns)
+        try:
+            await self.face.future_of(self.node.submit_revoke(self.id, self.face.mailbox), deadline_ns)
+        except LeaseExpired:
+            pass        # gone already, and its keys with it
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_exc):
+        if self.node.life == LIFE_RUNNING:
+            await self.revoke()

@@ -1,0 +1,23 @@
+# Leases that this node keeps alive, natively: a host that holds the GIL does not lose them.
+from libc.stdint cimport uint64_t
+
+from raftmeta.runtime.node_base cimport NodeBase
+from raftmeta.runtime.tickets cimport Mailbox, Ticket
+
+cdef class LeaseBase:
+    cdef NodeBase node
+    cdef readonly uint64_t id
+    cdef uint64_t ttl_ms
+    # Shared: sent time of the last acknowledged keep-alive plus ttl, on CLOCK_BOOTTIME; 0: lost. The loop writes to it
+    # from keep() until drop() is answered; NodeBase.attached holds this object for so long.
+    cdef uint64_t until_ns
+
+    # After the grant, which was asked for at asked_ns.
+    cdef Ticket* keep(self, uint64_t lease, uint64_t asked_ns, Mailbox* mailbox) except NULL
+    cdef Ticket* drop(self, Mailbox* mailbox) except NULL
+    # Until when it is certainly held: a margin for drifting clocks is taken off. 0: lost.
+    cdef uint64_t held_until_ns(self) noexcept
+
+cdef class Lease(LeaseBase):
+    cdef object ended               # threading.Event: revoked, or the node is closed: on_lost is not called any more
+    cdef int _grant(self, uint64_t id, uint64_t deadline_ns) except -1

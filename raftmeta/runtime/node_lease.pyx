@@ -1,0 +1,115 @@
+"""A lease as its owner holds it.
+
+It decides when this process must believe the lease lost: by its own clock, from *before* the last acknowledged keep-alive was
+sent, less a margin for clocks that drift (DESIGN "Leases"). What it cannot do: protect what happens between a check
+and the act that follows, or across a pause of the machine. Only a fence does that, which the store checks.
+"""
+
+import threading
+
+from libc.stdint cimport uint64_t
+
+from raftmeta.native.atomics cimport load_acquire, store_release
+from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.runtime.answers cimport PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, deadline_after
+from raftmeta.runtime.engine_state cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE
+from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
+from raftmeta.runtime.verbs cimport lease_ttl_ms
+from raftmeta.wire.python_commands cimport take_number
+
+from raftmeta.errors import LeaseExpired
+
+cdef enum:
+    DRIFT_DIVISOR = 20              # 5 %: clocks of two machines whose rates differ by more are broken
+    LOOKS_PER_TTL = 20              # of the thread that waits for the loss
+
+
+cdef class LeaseBase:
+    def __init__(self, NodeBase node not None, ttl_s):
+        self.node = node
+        self.ttl_ms = lease_ttl_ms(ttl_s)
+
+    cdef Ticket* keep(self, uint64_t lease, uint64_t asked_ns, Mailbox* mailbox) except NULL:
+        self.id = lease
+        store_release(&self.until_ns, asked_ns + self.ttl_ms * 1_000_000)
+        self.node.attached.add(self)
+        return self.node.submit_lease(SUBMIT_KEEP_LEASE, lease, self.ttl_ms, &self.until_ns, mailbox)
+
+    cdef Ticket* drop(self, Mailbox* mailbox) except NULL:
+        return self.node.submit_lease(SUBMIT_DROP_LEASE, self.id, 0, &self.until_ns, mailbox)
+
+    cdef uint64_t held_until_ns(self) noexcept:
+        cdef uint64_t until_ns = load_acquire(&self.until_ns)
+        return until_ns - self.ttl_ms * 1_000_000 // DRIFT_DIVISOR if until_ns != 0 else 0
+
+    @property
+    def ttl_s(self):
+        return self.ttl_ms / 1000
+
+    def held(self):
+        return boot_now_ns() < self.held_until_ns()
+
+    def remaining_s(self):
+        cdef uint64_t now_ns = boot_now_ns()
+        cdef uint64_t until_ns = self.held_until_ns()
+        return (until_ns - now_ns) / 1e9 if now_ns < until_ns else 0.0
+
+    def __repr__(self):
+        return f"<Lease {self.id} ttl_s={self.ttl_s:g} {'held' if self.held() else 'lost'}>"
+
+
+cdef class Lease(LeaseBase):
+    def __init__(self, NodeBase node not None, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
+        cdef uint64_t wanted
+        super().__init__(node, ttl_s)
+        take_number(id, "id", (<uint64_t> 1 << 63) - 1, &wanted)
+        self.ended = threading.Event()
+        self._grant(wanted, deadline_after(timeout_s))
+        if on_lost is not None:
+            threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()
+
+    cdef int _grant(self, uint64_t id, uint64_t deadline_ns) except -1:
+        cdef uint64_t asked_ns
+        self.node.await_session(deadline_ns)
+        asked_ns = boot_now_ns()
+        granted = self.node.finish(self.node.submit_grant(id, self.ttl_ms, NULL), PURPOSE_NUMBER, deadline_ns)
+        self.node.finish(self.keep(granted, asked_ns, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        return 0
+
+    def _watch(self, on_lost):
+        while self.held():
+            if self.ended.wait(min(self.remaining_s(), self.ttl_s / LOOKS_PER_TTL)):
+                return
+        on_lost(self)
+
+    def wait_lost(self, timeout_s=None):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        cdef double pause_s
+        while self.held():
+            pause_s = min(self.remaining_s(), self.ttl_s / LOOKS_PER_TTL)
+            if boot_now_ns() >= deadline_ns:
+                return False
+            self.ended.wait(pause_s)
+        return True
+
+    def revoke(self, *, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        if self.ended.is_set():
+            return
+        self.ended.set()
+        if self.node.life == LIFE_RUNNING:
+            self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        store_release(&self.until_ns, <uint64_t> 0)
+        self.node.attached.discard(self)
+        self.node.await_session(deadline_ns)
+        try:
+            self.node.finish(self.node.submit_revoke(self.id, NULL), PURPOSE_REVISION, deadline_ns)
+        except LeaseExpired:
+            pass        # gone already, and its keys with it
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        if self.node.life == LIFE_RUNNING:
+            self.revoke()

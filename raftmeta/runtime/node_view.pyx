@@ -1,0 +1,184 @@
+"""What a node tells about itself, from what its loop published: status, metrics, events. Nothing here asks the loop."""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint64_t
+
+from raftmeta._core cimport CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
+from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
+from raftmeta.runtime.answers cimport deadline_after
+from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
+                                            EVENT_LEASES_EXPIRED, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED,
+                                            EVENT_PEER_REFUSED, EVENT_READY, EVENT_SESSION_LOST, EVENT_TRACE)
+from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
+from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
+from raftmeta.runtime.loop cimport LinkTable
+from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
+from raftmeta.runtime.node_base cimport LIFE_FORKED, NodeBase
+
+from raftmeta.results import MemberStatus, NodeEvent, NodeStatus
+
+cdef enum:
+    SIGNALS_LOOKED_AT_NS = 50_000_000
+
+_ROLES = {FOLLOWER: "follower", PRE_CANDIDATE: "pre-candidate", CANDIDATE: "candidate", LEADER: "leader"}
+
+# Number of a core's Trace (raft/ready TraceType): its name, and what its numbers mean.
+_TRACES = {
+    1: ("became_follower", ()),
+    2: ("became_pre_candidate", ()),
+    3: ("became_candidate", ()),
+    4: ("became_leader", ()),
+    6: ("log_truncated", ("first", "last")),
+    7: ("membership_in_force", ("index",)),
+    8: ("vote_refused", ("candidate", "reason")),
+    9: ("transfer_began", ("target",)),
+    10: ("snapshot_needed", ("member",)),
+    11: ("stepped_down", ("reason",)),
+    12: ("record_repaired", ("index", "source")),
+    13: ("transfer_aborted", ("target",)),
+    14: ("learner_promoted", ("member",)),
+    15: ("leader_lost", ("leader",)),
+    16: ("reads_void", ("count",)),
+}
+
+# The same for events of the engine. "peer" is a link's number and becomes a name.
+_EVENTS = {
+    EVENT_READY: ("ready", ("leader", "term")),
+    EVENT_LINK_UP: ("link_up", ("peer", "member")),
+    EVENT_LINK_DOWN: ("link_down", ("peer", "was_refused")),
+    EVENT_PEER_REFUSED: ("peer_refused", ("status", "peer")),
+    EVENT_LOG_OPENED: ("log_opened", ("state", "last", "dropped_bytes")),
+    EVENT_SESSION_LOST: ("session_lost", ()),
+    EVENT_FATAL: ("stopped", ("status",)),
+    EVENT_LEASES_EXPIRED: ("leases_expired", ("count",)),
+    EVENT_COMPACTED: ("history_compacted", ("floor",)),
+}
+
+
+# --- status -------------------------------------------------------------------------------------------------------------
+cdef list _members(NodeBase node, const LinkTable* links):
+    cdef Membership membership
+    cdef int i
+    cdef dict roles = {}
+    cdef dict connected = {}
+    cdef list members = []
+    while not node.loop.membership.read(&membership):
+        pass
+    for i in range(membership.count):
+        is_voter = membership.members[i].roles & (VOTER_INCOMING | VOTER_OUTGOING)
+        roles[membership.members[i].name[:membership.members[i].name_length]] = (
+            membership.members[i].id, "voter" if is_voter else "learner",
+            membership.members[i].address[:membership.members[i].address_length].decode())
+    for i in range(MEMBERS_MAX):
+        if links.links[i].name_length != 0:
+            connected[links.links[i].name[:links.links[i].name_length]] = (links.links[i].id, links.links[i].is_up != 0)
+    own = node.identity.name
+    for raw in sorted({*roles, *connected}):
+        name = raw.decode()
+        member_id, role, address = roles.get(raw, (connected.get(raw, (0, False))[0], "", ""))
+        if not address and name in node.identity.peers:
+            address = str(node.identity.peers[name])
+        is_self = name == own
+        members.append(MemberStatus(name, node.loop.engine.id if is_self else member_id, address, role, is_self,
+                                    is_self or connected.get(raw, (0, False))[1]))
+    return members
+
+
+cdef object status_of(NodeBase node):
+    cdef StatusBlock block
+    cdef LinkTable links
+    node.read_status(&block)
+    while not node.loop.links.read(&links):
+        pass
+    members = _members(node, &links)
+    leader = next((each.name for each in members if each.id == block.core.leader and each.id), "")
+    cluster_id = f"{block.cluster_high:016x}{block.cluster_low:016x}" if block.cluster_low | block.cluster_high else ""
+    is_running = block.engine_state not in (ENGINE_GENESIS, ENGINE_STOPPED)
+    state_hash = f"{block.machine.state_hash.high:016x}{block.machine.state_hash.low:016x}"
+    return NodeStatus(
+        name=node.identity.name, id=node.loop.engine.id, boot=block.boot, cluster=node.identity.cluster,
+        cluster_id=cluster_id,
+        state="running" if is_running else "starting" if block.engine_state == ENGINE_GENESIS else "stopped",
+        is_ready=is_running and block.session != 0 and block.core.leader != 0,
+        role=_ROLES.get(block.core.role, ""), term=block.core.term, leader=leader, committed=block.core.committed,
+        applied=block.core.applied, persisted=block.core.persisted, last=block.core.last,
+        revision=block.machine.revision, compacted=block.machine.compacted, keys=block.machine.keys,
+        state_hash=state_hash, members=tuple(members))
+
+
+cdef dict metrics_of(NodeBase node):
+    cdef StatusBlock block
+    node.read_status(&block)
+    return {
+        "term": block.core.term, "is_leader": int(block.core.role == LEADER), "committed": block.core.committed,
+        "applied": block.core.applied, "persisted": block.core.persisted, "last": block.core.last,
+        "revision": block.machine.revision, "compacted": block.machine.compacted, "keys": block.machine.keys,
+        "state_bytes": block.machine.state_bytes, "history_bytes": block.machine.history_bytes,
+        "leases": block.machine.leases, "sessions": block.machine.sessions,
+        "operations_in_flight": node.loop.in_flight,
+        "turns": block.turns,
+        "entries_applied": block.counters.entries_applied, "commands_completed": block.counters.commands_completed,
+        "proposals_repeated": block.counters.proposals_repeated, "reads_served": block.counters.reads_served,
+        "log_writes": block.counters.writes, "log_bytes": block.counters.write_bytes,
+        "elections": block.counters.elections, "leases_expired": block.counters.leases_expired,
+        "frames_sent": block.counters.frames_sent, "frames_received": block.counters.frames_received,
+        "frames_refused": block.counters.frames_refused, "frames_dropped": block.frames_dropped,
+        "connections_accepted": block.connections_accepted, "connections_refused": block.connections_refused,
+        "connections_evicted": block.connections_evicted,
+        "bytes_in": block.bytes_in, "bytes_out": block.bytes_out,
+    }
+
+
+# --- events -------------------------------------------------------------------------------------------------------------
+cdef object _event(NodeBase node, const EventBlock* block):
+    cdef LinkTable links
+    term = ()
+    if block.type == EVENT_TRACE:
+        name, words = _TRACES.get(block.a & 0xFF, ("trace", ("type", "value")))
+        numbers = (block.b, block.c)
+        term = (("term", block.a >> 8),)
+    elif block.type == EVENT_FOUNDED:
+        return NodeEvent(block.number, block.wall_ms / 1000, "cluster_founded",
+                         {"cluster_id": f"{block.b:016x}{block.a:016x}"})
+    else:
+        name, words = _EVENTS.get(block.type, ("event", ("a", "b", "c")))
+        numbers = (block.a, block.b, block.c)
+    facts = dict((*term, *zip(words, numbers, strict=False)))
+    if "peer" in facts and node.loop != NULL:
+        while not node.loop.links.read(&links):
+            pass
+        place = facts["peer"]
+        facts["peer"] = "" if place >= MEMBERS_MAX else links.links[place].name[:links.links[place].name_length].decode()
+    return NodeEvent(block.number, block.wall_ms / 1000, name, facts)
+
+
+cdef class EventReader:
+    def __cinit__(self, NodeBase node not None, timeout_s=None):
+        node.running()
+        self.node = node
+        self.timeout_s = timeout_s
+        self.log = node.loop.event_log
+        event_log_hold(self.log)
+
+    def __dealloc__(self):
+        if self.log != NULL:
+            event_log_drop(self.log)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef EventBlock block
+        cdef uint64_t deadline_ns = deadline_after(self.timeout_s)
+        cdef uint64_t now_ns, pause_ns
+        while not event_log_read(self.log, self.seen, &block):
+            now_ns = boot_now_ns()
+            if self.log.is_closed or self.node.life == LIFE_FORKED or now_ns >= deadline_ns:
+                raise StopIteration
+            pause_ns = min(deadline_ns - now_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
+            with nogil:
+                event_log_await(self.log, self.seen, pause_ns)
+            PyErr_CheckSignals()
+        self.seen = block.number
+        return _event(self.node, &block)

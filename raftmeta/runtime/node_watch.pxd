@@ -1,0 +1,39 @@
+# Watching keys: what both faces make of the items of a native watch, and the sync face.
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.runtime.node_base cimport NodeBase
+from raftmeta.runtime.tickets cimport Mailbox, Ticket, WatchSignal
+
+cdef class WatchBase:
+    cdef NodeBase node
+    cdef WatchSignal signal         # the loop writes to it from submit until the unwatch is done; see NodeBase.attached
+    cdef void* watch                # the native Watch; NULL: not open
+    cdef bytes bounds               # key and end, one after another
+    cdef uint32_t key_length
+    cdef uint32_t filter
+    cdef uint64_t resume            # revision from which to go on; 0: from now
+    cdef bint raises_lagged
+    cdef bint resets
+    cdef bint is_closed
+    cdef object ready               # collections.deque of batches and resets to give out
+
+    # Submit the native watch from `resume` on, and give it back.
+    cdef Ticket* submit(self, Mailbox* mailbox) except NULL
+    cdef int opened(self, object pointer) except -1
+    # Take what waits natively into `ready`. Returns what the caller must do next.
+    cdef int take(self) except -1
+    cdef int _take_item(self, list item) except -1
+    cdef int _reset(self, uint64_t floor) except -1
+    cdef bint can_take(self)
+
+cdef enum:
+    TAKE_WAIT = 0                   # nothing yet
+    TAKE_READY = 1                  # look at `ready`
+    TAKE_REOPEN = 2                 # close the native watch, then submit again (lagged, reset)
+    TAKE_CLOSED = 3
+
+cdef class Watch(WatchBase):
+    cdef object timeout_s
+    cdef object thread
+    cdef int _open(self) except -1
+    cdef int _close_native(self) except -1

@@ -1,0 +1,223 @@
+"""Watching keys from Python: every change once, in order of revision, from any revision that history still has.
+
+What it decides: where to go on after the native watch ended. It lagged: from the revision it names, unless the caller wants
+to know (Lagged). History does not reach back far enough: Compacted, or, if so asked, one WatchReset with all that matches and
+then what follows it. What it never does: skip a revision silently.
+
+Why the signal outlives its watch: the loop writes to it until the unwatch is done; until then NodeBase.attached holds
+this object.
+"""
+
+import collections
+import threading
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_COMPACTED, WATCH_DELETE, WATCH_EVENTS, WATCH_LAGGED,
+                                       WATCH_NO_DELETE, WATCH_NO_PUT, WATCH_PREVIOUS, WATCH_PROGRESS,
+                                       WATCH_PROGRESS_MARK, watch_take)
+from raftmeta.machine.watch_state cimport Watch as NativeWatch
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.atomics cimport load_shared, store_shared
+from raftmeta.native.threads cimport boot_now_ns, futex_wait
+from raftmeta.runtime.answers cimport PURPOSE_NOTHING, PURPOSE_WATCH, deadline_after, raise_unless_ok
+from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
+from raftmeta.runtime.tickets cimport MAIL_WATCH
+from raftmeta.status cimport status_t
+from raftmeta.wire.commands cimport Bytes
+from raftmeta.wire.python_commands cimport read_values, take_bound, take_key
+
+from raftmeta.errors import Compacted, InvalidArgument, Lagged, NotExecuted
+from raftmeta.operations import prefix_end
+from raftmeta.results import WatchBatch, WatchEvent, WatchReset
+
+cdef enum:
+    SIGNALS_LOOKED_AT_NS = 50_000_000
+    TUNE_ITEMS = 256                # taken at once
+    TUNE_ITEM_BYTES = 1024 * 1024
+
+
+cdef tuple watch_bounds(object key, object end, object prefix):
+    """[key, end) of a native watch: one key alone is the range up to its successor, an empty end that of the keyspace."""
+    cdef Bytes window
+    if prefix is not None:
+        if key is not None or end is not None:
+            raise InvalidArgument("prefix: give one of key, key and end, prefix", field="prefix")
+        take_bound(prefix, "prefix", &window)
+        return _raw(prefix), prefix_end(prefix)
+    if end is None:
+        take_key(key, "key", &window)
+        return _raw(key), _raw(key) + b"\0"
+    take_bound(key, "key", &window)
+    take_bound(end, "end", &window)
+    return _raw(key), _raw(end)
+
+
+cdef bytes _raw(object text):
+    return text.encode() if isinstance(text, str) else text
+
+
+cdef class WatchBase:
+    def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
+                 puts=True, deletes=True, progress=False, raise_lagged=False, reset=False):
+        first, last = watch_bounds(key, end, prefix)
+        self.node = node
+        self.bounds = first + last
+        self.key_length = len(first)
+        self.filter = ((WATCH_PREVIOUS if previous else 0) | (WATCH_PROGRESS if progress else 0)
+                       | (0 if puts else WATCH_NO_PUT) | (0 if deletes else WATCH_NO_DELETE))
+        self.resume = start_revision
+        self.raises_lagged = raise_lagged
+        self.resets = reset
+        self.ready = collections.deque()
+        memset(&self.signal, 0, sizeof(WatchSignal))
+        self.signal.mail.kind = MAIL_WATCH
+        self.signal.consumer = <void*> self
+
+    cdef bint can_take(self):
+        return self.watch != NULL and self.node.life == LIFE_RUNNING
+
+    cdef Ticket* submit(self, Mailbox* mailbox) except NULL:
+        cdef Ticket* ticket
+        self.node.attached.add(self)
+        self.signal.mailbox = mailbox
+        return self.node.submit_watch(<const uint8_t*> self.bounds, self.key_length, <uint32_t> len(self.bounds),
+                                      self.resume, self.filter, &self.signal, mailbox)
+
+    cdef int opened(self, object pointer) except -1:
+        self.watch = <void*> <size_t> pointer
+        return 0
+
+    cdef int take(self) except -1:
+        cdef uint32_t count = 0
+        cdef status_t status
+        cdef int outcome = TAKE_WAIT
+        if not self.can_take():
+            return TAKE_CLOSED
+        cdef Vec[uint8_t] items = self.node.borrow_scratch()
+        try:
+            status = watch_take(<NativeWatch*> self.watch, TUNE_ITEMS, TUNE_ITEM_BYTES, &items, &count)
+            raise_unless_ok(status)
+            taken = read_values(items.data, items.size)
+        finally:
+            self.node.give_back_scratch(&items)
+        for item in taken:
+            outcome = self._take_item(item)
+        return outcome
+
+    cdef int _take_item(self, list item) except -1:
+        kind, revision, wall_ms, events, more = item
+        if kind == WATCH_EVENTS or kind == WATCH_PROGRESS_MARK:
+            events = [WatchEvent("delete" if type == WATCH_DELETE else "put", record, before, revision)
+                      for type, record, before in events or ()]
+            self.resume = revision if more else revision + 1
+            self.ready.append(WatchBatch(revision, wall_ms / 1000, events, not more))
+            return TAKE_READY
+        if kind == WATCH_LAGGED:
+            self.resume = revision
+            if not self.raises_lagged:
+                return TAKE_REOPEN
+            self.ready.append(Lagged(f"the watcher was too slow; go on from revision {revision}", revision=revision))
+            return TAKE_CLOSED
+        if kind == WATCH_COMPACTED:
+            return self._reset(revision)
+        return TAKE_CLOSED if kind == WATCH_CLOSED else TAKE_WAIT
+
+    cdef int _reset(self, uint64_t floor) except -1:
+        """History does not reach back to `resume`."""
+        if not self.resets:
+            self.ready.append(Compacted(f"history begins after revision {floor}", revision=floor))
+            return TAKE_CLOSED
+        cdef uint64_t revision = 0
+        key, end = self.bounds[:self.key_length], self.bounds[self.key_length:]
+        found = self.node.read_range(key, end, 0, &revision, False, False)
+        self.ready.append(WatchReset(revision, found.records))
+        self.resume = revision + 1
+        return TAKE_REOPEN
+
+
+cdef class Watch(WatchBase):
+    def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
+                 puts=True, deletes=True, progress=False, raise_lagged=False, reset=False, callback=None,
+                 timeout_s=None):
+        super().__init__(node, key, end, prefix=prefix, start_revision=start_revision, previous=previous, puts=puts,
+                         deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset)
+        deadline_after(timeout_s)
+        self.timeout_s = timeout_s
+        self._open()
+        if callback is not None:
+            self.thread = threading.Thread(target=self._call_back, args=(callback,), name="raftmeta-watch", daemon=True)
+            self.thread.start()
+
+    cdef int _open(self) except -1:
+        cdef uint64_t deadline_ns = deadline_after(5.0)
+        self.node.await_session(deadline_ns)
+        return self.opened(self.node.finish(self.submit(NULL), PURPOSE_WATCH, deadline_ns))
+
+    cdef int _close_native(self) except -1:
+        cdef void* watch = self.watch
+        self.watch = NULL
+        if watch != NULL and self.node.life == LIFE_RUNNING:
+            self.node.finish(self.node.submit_unwatch(watch, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        self.node.attached.discard(self)
+        return 0
+
+    def close(self):
+        self.is_closed = True
+        self._close_native()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        self.close()
+
+    def _next(self, timeout_s):
+        """The next batch or reset; None: closed, or timeout_s passed."""
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        cdef uint32_t seen
+        cdef uint64_t now_ns, pause_ns
+        cdef int outcome
+        while not self.ready:
+            if self.is_closed or not self.can_take():
+                return None
+            seen = load_shared(&self.signal.word)
+            store_shared(&self.signal.is_awaited, <uint32_t> 1)
+            outcome = self.take()
+            if outcome == TAKE_REOPEN:
+                self._close_native()
+                self._open()
+            elif outcome == TAKE_CLOSED:
+                self.close()
+            elif outcome == TAKE_WAIT:
+                now_ns = boot_now_ns()
+                if now_ns >= deadline_ns:
+                    return None
+                pause_ns = min(deadline_ns - now_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
+                with nogil:
+                    futex_wait(&self.signal.word, seen, pause_ns)
+                PyErr_CheckSignals()
+        found = self.ready.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def batches(self):
+        while (found := self._next(self.timeout_s)) is not None:
+            yield found
+
+    def __iter__(self):
+        for found in self.batches():
+            if isinstance(found, WatchReset):
+                yield found
+            else:
+                yield from found.events
+
+    def _call_back(self, callback):
+        try:
+            for found in self.batches():
+                callback(found)
+        except NotExecuted:
+            pass        # the node was closed meanwhile
