@@ -69,7 +69,6 @@ cdef struct SealedWriter:
     uint64_t offset
     Vec[uint32_t] crcs
     Vec[uint8_t] splits
-    Vec[uint8_t] scratch
 
 cdef struct SealedReader:
     const DiskPort* disk

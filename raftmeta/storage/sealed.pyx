@@ -1,0 +1,327 @@
+"""The sealed file: chunks of records, written once, checked before they are shown.
+
+What it decides: whether a file is complete and undamaged. What it never does: look into a record, hold more than one
+chunk, or show a byte whose checksum it has not seen. Format: docs/formats.md "Sealed file".
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset, strlen
+
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport Hash128, crc32c, hash128
+from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, FileName
+from raftmeta.status cimport (BAD_LENGTH, CORRUPT, INCOMPLETE, INVARIANT_BROKEN, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK,
+                              status_t)
+from raftmeta.storage.sealed cimport (FORMAT_SEALED_CHUNK_MAGIC, FORMAT_SEALED_FOOTER_MAGIC, FORMAT_SEALED_MAGIC,
+                                      FORMAT_SEALED_VERSION, SEALED_CHUNK_BYTES_MAX, SealedChunk, SealedFooter,
+                                      SealedHeader, SealedReader, SealedSplit, SealedWriter)
+
+cdef enum:
+    CRC_BEGIN = 8                   # magic and crc of every header are not covered
+    SEALED_MEMBERSHIP_BYTES_MAX = 16 * 1024
+
+cdef const char* WORKING_SUFFIX = ".tmp"
+
+
+cdef Slice _part(const void* data, uint64_t length) noexcept nogil:
+    cdef Slice part
+    part.chunk = NULL
+    part.data = <uint8_t*> data
+    part.length = <uint32_t> length
+    return part
+
+
+# --- writer -------------------------------------------------------------------------------------------------------------
+cdef status_t _write(SealedWriter* writer, const Slice* parts, size_t count) noexcept nogil:
+    cdef status_t status = writer.disk.write(writer.disk.self, writer.file, writer.offset, parts, count)
+    cdef size_t i
+    for i in range(count):
+        writer.offset += parts[i].length
+    return status
+
+
+cdef status_t _name_files(SealedWriter* writer, const char* name) noexcept nogil:
+    cdef size_t length = strlen(name)
+    cdef size_t suffix = strlen(WORKING_SUFFIX)
+    if length + suffix > FILE_NAME_BYTES_MAX:
+        return BAD_LENGTH
+    memcpy(writer.name.text, name, length)
+    memcpy(writer.working.text, name, length)
+    memcpy(writer.working.text + length, WORKING_SUFFIX, suffix)
+    return OK
+
+
+cdef status_t sealed_begin(SealedWriter* writer, const DiskPort* disk, const char* name, const SealedHeader* header,
+                           const uint8_t* membership) noexcept nogil:
+    cdef Slice[2] parts
+    cdef status_t status
+    memset(<void*> writer, 0, sizeof(SealedWriter))
+    writer.disk = disk
+    writer.header = header[0]
+    writer.header.magic = FORMAT_SEALED_MAGIC
+    writer.header.version = FORMAT_SEALED_VERSION
+    writer.header.reserved0 = 0
+    writer.header.reserved1 = 0
+    writer.header.header_bytes = <uint32_t> sizeof(SealedHeader) + header.membership_length
+    writer.header.crc = crc32c(0, <const uint8_t*> &writer.header + CRC_BEGIN, sizeof(SealedHeader) - CRC_BEGIN)
+    writer.header.crc = crc32c(writer.header.crc, membership, header.membership_length)
+    status = _name_files(writer, name)
+    if status == OK and not writer.crcs.push(writer.header.crc):
+        status = NO_MEMORY
+    if status == OK:
+        status = disk.open(disk.self, writer.working.text, True, &writer.file)
+    if status != OK:
+        return status
+    writer.is_open = True
+    parts[0] = _part(&writer.header, sizeof(SealedHeader))
+    parts[1] = _part(membership, header.membership_length)
+    status = disk.truncate(disk.self, writer.file, 0)
+    return status if status != OK else _write(writer, parts, 2)
+
+
+cdef status_t _note_split(SealedWriter* writer, const uint8_t* key, uint32_t key_length) noexcept nogil:
+    cdef SealedSplit split
+    split.chunk = writer.footer.chunks
+    split.key_length = key_length
+    split.offset = writer.offset
+    writer.footer.splits += 1
+    if not (writer.splits.append(<const uint8_t*> &split, sizeof(SealedSplit)) and writer.splits.append(key, key_length)):
+        return NO_MEMORY
+    return OK
+
+
+cdef status_t sealed_chunk(SealedWriter* writer, const uint8_t* records, uint32_t length, uint32_t count,
+                           const uint8_t* split_key, uint32_t split_key_length, bint is_split) noexcept nogil:
+    cdef SealedChunk chunk
+    cdef Slice[2] parts
+    cdef status_t status = OK
+    if not writer.is_open:
+        return INVARIANT_BROKEN
+    if length > SEALED_CHUNK_BYTES_MAX:
+        return BAD_LENGTH
+    if is_split:
+        status = _note_split(writer, split_key, split_key_length)
+    chunk.magic = FORMAT_SEALED_CHUNK_MAGIC
+    chunk.number = writer.footer.chunks
+    chunk.length = length
+    chunk.point_index = writer.header.point.index
+    chunk.crc = crc32c(0, <const uint8_t*> &chunk + CRC_BEGIN, sizeof(SealedChunk) - CRC_BEGIN)
+    chunk.crc = crc32c(chunk.crc, records, length)
+    if status == OK and not writer.crcs.push(chunk.crc):
+        status = NO_MEMORY
+    if status != OK:
+        return status
+    writer.footer.chunks += 1
+    writer.footer.records += count
+    writer.footer.records_bytes += length
+    parts[0] = _part(&chunk, sizeof(SealedChunk))
+    parts[1] = _part(records, length)
+    return _write(writer, parts, 2)
+
+
+cdef status_t sealed_seal(SealedWriter* writer, const Hash128* state_hash) noexcept nogil:
+    cdef const DiskPort* disk = writer.disk
+    cdef SealedFooter* footer = &writer.footer
+    cdef Hash128 whole = hash128(0, writer.crcs.data, writer.crcs.size * sizeof(uint32_t))
+    cdef Slice[2] parts
+    cdef status_t status
+    if not writer.is_open:
+        return INVARIANT_BROKEN
+    footer.magic = FORMAT_SEALED_FOOTER_MAGIC
+    footer.splits_offset = writer.offset
+    footer.splits_bytes = writer.splits.size
+    footer.hash_low = whole.low
+    footer.hash_high = whole.high
+    footer.state_hash = state_hash[0]
+    footer.crc = crc32c(0, writer.splits.data, writer.splits.size)
+    footer.crc = crc32c(footer.crc, <const uint8_t*> footer + CRC_BEGIN, sizeof(SealedFooter) - CRC_BEGIN)
+    parts[0] = _part(writer.splits.data, writer.splits.size)
+    parts[1] = _part(footer, sizeof(SealedFooter))
+    status = _write(writer, parts, 2)
+    if status == OK:
+        status = disk.sync(disk.self, writer.file)
+    # The name comes last: what stands under it was complete before it could be seen.
+    if status == OK:
+        status = disk.rename(disk.self, writer.working.text, writer.name.text)
+    if status == OK:
+        status = disk.sync_directory(disk.self)
+    if status == OK:
+        _end(writer)
+    return status
+
+
+cdef void _end(SealedWriter* writer) noexcept nogil:
+    if writer.is_open:
+        writer.disk.close(writer.disk.self, writer.file)
+    writer.is_open = False
+    writer.crcs.release()
+    writer.splits.release()
+
+
+cdef void sealed_abandon(SealedWriter* writer) noexcept nogil:
+    if writer.is_open:
+        writer.disk.remove(writer.disk.self, writer.working.text)
+    _end(writer)
+
+
+# --- reader -------------------------------------------------------------------------------------------------------------
+cdef status_t _read(SealedReader* reader, uint64_t offset, void* into, uint64_t length) noexcept nogil:
+    cdef size_t got = 0
+    cdef status_t status
+    if offset > reader.size_bytes or length > reader.size_bytes - offset:
+        return CORRUPT
+    status = reader.disk.read(reader.disk.self, reader.file, offset, <uint8_t*> into, length, &got)
+    return CORRUPT if status == OK and got != length else status
+
+
+cdef status_t _open_header(SealedReader* reader) noexcept nogil:
+    cdef SealedHeader* header = &reader.header
+    cdef uint32_t crc
+    cdef uint32_t rest
+    cdef status_t status = _read(reader, 0, header, sizeof(SealedHeader))
+    if status != OK:
+        return status
+    if (header.magic != FORMAT_SEALED_MAGIC or header.header_bytes < sizeof(SealedHeader)
+            or header.header_bytes > sizeof(SealedHeader) + SEALED_MEMBERSHIP_BYTES_MAX):
+        return CORRUPT
+    rest = header.header_bytes - <uint32_t> sizeof(SealedHeader)
+    if not reader.membership.resize(rest):
+        return NO_MEMORY
+    status = _read(reader, sizeof(SealedHeader), reader.membership.data, rest)
+    if status != OK:
+        return status
+    crc = crc32c(0, <const uint8_t*> header + CRC_BEGIN, sizeof(SealedHeader) - CRC_BEGIN)
+    if crc32c(crc, reader.membership.data, rest) != header.crc:
+        return CORRUPT
+    if header.version > FORMAT_SEALED_VERSION:
+        return NEWER_FORMAT
+    return OK if header.membership_length == rest else CORRUPT
+
+
+cdef status_t _open_footer(SealedReader* reader) noexcept nogil:
+    cdef SealedFooter* footer = &reader.footer
+    cdef uint64_t begin
+    cdef uint32_t crc
+    cdef status_t status
+    if reader.size_bytes < reader.header.header_bytes + sizeof(SealedFooter):
+        return INCOMPLETE
+    begin = reader.size_bytes - sizeof(SealedFooter)
+    status = _read(reader, begin, footer, sizeof(SealedFooter))
+    if status != OK:
+        return status
+    if footer.magic != FORMAT_SEALED_FOOTER_MAGIC:
+        return INCOMPLETE
+    if footer.splits_offset > begin or footer.splits_bytes != begin - footer.splits_offset:
+        return CORRUPT
+    if not reader.splits.resize(footer.splits_bytes):
+        return NO_MEMORY
+    status = _read(reader, footer.splits_offset, reader.splits.data, footer.splits_bytes)
+    if status != OK:
+        return status
+    crc = crc32c(0, reader.splits.data, reader.splits.size)
+    crc = crc32c(crc, <const uint8_t*> footer + CRC_BEGIN, sizeof(SealedFooter) - CRC_BEGIN)
+    return OK if crc == footer.crc else CORRUPT
+
+
+cdef status_t sealed_open(SealedReader* reader, const DiskPort* disk, const char* name) noexcept nogil:
+    cdef status_t status
+    memset(<void*> reader, 0, sizeof(SealedReader))
+    reader.disk = disk
+    status = disk.open(disk.self, name, False, &reader.file)
+    if status != OK:
+        return status
+    reader.is_open = True
+    status = disk.size(disk.self, reader.file, &reader.size_bytes)
+    if status == OK:
+        status = _open_header(reader)
+    if status == OK:
+        status = _open_footer(reader)
+    if status == OK and not reader.crcs.push(reader.header.crc):
+        status = NO_MEMORY
+    reader.offset = reader.header.header_bytes
+    if status != OK:
+        sealed_close(reader)
+    return status
+
+
+cdef status_t _check_whole(SealedReader* reader) noexcept nogil:
+    cdef Hash128 whole
+    if reader.offset != reader.footer.splits_offset:
+        return CORRUPT
+    if reader.crcs.size == 0:
+        return NOT_FOUND            # read from a split on: only its own chunks were checked
+    whole = hash128(0, reader.crcs.data, reader.crcs.size * sizeof(uint32_t))
+    if whole.low != reader.footer.hash_low or whole.high != reader.footer.hash_high:
+        return CORRUPT
+    return NOT_FOUND
+
+
+cdef status_t sealed_next(SealedReader* reader, const uint8_t** records, uint32_t* length) noexcept nogil:
+    cdef SealedChunk chunk
+    cdef uint64_t begin = reader.offset
+    cdef uint32_t crc
+    cdef status_t status
+    if reader.chunk == reader.footer.chunks:
+        return _check_whole(reader)
+    status = _read(reader, begin, &chunk, sizeof(SealedChunk))
+    if status != OK:
+        return status
+    if (chunk.magic != FORMAT_SEALED_CHUNK_MAGIC or chunk.number != reader.chunk
+            or chunk.point_index != reader.header.point.index or chunk.length > SEALED_CHUNK_BYTES_MAX):
+        return CORRUPT
+    if not reader.bytes.resize(chunk.length):
+        return NO_MEMORY
+    status = _read(reader, begin + sizeof(SealedChunk), reader.bytes.data, chunk.length)
+    if status != OK:
+        return status
+    crc = crc32c(0, <const uint8_t*> &chunk + CRC_BEGIN, sizeof(SealedChunk) - CRC_BEGIN)
+    if crc32c(crc, reader.bytes.data, chunk.length) != chunk.crc:
+        return CORRUPT
+    if reader.crcs.size != 0 and not reader.crcs.push(chunk.crc):
+        return NO_MEMORY
+    reader.chunk += 1
+    reader.offset = begin + sizeof(SealedChunk) + chunk.length
+    records[0] = reader.bytes.data
+    length[0] = chunk.length
+    return OK
+
+
+cdef status_t sealed_split(const SealedReader* reader, uint32_t position, SealedSplit* split,
+                           const uint8_t** key) noexcept nogil:
+    cdef uint64_t offset = 0
+    cdef uint64_t rest
+    cdef uint32_t i
+    if position >= reader.footer.splits:
+        return NOT_FOUND
+    for i in range(position + 1):
+        rest = reader.splits.size - offset
+        if rest < sizeof(SealedSplit):
+            return CORRUPT
+        memcpy(split, reader.splits.data + offset, sizeof(SealedSplit))
+        key[0] = reader.splits.data + offset + sizeof(SealedSplit)
+        if split.key_length > rest - sizeof(SealedSplit):
+            return CORRUPT
+        offset += sizeof(SealedSplit) + split.key_length
+    return OK
+
+
+cdef status_t sealed_seek(SealedReader* reader, uint32_t position) noexcept nogil:
+    cdef SealedSplit split
+    cdef const uint8_t* key
+    cdef status_t status = sealed_split(reader, position, &split, &key)
+    if status == OK:
+        reader.chunk = split.chunk
+        reader.offset = split.offset
+        reader.crcs.clear()
+    return status
+
+
+cdef void sealed_close(SealedReader* reader) noexcept nogil:
+    if reader.is_open:
+        reader.disk.close(reader.disk.self, reader.file)
+    reader.is_open = False
+    reader.membership.release()
+    reader.splits.release()
+    reader.crcs.release()
+    reader.bytes.release()
