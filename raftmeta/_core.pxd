@@ -97,8 +97,8 @@ cdef status_t core_read_index(Core* core, uint64_t context) noexcept nogil      
 cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noexcept nogil
 cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil      # 0: the most advanced voter
 # Propose `next` by joint consensus (one entry enters, an automatic one leaves). Others forward it to the leader and learn
-# of a refusal by Ready.refusals with context 0. NO_LEADER; NOT_READY: a change is
-# under way or no own-term commit yet; BAD_FIELD: would leave no voter, or drops one that still answers (see genesis).
+# of a refusal by Ready.refusals with context 0. NO_LEADER; NOT_READY: a change is under way, no own-term commit yet, or a
+# new voter is no learner that holds its configuration; BAD_FIELD: would leave no voter, or drops one that still answers.
 cdef status_t core_change_membership(Core* core, const Membership* next) noexcept nogil
 cdef status_t core_campaign(Core* core) noexcept nogil                           # tests and demo: election time-out now
 cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil

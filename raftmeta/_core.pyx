@@ -437,6 +437,9 @@ cdef void _on_link(Core* core, Progress* progress, PeerEvent event) noexcept nog
     if event == PEER_CONNECTED:
         if progress.state == SNAPSHOT_WAIT:
             progress_on_snapshot_over(progress, 0)      # its stream broke with the connection
+        # Its process may be another one, which does not know that its log is ours until an APPEND tells it so; until
+        # then it takes no commit index from heartbeats.
+        progress_on_lost(progress)
         progress.is_probe_sent = False
         core.must_heartbeat = True
     elif event == PEER_UNREACHABLE or event == PEER_REFUSED:

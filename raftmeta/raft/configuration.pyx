@@ -49,7 +49,6 @@ cdef status_t configuration_set(Core* core, const Membership* membership) noexce
         out_of_memory(core)
         return NO_MEMORY
     _put_in_force(core)
-    core.was_named = core.was_named or core.position >= 0
     return OK
 
 
@@ -68,6 +67,9 @@ cdef void _put_in_force(Core* core) noexcept nogil:
     core.electorate.outgoing = membership_voters_outgoing(membership)
     core.learners = membership_learners(membership)
     core.position = membership_position(membership, core.config.id)
+    # A blank member was never named and does not vote. To wait until the naming is known to be committed would be too
+    # long: see _adds_unready_voter.
+    core.was_named = core.was_named or core.position >= 0
     _move_progress(core, membership)
     if core.transferring != 0 and membership_position(membership, core.transferring) < 0:
         trace(core, TRACE_TRANSFER_ABORTED, core.transferring, 0)
@@ -98,8 +100,6 @@ cdef void configuration_on_committed(Core* core) noexcept nogil:
     # The committed one in front is replaced by the next one that is committed; it is never taken back.
     while core.memberships.size > 1 and core.memberships.data[1].index <= core.log.committed:
         core.memberships.drop_front(1)
-    if membership_position(&core.memberships.data[0], core.config.id) >= 0:
-        core.was_named = True
     if core.role != LEADER or in_force(core).index > core.log.committed or not has_own_commit(core):
         return
     if in_force(core).is_joint:
@@ -142,6 +142,8 @@ cdef status_t configuration_change(Core* core, const Membership* next) noexcept 
     status = membership_enter_joint(in_force(core), next, &joint)
     if status != OK:
         return status
+    if _adds_unready_voter(core, next):
+        return NOT_READY
     if _drops_one_that_answers(core, next):
         return BAD_FIELD
     return _append(core, &joint)
@@ -150,6 +152,23 @@ cdef status_t configuration_change(Core* core, const Membership* next) noexcept 
 cdef bint _may_change(Core* core) noexcept nogil:
     return (has_own_commit(core) and core.transferring == 0 and not in_force(core).is_joint
             and in_force(core).index <= core.log.committed)
+
+
+# A new voter is a learner first, with the committed configuration that names it on its disk (thesis 4.2.1). Otherwise:
+#   1. a joint configuration is appended that needs the vote of a blank member   2. the leader dies before that member
+#   hears of it   3. the blank member votes for nobody, and without it nobody can be elected, for ever.
+cdef bint _adds_unready_voter(Core* core, const Membership* next) noexcept nogil:
+    cdef uint32_t i
+    cdef int position
+    for i in range(next.count):
+        if not next.members[i].roles & VOTER_INCOMING:
+            continue
+        position = membership_position(in_force(core), next.members[i].id)
+        if position < 0:
+            return True
+        if (core.learners >> position) & 1 and core.progress[position].match < in_force(core).index:
+            return True
+    return False
 
 
 # A name passes to another incarnation only when the old one is silent: its disk may still hold what it promised.

@@ -78,7 +78,7 @@ cdef enum VoteRefusal:
     REFUSED_LOG_BEHIND = 2          # the candidate's log is older than ours (paper 5.4.1)
     REFUSED_VOTED_ALREADY = 3
     REFUSED_TERM_OLD = 4
-    REFUSED_CANNOT_VOTE = 5         # this member's log is damaged, or no committed configuration ever named it
+    REFUSED_CANNOT_VOTE = 5         # this member's log is damaged, or no configuration of its own ever named it
 
 cdef struct Trace:
     uint8_t type

@@ -100,7 +100,7 @@ cdef struct Core:
     member_mask_t votes_granted
     member_mask_t votes_refused
     bint is_transfer_campaign   # this candidacy was ordered by TIMEOUT_NOW
-    bint was_named              # a committed configuration named this member: it may vote
+    bint was_named              # a configuration of its own log or snapshot named this member: it may vote
     uint64_t waiting_until      # callers wait here for what was forwarded
 
     # --- members

@@ -160,6 +160,7 @@ class Cluster:
     def start(self, member_id: int) -> None:
         node = self.nodes[member_id]
         node.boots += 1
+        node.term_seen = node.disk.hard_state.term
         node.core = CoreHandle(member_id, seed=member_id * 1000 + node.boots, **node.options)
         expect(node.core.restore_membership(node.disk.membership, node.disk.point))
         for index in range(node.disk.point.index + 1, node.disk.last + 1):

@@ -19,6 +19,7 @@ Item = tuple[int, str, bytes]
 @dataclass
 class ModelMember:
     term: int = 0
+    vote: int = 0
     role: str = "FOLLOWER"
     log: list[Item] = field(default_factory=list)
     commit: int = 0
@@ -46,7 +47,7 @@ class RaftModel:
         member = self.members[node.id]
         now = node.core.status()
         message = arguments[0] if verb == "step" and status == "OK" else None
-        self.judge_term(node.id, member, now)
+        self.judge_term(node, member, now, message)
         if isinstance(message, Message) and message.term in (0, now.term):
             self.receive(member, message)
         if verb == "snapshot_installed" and status == "OK":
@@ -60,21 +61,23 @@ class RaftModel:
         status = node.core.status()
         disk = node.disk
         log = self.truth[: disk.point.index] + [item(disk.entry(i)) for i in range(disk.point.index + 1, disk.last + 1)]
-        self.members[node.id] = ModelMember(status.term, "FOLLOWER", log, status.committed)
+        self.members[node.id] = ModelMember(status.term, status.vote, "FOLLOWER", log, status.committed)
         self.compare(node, self.members[node.id], status)
 
     # --- terms and votes (paper 5.1, 5.2, 5.4.1) ----------------------------------------------------------------------
 
-    def judge_term(self, member_id: int, member: ModelMember, now: CoreStatus) -> None:
+    def judge_term(self, node: Node, member: ModelMember, now: CoreStatus, message: object) -> None:
         assert now.term >= member.term
         if now.term > member.term:
             member.matched = 0
-        if now.vote:
-            votes = self.votes.setdefault(now.term, {})
-            assert votes.setdefault(member_id, now.vote) == now.vote, "two votes in one term"
-            if now.vote != member_id and now.vote in self.members and self.members[now.vote].term == now.term:
-                assert self.members[now.vote].last() >= member.last(), "a vote for an older log"
-        member.term = now.term
+        is_vote = isinstance(message, Message) and message.type == "VOTE" and now.term == message.term
+        if is_vote and now.vote == message.source and (now.term, now.vote) != (member.term, member.vote):
+            assert (message.log_term, message.index) >= member.last(), "a vote for an older log"
+        member.term, member.vote = now.term, now.vote
+        durable = node.disk.hard_state
+        if durable.vote:
+            votes = self.votes.setdefault(durable.term, {})
+            assert votes.setdefault(node.id, durable.vote) == durable.vote, "two votes in one term"
 
     def judge_leader(self, node: Node, now: CoreStatus) -> None:
         assert node.core is not None

@@ -6,16 +6,22 @@ and the invariants of tests/core/cluster.py hold. In the end, when all is well a
 
 from __future__ import annotations
 
+from random import Random
+
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.core.cluster import Cluster, membership_of
+from tests.core.cluster import Cluster, Node, membership_of
 from tests.core.model import RaftModel
 
 MEMBERS = [1, 2, 3, 4, 5]
 ids = st.sampled_from(MEMBERS)
 positions = st.integers(0, 10**6)
+
+
+def is_leader(node: Node) -> bool:
+    return node.core is not None and node.core.status().role == "LEADER"
 
 
 class RaftMachine(RuleBasedStateMachine):
@@ -34,9 +40,15 @@ class RaftMachine(RuleBasedStateMachine):
         self.cluster.add([1, 2, 3], **options)
         for member_id in (4, 5):
             self.cluster.add_blank(member_id, **options)
+        self.cluster.elect(1)
 
     def is_up(self, member_id: int) -> bool:
         return self.cluster.nodes[member_id].core is not None
+
+    def newest_leader(self) -> int:
+        """The member that leads the highest term, or 1 when nobody leads."""
+        leaders = [(node.core.status().term, node.id) for node in self.cluster.running if is_leader(node)]
+        return max(leaders, default=(0, self.cluster.running[0].id if self.cluster.running else 0))[1]
 
     # --- callers ------------------------------------------------------------------------------------------------------
 
@@ -62,28 +74,59 @@ class RaftMachine(RuleBasedStateMachine):
                 assert read.status != "OK" or read.index >= self.reads[read.context], f"stale read {read}"
             node.reads.clear()
 
-    @rule(leader=ids, voters=st.sets(ids, min_size=1), learners=st.sets(ids))
-    def change_membership(self, leader: int, voters: set[int], learners: set[int]) -> None:
-        if self.is_up(leader):
+    @rule(voters=st.sets(ids, min_size=1), learners=st.sets(ids))
+    def change_membership(self, voters: set[int], learners: set[int]) -> None:
+        leader = self.newest_leader()
+        if leader:
             membership = membership_of(sorted(voters), sorted(learners - voters))
             self.cluster.act(leader, "change_membership", membership)
 
-    @rule(leader=ids, target=ids)
-    def transfer(self, leader: int, target: int) -> None:
-        if self.is_up(leader):
-            self.cluster.act(leader, "transfer", target)
+    @rule(successor=ids)
+    def transfer(self, successor: int) -> None:
+        leader = self.newest_leader()
+        if leader:
+            self.cluster.act(leader, "transfer", successor)
 
     # --- time and network ---------------------------------------------------------------------------------------------
 
-    @rule(member_id=ids, count=st.sampled_from([1, 1, 2, 5, 12]))
+    @rule(rounds=st.integers(1, 12))
+    def live(self, rounds: int) -> None:
+        """Time passes as it mostly does: everything arrives that is not cut off."""
+        for _ in range(rounds):
+            self.cluster.tick_all()
+            self.cluster.deliver()
+            self.cluster.deliver()
+        self.check_reads()
+
+    @rule(seed=st.integers(0, 2**32))
+    def storm(self, seed: int) -> None:
+        """Forty single events in any order: messages delivered, repeated or lost, ticks and writes of one member."""
+        random = Random(seed)
+        for _ in range(40):
+            member_id = random.choice(MEMBERS)
+            kind = random.random()
+            if kind < 0.7 and self.cluster.network:
+                self.deliver_one(random.randrange(10**6), random.choice(["deliver"] * 8 + ["repeat", "lose"]))
+            elif kind < 0.9:
+                self.tick(member_id, 1)
+            else:
+                self.persist(member_id)
+
+    @rule(member_id=ids, count=st.sampled_from([1, 2, 5, 12]))
     def tick(self, member_id: int, count: int) -> None:
         if self.is_up(member_id):
             self.cluster.tick(member_id, count)
 
     @rule(member_id=ids)
-    def campaign(self, member_id: int) -> None:
+    def usurp(self, member_id: int) -> None:
+        """One member campaigns when the others have not heard from a leader for long."""
+        for node in self.cluster.running:
+            if not is_leader(node):
+                self.cluster.tick(node.id, 9)
         if self.is_up(member_id):
             self.cluster.act(member_id, "campaign")
+            for _ in range(4):
+                self.cluster.deliver(lambda message: member_id in (message.source, message.target))
 
     @rule(member_id=ids, peer=ids, event=st.sampled_from(["PEER_CONNECTED", "PEER_UNREACHABLE", "PEER_REFUSED"]))
     def peer_event(self, member_id: int, peer: int, event: str) -> None:
@@ -91,12 +134,13 @@ class RaftMachine(RuleBasedStateMachine):
             self.cluster.act(member_id, "peer_event", event, peer)
 
     @precondition(lambda self: self.cluster.network)
-    @rule(position=positions, is_repeated=st.booleans())
-    def deliver_one(self, position: int, is_repeated: bool) -> None:
+    @rule(position=positions, fate=st.sampled_from(["deliver", "repeat", "lose"]))
+    def deliver_one(self, position: int, fate: str) -> None:
         message = self.cluster.network.pop(position % len(self.cluster.network))
-        if is_repeated:
+        if fate == "repeat":
             self.cluster.network.append(message)
-        self.cluster.give(message)
+        if fate != "lose":
+            self.cluster.give(message)
         self.check_reads()
 
     @rule(member_id=ids)
@@ -104,24 +148,11 @@ class RaftMachine(RuleBasedStateMachine):
         self.cluster.deliver(lambda message: message.target == member_id)
         self.check_reads()
 
-    @rule(rounds=st.integers(1, 4))
-    def deliver_all(self, rounds: int) -> None:
-        for _ in range(rounds):
-            self.cluster.deliver()
-        self.check_reads()
-
-    @rule(position=positions)
-    def lose(self, position: int) -> None:
-        if self.cluster.network:
-            self.cluster.network.pop(position % len(self.cluster.network))
-
-    @rule(side=st.sets(ids))
-    def partition(self, side: set[int]) -> None:
+    @rule(side=st.sets(ids), is_healed=st.booleans())
+    def partition(self, side: set[int], is_healed: bool) -> None:
         self.cluster.partition(side, set(MEMBERS) - side)
-
-    @rule()
-    def heal(self) -> None:
-        self.cluster.heal()
+        if is_healed:
+            self.cluster.heal()
 
     # --- disks and crashes --------------------------------------------------------------------------------------------
 
@@ -137,13 +168,15 @@ class RaftMachine(RuleBasedStateMachine):
             self.cluster.persist(member_id)
 
     @rule(member_id=ids)
-    def crash(self, member_id: int) -> None:
-        self.cluster.crash(member_id)
+    def crash_or_start(self, member_id: int) -> None:
+        if self.is_up(member_id):
+            self.cluster.crash(member_id)
+        else:
+            self.cluster.start(member_id)
 
     @rule(member_id=ids)
-    def start(self, member_id: int) -> None:
-        if not self.is_up(member_id):
-            self.cluster.start(member_id)
+    def restart(self, member_id: int) -> None:
+        self.cluster.restart(member_id)
 
     @rule(member_id=ids, position=positions)
     def compact(self, member_id: int, position: int) -> None:
@@ -171,7 +204,8 @@ class RaftMachine(RuleBasedStateMachine):
         self.cluster.heal()
         for member_id in MEMBERS:
             self.set_disk(member_id, is_slow=False)
-            self.start(member_id)
+            if not self.is_up(member_id):
+                self.cluster.start(member_id)
         for node in self.cluster.running:
             for other in MEMBERS:
                 if other != node.id:
@@ -181,9 +215,8 @@ class RaftMachine(RuleBasedStateMachine):
             for _ in range(4):
                 self.cluster.deliver()
             self.send_snapshots()
-        leaders = [node for node in self.cluster.running if node.core.status().role == "LEADER"]
-        assert leaders, [node.core.status() for node in self.cluster.running]
-        leader = max(leaders, key=lambda node: node.core.status().term)
+        leader = self.cluster.nodes[self.newest_leader()]
+        assert is_leader(leader), [node.core.status() for node in self.cluster.running]
         members = {member.id for member in leader.core.membership().members}
         for member_id in members:
             applied = self.cluster.nodes[member_id].applied
