@@ -247,12 +247,19 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
     34: (Overloaded, "too many operations are under way"),
     35: (NoSpace, "no quorum of members has room on its disks"),
     36: (NodeClosed, "the node is closed"),
+    74: (NotReady, "the same is under way already"),
     37: (Withdrawn, "timed out before it was proposed; certainly not applied"),
 }
 
 _OUTCOME_UNKNOWN: dict[int, str] = {
     16: "applied earlier, but its result is no longer kept",
     48: "the node stopped or lost its session while the operation was under way",
+}
+
+# Refused before it had any effect: the caller named something that is not there or cannot be.
+_INVALID: dict[int, str] = {
+    69: "the node refused an argument",
+    73: "what was named does not exist",
 }
 
 _FATAL: dict[int, tuple[type[Fatal], str]] = {
@@ -275,5 +282,7 @@ def error_from_status(status: int, *, revision: int = 0, detail: str = "") -> Ra
         return not_executed(message + extra)
     if status in _OUTCOME_UNKNOWN:
         return OutcomeUnknown(_OUTCOME_UNKNOWN[status] + extra)
+    if status in _INVALID:
+        return InvalidArgument(_INVALID[status] + extra)
     fatal, message = _FATAL.get(status, (Fatal, f"the native engine answered status {status}"))
     return fatal(message + extra)

@@ -51,10 +51,12 @@ cdef class Node(NodeBase):
 
     def _hand_over(self):
         """A leader that leaves names its successor, so that the others need not wait for an election time-out."""
+        if not self.status().is_leader:
+            return
         try:
             self.transfer(timeout_s=2 * self.config.election_timeout_s)
         except NotExecuted:
-            pass        # it does not lead, or nobody can follow
+            pass        # nobody can follow
 
     @property
     def is_running(self):
@@ -183,6 +185,11 @@ cdef class Node(NodeBase):
 
     def metrics(self):
         return metrics_of(self)
+
+    def aio(self):
+        from raftmeta.runtime.node_aio import Node as AioNode
+
+        return AioNode.of(self)
 
     def events(self, *, timeout_s=None):
         return EventReader(self, timeout_s)
