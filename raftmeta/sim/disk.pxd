@@ -42,7 +42,7 @@ cdef struct SimFaults:
     uint64_t fail_at_sync       # DISK_FAILED once; the dirty sectors are forgotten, not kept
     uint64_t fail_at_read
     uint64_t lose_at_write      # reports OK, writes nothing
-    uint64_t misdirect_at_write # lands `misdirect_by` bytes away
+    uint64_t misdirect_at_write  # lands `misdirect_by` bytes away
     int64_t misdirect_by
     uint64_t no_space_at_write  # NO_SPACE once, after half of the bytes
     uint64_t capacity_bytes     # sum of file sizes; 0: not limited
@@ -71,8 +71,8 @@ cdef struct SimDisk:
 cdef SimDisk* sim_disk_create(uint64_t seed, uint32_t sector_bytes) noexcept nogil
 cdef void sim_disk_destroy(SimDisk* disk) noexcept nogil
 cdef DiskPort sim_disk_port(SimDisk* disk) noexcept nogil
-# The power fails (or failed already: is_cut) and comes back: each unsynced sector is kept, lost or torn, name changes from
-# some moment on are lost, handles are void. The disk can be used again at once.
+# The power fails (or failed already: is_cut) and comes back: each unsynced sector is kept, lost or torn, name changes
+# from some moment on are lost, handles are void. The disk can be used again at once.
 cdef status_t sim_disk_crash(SimDisk* disk) noexcept nogil
 # Only the process died: nothing is lost, handles are void.
 cdef void sim_disk_reopen(SimDisk* disk) noexcept nogil

@@ -26,7 +26,7 @@ cdef void _set_name(FileName* target, const char* text) noexcept nogil:
     strncpy(target.text, text, FILE_NAME_BYTES_MAX)
 
 
-# --- names --------------------------------------------------------------------------------------------------------------
+# --- names ------------------------------------------------------------------------------------------------------------
 cdef SimName* _find_name(Vec[SimName]* names, const char* name) noexcept nogil:
     cdef size_t i
     for i in range(names.size):
@@ -75,7 +75,7 @@ cdef status_t _change_names(SimDisk* disk, uint8_t op, const char* name, const c
     return _apply(&disk.names, &change)
 
 
-# --- files --------------------------------------------------------------------------------------------------------------
+# --- files ------------------------------------------------------------------------------------------------------------
 cdef void _release_file(SimFile* file) noexcept nogil:
     file.cached.release()
     file.durable.release()
@@ -191,7 +191,7 @@ cdef status_t _copy_image(Vec[uint8_t]* target, const Vec[uint8_t]* source) noex
     return OK if target.append(source.data, source.size) else NO_MEMORY
 
 
-# --- faults -------------------------------------------------------------------------------------------------------------
+# --- faults -----------------------------------------------------------------------------------------------------------
 # A fault's counter goes down by one call; true when this is the call.
 cdef bint _is_due(uint64_t* counter) noexcept nogil:
     if counter[0] == 0:
@@ -246,7 +246,7 @@ cdef status_t _settle_file(SimDisk* disk, SimFile* file) noexcept nogil:
     return _copy_image(&file.cached, &file.durable)
 
 
-# --- the port -----------------------------------------------------------------------------------------------------------
+# --- the port ---------------------------------------------------------------------------------------------------------
 cdef status_t _open(void* self, const char* name, bint create, file_t* handle) noexcept nogil:
     cdef SimDisk* disk = <SimDisk*> self
     cdef SimName* found
@@ -512,7 +512,7 @@ cdef DiskPort sim_disk_port(SimDisk* disk) noexcept nogil:
     return port
 
 
-# --- life ---------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef SimDisk* sim_disk_create(uint64_t seed, uint32_t sector_bytes) noexcept nogil:
     cdef SimDisk* disk = <SimDisk*> calloc(1, sizeof(SimDisk))
     if disk != NULL:
@@ -589,7 +589,7 @@ cdef SimDisk* sim_disk_copy(const SimDisk* source, uint64_t seed) noexcept nogil
     return disk
 
 
-# --- ageing -------------------------------------------------------------------------------------------------------------
+# --- ageing -----------------------------------------------------------------------------------------------------------
 cdef SimFile* _named(SimDisk* disk, const char* name) noexcept nogil:
     cdef SimName* found = _find_name(&disk.names, name)
     if found == NULL:

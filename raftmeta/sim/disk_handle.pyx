@@ -6,8 +6,8 @@ from raftmeta.sim cimport disk as model
 from raftmeta.status cimport OK
 from raftmeta.storage.storage_handle cimport Disk
 
-FAULTS = ("cut_at_write", "cut_at_sync", "cut_after_sync", "fail_at_write", "fail_at_sync", "fail_at_read", "lose_at_write",
-          "misdirect_at_write", "misdirect_by", "no_space_at_write", "capacity_bytes")
+FAULTS = ("cut_at_write", "cut_at_sync", "cut_after_sync", "fail_at_write", "fail_at_sync", "fail_at_read",
+          "lose_at_write", "misdirect_at_write", "misdirect_by", "no_space_at_write", "capacity_bytes")
 
 
 cdef class SimulatedDisk(Disk):

@@ -1,7 +1,7 @@
 # The real DiskPort: one folder of the file system, by descriptor, and the lock that keeps other processes out of it.
 #
-# Decides: nothing but how a call of the operating system maps to a status. EINTR and short transfers are continued; EIO is
-# DISK_FAILED, a full disk or quota NO_SPACE. Never retries a failed sync (reliability.md D5), never touches Python.
+# Decides: nothing but how a call of the operating system maps to a status. EINTR and short transfers are continued;
+# EIO is DISK_FAILED, a full disk or quota NO_SPACE. Never retries a failed sync (reliability.md D5).
 from libc.stdint cimport uint64_t
 
 from raftmeta.ports cimport DiskPort
@@ -17,6 +17,6 @@ cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil
 cdef void real_disk_close(RealDisk* disk) noexcept nogil
 cdef void real_disk_close_in_child(RealDisk* disk) noexcept nogil
 cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil
-# One Node per folder, over all processes and within one. IN_USE at once, never waits; *holder is the pid that wrote itself
-# into the lock file (0: it did not yet).
+# One Node per folder, over all processes and within one. IN_USE at once, never waits; *holder is the pid that wrote
+# itself into the lock file (0: it did not yet).
 cdef status_t real_disk_lock(RealDisk* disk, uint64_t* holder) noexcept nogil

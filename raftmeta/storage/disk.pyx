@@ -114,7 +114,7 @@ cdef int _directory(void* self) noexcept nogil:
     return (<RealDisk*> self).directory
 
 
-# --- files --------------------------------------------------------------------------------------------------------------
+# --- files ------------------------------------------------------------------------------------------------------------
 cdef status_t _open(void* self, const char* name, bint create, file_t* file) noexcept nogil:
     cdef int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW
     cdef int descriptor = openat(_directory(self), name, flags)
@@ -219,7 +219,7 @@ cdef status_t _truncate(void* self, file_t file, uint64_t size_bytes) noexcept n
     return OK if result == 0 else _status_of(errno)
 
 
-# --- the folder ---------------------------------------------------------------------------------------------------------
+# --- the folder -------------------------------------------------------------------------------------------------------
 cdef status_t _rename(void* self, const char* source, const char* target) noexcept nogil:
     if renameat(_directory(self), source, _directory(self), target) != 0:
         return _status_of(errno)
@@ -287,7 +287,7 @@ cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil:
     return port
 
 
-# --- life and lock --------------------------------------------------------------------------------------------------------
+# --- life and lock ----------------------------------------------------------------------------------------------------
 cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil:
     disk.directory = disk.lock = -1
     if mkdir(path, FOLDER_MODE) != 0 and errno == ENOENT:

@@ -1,7 +1,7 @@
 # Who this folder is: cluster and node name, incarnation, boot number, and how far its cluster is founded.
 #
-# One small file, replaced as a whole (new file, sync, rename, directory sync): there is always one that is complete. The
-# boot number grows at each open, before the node says a word, so that peers can refuse what an older life said.
+# One small file, replaced as a whole (new file, sync, rename, directory sync): there is always one that is complete.
+# The boot number grows at each open, before the node says a word, so that peers can refuse what an older life said.
 # docs/formats.md "Identity file"; DESIGN "Identity and genesis".
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -31,8 +31,8 @@ cdef struct Identity:
 cdef Identity* identity_create(const DiskPort* disk, const uint8_t* name, uint32_t name_length,
                                const uint8_t* cluster_name, uint32_t cluster_name_length) noexcept nogil
 cdef void identity_destroy(Identity* identity) noexcept nogil
-# Read the file (or found it in a blank folder) and make the next boot number durable. FOREIGN_CLUSTER, FOREIGN_NODE: the
-# folder belongs to another cluster or node name; nothing was written. NEWER_FORMAT, CORRUPT, DISK_FAILED, NO_SPACE.
+# Read the file (or found it in a blank folder) and make the next boot number durable. FOREIGN_CLUSTER, FOREIGN_NODE:
+# the folder belongs to another cluster or node name; nothing was written. NEWER_FORMAT, CORRUPT, DISK_FAILED, NO_SPACE.
 cdef status_t identity_open(Identity* identity, const RandomPort* random) noexcept nogil
 # Durable on return.
 cdef status_t identity_set_genesis(Identity* identity, const GenesisRecord* genesis) noexcept nogil

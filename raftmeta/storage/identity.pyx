@@ -64,7 +64,7 @@ cdef void identity_destroy(Identity* identity) noexcept nogil:
         free(identity)
 
 
-# --- write --------------------------------------------------------------------------------------------------------------
+# --- write ------------------------------------------------------------------------------------------------------------
 cdef bint _has_membership(const GenesisRecord* genesis) noexcept nogil:
     return genesis.state == ACCEPTED or genesis.state == FOUNDED
 
@@ -124,7 +124,7 @@ cdef status_t _replace(Identity* identity) noexcept nogil:
     return status if status != OK else disk.sync_directory(disk.self)
 
 
-# --- read ---------------------------------------------------------------------------------------------------------------
+# --- read -------------------------------------------------------------------------------------------------------------
 cdef status_t _check_names(const Identity* identity, const IdentityHeader* header, const uint8_t* names) noexcept nogil:
     if (header.cluster_name_length != identity.cluster_name_length
             or memcmp(names, identity.cluster_name, header.cluster_name_length) != 0):
@@ -182,7 +182,7 @@ cdef status_t _read(Identity* identity) noexcept nogil:
     return status if status != OK else _decode(identity, identity.scratch.data, got)
 
 
-# --- verbs --------------------------------------------------------------------------------------------------------------
+# --- verbs ------------------------------------------------------------------------------------------------------------
 cdef uint64_t _draw(const RandomPort* random) noexcept nogil:
     cdef uint64_t drawn = 0
     while drawn == 0:           # 0 means no member

@@ -12,8 +12,8 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport crc32c
 from raftmeta.ports cimport DiskPort
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK, status_t
-from raftmeta.storage.mark cimport (FORMAT_MARK_MAGIC, FORMAT_MARK_SLOT_BYTES, MARK_BROKEN, MARK_CHAINS_MAX, MARK_MISSING,
-                                    MARK_SOUND, Mark, MarkFound, MarkSlot)
+from raftmeta.storage.mark cimport (FORMAT_MARK_MAGIC, FORMAT_MARK_SLOT_BYTES, MARK_BROKEN, MARK_CHAINS_MAX,
+                                    MARK_MISSING, MARK_SOUND, Mark, MarkFound, MarkSlot)
 from raftmeta.storage.segment cimport FORMAT_SEGMENT_VERSION
 
 cdef enum:

@@ -24,9 +24,10 @@ from raftmeta.status cimport BAD_VERSION, CORRUPT, FOREIGN_NODE, NEWER_FORMAT, N
 from raftmeta.storage.extents cimport damage_add, extents_append, extents_cut, extents_replace
 from raftmeta.storage.mark cimport MARK_MISSING, MARK_SOUND, MarkFound, MarkSlot, mark_open
 from raftmeta.storage.recovery cimport FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound
-from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE, BatchHeader,
-                                       BatchSummary, SegmentHeader, SegmentKey, batch_chains, batch_header_decode,
-                                       batch_previous_chains, batch_search, record_search, segment_header_decode)
+from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
+                                       BatchHeader, BatchSummary, SegmentHeader, SegmentKey, batch_chains,
+                                       batch_header_decode, batch_previous_chains, batch_search, record_search,
+                                       segment_header_decode)
 from raftmeta.storage.wal_state cimport Extent, Segment, Wal
 
 cdef enum:
@@ -63,7 +64,7 @@ cdef struct Walk:
     uint64_t torn_bytes
 
 
-# --- names --------------------------------------------------------------------------------------------------------------
+# --- names ------------------------------------------------------------------------------------------------------------
 cdef uint64_t segment_number(const char* name) noexcept nogil:
     cdef uint64_t number = 0
     cdef int i
@@ -90,7 +91,7 @@ cdef void segment_name(uint64_t number, char* name) noexcept nogil:
         name[SEGMENT_NAME_DIGITS + i] = suffix[i]
 
 
-# --- load ---------------------------------------------------------------------------------------------------------------
+# --- load -------------------------------------------------------------------------------------------------------------
 cdef status_t _load_image(Wal* wal, const char* name, Segment* segment) noexcept nogil:
     cdef const DiskPort* disk = wal.disk
     cdef uint64_t size_bytes = 0
@@ -171,7 +172,7 @@ cdef status_t _load(Walk* walk) noexcept nogil:
     return status
 
 
-# --- records ------------------------------------------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------------------------------------
 # Are all records of the batch there, in order, with the chain hashes of its header?
 cdef status_t _check_records(const uint8_t* bytes, const BatchHeader* header, const uint8_t* records) noexcept nogil:
     cdef const uint64_t* chains = batch_chains(bytes)
@@ -258,7 +259,7 @@ cdef status_t _end_batch(Wal* wal, const BatchSummary* batch, const uint64_t* ch
     return OK
 
 
-# --- batches ------------------------------------------------------------------------------------------------------------
+# --- batches ----------------------------------------------------------------------------------------------------------
 # A batch whose header is gone: `summary` and `chains` come from its successor or from the mark.
 cdef status_t _take_hole(Walk* walk, const BatchSummary* summary, const uint64_t* chains) noexcept nogil:
     cdef Wal* wal = walk.wal
@@ -332,10 +333,9 @@ cdef bint _looks_begun(const Loaded* loaded, uint64_t offset) noexcept nogil:
             and header.uuid_low == loaded.header.uuid_low and header.segment == loaded.number)
 
 
-# --- the stream ---------------------------------------------------------------------------------------------------------
+# --- the stream -------------------------------------------------------------------------------------------------------
 # All batches of one segment. `limit`: where the next segment says that this one ended; is_last: there is no next one.
 cdef status_t _follow_segment(Walk* walk, Loaded* loaded, uint64_t limit, bint is_last) noexcept nogil:
-    cdef Wal* wal = walk.wal
     cdef const uint8_t* bytes = loaded.segment.image.bytes()
     cdef uint64_t offset = loaded.begin
     cdef uint64_t end = min(limit, <uint64_t> loaded.segment.image.used)
@@ -454,7 +454,7 @@ cdef status_t _judge_tail(Walk* walk) noexcept nogil:
     return status
 
 
-# --- the whole ----------------------------------------------------------------------------------------------------------
+# --- the whole --------------------------------------------------------------------------------------------------------
 cdef void _drop_front(Walk* walk, size_t count) noexcept nogil:
     cdef size_t i
     for i in range(count):

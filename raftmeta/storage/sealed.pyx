@@ -8,9 +8,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset, strlen
 
 from raftmeta.native.chunks cimport Slice
-from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128, crc32c, hash128
-from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, FileName
+from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort
 from raftmeta.status cimport (BAD_LENGTH, CORRUPT, INCOMPLETE, INVARIANT_BROKEN, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK,
                               status_t)
 from raftmeta.storage.sealed cimport (FORMAT_SEALED_CHUNK_MAGIC, FORMAT_SEALED_FOOTER_MAGIC, FORMAT_SEALED_MAGIC,
@@ -32,7 +31,7 @@ cdef Slice _part(const void* data, uint64_t length) noexcept nogil:
     return part
 
 
-# --- writer -------------------------------------------------------------------------------------------------------------
+# --- writer -----------------------------------------------------------------------------------------------------------
 cdef status_t _write(SealedWriter* writer, const Slice* parts, size_t count) noexcept nogil:
     cdef status_t status = writer.disk.write(writer.disk.self, writer.file, writer.offset, parts, count)
     cdef size_t i
@@ -86,7 +85,8 @@ cdef status_t _note_split(SealedWriter* writer, const uint8_t* key, uint32_t key
     split.key_length = key_length
     split.offset = writer.offset
     writer.footer.splits += 1
-    if not (writer.splits.append(<const uint8_t*> &split, sizeof(SealedSplit)) and writer.splits.append(key, key_length)):
+    if not (writer.splits.append(<const uint8_t*> &split, sizeof(SealedSplit))
+            and writer.splits.append(key, key_length)):
         return NO_MEMORY
     return OK
 
@@ -165,7 +165,7 @@ cdef void sealed_abandon(SealedWriter* writer) noexcept nogil:
     _end(writer)
 
 
-# --- reader -------------------------------------------------------------------------------------------------------------
+# --- reader -----------------------------------------------------------------------------------------------------------
 cdef status_t _read(SealedReader* reader, uint64_t offset, void* into, uint64_t length) noexcept nogil:
     cdef size_t got = 0
     cdef status_t status
@@ -291,10 +291,10 @@ cdef status_t sealed_split(const SealedReader* reader, uint32_t position, Sealed
                            const uint8_t** key) noexcept nogil:
     cdef uint64_t offset = 0
     cdef uint64_t rest
-    cdef uint32_t i
+    cdef uint32_t _
     if position >= reader.footer.splits:
         return NOT_FOUND
-    for i in range(position + 1):
+    for _ in range(position + 1):
         rest = reader.splits.size - offset
         if rest < sizeof(SealedSplit):
             return CORRUPT

@@ -22,8 +22,8 @@ cdef enum SegmentFlags:
 cdef enum BatchFlags:
     BATCH_REPAIRS = 1           # replaces exactly [first, last] and supersedes nothing above
 
-# One batch in short. Each batch carries its own and that of the batch before it, and the mark that of the last one, each
-# with the chain hash of every record: when a batch is destroyed, what it held is still known.
+# One batch in short. Each batch carries its own and that of the batch before it, and the mark that of the last one,
+# each with the chain hash of every record: when a batch is destroyed, what it held is still known.
 cdef packed struct BatchSummary:
     uint64_t number             # counts batches from 1 over all segments, never reused once durable
     index_t first               # meaning only when count > 0

@@ -26,7 +26,7 @@ cdef uint64_t align_up(uint64_t value, uint64_t alignment) noexcept nogil:
     return (value + alignment - 1) // alignment * alignment
 
 
-# --- records ------------------------------------------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------------------------------------
 cdef uint64_t record_search(const uint8_t* bytes, uint64_t begin, uint64_t end, index_t index,
                             uint64_t chain) noexcept nogil:
     cdef const Record* record
@@ -38,7 +38,7 @@ cdef uint64_t record_search(const uint8_t* bytes, uint64_t begin, uint64_t end, 
     return end
 
 
-# --- segment headers ----------------------------------------------------------------------------------------------------
+# --- segment headers --------------------------------------------------------------------------------------------------
 cdef bint _append_padding(Vec[uint8_t]* out, size_t begin, uint64_t alignment) noexcept nogil:
     return out.resize(begin + align_up(out.size - begin, alignment))
 
@@ -46,14 +46,14 @@ cdef bint _append_padding(Vec[uint8_t]* out, size_t begin, uint64_t alignment) n
 cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* membership,
                                     Vec[uint8_t]* out) noexcept nogil:
     cdef size_t begin
-    cdef int copy
+    cdef int _
     header.magic = FORMAT_SEGMENT_MAGIC
     header.version = FORMAT_SEGMENT_VERSION
     header.reserved = 0
     header.header_bytes = <uint32_t> sizeof(SegmentHeader) + header.membership_length
     header.crc = crc32c(0, <const uint8_t*> header + CRC_BEGIN, sizeof(SegmentHeader) - CRC_BEGIN)
     header.crc = crc32c(header.crc, membership, header.membership_length)
-    for copy in range(SEGMENT_HEADER_COPIES):
+    for _ in range(SEGMENT_HEADER_COPIES):
         begin = out.size
         if not (out.append(<const uint8_t*> header, sizeof(SegmentHeader))
                 and out.append(membership, header.membership_length)
@@ -97,7 +97,7 @@ cdef status_t segment_header_decode(const uint8_t* bytes, uint64_t length, Segme
     return CORRUPT
 
 
-# --- batches ------------------------------------------------------------------------------------------------------------
+# --- batches ----------------------------------------------------------------------------------------------------------
 cdef status_t batch_header_encode(BatchHeader* header, const uint64_t* chains, const uint64_t* previous_chains,
                                   uint32_t alignment_bytes, Vec[uint8_t]* out) noexcept nogil:
     cdef size_t own_bytes = header.batch.count * sizeof(uint64_t)

@@ -1,22 +1,23 @@
-# The disk, the log, the identity and the sealed file as Python objects, for tests and tools; the engine never touches this
-# module.
+# Disks and the log as Python objects, for tests and tools; the engine never touches this module.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.containers cimport Vec
-from raftmeta.ports cimport DiskPort, FileName, file_t
+from raftmeta.ports cimport FileName, file_t
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_seal
 from raftmeta.raft.types cimport FORMAT_RECORD_VERSION, HardState, Record, SnapshotPoint
 from raftmeta.status cimport OK, status_t
 from raftmeta.storage cimport wal as log
 from raftmeta.storage.disk cimport (real_disk_close, real_disk_close_in_child, real_disk_lock, real_disk_open,
                                     real_disk_port)
-from raftmeta.storage.storage_handle cimport Disk, FolderDisk
+from raftmeta.storage.storage_handle cimport Disk
 from raftmeta.storage.wal_state cimport Wal, WalLimits
 
 
 class DiskError(Exception):
+    status = OK
+
     def __init__(self, status):
         super().__init__(f"disk call gave status {status}")
         self.status = status
@@ -28,7 +29,7 @@ cdef int _check(status_t status) except -1:
     return 0
 
 
-# --- disks --------------------------------------------------------------------------------------------------------------
+# --- disks ------------------------------------------------------------------------------------------------------------
 cdef class Disk:
     def open(self, str name, *, bint create=False):
         cdef file_t file
@@ -122,7 +123,7 @@ cdef class FolderDisk(Disk):
         real_disk_close_in_child(&self.disk)
 
 
-# --- records ------------------------------------------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------------------------------------
 def make_record(uint64_t index, uint64_t term, bytes payload, *, uint64_t previous_chain=0):
     cdef bytearray made = bytearray(record_bytes(<uint32_t> len(payload)))
     cdef Record* record = <Record*> <uint8_t*> made
@@ -153,7 +154,7 @@ def record_fields(bytes data):
     return record.index, record.term, record.chain, data[RECORD_HEAD_BYTES : RECORD_HEAD_BYTES + record.length]
 
 
-# --- log ----------------------------------------------------------------------------------------------------------------
+# --- log --------------------------------------------------------------------------------------------------------------
 class OpenedLog:
     __slots__ = ("damaged", "dropped_bytes", "first", "hard_state", "last", "membership", "membership_index", "records",
                  "start", "state", "status")

@@ -20,8 +20,8 @@ cdef struct WalBatch:
     index_t last
     const Slice* slices
     uint32_t slice_count
-    const uint8_t* membership       # encoded membership in force after this batch, NULL: unchanged (segment headers carry it)
-    uint32_t membership_length
+    const uint8_t* membership       # encoded membership in force after this batch (segment headers carry it)
+    uint32_t membership_length      # 0: unchanged
     index_t membership_index
     bint is_urgent                  # may use the reserve: hard state, configuration, deletes
     bint repairs                    # [first, last] were damaged: replace exactly these, supersede nothing
@@ -29,8 +29,8 @@ cdef struct WalBatch:
 cdef enum WalState:
     WAL_CLEAN = 1                   # everything acknowledged is there
     WAL_TORN_TAIL = 2               # the last, never acknowledged batch was cut; clean otherwise
-    WAL_DAMAGED = 3                 # some records are unreadable; `damaged` names each with its chain; the node must not
-                                    # vote before they are repaired
+    WAL_DAMAGED = 3                 # some records are unreadable; `damaged` names each with its chain; the node must
+                                    # not vote before they are repaired
     WAL_TAIL_LOST = 4               # acknowledged records are gone and their chain is not known, or the hard state is
                                     # lost in both places: re-join as a new incarnation (only wal_begin is accepted)
     WAL_BLANK = 5                   # a new folder

@@ -16,7 +16,7 @@ A full disk is not a failure: NO_SPACE leaves the log as it was (DESIGN "Full di
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from raftmeta.native.chunks cimport Slice, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
@@ -24,11 +24,12 @@ from raftmeta.native.intrinsics cimport next_random
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
 from raftmeta.raft.record cimport record_bytes, record_check
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
-from raftmeta.status cimport (CORRUPT, DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, STALE, status_t)
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, STALE,
+                              status_t)
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_find, extents_forget, extents_replace
 from raftmeta.storage.mark cimport MarkFound, MarkSlot, mark_close, mark_open, mark_sync, mark_write
-from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound,
-                                        recover, segment_name, segment_number)
+from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound, recover,
+                                        segment_name, segment_number)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, SEGMENT_BEGINS, SEGMENT_IS_RESERVE, BatchHeader, SegmentHeader,
                                        batch_header_encode, segment_header_encode)
 from raftmeta.storage.wal cimport WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WalBatch, WalOpened
@@ -52,7 +53,7 @@ cdef struct Place:
     uint64_t offset
 
 
-# --- life ---------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef Wal* wal_create(const DiskPort* disk, const WalLimits* limits, uint64_t random_seed) noexcept nogil:
     cdef Wal* wal = <Wal*> calloc(1, sizeof(Wal))
     if wal == NULL:
@@ -106,7 +107,7 @@ cdef status_t _poison(Wal* wal, status_t status) noexcept nogil:
     return status
 
 
-# --- open ---------------------------------------------------------------------------------------------------------------
+# --- open -------------------------------------------------------------------------------------------------------------
 cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
     cdef RecoveryFound found
     cdef status_t status
@@ -243,7 +244,7 @@ cdef void wal_open_done(Wal* wal) noexcept nogil:
     wal.found_membership.release()
 
 
-# --- the mark -----------------------------------------------------------------------------------------------------------
+# --- the mark ---------------------------------------------------------------------------------------------------------
 cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
     cdef MarkSlot slot
     cdef status_t status
@@ -255,8 +256,8 @@ cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
     slot.hard_state = wal.hard_state
     slot.batch = wal.batch
     status = mark_write(&wal.mark, wal.disk, &slot, wal.chains.data, must_sync)
-    # Its room was taken when the log began. A file system that still wants more leaves the mark behind, which only makes
-    # the next open more careful.
+    # Its room was taken when the log began. A file system that still wants more leaves the mark behind, which only
+    # makes the next open more careful.
     return OK if status in (OK, NO_SPACE) else _poison(wal, status)
 
 
@@ -335,8 +336,9 @@ cdef status_t wal_prepare(Wal* wal, uint32_t bytes_max, bint* is_complete) noexc
     return status
 
 
-# --- a new segment ------------------------------------------------------------------------------------------------------
-cdef void _fill_segment_header(Wal* wal, uint32_t flags, const SnapshotPoint* start, SegmentHeader* header) noexcept nogil:
+# --- a new segment ----------------------------------------------------------------------------------------------------
+cdef void _fill_segment_header(Wal* wal, uint32_t flags, const SnapshotPoint* start,
+                               SegmentHeader* header) noexcept nogil:
     memset(header, 0, sizeof(SegmentHeader))
     header.flags = <uint8_t> flags
     header.uuid_low = next_random(&wal.random)
@@ -409,8 +411,8 @@ cdef status_t _publish(Wal* wal, Place* place) noexcept nogil:
     return OK
 
 
-# The first segment of a stream, from the spare or, when the disk is full, from the reserve: an install must be possible
-# then, it frees the log before it.
+# The first segment of a stream, from the spare or, when the disk is full, from the reserve: an install must be
+# possible then, it frees the log before it.
 cdef status_t _start_stream(Wal* wal, const SnapshotPoint* point, Place* place) noexcept nogil:
     cdef status_t status = _start_segment(wal, &wal.spare, SEGMENT_BEGINS, point, place)
     place.segment.size_bytes = max(<uint64_t> wal.limits.segment_bytes, place.offset)
@@ -481,7 +483,7 @@ cdef status_t _restart_stream(Wal* wal, const SnapshotPoint* point) noexcept nog
     return status if status == OK else _poison(wal, status)
 
 
-# --- append -------------------------------------------------------------------------------------------------------------
+# --- append -----------------------------------------------------------------------------------------------------------
 # The chain hashes of the batch's records and their bytes; each record must be the one after the one before.
 cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noexcept nogil:
     cdef const Record* record = NULL
@@ -621,7 +623,6 @@ cdef status_t _append_to_new(Wal* wal, const WalBatch* batch, uint64_t length, P
 cdef status_t _note_batch(Wal* wal, const WalBatch* batch, const BatchHeader* header) noexcept nogil:
     cdef Segment* last = &wal.segments.back()
     cdef Extent extent
-    cdef status_t status = OK
     wal.hard_state = header.hard_state
     wal.batch = header.batch
     wal.batch_offset = header.offset
@@ -692,7 +693,7 @@ cdef uint64_t _batch_length(const Wal* wal, const BatchHeader* header) noexcept 
     return (sizeof(BatchHeader) + tables + header.records_bytes + alignment - 1) // alignment * alignment
 
 
-# --- read ---------------------------------------------------------------------------------------------------------------
+# --- read -------------------------------------------------------------------------------------------------------------
 cdef status_t _file_for_reading(Wal* wal, uint64_t segment, file_t* file) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef status_t status
@@ -742,7 +743,8 @@ cdef status_t _locate(Wal* wal, const Extent* extent, file_t file, index_t index
 
 
 # How many whole, sound records of [index, last] are in the bytes; *used of them.
-cdef index_t _count_sound(const uint8_t* bytes, uint64_t length, index_t index, index_t last, uint64_t* used) noexcept nogil:
+cdef index_t _count_sound(const uint8_t* bytes, uint64_t length, index_t index, index_t last,
+                          uint64_t* used) noexcept nogil:
     cdef index_t count = 0
     used[0] = 0
     while index + count <= last and record_check(bytes + used[0], length - used[0]) == OK:
@@ -817,7 +819,7 @@ cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* recor
     return OK
 
 
-# --- compaction ---------------------------------------------------------------------------------------------------------
+# --- compaction -------------------------------------------------------------------------------------------------------
 # The first segment that must stay: all records behind `point` are in it or above, and nothing in it or above supersedes
 # a record before it, so that its header says exactly where the log begins.
 cdef size_t _first_kept(const Wal* wal, const SnapshotPoint* point) noexcept nogil:

@@ -10,10 +10,10 @@ from raftmeta.storage.mark cimport Mark
 from raftmeta.storage.segment cimport BatchSummary
 
 cdef struct WalLimits:
-    uint32_t segment_bytes          # size of a preallocated segment; 64 MiB in production, 4 KiB upwards in simulation
+    uint32_t segment_bytes          # of a preallocated segment; 64 MiB in production, 4 KiB upwards in simulation
     uint64_t log_bytes_max          # wal_append gives NO_SPACE above it (wal_bytes_max of Config); 0: the disk only
-    uint64_t reserve_bytes          # preallocated spare for hard state, configuration and compaction when the disk is full
-    uint32_t alignment_bytes        # 512 or 4096, 0: 4096. A sector that holds acknowledged bytes is never written again
+    uint64_t reserve_bytes          # preallocated, for hard state, configuration and compaction when the disk is full
+    uint32_t alignment_bytes        # 512 or 4096, 0: 4096; a sector with acknowledged bytes is never written again
     uint64_t owner                  # incarnation, 0: not known; another one's segment or mark is refused
 
 cdef struct WalDamage:

@@ -111,7 +111,7 @@ def test_a_batch_that_does_not_continue_the_log_is_refused() -> None:
 
 
 def test_compaction_removes_whole_segments_and_keeps_the_rest_readable() -> None:
-    """DESIGN "Snapshots": segments go when all their entries are below the point; the log begins where a header says."""
+    """DESIGN "Snapshots": segments go when all their entries are below the point; a header says what is left."""
     log = begun_log()
     for _ in range(30):
         assert log.append([400])
@@ -240,7 +240,9 @@ def test_write_ahead_of_the_log_limit_is_refused_but_urgent_batches_pass() -> No
     log = begun_log(log_bytes_max=3000)
     while log.wal.free_bytes() >= 1536:
         assert log.append([400])
-    record, _ = make_record(log.model.last + 1, 1, b"x" * 900, previous_chain=log.model.chain_before(log.model.last + 1))
+    record, _ = make_record(
+        log.model.last + 1, 1, b"x" * 900, previous_chain=log.model.chain_before(log.model.last + 1)
+    )
     assert log.wal.append(log.model.last + 1, [record]) == Status.NO_SPACE
     assert log.wal.append(log.model.last + 1, [record], is_urgent=True) == Status.OK
     log.model = log.model.written(log.model.last + 1, [record])

@@ -1,6 +1,6 @@
 """A medium that lies: flipped bits, zeroed and misdirected sectors, lost writes, vanished files (D2, D3, D4, D10).
 
-Whatever happens to one place of one file: no wrong record is shown, and none that was acknowledged goes missing silently.
+Whatever happens to one place of one file: no wrong record is shown, and no acknowledged one goes missing silently.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_every_truncation_is_noticed(name: str) -> None:
 
 
 def test_a_vanished_segment_is_noticed() -> None:
-    """reliability.md D10: the last one by the mark, one in the middle by its neighbours, the first by where it begins."""
+    """reliability.md D10: the last one by the mark, one in the middle by its neighbours, the first by its start."""
     log = small_log(segments=2)
     disk = log.disk.copy()
     assert disk.forget(SECOND) == Status.OK

@@ -53,7 +53,7 @@ def test_the_first_failure_poisons_the_log_for_good(fault: str) -> None:
 
 
 def test_a_restart_after_a_failed_sync_believes_the_disk_and_not_the_cache() -> None:
-    """reliability.md D5: the cache shows the batch as clean, the disk never had it; a power cut proves who was right."""
+    """reliability.md D5: the cache shows the batch as clean, the disk never had it; a power cut proves it."""
     log = begun_log()
     before = log.model
     log.disk.plan(fail_at_sync=1)
@@ -197,7 +197,7 @@ def crc32c(data: bytes) -> int:
 
 
 def test_the_mark_is_synced_when_nothing_is_written() -> None:
-    """After wal_idle a power cut leaves a mark that covers the last batch: damage there is never taken for a torn tail."""
+    """After wal_idle a power cut leaves a mark that covers the last batch: damage is never taken for a torn tail."""
     log = begun_log()
     assert log.append([10]) and log.idle()
     log.wal.close()

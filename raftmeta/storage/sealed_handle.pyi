@@ -1,0 +1,47 @@
+"""The sealed file as Python objects, for tests and tools; statuses are numbers of raftmeta/status.pxd."""
+
+from __future__ import annotations
+
+from raftmeta.storage.storage_handle import Disk, Point
+
+class SealedWriterHandle:
+    """Writes one file: begin, chunks, then seal or abandon; every method returns a status."""
+
+    def __init__(self, disk: Disk) -> None: ...
+    def begin(
+        self,
+        name: str,
+        *,
+        point: Point = (0, 0, 0),
+        cluster: tuple[int, int] = (0, 0),
+        membership: bytes = b"",
+        feature_level: int = 1,
+    ) -> int:
+        """Start the working file."""
+    def chunk(self, records: bytes, *, count: int = 1, split_key: bytes | None = None) -> int:
+        """Append a chunk of count records; readers may begin at it when split_key is given."""
+    def seal(self, *, state_hash: tuple[int, int] = (0, 0)) -> int:
+        """Write the footer and make the file durable under its name."""
+    def abandon(self) -> None:
+        """Remove the working file."""
+
+class SealedReaderHandle:
+    """Reads one file, a chunk at a time."""
+
+    def __init__(self, disk: Disk) -> None: ...
+    def open(self, name: str) -> int:
+        """Check header and footer; return a status."""
+    @property
+    def header(self) -> tuple[Point, tuple[int, int], bytes, int]:
+        """(point, cluster id, encoded membership, feature level)"""
+    @property
+    def footer(self) -> tuple[int, int, int, tuple[int, int]]:
+        """(chunks, records, bytes of records, state hash)"""
+    def next(self) -> tuple[int, bytes]:
+        """Return (status, chunk); NOT_FOUND after the last one."""
+    def splits(self) -> list[tuple[int, bytes]]:
+        """Return (number of the chunk, first key) of every split."""
+    def seek(self, position: int) -> int:
+        """Go on from a split; return a status."""
+    def close(self) -> None:
+        """Close the file."""
