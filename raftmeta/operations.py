@@ -61,7 +61,7 @@ def prefix_end(prefix: Key) -> bytes:
 class Put:
     """Set a key, new or not. Result: None, or the record before with previous=True.
 
-    value, lease: None leaves it as it is (the key must exist then, else KeyMissing).
+    value, lease: None leaves it as it is; without a value the key must exist (KeyMissing).
     number_from: position of an earlier Add in the same list; its result, 20 decimal digits, is put behind the key.
     """
 
@@ -150,7 +150,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Add a signed 64-bit number to a counter, which begins at 0. Result: the new number."""
+    """Add a signed 64-bit number to a counter, which begins at 0 and keeps its lease. Result: the new number."""
 
     key: Key
     number: int = 1
@@ -255,7 +255,7 @@ class ModRevision(_NumberSide):
 
 
 class Value(_Side):
-    """The value of the key, by bytes in their order."""
+    """The value of the key, by bytes in their order; of a key that does not exist no comparison holds."""
 
     __slots__ = ()
     _target = 4

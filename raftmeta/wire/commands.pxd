@@ -18,6 +18,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 
 cdef enum:
+    COMMAND_BYTES_MAX = 6 * 1024 * 1024     # of one payload: fits a frame, as a record and as a PROPOSE
     KEY_BYTES_MAX = 480
     CHANGES_MAX = 10_000        # keys changed by one entry
     OPS_MAX = 10_000            # operations and compares of one transaction, nested ones counted
@@ -147,7 +148,8 @@ cdef void command_init(Command* command) noexcept nogil
 cdef void command_release(Command* command) noexcept nogil
 # Decode a payload into command (cleared first); windows point into payload.
 # BAD_LENGTH: cut short or bytes left over; BAD_FIELD: a wrong type, count or range, or not the shortest form: no node
-# of ours wrote this. COMMAND_INVALID, KEY_INVALID: well-formed, but refused (statuses of results). NO_MEMORY.
+# of ours wrote this. COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE (the whole command): refused, as results say it.
+# NO_MEMORY.
 # After a failure command.session and .sequence are right if they could be read, else 0: whose answer the failure is.
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil
 # Append the payload of command to `out`. What command_decode would refuse is refused here with the same status, and

@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.containers cimport Vec
-from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, KEY_INVALID, NO_MEMORY, OK, status_t
+from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, KEY_INVALID, NO_MEMORY, OK, VALUE_TOO_LARGE, status_t
 from raftmeta.wire.msgpack cimport (MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer, number_max, pack_array, pack_bin,
                                     pack_byte, pack_int, pack_uint, read_array, read_array_max, read_bin, read_done,
                                     read_fail, read_int, read_nil, read_uint, reader_over, unsigned_max, write_array,
@@ -201,6 +201,8 @@ cdef void _clear(Command* command) noexcept nogil:
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
     cdef Reader reader = reader_over(payload, length)
     _clear(command)
+    if length > COMMAND_BYTES_MAX:
+        return VALUE_TOO_LARGE
     cdef uint32_t elements = read_array_max(&reader, ENVELOPE_ELEMENTS + 16)
     _read_envelope(&reader, command)
     if reader.status != OK:
@@ -403,12 +405,15 @@ cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept
         _write_txn(&writer, command, 0, 1, &operations_left)
     else:
         _write_fields(&writer, command, fields)
+    if out.size - start > COMMAND_BYTES_MAX:
+        write_fail(&writer, VALUE_TOO_LARGE)
     if writer.status != OK:
         out.size = start
     return writer.status
 
 cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
                                 const Fence* fence, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t start = out.size
     cdef OpSchema schema = _op_schema(op.kind)
     cdef status_t status = _check_envelope(session, sequence, lowest_unanswered, fence)
     cdef uint8_t* at
@@ -421,15 +426,17 @@ cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequenc
         status = COMMAND_INVALID
     if status != OK:
         return status
-    if not out.reserve(out.size + _envelope_bytes_max(fence) + _op_bytes_max(op) + 4):
+    if not out.reserve(start + _envelope_bytes_max(fence) + _op_bytes_max(op) + 4):
         return NO_MEMORY
-    at = out.data + out.size
+    at = out.data + start
     at = _pack_envelope(at, COMMAND_KEYS, COMMAND_FIELD_TXN, session, sequence, lowest_unanswered, fence)
     at = pack_array(at, 3)
     at = pack_array(at, 0)
     at = pack_array(at, 1)
     at = _pack_op(at, op, schema.fields)
     at = pack_array(at, 0)
+    if <size_t>(at - out.data) - start > COMMAND_BYTES_MAX:
+        return VALUE_TOO_LARGE
     out.size = <size_t>(at - out.data)
     return OK
 

@@ -9,12 +9,12 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.containers cimport Vec
-from raftmeta.status cimport BAD_FIELD, NO_MEMORY, OK, status_t
+from raftmeta.status cimport BAD_FIELD, NO_MEMORY, OK, VALUE_TOO_LARGE, status_t
 from raftmeta.wire cimport commands as wire
-from raftmeta.wire.commands cimport (COMMAND_KEYS, COMPARE_EQUAL, COMPARE_GREATER, COMPARE_LEASE, COMPARE_NOT_EQUAL,
-                                     COMPARE_RANGE_EMPTY, COMPARE_VALUE, COMPARE_VERSION, KEY_BYTES_MAX,
-                                     NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_GET,
-                                     OP_KEEP_LEASE, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_MUST_EXIST, OP_PUT,
+from raftmeta.wire.commands cimport (COMMAND_BYTES_MAX, COMMAND_KEYS, COMPARE_EQUAL, COMPARE_GREATER, COMPARE_LEASE,
+                                     COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY, COMPARE_VALUE, COMPARE_VERSION,
+                                     KEY_BYTES_MAX, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE,
+                                     OP_GET, OP_KEEP_LEASE, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_MUST_EXIST, OP_PUT,
                                      OP_RANGE, OP_TXN, OP_UPDATE, OP_WANT_PREVIOUS, OPS_MAX, TXN_DEPTH_MAX, Bytes,
                                      Command, Op)
 from raftmeta.wire.msgpack cimport (MSGPACK_ARRAY16, MSGPACK_ARRAY32, MSGPACK_BIN8, MSGPACK_BIN32, MSGPACK_FALSE,
@@ -314,6 +314,8 @@ cdef uint8_t _take_choice(object number, str field, uint8_t least, uint8_t most)
 cdef int _check_encoded(status_t status) except -1:
     if status == NO_MEMORY:
         raise MemoryError
+    if status == VALUE_TOO_LARGE:
+        raise _invalid("operation", f"takes more than {COMMAND_BYTES_MAX} bytes")
     if status != OK:
         raise _invalid("operation", f"refused with status {status}")
     return 0

@@ -26,6 +26,7 @@ from tests.wire.trees import (
     trees,
 )
 
+COMMAND_BYTES_MAX = 6 * 1024 * 1024
 OPS_MAX = 10_000
 LEASES_MAX = 10_000
 NOTHING: dict[str, Any] = {
@@ -475,6 +476,20 @@ def test_the_largest_list_takes_a_bounded_arena() -> None:
     payload = keys_payload(*[[OpKind.OP_GET, 0, b"k"]] * 100_000)
     assert decoder.decode(payload)[0] == Status.COMMAND_INVALID
     assert decoder.arena_bytes < 4096
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, "OK"), (1, "VALUE_TOO_LARGE")])
+def test_a_command_fits_a_frame_or_is_refused(more: int, status: str) -> None:
+    """The largest payload and one byte more: by the single path, the general one and the reader alike."""
+    head = len(keys_payload(op_wire({"kind": OpKind.OP_PUT, "flags": 0, "key": b"k", "value": bytes(1 << 20)}))) - (
+        1 << 20
+    )
+    op = {"kind": OpKind.OP_PUT, "flags": 0, "key": b"k", "value": bytes(COMMAND_BYTES_MAX - head + more)}
+    payload = keys_payload(op_wire(op))
+    assert len(payload) == COMMAND_BYTES_MAX + more
+    expected = (Status[status], b"" if more else payload)
+    assert command_encode_op(op_struct(op)) == command_encode(keys_command(Tree(then=[op]))) == expected
+    assert decode(payload)[0] == Status[status]
 
 
 # --- whose answer a failure is ---

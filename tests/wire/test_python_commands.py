@@ -224,6 +224,12 @@ def test_too_much_for_one_transaction_is_an_error() -> None:
         encode_operation(Txn())
 
 
+def test_a_command_that_fits_no_frame_is_an_error() -> None:
+    """Each value is within its limit, all together are not within a frame."""
+    with pytest.raises(InvalidArgument, match="more than 6291456 bytes"):
+        encode_txn(then=[Put("k", bytes(1 << 20))] * 6)
+
+
 def test_a_wrong_session_is_refused() -> None:
     """A sequence belongs to a session."""
     with pytest.raises(InvalidArgument):
