@@ -77,6 +77,9 @@ cdef packed struct DumpRevision:
     uint64_t wall_ms
     uint64_t count              # of DUMP_CHANGE records that follow
 
+cdef packed struct DumpEnd:
+    uint64_t hash               # of all records before, each with its head: hash64(hash of those before it, record)
+
 # Pinned at begin. next and end may be called by another thread than the one that applies, one at a time.
 cdef struct Dump:
     void* cursor

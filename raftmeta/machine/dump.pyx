@@ -5,17 +5,21 @@
 # move, so the list of blocks is all that must be copied. Leases and sessions do not stay still: they are encoded at
 # begin.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, qsort
+from libc.string cimport memset
 
+from raftmeta.machine.deadlines cimport Deadlines
 from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, step_changes
-from raftmeta.machine.leases cimport Lease
+from raftmeta.machine.leases cimport Lease, leases_find
 from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.plan cimport is_live
-from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
+from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup, sessions_find
 from raftmeta.machine.state cimport PHASE_IDLE
-from raftmeta.machine.tree cimport Cursor, Entry, cursor_next, cursor_seek, entry_at, entry_key, tree_pin, tree_unpin
+from raftmeta.machine.tree cimport (Cursor, Entry, cursor_next, cursor_seek, entry_at, entry_key, entry_value, tree_pin,
+                                    tree_unpin)
 from raftmeta.machine.tree_state cimport Root
 from raftmeta.native.atomics cimport add_shared, subtract_shared
+from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport NOT_READY, NO_MEMORY, OK
 
 cdef enum:
@@ -30,6 +34,7 @@ cdef enum DumpStage:
 
 cdef struct DumpCursor:
     DumpStage stage
+    uint64_t hash                   # of the records given so far
     Vec[uint8_t] head
     size_t head_given
     const Root* root
@@ -132,27 +137,49 @@ cdef bint _encode_ended(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
             return False
     return True
 
-cdef bint _encode_leases(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
-    cdef DumpLease fields
-    cdef const Lease* lease
-    cdef size_t position = machine.leases.by_id.next(0)
-    while position < machine.leases.by_id.end():
-        lease = machine.leases.by_id.value_at(position)
-        fields.id = lease.due.id
-        fields.ttl_ms = lease.ttl_ms
-        fields.deadline_ms = lease.due.deadline_ms
-        if not _append(out, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0):
-            return False
-        position = machine.leases.by_id.next(position + 1)
+cdef int _by_number(const void* left, const void* right) noexcept nogil:
+    cdef uint64_t a = (<const uint64_t*>left)[0]
+    cdef uint64_t b = (<const uint64_t*>right)[0]
+    return (a > b) - (a < b)
+
+# Everything comes in an order of its own, so that the same state is the same dump on every node.
+cdef bint _sorted_ids(Deadlines* deadlines, Vec[uint64_t]* ids) noexcept nogil:
+    cdef size_t i
+    if not ids.reserve(deadlines.heap.size):
+        return False
+    for i in range(deadlines.heap.size):
+        ids.push(deadlines.heap.data[i].id)
+    qsort(ids.data, ids.size, sizeof(uint64_t), _by_number)
     return True
 
+cdef bint _encode_leases(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
+    cdef Vec[uint64_t] ids
+    cdef bint is_kept
+    cdef size_t i
+    memset(&ids, 0, sizeof(ids))
+    is_kept = _sorted_ids(&machine.leases.deadlines, &ids)
+    for i in range(ids.size):
+        is_kept = is_kept and _encode_lease(leases_find(&machine.leases, ids.data[i]), out)
+    ids.release()
+    return is_kept
+
+cdef bint _encode_lease(const Lease* lease, Vec[uint8_t]* out) noexcept nogil:
+    cdef DumpLease fields
+    fields.id = lease.due.id
+    fields.ttl_ms = lease.ttl_ms
+    fields.deadline_ms = lease.due.deadline_ms
+    return _append(out, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0)
+
 cdef bint _encode_sessions(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
-    cdef size_t position = machine.sessions.by_id.next(0)
-    while position < machine.sessions.by_id.end():
-        if not _encode_session(machine.sessions.by_id.value_at(position), out):
-            return False
-        position = machine.sessions.by_id.next(position + 1)
-    return True
+    cdef Vec[uint64_t] ids
+    cdef bint is_kept
+    cdef size_t i
+    memset(&ids, 0, sizeof(ids))
+    is_kept = _sorted_ids(&machine.sessions.deadlines, &ids)
+    for i in range(ids.size):
+        is_kept = is_kept and _encode_session(sessions_find(&machine.sessions, ids.data[i]), out)
+    ids.release()
+    return is_kept
 
 cdef bint _encode_session(Session* session, Vec[uint8_t]* out) noexcept nogil:
     cdef DumpSession fields
@@ -181,7 +208,7 @@ cdef bint _encode_session(Session* session, Vec[uint8_t]* out) noexcept nogil:
 cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out,
                                 bint* done) noexcept nogil:
     cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
-    cdef size_t end = out.size + bytes_max
+    cdef size_t end = out.size + max(bytes_max, <uint32_t>1)
     cdef bint is_kept = True
     if cursor.stage == STAGE_HEAD:
         is_kept = _give_head(cursor, end, out)
@@ -190,23 +217,34 @@ cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max
     if is_kept and cursor.stage == STAGE_HISTORY:
         is_kept = _give_history(cursor, end, out)
     if is_kept and cursor.stage == STAGE_END and out.size < end:
-        is_kept = _append(out, DUMP_END, NULL, 0, NULL, 0, NULL, 0)
-        cursor.stage = STAGE_DONE
+        is_kept = _give_end(cursor, out)
     done[0] = cursor.stage == STAGE_DONE
     return OK if is_kept else NO_MEMORY
 
 # Whole records of the head, as many as fit; at least one.
 cdef bint _give_head(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
-    cdef size_t from_byte = cursor.head_given
-    cdef size_t to_byte = from_byte
-    while to_byte < cursor.head.size and out.size + (to_byte - from_byte) < end:
-        to_byte += sizeof(DumpHead) + (<const DumpHead*>(cursor.head.data + to_byte)).length
-    cursor.head_given = to_byte
-    if to_byte == cursor.head.size:
-        cursor.stage = STAGE_KEYS
-    return out.append(cursor.head.data + from_byte, to_byte - from_byte)
+    cdef const uint8_t* record
+    cdef size_t length
+    while cursor.head_given < cursor.head.size:
+        if out.size >= end:
+            return True
+        record = cursor.head.data + cursor.head_given
+        length = sizeof(DumpHead) + (<const DumpHead*>record).length
+        if not out.append(record, length):
+            return False
+        cursor.hash = hash64(cursor.hash, record, length)
+        cursor.head_given += length
+    cursor.stage = STAGE_KEYS
+    return True
 
-cdef bint _append_version(Vec[uint8_t]* out, uint32_t kind, const Entry* entry) noexcept nogil:
+cdef bint _give_end(DumpCursor* cursor, Vec[uint8_t]* out) noexcept nogil:
+    cdef DumpEnd fields
+    fields.hash = cursor.hash
+    cursor.stage = STAGE_DONE
+    return _append(out, DUMP_END, &fields, sizeof(DumpEnd), NULL, 0, NULL, 0)
+
+cdef bint _give_version(DumpCursor* cursor, Vec[uint8_t]* out, uint32_t kind, const Entry* entry) noexcept nogil:
+    cdef size_t start = out.size
     cdef DumpVersion fields
     fields.create_revision = entry.create_revision
     fields.mod_revision = entry.mod_revision
@@ -215,9 +253,11 @@ cdef bint _append_version(Vec[uint8_t]* out, uint32_t kind, const Entry* entry) 
     fields.value_length = entry.value_length
     fields.key_length = entry.key_length
     fields.flags = entry.flags
-    # The value stands behind the key.
-    return _append(out, kind, &fields, sizeof(DumpVersion), entry_key(entry), entry.key_length,
-                   entry_key(entry) + entry.key_length, entry.value_length)
+    if not _append(out, kind, &fields, sizeof(DumpVersion), entry_key(entry), entry.key_length, entry_value(entry),
+                   entry.value_length):
+        return False
+    cursor.hash = hash64(cursor.hash, out.data + start, out.size - start)
+    return True
 
 # Keys as they were at the floor. Those that came later cost time, though they give no bytes.
 cdef bint _give_keys(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
@@ -228,7 +268,7 @@ cdef bint _give_keys(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept
             return True
         entry = entry_at(cursor.keys.entry, cursor.floor)
         passed_bytes += TUNE_PASSED_KEY_BYTES
-        if is_live(entry) and not _append_version(out, DUMP_KEY, entry):
+        if is_live(entry) and not _give_version(cursor, out, DUMP_KEY, entry):
             return False
         cursor_next(&cursor.keys)
     cursor.stage = STAGE_HISTORY
@@ -238,18 +278,18 @@ cdef bint _give_history(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexc
     cdef Step* step
     while cursor.next_revision <= cursor.revision:
         step = _step(cursor, cursor.next_revision)
-        if cursor.next_change == 0 and not _append_revision(out, cursor.next_revision, step):
+        if out.size >= end:
+            return True
+        if cursor.next_change == 0 and not _give_revision(cursor, out, step):
             return False
         while cursor.next_change < step.count:
-            if not _append_version(out, DUMP_CHANGE, step_changes(step)[cursor.next_change].after):
+            if not _give_version(cursor, out, DUMP_CHANGE, step_changes(step)[cursor.next_change].after):
                 return False
             cursor.next_change += 1
             if out.size >= end and cursor.next_change < step.count:
                 return True
         cursor.next_revision += 1
         cursor.next_change = 0
-        if out.size >= end:
-            return True
     cursor.stage = STAGE_END
     return True
 
@@ -257,9 +297,13 @@ cdef inline Step* _step(DumpCursor* cursor, uint64_t revision) noexcept nogil:
     return &cursor.blocks.data[revision // HISTORY_BLOCK_STEPS - cursor.first_block].steps[
         revision % HISTORY_BLOCK_STEPS]
 
-cdef bint _append_revision(Vec[uint8_t]* out, uint64_t revision, const Step* step) noexcept nogil:
+cdef bint _give_revision(DumpCursor* cursor, Vec[uint8_t]* out, const Step* step) noexcept nogil:
+    cdef size_t start = out.size
     cdef DumpRevision fields
-    fields.revision = revision
+    fields.revision = cursor.next_revision
     fields.wall_ms = step.wall_ms
     fields.count = step.count
-    return _append(out, DUMP_REVISION, &fields, sizeof(DumpRevision), NULL, 0, NULL, 0)
+    if not _append(out, DUMP_REVISION, &fields, sizeof(DumpRevision), NULL, 0, NULL, 0):
+        return False
+    cursor.hash = hash64(cursor.hash, out.data + start, out.size - start)
+    return True

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE, DUMP_RESULT, DUMP_REVISION,
-                                    DUMP_SESSION, DUMP_STATE, FORMAT_DUMP_VERSION, DumpEnded, DumpHead, DumpLease,
+                                    DUMP_SESSION, DUMP_STATE, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease,
                                     DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
 from raftmeta.machine.history cimport Step, history_begin_at, history_commit, history_prepare, step_changes
 from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX, Lease, leases_attach, leases_find, leases_grant
@@ -15,6 +15,7 @@ from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, tree_find,
                                     tree_free_entry, tree_load, tree_load_begin, tree_load_end, tree_new_entry,
                                     tree_put, tree_writer_root)
+from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, INCOMPLETE, NO_MEMORY, OK
 from raftmeta.wire.commands cimport CHANGES_MAX, KEY_BYTES_MAX, Bytes
 
@@ -33,6 +34,8 @@ cdef status_t machine_load_chunk(Machine* machine, const uint8_t* bytes, size_t 
         status = _record(machine, head.kind, bytes + position, head.length)
         if status != OK:
             return status
+        machine.load.hash = hash64(machine.load.hash, bytes + position - sizeof(DumpHead),
+                                   sizeof(DumpHead) + head.length)
         position += head.length
     return OK
 
@@ -41,7 +44,7 @@ cdef status_t machine_load_done(Machine* machine) noexcept nogil:
     if machine.load.kind != DUMP_END:
         return INCOMPLETE
     machine_status(machine, &status)
-    if status.state_hash.low != machine.load.hash.low or status.state_hash.high != machine.load.hash.high:
+    if status.state_hash.low != machine.load.state_hash.low or status.state_hash.high != machine.load.state_hash.high:
         return BAD_CHECKSUM
     return OK
 
@@ -59,7 +62,9 @@ cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
         return sizeof(DumpResult)
     if kind == DUMP_KEY or kind == DUMP_CHANGE:
         return sizeof(DumpVersion)
-    return sizeof(DumpRevision) if kind == DUMP_REVISION else 0
+    if kind == DUMP_REVISION:
+        return sizeof(DumpRevision)
+    return sizeof(DumpEnd) if kind == DUMP_END else 0
 
 cdef bint _may_follow(Machine* machine, uint32_t kind) noexcept nogil:
     cdef uint32_t before = machine.load.kind
@@ -86,9 +91,18 @@ cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uin
         status = tree_load_end(machine.tree, machine.compacted)
         if status != OK:
             return status
+    if kind != machine.load.kind:
+        machine.load.number = 1
     status = _load(machine, kind, bytes, length)
     machine.load.kind = kind
     return status
+
+# Leases and sessions come by id, results by sequence: each once.
+cdef inline bint _ascends(Machine* machine, uint64_t number) noexcept nogil:
+    if number < machine.load.number:
+        return False
+    machine.load.number = number + 1
+    return number != ~<uint64_t>0
 
 cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint32_t length) noexcept nogil:
     cdef Bytes rest
@@ -102,9 +116,7 @@ cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint3
     if kind == DUMP_REVISION:
         return _load_revision(machine, <const DumpRevision*>bytes)
     if kind == DUMP_RESULT:
-        return session_restore_kept(
-            &machine.sessions, machine.load.session, (<const DumpResult*>bytes).sequence,
-            (<const DumpResult*>bytes).revision, rest.data, rest.length)
+        return _load_result(machine, <const DumpResult*>bytes, &rest)
     if kind == DUMP_SESSION:
         return _load_session(machine, <const DumpSession*>bytes)
     if kind == DUMP_LEASE:
@@ -113,7 +125,7 @@ cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint3
         return _load_ended(machine, (<const DumpEnded*>bytes).id)
     if kind == DUMP_STATE:
         return _load_state(machine, <const DumpState*>bytes)
-    return _load_end(machine) if kind == DUMP_END else <status_t>BAD_FIELD
+    return _load_end(machine, <const DumpEnd*>bytes) if kind == DUMP_END else <status_t>BAD_FIELD
 
 cdef status_t _load_state(Machine* machine, const DumpState* state) noexcept nogil:
     if state.version != FORMAT_DUMP_VERSION:
@@ -127,8 +139,8 @@ cdef status_t _load_state(Machine* machine, const DumpState* state) noexcept nog
     machine.readers_floor = state.compacted
     machine.lease_ms = state.lease_ms
     machine.feature_level = state.feature_level
-    machine.load.hash.low = state.hash_low
-    machine.load.hash.high = state.hash_high
+    machine.load.state_hash.low = state.hash_low
+    machine.load.state_hash.high = state.hash_high
     machine.revision = state.revision
     history_begin_at(&machine.history, state.compacted)
     return tree_load_begin(machine.tree)
@@ -140,7 +152,7 @@ cdef status_t _load_ended(Machine* machine, uint64_t id) noexcept nogil:
 
 cdef status_t _load_lease(Machine* machine, const DumpLease* fields, const Bytes* note) noexcept nogil:
     cdef status_t status
-    if fields.id == 0:
+    if not _ascends(machine, fields.id):
         return BAD_FIELD
     status = leases_grant(&machine.leases, fields.id, fields.ttl_ms, fields.deadline_ms, note)
     return status if status == OK or status == NO_MEMORY else <status_t>BAD_FIELD
@@ -162,6 +174,13 @@ cdef status_t _load_session(Machine* machine, const DumpSession* fields) noexcep
     image.window = <uint32_t>fields.window
     machine.load.session = sessions_restore(&machine.sessions, &image)
     return OK if machine.load.session != NULL else NO_MEMORY
+
+
+cdef status_t _load_result(Machine* machine, const DumpResult* fields, const Bytes* body) noexcept nogil:
+    if not _ascends(machine, fields.sequence):
+        return BAD_FIELD
+    return session_restore_kept(&machine.sessions, machine.load.session, fields.sequence, fields.revision, body.data,
+                                body.length)
 
 
 # --- keys and history -------------------------------------------------------------------------------------------------
@@ -224,8 +243,10 @@ cdef status_t _load_change(Machine* machine, const uint8_t* key, Entry* entry) n
         history_commit(&machine.history, step)
     return OK
 
-cdef status_t _load_end(Machine* machine) noexcept nogil:
+cdef status_t _load_end(Machine* machine, const DumpEnd* fields) noexcept nogil:
     cdef status_t status
+    if fields.hash != machine.load.hash:
+        return BAD_CHECKSUM
     if machine.history.newest != machine.revision:
         return BAD_FIELD
     status = _attach_keys(machine)

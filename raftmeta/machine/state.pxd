@@ -32,7 +32,9 @@ cdef struct LoadState:
     uint32_t changes_left           # of the revision under way
     uint64_t revision               # under way
     Session* session                # of the results under way
-    Hash128 hash                    # that the state must have at the end
+    uint64_t number                 # least id or sequence that may come next
+    Hash128 state_hash              # that the state must have at the end
+    uint64_t hash                   # of the records so far
 
 cdef struct Machine:
     MachineLimits limits

@@ -128,12 +128,12 @@ def expire(*items: tuple[int, int]) -> bytes:
     return command(EXPIRE, [list(item) for item in items])
 
 
-def open_session(session: int, ttl_ms: int = 1000, window: int = 100, **envelope: Any) -> bytes:
-    return command(OPEN, session, ttl_ms, window, **envelope)
+def open_session(opened: int, ttl_ms: int = 1000, window: int = 100, **envelope: Any) -> bytes:
+    return command(OPEN, opened, ttl_ms, window, **envelope)
 
 
-def close_session(session: int, **envelope: Any) -> bytes:
-    return command(CLOSE, session, **envelope)
+def close_session(closed: int, **envelope: Any) -> bytes:
+    return command(CLOSE, closed, **envelope)
 
 
 def expire_sessions(*items: tuple[int, int]) -> bytes:

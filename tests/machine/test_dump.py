@@ -1,0 +1,205 @@
+"""Dump and load: the state that was dumped, whole, or a refusal (reliability I11, I20)."""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+
+import pytest
+
+from raftmeta.machine.machine_handle import MachineHandle
+from tests.machine import commands as c
+from tests.machine.machines import Machine, loaded
+
+
+def rich_machine() -> Machine:
+    """A machine with something of everything."""
+    machine = Machine()
+    machine.lease_ms = 40
+    machine.apply(c.open_session(5, ttl_ms=500, window=4))
+    machine.apply(c.open_session(6))
+    machine.apply(c.close_session(6))
+    machine.apply(c.grant(1, 100, b"note"))
+    machine.apply(c.grant(2, 200))
+    machine.txn(c.put(b"a", b"1", lease=1), c.put(b"b", b"1"), c.add(b"n", 3))
+    machine.txn(c.put(b"a", b"2", lease=2), c.delete(b"b"), session=5, sequence=2, lowest=2)
+    machine.apply(c.compact(1))
+    machine.txn(c.create(b"b", b"again", lease=1), c.read_range(b"", b""), session=5, sequence=4, lowest=2)
+    machine.txn(c.delete(b"n"))
+    return machine
+
+
+def dumped(machine: MachineHandle, bytes_max: int = 1 << 16) -> list[bytes]:
+    return list(machine.dump(bytes_max))
+
+
+def test_loaded_machine_is_the_dumped_one() -> None:
+    machine = rich_machine()
+    copy = loaded(dumped(machine.handle))
+    assert copy.status()._replace(state_bytes=0) == machine.handle.status()._replace(state_bytes=0)
+    assert copy.lease(1) == machine.handle.lease(1) == (c.OK, 100, 140, 1)
+    assert copy.session_result(5, 2) == machine.handle.session_result(5, 2)
+    assert copy.session_result(5, 1)[0] == c.RESULT_EVICTED
+    assert copy.history(3) == machine.handle.history(3)
+    assert copy.get(b"b", 1) == machine.handle.get(b"b", 1)
+    assert copy.get(b"b", 2) == (c.NOT_FOUND, None)
+
+
+def test_loaded_machine_goes_on_as_the_dumped_one() -> None:
+    machine = rich_machine()
+    copy = Machine()
+    copy.handle = loaded(dumped(machine.handle))
+    copy.lease_ms = machine.lease_ms
+    for payload in (
+        c.keys(c.put(b"z"), session=5, sequence=4),
+        c.keys(c.put(b"z"), session=5, sequence=5),
+        c.open_session(6),
+        c.revoke(1),
+        c.keys(c.add(b"n", 1)),
+        c.compact(4),
+    ):
+        assert copy.apply(payload) == machine.apply(payload)
+    assert copy.state_hash() == machine.state_hash()
+
+
+def test_dump_of_a_loaded_machine_is_the_same() -> None:
+    machine = rich_machine()
+    chunks = dumped(machine.handle)
+    assert b"".join(dumped(loaded(chunks))) == b"".join(chunks)
+
+
+def test_empty_machine_can_be_dumped() -> None:
+    assert loaded(dumped(MachineHandle())).status().applied == 0
+
+
+@pytest.mark.parametrize("bytes_max", [1, 100, 1000, 1 << 20])
+def test_chunks_hold_whole_records_and_are_bounded(bytes_max: int) -> None:
+    machine = Machine()
+    for i in range(60):
+        machine.txn(c.put(b"%d" % (i % 20), bytes(90)))
+    machine.apply(c.compact(30))
+    chunks = dumped(machine.handle, bytes_max)
+    assert all(len(chunk) <= bytes_max + 240 for chunk in chunks)
+    assert loaded(chunks).status().state_hash == machine.state_hash()
+
+
+def test_dump_is_of_the_moment_it_began() -> None:
+    machine = rich_machine()
+    before = machine.handle.status()
+    dump = machine.handle.dump(64)
+    chunks = [next(dump)]
+    generator = random.Random(3)
+    for chunk in dump:
+        chunks.append(chunk)
+        machine.txn(c.put(b"%d" % generator.randrange(9)), c.delete(b"%d" % generator.randrange(9)))
+        machine.apply(c.keep_alive(1, 2))
+        machine.apply(c.compact(machine.handle.status().revision))
+        machine.handle.publish()
+    copy = loaded(chunks).status()
+    assert (copy.state_hash, copy.applied, copy.revision) == (before.state_hash, before.applied, before.revision)
+
+
+def test_dump_may_be_read_by_another_thread() -> None:
+    machine = MachineHandle()
+    machine.apply_many([c.keys(c.put(b"%05d" % (i % 3000), bytes(50))) for i in range(9000)])
+    machine.apply(c.compact(4000))
+    before = machine.status()
+    dump = machine.dump(4096)
+    chunks: list[bytes] = []
+    reader = threading.Thread(target=lambda: chunks.extend(dump))
+    reader.start()
+    while reader.is_alive():
+        machine.apply_many([c.keys(c.put(b"%05d" % i, bytes(50))) for i in range(100)])
+        machine.apply(c.compact(machine.status().revision))
+    reader.join()
+    copy = loaded(chunks).status()
+    assert (copy.state_hash, copy.history_bytes) == (before.state_hash, before.history_bytes)
+
+
+def test_different_states_have_different_hashes() -> None:
+    """reliability I20: what differs between replicas shows, whatever it is."""
+    variants = [
+        [],
+        [c.keys(c.put(b"a"))],
+        [c.keys(c.put(b"b"))],
+        [c.keys(c.put(b"a", b"x"))],
+        [c.keys(c.put(b"a")), c.keys(c.delete(b"a"))],
+        [c.keys(c.put(b"a")), c.compact(1)],
+        [c.grant(1, 10)],
+        [c.grant(1, 11)],
+        [c.grant(1, 10, b"note")],
+        [c.open_session(1)],
+        [c.open_session(1, window=7)],
+        [c.open_session(1), c.close_session(1)],
+        [c.open_session(1), c.keys(session=1, sequence=1)],
+        [c.open_session(1), c.keys(session=1, sequence=2)],
+        [c.open_session(1), c.keys(session=1, sequence=2, lowest=2)],
+    ]
+    hashes = set()
+    for payloads in variants:
+        machine = Machine()
+        for payload in payloads:
+            assert machine.apply(payload).status == c.OK
+        hashes.add(machine.state_hash())
+    assert len(hashes) == len(variants)
+
+
+# --- damaged dumps ----------------------------------------------------------------------------------------------------------
+def load(chunks: list[bytes]) -> int:
+    """The first status that is not OK."""
+    machine = MachineHandle()
+    for chunk in chunks:
+        status = machine.load_chunk(chunk)
+        if status != c.OK:
+            return status
+    return machine.load_done()
+
+
+def records(dump: bytes) -> list[bytes]:
+    found = []
+    while dump:
+        length = struct.unpack("<I", dump[:4])[0] + 8
+        found.append(dump[:length])
+        dump = dump[length:]
+    return found
+
+
+def test_every_prefix_is_refused() -> None:
+    whole = b"".join(dumped(rich_machine().handle))
+    ends = {sum(map(len, records(whole)[:i])) for i in range(len(records(whole)))}
+    for length in range(len(whole)):
+        assert load([whole[:length]]) == (c.INCOMPLETE if length in ends else c.BAD_LENGTH)
+
+
+def test_every_flipped_bit_is_refused() -> None:
+    """The container has checksums of its own; this is the second line, for what is read is what will be served."""
+    whole = b"".join(dumped(rich_machine().handle))
+    for bit in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert load([bytes(flipped)]) in (c.BAD_FIELD, c.BAD_LENGTH, c.BAD_VERSION, c.BAD_CHECKSUM), bit
+
+
+def test_every_missing_doubled_and_moved_record_is_refused() -> None:
+    parts = records(b"".join(dumped(rich_machine().handle)))
+    for i in range(len(parts)):
+        assert load(parts[:i] + parts[i + 1 :]) != c.OK, i
+        assert load([*parts[: i + 1], *parts[i:]]) != c.OK, i
+        if i + 1 < len(parts):
+            assert load([*parts[:i], parts[i + 1], parts[i], *parts[i + 2 :]]) != c.OK, i
+
+
+def test_dump_of_a_newer_format_or_level_is_refused() -> None:
+    whole = bytearray(b"".join(dumped(rich_machine().handle)))
+    for offset in (8, 12):
+        newer = bytearray(whole)
+        newer[offset] += 1
+        assert load([bytes(newer)]) == c.BAD_VERSION
+
+
+def test_only_an_empty_machine_can_load() -> None:
+    chunks = dumped(rich_machine().handle)
+    machine = Machine()
+    machine.txn(c.put(b"k"))
+    assert machine.handle.load_chunk(chunks[0]) == c.BAD_FIELD
