@@ -416,18 +416,20 @@ cdef class NodeBase:
     cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                            bint count_only):
         cdef uint64_t count = 0
-        cdef uint64_t total = 0
         cdef bint more = True
         cdef list records = []
         cdef list part
-        while True:
-            part = self._read_part(start, end, limit - <uint64_t> len(records) if limit else 0, revision, keys_only,
-                                   count_only, &count, &more)
-            total = count if total == 0 else total
+        at = start
+        while more and not count_only and not (limit and <uint64_t> len(records) >= limit):
+            part = self._read_part(at, end, limit - <uint64_t> len(records) if limit else 0, revision, keys_only, False,
+                                   &count, &more)
             records += part
-            if count_only or not more or not part or (limit and <uint64_t> len(records) >= limit):
-                return RangeResult(total, records)
-            start = part[len(part) - 1].key + b"\0"
+            if more:
+                at = part[len(part) - 1].key + b"\0"
+        count = len(records)
+        if more:        # the limit came first, or only the number is wanted
+            self._read_part(start, end, 0, revision, False, True, &count, &more)
+        return RangeResult(count, records)
 
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more):
@@ -445,7 +447,8 @@ cdef class NodeBase:
                                           keys_only, count_only, &found, count, more, &seen)
             if status != OK:
                 raise_status(status, seen)
-            revision[0] = seen      # the rest of the range is read as of the same revision
+            if revision[0] == 0:
+                revision[0] = seen      # the rest of the range is read as of the same revision
             return read_values(found.data, found.size)
         finally:
             self.give_back_scratch(&found)
