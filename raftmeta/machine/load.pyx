@@ -3,8 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE, DUMP_RESULT, DUMP_REVISION,
-                                    DUMP_SESSION, DUMP_STATE, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease,
-                                    DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
+                                    DUMP_SESSION, DUMP_STATE, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead,
+                                    DumpLease, DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
 from raftmeta.machine.history cimport Step, history_begin_at, history_commit, history_prepare, step_changes
 from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX, Lease, leases_attach, leases_find, leases_grant
 from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status

@@ -28,7 +28,7 @@ cdef enum ApplyOutcome:
 # What one entry did. Pointers are valid until the next machine_apply.
 cdef struct ApplyResult:
     index_t index
-    uint64_t session                # (session, sequence) find the caller's ticket, (id, 0) for SESSION_OPEN; 0: none waits
+    uint64_t session                # (session, sequence) find the caller's ticket; (id, 0) for SESSION_OPEN; 0: none
     uint64_t sequence
     status_t status                 # OK or a Refused status
     uint64_t revision               # of the change; when nothing changed, the revision it saw

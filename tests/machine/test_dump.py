@@ -145,7 +145,7 @@ def test_different_states_have_different_hashes() -> None:
     assert len(hashes) == len(variants)
 
 
-# --- damaged dumps ----------------------------------------------------------------------------------------------------------
+# --- damaged dumps ----------------------------------------------------------------------------------------------------
 def load(chunks: list[bytes]) -> int:
     """The first status that is not OK."""
     machine = MachineHandle()

@@ -1,4 +1,4 @@
-"""Fences: a write is refused once the lead, lock or membership it was made under is gone (features 4.3, reliability I18b)."""
+"""Fences: no write passes once the lead, lock or membership it was made under is gone (reliability I18b)."""
 
 from __future__ import annotations
 

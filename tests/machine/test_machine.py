@@ -131,7 +131,7 @@ def test_refusal_names_the_operation() -> None:
     assert machine.txn(c.put(b"b"), fence=(b"none", 1)).body is None
 
 
-# --- slices ---------------------------------------------------------------------------------------------------------------
+# --- slices -----------------------------------------------------------------------------------------------------------
 def test_large_entry_is_applied_in_slices_and_shows_only_when_done() -> None:
     machine = MachineHandle(changes_per_slice=10)
     machine.apply(c.keys(c.put(b"key-00", b"old")))
@@ -176,7 +176,7 @@ def test_slicing_does_not_change_the_state() -> None:
     assert len(hashes) == 1
 
 
-# --- published state ------------------------------------------------------------------------------------------------------
+# --- published state --------------------------------------------------------------------------------------------------
 def test_other_threads_see_published_state_only() -> None:
     machine = MachineHandle()
     machine.apply(c.keys(c.put(b"a", b"1")))

@@ -130,7 +130,7 @@ def test_nonsense_is_answered_to_its_session(machine: Machine) -> None:
     assert machine.handle.session_result(SESSION, 4)[0] == c.NOT_FOUND
 
 
-# --- opening, closing, expiry -------------------------------------------------------------------------------------------------
+# --- opening, closing, expiry -----------------------------------------------------------------------------------------
 def test_open_is_answered_by_the_id_of_the_session() -> None:
     applied = Machine().handle.apply(c.open_session(5))
     assert (applied.session, applied.sequence) == (5, 0)

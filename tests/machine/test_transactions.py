@@ -13,7 +13,7 @@ def machine() -> Machine:
     return Machine()
 
 
-# --- single operations ----------------------------------------------------------------------------------------------------
+# --- single operations ------------------------------------------------------------------------------------------------
 def test_put_creates_and_replaces(machine: Machine) -> None:
     machine.txn(c.put(b"k", b"1"))
     machine.txn(c.put(b"other"))
@@ -83,7 +83,7 @@ def test_range_answers_in_key_order_with_a_count_beyond_the_limit(machine: Machi
     assert machine.results(c.read_range(b"b", b"a")) == [[0, []]]
 
 
-# --- order within one entry -------------------------------------------------------------------------------------------------
+# --- order within one entry -------------------------------------------------------------------------------------------
 def test_operations_see_the_writes_before_them(machine: Machine) -> None:
     machine.txn(c.put(b"a", b"old"), c.put(b"c"))
     results = machine.results(
@@ -122,7 +122,7 @@ def test_range_delete_takes_what_the_entry_wrote_before(machine: Machine) -> Non
     assert machine.results(c.delete_range(b"", b"", flags=c.WANT_PREVIOUS)) == [[1, [[b"c", b"", 1, 1, 1, 0, 0]]]]
 
 
-# --- compares ---------------------------------------------------------------------------------------------------------------
+# --- compares ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("target", "operand"),
     [(c.VERSION, 2), (c.CREATE_REVISION, 1), (c.MOD_REVISION, 2), (c.LEASE, 0), (c.VALUE, b"m")],
@@ -182,7 +182,7 @@ def test_controller_epoch_is_taken_by_one_only(machine: Machine) -> None:
     assert machine.value(b"/controller") is None
 
 
-# --- counters and sequence keys -----------------------------------------------------------------------------------------------
+# --- counters and sequence keys ---------------------------------------------------------------------------------------
 def test_counter_begins_at_zero_and_adds(machine: Machine) -> None:
     assert machine.results(c.add(b"n", 5), c.add(b"n", -7)) == [5, -2]
     assert machine.handle.get(b"n")[1] == (b"n", (-2).to_bytes(8, "big", signed=True), 1, 1, 1, 0, c.COUNTER)
@@ -229,7 +229,7 @@ def test_sequence_keys_name_additions_of_their_own_list(machine: Machine) -> Non
     assert machine.keys() == [b"n", b"q%020d" % 42]
 
 
-# --- limits -------------------------------------------------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------------------------------
 def test_value_over_its_limit_is_refused() -> None:
     machine = Machine(value_bytes_max=8)
     assert machine.txn(c.put(b"k", b"12345678")).status == c.OK
