@@ -204,17 +204,16 @@ cdef NetworkPort network_port(SimNode* node) noexcept nogil:
     return port
 
 
-cdef void _close_inbound(World* world, SimNode* node, uint32_t source) noexcept nogil:
-    """The receiver closes the connection; the sender sees it break and connects again."""
-    cdef SimNode* sender = &world.nodes[source]
+cdef void _reset(World* world, uint32_t target, const SimFrame* frame) noexcept nogil:
+    """Nobody there takes frames of this connection: its sender sees a reset and connects again."""
+    cdef SimNode* sender = &world.nodes[frame.source]
     cdef int link
-    node.inbound[source].is_bound = False
-    if not sender.is_up:
+    if not sender.is_up or sender.life != frame.source_life or not _hears(world, frame.source, target):
         return
-    link = _link_to(sender, node.number)
+    link = _link_to(sender, target)
     if link >= 0:
         engine_link_down(sender.engine, link, False)
-    _plan_connect(world, sender, node.number, RECONNECT_NS)
+    _plan_connect(world, sender, target, RECONNECT_NS)
 
 
 cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
@@ -223,8 +222,13 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
     cdef size_t total = 0
     cdef Slice bytes
     cdef status_t status
-    if (node.is_up and not node.is_cut and _hears(world, event.node, frame.source)
-            and node.inbound[frame.source].is_bound and node.inbound_life[frame.source] == frame.source_life):
+    if not _hears(world, event.node, frame.source):
+        pass                    # lost on the way
+    elif not node.is_up or node.is_cut:
+        _reset(world, event.node, frame)
+    elif not node.inbound[frame.source].is_bound or node.inbound_life[frame.source] != frame.source_life:
+        _reset(world, event.node, frame)
+    else:
         bytes.chunk = frame.chunk
         bytes.data = frame.chunk.bytes()
         bytes.length = frame.chunk.used
@@ -233,7 +237,8 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
         if status == OK:
             status = engine_frame(node.engine, &node.inbound[frame.source], &bytes)
         if status != OK and status < 96:
-            _close_inbound(world, node, frame.source)
+            node.inbound[frame.source].is_bound = False
+            _reset(world, event.node, frame)
     chunk_drop(frame.chunk)
     free(frame)
 

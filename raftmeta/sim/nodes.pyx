@@ -133,7 +133,7 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     memcpy(config.cluster_name, b"sim", 3)
     config.cluster_name_length = 3
     core_config_init(&config.core, 1, 1)
-    config.core.checks = True
+    config.core.checks = world.config.checks
     config.core.log_memory_bytes_max = <uint64_t> 1 << 40     # the checks look at every record
     config.core.free_bytes_min = 0
     config.machine.value_bytes_max = 1 << 20

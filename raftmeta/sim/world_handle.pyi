@@ -37,6 +37,9 @@ class World:
     def simulated_s(self) -> float:
         """Simulated seconds since the world began."""
 
+    def nodes(self) -> list[dict[str, int]]:
+        """What each node believes now; a node that is down has only `number` and `is_up`."""
+
     @property
     def committed(self) -> int:
         """The greatest index committed anywhere."""

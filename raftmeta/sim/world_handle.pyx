@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from libc.string cimport memset
+
+from raftmeta._core cimport CoreStatus, core_status
+from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.sim.world cimport sim_config_init, world_create, world_destroy, world_run, world_settle
 from raftmeta.sim.world_state cimport SimConfig, World as NativeWorld
 
@@ -111,6 +115,30 @@ cdef class World:
     def simulated_s(self) -> float:
         """Simulated seconds since the world began."""
         return (self._world.now_ns - 1_000_000_000) / 1e9
+
+    def nodes(self) -> list[dict[str, int]]:
+        """What each node believes now; a node that is down has only `number` and `is_up`."""
+        cdef CoreStatus status
+        cdef Engine* engine
+        described = []
+        for number in range(self._world.config.nodes):
+            engine = self._world.nodes[number].engine
+            if not self._world.nodes[number].is_up or engine == NULL:
+                described.append({"number": number, "is_up": 0})
+                continue
+            memset(&status, 0, sizeof(CoreStatus))
+            if engine.core != NULL:
+                core_status(engine.core, &status)
+            described.append({
+                "number": number, "is_up": 1, "state": engine.state, "id": engine.id, "boot": engine.boot,
+                "genesis": engine.genesis.record.state, "role": status.role, "term": status.term,
+                "vote": status.vote, "leader": status.leader, "committed": status.committed, "last": status.last,
+                "persisted": status.persisted, "applied": engine.applied, "lease_ms": status.lease_ms,
+                "is_repairing": status.is_repairing, "session": engine.session,
+                "calls_open": self._world.nodes[number].calls_open, "outstanding": engine.outstanding.size,
+                "read_rounds": engine.read_rounds.size, "blocked_writes": engine.blocked.size,
+            })
+        return described
 
     @property
     def committed(self) -> int:

@@ -49,6 +49,7 @@ cdef struct SimConfig:
     uint32_t sector_bytes
     uint64_t history_bytes_max
     uint32_t session_ttl_ms
+    bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
 
 # A frame on its way.
