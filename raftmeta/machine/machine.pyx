@@ -148,9 +148,12 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
     session = sessions_find(&machine.sessions, command.session)
     if session == NULL:
         return SESSION_UNKNOWN
-    if command.sequence == 0:
+    # A keep-alive may be applied twice, so it needs no sequence and takes no place among the results; it renews like any.
+    if command.sequence == 0 and command.kind != COMMAND_LEASE_KEEP_ALIVE:
         return COMMAND_INVALID
     session_advance(&machine.sessions, session, command.lowest_unanswered, machine.lease_ms)
+    if command.sequence == 0:
+        return OK
     status = session_lookup(session, command.sequence, &kept)
     if status == OK:
         _repeat(result, kept)

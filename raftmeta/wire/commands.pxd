@@ -120,7 +120,7 @@ cdef struct LeaseItem:
 cdef struct Command:
     uint8_t kind                # CommandKind
     uint64_t session            # 0: no session, no deduplication (only COMMAND_* of the engine itself)
-    uint64_t sequence           # from 1 in its session
+    uint64_t sequence           # from 1 in its session; 0: not deduplicated (keep-alives, opening)
     uint64_t lowest_unanswered  # results below it may be forgotten
     Fence fence
     uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL)

@@ -74,10 +74,12 @@ class Model:
             session = self.sessions.get(session_id)
             if session is None:
                 return self._answer(c.SESSION_UNKNOWN, None, 0)
-            if sequence == 0:
+            if sequence == 0 and kind != c.KEEP_ALIVE:
                 return self._answer(c.COMMAND_INVALID, None, 0)
             session.deadline_ms = self.lease_ms + session.ttl_ms
             self._forget_below(session, lowest)
+            if sequence == 0:
+                return self._execute(kind, fence, fields, wall_ms)
             if sequence in session.results:
                 body, revision = session.results[sequence]
                 return Answer(c.unpack(body)[0], revision, body, True, 0)

@@ -124,6 +124,16 @@ def test_command_of_a_session_without_sequence_is_refused(machine: Machine) -> N
     assert number(machine) == 0
 
 
+def test_keep_alive_needs_no_sequence_and_renews_its_session(machine: Machine) -> None:
+    """It may be applied twice, so it takes no place among the results."""
+    machine.apply(c.grant(1, 100))
+    machine.lease_ms = 90
+    assert machine.apply(c.keep_alive(1, session=SESSION)).body == [100]
+    assert machine.handle.due_sessions(1000) == []
+    assert machine.handle.session_result(SESSION, 1)[0] == c.NOT_FOUND
+    assert machine.apply(c.keep_alive(1, session=5)).status == c.SESSION_UNKNOWN
+
+
 def test_nonsense_is_answered_to_its_session(machine: Machine) -> None:
     applied = machine.handle.apply(c.keys([99, 0], session=SESSION, sequence=4, lowest=2))
     assert (applied.session, applied.sequence, applied.status) == (SESSION, 4, c.COMMAND_INVALID)
