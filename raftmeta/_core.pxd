@@ -37,11 +37,11 @@ from raftmeta.status cimport status_t
 cdef enum PeerEvent:
     PEER_CONNECTED = 1          # send the peer something at once, forget back-off
     PEER_UNREACHABLE = 2        # a send failed or the connection broke: leave pipelining, probe (progress.on_lost)
-    PEER_REFUSED = 3            # the connection broke AND a reconnect was refused: its process is gone. If it led, forget
-                                # it and start a pre-vote after 0..30 ms (DESIGN "Consensus"; not with lease_reads)
+    PEER_REFUSED = 3            # the connection broke AND a reconnect was refused: its process is gone. If it led,
+                                # forget it and start a pre-vote after 0..30 ms (not with lease_reads)
     PEER_SNAPSHOT_SENT = 4      # the snapshot stream to it ended well: progress waits for SNAPSHOT_RESPONSE
     PEER_SNAPSHOT_FAILED = 5
-    CLOCK_JUMPED = 6            # this node was paused or its clock leapt: void read rounds and the lease interval under way
+    CLOCK_JUMPED = 6            # this node was paused or its clock leapt: void read rounds and the lease interval
 
 # A snapshot of the core's own words; plain copies, any time.
 cdef struct CoreStatus:
@@ -63,16 +63,17 @@ cdef struct CoreStatus:
     bint is_repairing
     member_id_t transferring    # target of a transfer under way, 0: none
     index_t membership_index
-    uint32_t broken             # Invariant that failed (raft/state.pxd), 0: none; then every verb gives INVARIANT_BROKEN
+    uint32_t broken             # Invariant that failed (raft/invariants.pxd), 0: none; then every verb says so
     uint64_t broken_a           # the two numbers that contradict each other
     uint64_t broken_b
 
 # --- life -------------------------------------------------------------------------------------------------------------
-cdef Core* core_create(const CoreConfig* config) noexcept nogil                  # NULL: no memory, or a config out of range
+cdef Core* core_create(const CoreConfig* config) noexcept nogil         # NULL: no memory, or a config out of range
 cdef void core_destroy(Core* core) noexcept nogil
-# Before the first tick, in this order: the founding membership or a snapshot's point and membership; every record of the
-# log in order; the hard state. core_restored checks the whole and starts the core as follower.
-cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point, const Membership* membership) noexcept nogil
+# Before the first tick, in this order: the founding membership or a snapshot's point and membership; every record of
+# the log in order; the hard state. core_restored checks the whole and starts the core as follower.
+cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point,
+                                      const Membership* membership) noexcept nogil
 cdef status_t core_restore_records(Core* core, const Slice* records) noexcept nogil
 cdef status_t core_restored(Core* core, const HardState* hard_state, index_t applied) noexcept nogil
 # A record that is damaged on this disk: its chain hash is known (from the next record or batch header), its bytes are
@@ -85,7 +86,8 @@ cdef status_t core_set_clocks(Core* core, uint64_t lease_ms, uint64_t wall_ms) n
 
 # --- what happened ----------------------------------------------------------------------------------------------------
 cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil
-# message and its records are only read during the call; what the core keeps it copies. STALE: ignored, no harm. Other non-OK below 96: refused and counted.
+# message and its records are only read during the call; what the core keeps it copies. STALE: ignored, no harm.
+# Other non-OK below 96: refused and counted.
 cdef status_t core_step(Core* core, const Message* message) noexcept nogil
 # Payloads of ENTRY_COMMANDs, all or none. Leader: appended. Member with a known leader: forwarded (PROPOSE).
 # NO_LEADER, OVERLOADED (uncommitted bytes at the limit), NO_SPACE (no quorum has room): nothing was done.
@@ -96,15 +98,17 @@ cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, ui
 cdef status_t core_read_index(Core* core, uint64_t context) noexcept nogil      # answered in Ready.reads
 cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noexcept nogil
 cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil      # 0: the most advanced voter
-# Propose `next` by joint consensus (one entry enters, an automatic one leaves). Others forward it to the leader and learn
-# of a refusal by Ready.refusals with context 0. NO_LEADER; NOT_READY: a change is under way, no own-term commit yet, or a
-# new voter is no learner that holds its configuration; BAD_FIELD: would leave no voter, or drops one that still answers.
+# Propose `next` by joint consensus (one entry enters, an automatic one leaves). Others forward it to the leader and
+# learn of a refusal by Ready.refusals with context 0. NO_LEADER; NOT_READY: a change is under way, no own-term commit
+# yet, or a new voter is no learner that holds its configuration; BAD_FIELD: would leave no voter, or drops one that
+# still answers.
 cdef status_t core_change_membership(Core* core, const Membership* next) noexcept nogil
 cdef status_t core_campaign(Core* core) noexcept nogil                           # tests and demo: election time-out now
 cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil
 # The world installed the snapshot at `point` durably: the log up to it is dropped (all of it when it does not contain
 # point), membership replaced.
-cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, const Membership* membership) noexcept nogil
+cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
+                                      const Membership* membership) noexcept nogil
 # The machine's checkpoint at `index` is durable: records up to `compact_to` <= index need not be kept.
 cdef status_t core_compacted(Core* core, index_t snapshotted, index_t compact_to) noexcept nogil
 cdef void core_set_free_bytes(Core* core, uint64_t free_bytes) noexcept nogil   # room of this member's log

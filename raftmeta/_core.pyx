@@ -1,4 +1,4 @@
-# The consensus core: its verbs, what each message meets in each role, and the making of a Ready. _core.pxd is the manual.
+# The consensus core: its verbs, what each message meets in each role, and how a Ready is made. _core.pxd is the manual.
 #
 # Every verb reads alike: refuse when the core has stopped, do one thing in one module of raft/, check the invariants.
 # What must leave is decided in core_ready and nowhere else, so that all that happened between two calls shares one
@@ -55,8 +55,8 @@ from raftmeta.raft.progress cimport (SNAPSHOT_WAIT, Progress, progress_on_lost, 
 from raftmeta.raft.proposals cimport (proposals_append, proposals_forward, proposals_on_message,
                                       proposals_on_response)
 from raftmeta.raft.reads cimport (reads_are_due, reads_ask, reads_forward, reads_on_clock_jumped, reads_on_response,
-                                  reads_void, reads_want_round)
-from raftmeta.raft.ready cimport FOLLOWER, LEADER, Apply, LogRead, ProposalRefused, ReadReady, Ready, Role, Trace, Write
+                                  reads_want_round)
+from raftmeta.raft.ready cimport FOLLOWER, LEADER, Apply, LogRead, ProposalRefused, ReadReady, Ready, Trace, Write
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes
 from raftmeta.raft.repair cimport repair_on_log_read, repair_on_request, repair_on_response, repair_tick
 from raftmeta.raft.replication cimport (acknowledgeable, commit_to, replicate, replication_on_append,
@@ -70,8 +70,8 @@ from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_
                                   MEMBERSHIP_PROPOSE, MESSAGE_WAITING, PRE_VOTE, PRE_VOTE_RESPONSE, PROPOSE,
                                   PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE, SNAPSHOT, SNAPSHOT_RESPONSE,
                                   TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, HardState, Membership, Message, Record,
-                                  SnapshotPoint, index_t, member_id_t, term_t)
-from raftmeta.status cimport BAD_FIELD, BAD_LENGTH, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_READY, OK, STALE, status_t
+                                  SnapshotPoint, index_t, member_id_t)
+from raftmeta.status cimport BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_READY, OK, STALE, status_t
 
 cdef enum:
     TERM_JUMP_MAX = 1 << 30     # above ours: no election history gets there, a broken sender does
@@ -152,7 +152,8 @@ cdef void _drop_slices(Vec[Slice]* slices) noexcept nogil:
     slices.clear()
 
 
-cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point, const Membership* membership) noexcept nogil:
+cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point,
+                                      const Membership* membership) noexcept nogil:
     if core.is_started or core.log.last != 0:
         return NOT_READY
     log_begin(&core.log, point)
@@ -490,7 +491,8 @@ cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* record
     return _end(core, replication_on_log_read(core, read, records, status))
 
 
-cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, const Membership* membership) noexcept nogil:
+cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
+                                      const Membership* membership) noexcept nogil:
     cdef status_t status = _begin(core)
     if status != OK:
         return status
@@ -751,7 +753,7 @@ cdef void _fetch(Core* core) noexcept nogil:
 cdef status_t _on_fetched(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil:
     cdef Slice fetched
     cdef const Record* record
-    cdef uint32_t i
+    cdef uint32_t _i
     if not core.is_fetching or read.first != core.applying + 1:
         return STALE
     core.is_fetching = False
@@ -761,14 +763,14 @@ cdef status_t _on_fetched(Core* core, const LogRead* read, const Slice* records,
     fetched.length = 0
     core.fetched_last = core.applying
     # Only what may be applied: the file may hold more.
-    for i in range(_count_records(records)):
+    for _i in range(_count_records(records)):
         record = <const Record*>(records.data + fetched.length)
         if record.index > _apply_limit(core):
             break
         fetched.length += <uint32_t>record_bytes(record.length)
         core.fetched_last = record.index
-    status = log_check_records(fetched.data, fetched.length, <uint32_t>(core.fetched_last - core.applying), core.applying,
-                               0, 0, False, core.hard.term)
+    status = log_check_records(fetched.data, fetched.length, <uint32_t>(core.fetched_last - core.applying),
+                               core.applying, 0, 0, False, core.hard.term)
     if status != OK or fetched.length == 0:
         return status
     if not core.fetched.push(fetched):

@@ -5,16 +5,18 @@ from libc.string cimport memcmp, memcpy, memset
 from raftmeta.native.chunks cimport Chunk, chunk_create
 from raftmeta.raft.election cimport heard_members, step_down
 from raftmeta.raft.invariants cimport BROKEN_MEMBERSHIP
-from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint, membership_learners,
-                                       membership_leave_joint, membership_position, membership_swap,
-                                       membership_voters_incoming, membership_voters_outgoing)
+from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint,
+                                       membership_learners, membership_leave_joint, membership_position,
+                                       membership_swap, membership_voters_incoming,
+                                       membership_voters_outgoing)
 from raftmeta.raft.outbox cimport message_init, outbox_send, trace
 from raftmeta.raft.progress cimport Progress, progress_init, progress_on_tick, progress_release
 from raftmeta.raft.quorum cimport quorum_count
-from raftmeta.raft.ready cimport (LEADER, STEPPED_DOWN_REMOVED, TRACE_MEMBERSHIP, TRACE_PROMOTED, TRACE_TRANSFER_ABORTED)
+from raftmeta.raft.ready cimport (LEADER, STEPPED_DOWN_REMOVED, TRACE_MEMBERSHIP, TRACE_PROMOTED,
+                                  TRACE_TRANSFER_ABORTED)
 from raftmeta.raft.state cimport Core, append_entry, broken, has_own_commit, in_force, out_of_memory, own_bit
 from raftmeta.raft.transfer cimport transfer_farewell
-from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, LEARNER, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
+from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
                                   VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t,
                                   member_mask_t)
 from raftmeta.status cimport BAD_FIELD, NO_LEADER, NO_MEMORY, NOT_READY, OK, status_t

@@ -12,7 +12,7 @@ LEARNER: int
 LEARNER_NEXT: int
 
 class CoreBroken(Exception):
-    """A fatal status: the core has stopped. `status` is its name; `broken`, `a` and `b` tell the invariant that failed."""
+    """A fatal status: the core has stopped. `status` is its name; `broken`, `a` and `b` tell the broken invariant."""
 
     status: str
     broken: int

@@ -1,6 +1,6 @@
 # The core for tests and tools: every verb of _core.pxd as a method, every struct as a named tuple. Copies in and out;
 # nothing of the engine uses it. core_handle.pyi is its manual.
-from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from collections import namedtuple
@@ -19,7 +19,7 @@ from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.progress cimport Progress
 from raftmeta.raft.ready cimport LogRead as CLogRead
 from raftmeta.raft.ready cimport Ready as CReady
-from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_check, record_payload
+from raftmeta.raft.record cimport record_bytes, record_check, record_payload
 from raftmeta.raft.state cimport Core, CoreConfig, core_config_init, in_force
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Record
 from raftmeta.raft.types cimport HardState as CHardState
@@ -88,7 +88,7 @@ CoreStatus = namedtuple("CoreStatus", _STATUS_FIELDS)
 
 
 class CoreBroken(Exception):
-    """A fatal status: the core has stopped. `status` is its name; `broken`, `a` and `b` tell the invariant that failed."""
+    """A fatal status: the core has stopped. `status` is its name; `broken`, `a` and `b` tell the broken invariant."""
 
     def __init__(self, status, broken, a, b):
         super().__init__(f"{status}: invariant {broken}, {a} against {b}")
@@ -378,7 +378,8 @@ cdef class CoreHandle:
             [_message(&r.messages[i]) for i in range(r.message_count)],
             write,
             apply,
-            [ReadReady(r.reads[i].context, r.reads[i].index, _STATUSES[r.reads[i].status]) for i in range(r.read_count)],
+            [ReadReady(r.reads[i].context, r.reads[i].index, _STATUSES[r.reads[i].status])
+             for i in range(r.read_count)],
             [ProposalRefused(r.refusals[i].context, _STATUSES[r.refusals[i].status]) for i in range(r.refusal_count)],
             [LogRead(r.log_reads[i].peer, r.log_reads[i].first, r.log_reads[i].bytes_max)
              for i in range(r.log_read_count)],

@@ -1,5 +1,5 @@
 # Elections; election.pxd draws the roles.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.invariants cimport (BROKEN_LEADER_APPENDED_TO, BROKEN_LEADER_NOT_DURABLE, BROKEN_TERM_FELL,
@@ -18,8 +18,8 @@ from raftmeta.raft.ready cimport (CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RE
                                   TRACE_LEADER_LOST, TRACE_STEPPED_DOWN, TRACE_VOTE_REFUSED, StepDownReason)
 from raftmeta.raft.rounds cimport rounds_begin_term
 from raftmeta.raft.state cimport Core, append_entry, broken, in_force, is_repairing, own_bit
-from raftmeta.raft.types cimport (ENTRY_NOOP, MESSAGE_TRANSFER, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE, VOTE_RESPONSE, Message,
-                                  MessageType, member_id_t, member_mask_t, term_t)
+from raftmeta.raft.types cimport (ENTRY_NOOP, MESSAGE_TRANSFER, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE, VOTE_RESPONSE,
+                                  Message, MessageType, member_id_t, member_mask_t, term_t)
 from raftmeta.status cimport OK, STALE, status_t
 
 cdef enum:
@@ -198,7 +198,7 @@ cdef bint _hears_leader(Core* core) noexcept nogil:
     return core.leader != 0 and core.now - core.leader_heard_tick < core.config.election_timeout_ticks
 
 
-# Why not to vote for the sender; 0: nothing against it. Members of other configurations are judged like all (thesis 4.1).
+# Why not to vote for the sender; 0: nothing against it. Members of other configurations are judged alike (thesis 4.1).
 cdef uint32_t _refusal(Core* core, const Message* message) noexcept nogil:
     if message.term < core.hard.term:
         return REFUSED_TERM_OLD
@@ -219,7 +219,7 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
     cdef bint is_pre_vote = message.type == PRE_VOTE
     if refusal:
         trace(core, TRACE_VOTE_REFUSED, message.source, refusal)
-    # A refusal because a leader is alive leaves the term as it is, or one cut-off member would depose it (thesis 4.2.3).
+    # A refusal because a leader is alive leaves the term alone, or one cut-off member would depose it (thesis 4.2.3).
     if refusal == REFUSED_LEADER_ALIVE and not is_pre_vote and message.term > core.hard.term:
         return STALE
     if message.term > core.hard.term and not is_pre_vote:

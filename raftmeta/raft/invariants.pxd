@@ -1,5 +1,5 @@
-# What the core believes at every step. A belief that proves wrong stops the node and keeps its files (DESIGN
-# section 5): nothing is guessed, and a test, the simulator or a person reads the number and its two contradicting facts.
+# What the core believes at every step. A belief that proves wrong stops the node and keeps its files (DESIGN section
+# 5): nothing is guessed, and a test, the simulator or a person reads the number and its two contradicting facts.
 
 # CoreStatus.broken; the two facts stand in broken_a and broken_b.
 cdef enum Invariant:
@@ -20,7 +20,6 @@ cdef enum Invariant:
     BROKEN_MATCH_BEYOND_LAST = 15
     BROKEN_TERM_FELL = 16
     BROKEN_VOTED_TWICE = 17             # a = earlier vote, b = later one in the same term
-    BROKEN_ROLE_AND_MESSAGE = 18        # a = role, b = message type: this pair is impossible
     BROKEN_APPLIED_BACKWARDS = 19
     BROKEN_WRITE_UNKNOWN = 20           # a = write id that was never given, b = the one under way
     BROKEN_MEMBERSHIP = 21              # a configuration of our own log cannot be read

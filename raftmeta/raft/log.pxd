@@ -6,8 +6,8 @@
 #
 # `committed <= persisted` need not hold: a leader commits by the disks of others (thesis 10.2.1).
 #
-# Records stand in an arena of chunks; the same bytes go to the disk and to every socket, so they are made once and never
-# change. A run is a contiguous stretch of records in one chunk; `places` has one pointer per record in memory.
+# Records stand in an arena of chunks; the same bytes go to the disk and to every socket, so they are made once and
+# never change. A run is a contiguous stretch of records in one chunk; `places` has one pointer per record in memory.
 #
 #     index      1 ........ compacted ......... offset | offset + 1 ................... last
 #                gone       log file only (released)    | in memory: places, runs
@@ -48,7 +48,7 @@ cdef struct Log:
     index_t last
     index_t persisted
     index_t staged              # last index handed to the disk
-    index_t written             # last index the disk was ever given at once with its predecessors: below it, writes truncate
+    index_t written             # last index that the disk was given in its last write: up to it a write truncates
     index_t offset              # entries up to it are not in memory
     uint64_t offset_chain       # chain hash and clocks of the entry at offset
     uint64_t offset_wall_ms
@@ -94,10 +94,10 @@ cdef index_t log_first_damaged(Log* log) noexcept nogil      # UINT64_MAX: none
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 # Append one entry at last + 1. NO_MEMORY: the log is as before.
-cdef status_t log_append(Log* log, term_t term, uint8_t type, uint64_t wall_ms, uint64_t lease_ms, const uint8_t* payload,
-                         uint32_t length) noexcept nogil
-# Check `count` records that stand in `bytes` as continuation of (index, its chain): whole, undamaged, in order, terms not
-# falling and at most term_max, chained. The chain of `index` must be known to check the first one.
+cdef status_t log_append(Log* log, term_t term, uint8_t type, uint64_t wall_ms, uint64_t lease_ms,
+                         const uint8_t* payload, uint32_t length) noexcept nogil
+# Check `count` records that stand in `bytes` as continuation of (index, its chain): whole, undamaged, in order, terms
+# not falling and at most term_max, chained. The chain of `index` must be known to check the first one.
 # BAD_LENGTH, BAD_CHECKSUM, BAD_VERSION, BAD_FIELD; CORRUPT: sound records of a history that is not ours.
 cdef status_t log_check_records(const uint8_t* bytes, uint32_t length, uint32_t count, index_t index, term_t term,
                                 uint64_t chain, bint is_chain_known, term_t term_max) noexcept nogil

@@ -8,8 +8,8 @@ from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BEYOND_COMMITTED, BROKEN_A
                                        BROKEN_COMMITTED_BEYOND_LAST, BROKEN_COMPACTED_BEYOND_SNAPSHOTTED,
                                        BROKEN_PERSISTED_BEYOND_STAGED, BROKEN_PLACES,
                                        BROKEN_SNAPSHOTTED_BEYOND_APPLIED, BROKEN_STAGED_BEYOND_LAST)
-from raftmeta.raft.record cimport (RECORD_BYTES_MAX, RECORD_HEAD_BYTES, RecordPtr, chain_hash, record_bytes, record_check, record_payload,
-                                   record_seal)
+from raftmeta.raft.record cimport (RECORD_BYTES_MAX, RECORD_HEAD_BYTES, RecordPtr, chain_hash, record_bytes,
+                                   record_check, record_payload, record_seal)
 from raftmeta.raft.types cimport FORMAT_RECORD_VERSION, Record, SnapshotPoint, index_t, term_t
 from raftmeta.status cimport BAD_FIELD, BAD_LENGTH, CORRUPT, NO_MEMORY, OK, STALE, status_t
 
@@ -274,8 +274,8 @@ cdef status_t _attach(Log* log, Chunk* chunk, Record* record) noexcept nogil:
     return OK
 
 
-cdef status_t log_append(Log* log, term_t term, uint8_t type, uint64_t wall_ms, uint64_t lease_ms, const uint8_t* payload,
-                         uint32_t length) noexcept nogil:
+cdef status_t log_append(Log* log, term_t term, uint8_t type, uint64_t wall_ms, uint64_t lease_ms,
+                         const uint8_t* payload, uint32_t length) noexcept nogil:
     cdef uint64_t size = record_bytes(length)
     cdef Record* record
     cdef status_t status = _make_room(log, size)
@@ -306,9 +306,9 @@ cdef status_t log_check_records(const uint8_t* bytes, uint32_t length, uint32_t 
                                 uint64_t chain, bint is_chain_known, term_t term_max) noexcept nogil:
     cdef const Record* record
     cdef uint64_t at = 0
-    cdef uint32_t i
+    cdef uint32_t _i
     cdef status_t status
-    for i in range(count):
+    for _i in range(count):
         status = record_check(bytes + at, length - at)
         if status != OK:
             return status
@@ -330,7 +330,7 @@ cdef status_t log_append_records(Log* log, const Slice* records, uint32_t count,
     cdef uint8_t* bytes = records.data
     cdef Chunk* chunk = records.chunk
     cdef Record* record
-    cdef uint32_t i
+    cdef uint32_t _i
     cdef status_t status
     if is_shared:
         log.must_start_run = True
@@ -342,7 +342,7 @@ cdef status_t log_append_records(Log* log, const Slice* records, uint32_t count,
         bytes = chunk.bytes() + chunk.used
         memcpy(bytes, records.data, records.length)
         chunk.used += records.length
-    for i in range(count):
+    for _i in range(count):
         record = <Record*>bytes
         bytes += record_bytes(record.length)
         status = _attach(log, chunk, record)

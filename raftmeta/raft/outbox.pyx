@@ -1,5 +1,5 @@
 # Messages out, held back until what they claim is durable; outbox.pxd has the rule.
-from libc.stdint cimport UINT64_MAX, uint8_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.chunks cimport chunk_drop

@@ -63,4 +63,5 @@ cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, ind
 cdef void progress_on_snapshot_needed(Progress* progress, index_t index) noexcept nogil
 cdef void progress_on_snapshot_over(Progress* progress, index_t installed) noexcept nogil       # 0: it failed
 # A learner has caught up when it reaches, within one election time-out, the end the log had when that round began.
-cdef void progress_on_tick(Progress* progress, index_t last, uint64_t now, uint32_t election_timeout_ticks) noexcept nogil
+cdef void progress_on_tick(Progress* progress, index_t last, uint64_t now,
+                           uint32_t election_timeout_ticks) noexcept nogil

@@ -86,7 +86,7 @@ cdef void _become_probe(Progress* progress, index_t next) noexcept nogil:
 cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet) noexcept nogil:
     if progress.state == SNAPSHOT_WAIT or index <= progress.match:
         return False
-    # One refusal answers the probe; those of pipelined APPENDs sent before it was refused come late and say nothing new.
+    # One refusal answers the probe; those of APPENDs that were pipelined before come late and say nothing new.
     if progress.state == PROBE and progress.next - 1 != index:
         return False
     _become_probe(progress, index if index < meet + 1 else meet + 1)
@@ -124,7 +124,8 @@ cdef void progress_on_snapshot_over(Progress* progress, index_t installed) noexc
     progress.is_probe_sent = installed == 0     # after a failure wait for its next heartbeat answer
 
 
-cdef void progress_on_tick(Progress* progress, index_t last, uint64_t now, uint32_t election_timeout_ticks) noexcept nogil:
+cdef void progress_on_tick(Progress* progress, index_t last, uint64_t now,
+                           uint32_t election_timeout_ticks) noexcept nogil:
     cdef bint is_late = now - progress.catch_up_tick > election_timeout_ticks
     if progress.match >= progress.catch_up_index and progress.state == REPLICATE:
         progress.is_caught_up = not is_late

@@ -65,8 +65,8 @@ cdef status_t proposals_on_message(Core* core, const Message* message) noexcept 
 # `count` payloads, each u32 length + bytes, and nothing else.
 cdef status_t _check_payloads(const Message* message) noexcept nogil:
     cdef uint64_t at = 0
-    cdef uint32_t i
-    for i in range(message.count):
+    cdef uint32_t _i
+    for _i in range(message.count):
         if at + 4 > message.records.length:
             return BAD_LENGTH
         at += 4 + <uint64_t>load32(message.records.data + at)
@@ -76,9 +76,9 @@ cdef status_t _check_payloads(const Message* message) noexcept nogil:
 cdef status_t _append_message(Core* core, const Message* message) noexcept nogil:
     cdef index_t old_last = core.log.last
     cdef uint8_t* at = message.records.data
-    cdef uint32_t i, length
+    cdef uint32_t _i, length
     cdef status_t status = _refusal(core, (message.flags & MESSAGE_URGENT) != 0)
-    for i in range(message.count if status == OK else 0):
+    for _i in range(message.count if status == OK else 0):
         length = load32(at)
         status = append_entry(core, ENTRY_COMMAND, at + 4, length)
         if status != OK:

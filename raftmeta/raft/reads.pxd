@@ -1,7 +1,7 @@
 # Linearizable reads without a log entry: ReadIndex on any member (thesis 6.4).
 #
-# Leader: the commit index when a heartbeat round is sent serves every read that came before that round; many reads share
-# one round, none joins a round that was sent before it came. Before its own-term commit reads wait (thesis 6.4 step 1).
+# Leader: the commit index when a heartbeat round is sent serves every read that came before that round; many reads
+# share one round, none joins a round that was sent before it came. Before its own-term commit reads wait.
 # Others: reads that wait share one READ_INDEX to the leader. Its context is a number that is never used twice, not even
 # by the next life of this process: an answer that comes late cannot serve a younger read.
 #

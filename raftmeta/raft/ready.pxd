@@ -22,7 +22,7 @@ cdef struct Write:
     const Slice* slices         # their bytes, contiguous records, in order; held by the core until persisted(id)
     uint32_t slice_count
     bint truncates              # first is at or below the last index written before
-    bint repairs                # first = last is a damaged record that was fetched: it alone is replaced, all above stays
+    bint repairs                # first = last is a mended record: it alone is replaced, all above stays
 
 # Committed records [first, last] to apply, in order; `slices` are their bytes (contiguous records).
 cdef struct Apply:
@@ -103,4 +103,3 @@ cdef struct Ready:
     const Trace* traces
     uint32_t trace_count
     bint soft_state_changed     # role, leader or membership differ from the last Ready
-

@@ -1,6 +1,6 @@
 # A record: how an entry becomes bytes, how its bytes are proved sound, and the hash that chains it to all before it.
 #
-# Pure leaves, inline because they run once per entry. They never look at a term's meaning; raft/log decides what to keep.
+# Pure leaves, inline because they run once per entry. They never look at a term's meaning; raft/log decides what stays.
 #
 # FORMAT_: chain_hash and the crc may never change for existing data (docs/formats.md "Record" has test vectors).
 from libc.stddef cimport size_t
@@ -14,20 +14,21 @@ from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, O
 cdef enum:
     RECORD_HEAD_BYTES = 64
     RECORD_CRC_FROM = 4         # the crc covers bytes [4, 64 + length)
-    RECORD_CHAIN_FROM = 32      # the chain covers [32, 64 + length): both clocks, reserved, group, type, version, flags, payload
+    RECORD_CHAIN_FROM = 32      # the chain covers [32, 64 + length): clocks, group, type, version, flags, payload
     RECORD_BYTES_MAX = 1 << 30  # a length above it is nonsense, whatever its checksum says
 
 ctypedef Record* RecordPtr
 
 # Bytes of a record with `length` payload bytes: header, payload, zeros up to the alignment.
 cdef inline uint64_t record_bytes(uint32_t length) noexcept nogil:
-    return (<uint64_t>RECORD_HEAD_BYTES + length + FORMAT_RECORD_ALIGNMENT - 1) & ~<uint64_t>(FORMAT_RECORD_ALIGNMENT - 1)
+    cdef uint64_t last = FORMAT_RECORD_ALIGNMENT - 1
+    return (<uint64_t>RECORD_HEAD_BYTES + length + last) & ~last
 
 cdef inline uint8_t* record_payload(const Record* record) noexcept nogil:
     return <uint8_t*>record + RECORD_HEAD_BYTES
 
-# The chain hash of `record` after an entry whose chain hash is `previous` (0 before the first entry). It covers all that
-# replicas must agree on: the past by `previous`, the term, and bytes [32, 64 + length) of the record.
+# The chain hash of `record` after an entry whose chain hash is `previous` (0 before the first entry). It covers all
+# that replicas must agree on: the past by `previous`, the term, and bytes [32, 64 + length) of the record.
 cdef inline uint64_t chain_hash(uint64_t previous, const Record* record) noexcept nogil:
     cdef term_t term = record.term
     return hash64(hash64(previous, &term, sizeof(term)), <const uint8_t*>record + RECORD_CHAIN_FROM,

@@ -114,7 +114,8 @@ cdef void _read_log(Core* core, Progress* progress) noexcept nogil:
         out_of_memory(core)
 
 
-cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil:
+cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Slice* records,
+                                      status_t status) noexcept nogil:
     cdef int position = membership_position(in_force(core), read.peer)
     cdef Progress* progress
     cdef index_t last
@@ -348,8 +349,8 @@ cdef status_t _check_configurations(const Slice* records, uint32_t count) noexce
     cdef Membership membership
     cdef const Record* record
     cdef uint64_t at = 0
-    cdef uint32_t i
-    for i in range(count):
+    cdef uint32_t _i
+    for _i in range(count):
         record = <const Record*>(records.data + at)
         at += record_bytes(record.length)
         if record.type == ENTRY_CONFIGURATION:
@@ -377,11 +378,14 @@ cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexc
     cdef status_t status = hear_leader(core, message.source)
     if status != OK:
         return status
-    # The leader clamped it to what we acknowledged; after a restart in this term we know less than that.
+    # The leader clamped it to what we acknowledged.
     commit_to(core, min(message.commit, core.matched))
     if message.context != 0:
         response_init(core, &response, HEARTBEAT_RESPONSE, message.source)
         response.context = message.context
+        # After a restart in this term nothing is known of the leader's log: a commit index means nothing here until an
+        # APPEND has shown where the logs meet.
+        response.reject = message.commit > core.matched
         outbox_send(core, &response)
     return OK
 

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.raft.outbox cimport message_init, outbox_send
-from raftmeta.raft.progress cimport progress_on_heartbeat_answered
+from raftmeta.raft.progress cimport progress_on_heartbeat_answered, progress_on_lost
 from raftmeta.raft.quorum cimport quorum_reached
 from raftmeta.raft.reads cimport reads_join_round, reads_on_confirmed, reads_want_round
 from raftmeta.raft.ready cimport LEADER
@@ -61,6 +61,8 @@ cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, i
     if message.context > core.round:
         return BAD_FIELD
     progress_on_heartbeat_answered(&core.progress[position], message.context, core.log.last)
+    if message.reject:
+        progress_on_lost(&core.progress[position])
     core.must_replicate = True
     _confirm(core)
     return OK
@@ -101,5 +103,3 @@ cdef void rounds_on_clock_jumped(Core* core) noexcept nogil:
     core.lease_until = 0
     core.lease_is_running = False
     core.must_heartbeat = core.role == LEADER
-
-

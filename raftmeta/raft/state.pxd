@@ -1,10 +1,11 @@
 # The state of one member: paper Figure 2 "State" and what the departures of docs/divergence.md add to it.
 #
 # Only _core.pyx and the modules of raft/ look inside; the world sees CoreStatus and Ready. One concern per module:
-#     outbox      what may leave when, and what the core has to tell           progress, quorum, log    leaves
-#     election    roles, terms, votes, time-outs                               configuration    members in force, changes
-#     replication appends, acknowledgements, commit                            rounds    heartbeats, quorum contact, leases
-#     reads       ReadIndex                       transfer                     repair    damaged records
+#     outbox         what may leave when                       log, progress, quorum, record: leaves
+#     election       roles, terms, votes, time-outs            configuration  members in force, changes, promotion
+#     replication    appends, acknowledgements, commit         rounds         heartbeats, quorum contact, leases
+#     reads          ReadIndex                                 transfer       leadership handed over
+#     proposals      appended, forwarded, refused              repair         damaged records
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
@@ -14,7 +15,8 @@ from raftmeta.raft.log cimport Log, log_append
 from raftmeta.raft.progress cimport Progress
 from raftmeta.raft.quorum cimport Electorate
 from raftmeta.raft.ready cimport LEADER, LogRead, ProposalRefused, ReadReady, Role, Trace, Write
-from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Message, index_t, member_id_t, member_mask_t, term_t
+from raftmeta.raft.types cimport (MEMBERS_MAX, HardState, Membership, Message, index_t, member_id_t, member_mask_t,
+                                  term_t)
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, status_t
 
 cdef struct CoreConfig:

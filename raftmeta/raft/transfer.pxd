@@ -1,7 +1,7 @@
-# Leadership transfer (thesis 3.10): the leader stops proposals and lease reads, brings the target up to date, and orders
-# it to campaign at once with TIMEOUT_NOW. After an election time-out it gives up and goes on leading.
+# Leadership transfer (thesis 3.10): the leader stops proposals and lease reads, brings the target up to date, and
+# orders it to campaign at once with TIMEOUT_NOW. After an election time-out it gives up and goes on leading.
 #
-# Lease reads stay off until the end of the term: a TIMEOUT_NOW that comes late can still depose this leader at any time.
+# Lease reads stay off until the end of the term: a TIMEOUT_NOW that comes late can still depose this leader.
 from raftmeta.raft.state cimport Core
 from raftmeta.raft.types cimport member_id_t
 from raftmeta.status cimport status_t

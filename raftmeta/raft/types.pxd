@@ -64,7 +64,7 @@ cdef struct Member:
     uint8_t roles               # MemberRole bits
     uint8_t name_length
     uint8_t address_length
-    uint8_t[NAME_BYTES_MAX] name            # unique in a membership, except an old and its new incarnation in one change
+    uint8_t[NAME_BYTES_MAX] name            # unique, except that two incarnations of a node may stand side by side
     uint8_t[ADDRESS_BYTES_MAX] address      # "host:port"
 
 # The configuration in force: the last in the log, committed or not (thesis 4.1).
@@ -79,24 +79,24 @@ cdef struct Membership:
 # Responses of a member also carry free_bytes (4, 14: and index is durable when they leave).
 cdef enum MessageType:
     APPEND = 1                  # leader -> member: count records after (index, log_term), commit
-    APPEND_RESPONSE = 2         # index = match; reject: index = refused previous index, (hint, log_term) = where to look next
+    APPEND_RESPONSE = 2         # index = match; reject: index = refused previous index, (hint, log_term) = look there
     HEARTBEAT = 3               # leader -> member: commit clamped to the match, context = round (0: no answer wanted)
-    HEARTBEAT_RESPONSE = 4      # context = round
+    HEARTBEAT_RESPONSE = 4      # context = round; reject: send an APPEND, I know not whether my log is yours that far
     PRE_VOTE = 5                # thesis 9.6; term = the term it would campaign in; (index, log_term) = its last entry
     PRE_VOTE_RESPONSE = 6       # granted: term of the request; reject: the responder's own term
     VOTE = 7                    # (index, log_term) = its last entry
     VOTE_RESPONSE = 8
-    PROPOSE = 9                 # member -> leader, no term: payloads, each u32 length + bytes, `count` of them; context names the batch
-    PROPOSE_RESPONSE = 10       # no term; reject only: context of the batch, hint = status; what is accepted is answered by the log
+    PROPOSE = 9                 # member -> leader, no term: `count` payloads, each u32 length + bytes; context: batch
+    PROPOSE_RESPONSE = 10       # no term; reject only: context, hint = status; what is accepted shows in the log
     READ_INDEX = 11             # member -> leader, no term: context
     READ_INDEX_RESPONSE = 12    # no term; index = read index for context; reject: ask again
-    SNAPSHOT = 13               # leader -> member: "you need the snapshot at (index, log_term)"; chunks go beside the core
+    SNAPSHOT = 13               # leader -> member: you need the snapshot at (index, log_term); chunks go beside
     SNAPSHOT_RESPONSE = 14      # installed: index = its point; reject: failed
-    TRANSFER = 15               # member -> leader, no term: hand leadership to `context` (member id; 0: the most advanced)
+    TRANSFER = 15               # member -> leader, no term: hand over to `context` (member; 0: the most advanced)
     TIMEOUT_NOW = 16            # thesis 3.10
-    ENTRY_REQUEST = 17          # any member -> any, no term: send me the record at index whose chain hash is context (log repair)
+    ENTRY_REQUEST = 17          # any -> any, no term: send me the record at index whose chain hash is context (repair)
     ENTRY_RESPONSE = 18         # no term; index and context of the request, count = 1 record; reject: I have it not
-    MEMBERSHIP_PROPOSE = 19     # member -> leader, no term: records = an encoded membership to change to; context as in PROPOSE
+    MEMBERSHIP_PROPOSE = 19     # member -> leader, no term: records = an encoded membership; context as in PROPOSE
 
 cdef struct Message:
     uint8_t type                # MessageType

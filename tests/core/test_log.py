@@ -1,4 +1,4 @@
-"""raft/log against a plain list: records, pointers, conflicts, memory, damage; and the test vectors of docs/formats.md."""
+"""raft/log against a plain list: records, pointers, conflicts, memory, damage; and the vectors of docs/formats.md."""
 
 from __future__ import annotations
 
