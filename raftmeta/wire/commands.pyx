@@ -18,6 +18,12 @@ cdef extern from *:
     int popcount "__builtin_popcount"(unsigned int bits) nogil
 
 
+cdef enum:
+    OP_ELEMENTS = 2                     # kind, flags
+    COMPARE_ELEMENTS = 4                # target, result, key, operand
+    ENVELOPE_ELEMENTS = 5               # kind, session, sequence, lowest_unanswered, fence
+
+
 # --- schemas ----------------------------------------------------------------------------------------------------------
 # Fields of an operation behind [kind, flags, in this order.
 cdef enum OpField:
@@ -34,11 +40,13 @@ cdef enum OpField:
 
 cdef struct OpSchema:
     uint32_t fields                     # 0: no such operation
+    uint32_t elements                   # of its array
     uint8_t flags                       # OpFlags it knows
 
 cdef inline OpSchema _op_schema_of(uint32_t fields, uint8_t flags) noexcept nogil:
     cdef OpSchema schema
     schema.fields = fields
+    schema.elements = OP_ELEMENTS + popcount(fields)
     schema.flags = flags
     return schema
 
@@ -77,29 +85,34 @@ cdef enum CommandField:
     COMMAND_FIELD_LEASES = 1 << 7       # [lease, ...]
     COMMAND_FIELD_DEADLINES = 1 << 8    # [[lease, deadline_ms], ...]
 
-cdef inline uint32_t _command_schema(uint8_t kind) noexcept nogil:
-    if kind == COMMAND_KEYS:
-        return COMMAND_FIELD_TXN
-    if kind == COMMAND_LEASE_GRANT:
-        return COMMAND_FIELD_ID | COMMAND_FIELD_TTL | COMMAND_FIELD_DATA
-    if kind == COMMAND_LEASE_KEEP_ALIVE:
-        return COMMAND_FIELD_LEASES
-    if kind == COMMAND_LEASE_EXPIRE or kind == COMMAND_SESSION_EXPIRE:
-        return COMMAND_FIELD_DEADLINES
-    if kind == COMMAND_SESSION_OPEN:
-        return COMMAND_FIELD_ID | COMMAND_FIELD_TTL | COMMAND_FIELD_WINDOW
-    if kind == COMMAND_LEASE_REVOKE or kind == COMMAND_SESSION_CLOSE:
-        return COMMAND_FIELD_ID
-    if kind == COMMAND_COMPACT or kind == COMMAND_FEATURE_LEVEL:
-        return COMMAND_FIELD_NUMBER
-    if kind == COMMAND_USER:
-        return COMMAND_FIELD_NAME | COMMAND_FIELD_DATA
-    return 0
+cdef struct CommandSchema:
+    uint32_t fields                     # 0: no such command
+    uint32_t elements                   # of its array
 
-cdef enum:
-    OP_ELEMENTS = 2                     # kind, flags
-    COMPARE_ELEMENTS = 4                # target, result, key, operand
-    ENVELOPE_ELEMENTS = 5               # kind, session, sequence, lowest_unanswered, fence
+cdef inline CommandSchema _command_schema_of(uint32_t fields) noexcept nogil:
+    cdef CommandSchema schema
+    schema.fields = fields
+    schema.elements = ENVELOPE_ELEMENTS + popcount(fields)
+    return schema
+
+cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
+    if kind == COMMAND_KEYS:
+        return _command_schema_of(COMMAND_FIELD_TXN)
+    if kind == COMMAND_LEASE_GRANT:
+        return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_TTL | COMMAND_FIELD_DATA)
+    if kind == COMMAND_LEASE_KEEP_ALIVE:
+        return _command_schema_of(COMMAND_FIELD_LEASES)
+    if kind == COMMAND_LEASE_EXPIRE or kind == COMMAND_SESSION_EXPIRE:
+        return _command_schema_of(COMMAND_FIELD_DEADLINES)
+    if kind == COMMAND_SESSION_OPEN:
+        return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_TTL | COMMAND_FIELD_WINDOW)
+    if kind == COMMAND_LEASE_REVOKE or kind == COMMAND_SESSION_CLOSE:
+        return _command_schema_of(COMMAND_FIELD_ID)
+    if kind == COMMAND_COMPACT or kind == COMMAND_FEATURE_LEVEL:
+        return _command_schema_of(COMMAND_FIELD_NUMBER)
+    if kind == COMMAND_USER:
+        return _command_schema_of(COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
+    return _command_schema_of(0)
 
 
 # --- what fields may hold ---------------------------------------------------------------------------------------------
@@ -207,15 +220,15 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
     _read_envelope(&reader, command)
     if reader.status != OK:
         return reader.status
-    cdef uint32_t fields = _command_schema(command.kind)
-    if not fields:
+    cdef CommandSchema schema = _command_schema(command.kind)
+    if not schema.fields:
         return COMMAND_INVALID
-    if elements != <uint32_t>(ENVELOPE_ELEMENTS + popcount(fields)):
+    if elements != schema.elements:
         return BAD_FIELD
-    if fields & COMMAND_FIELD_TXN:
+    if schema.fields & COMMAND_FIELD_TXN:
         _read_root(&reader, command)
     else:
-        _read_fields(&reader, command, fields)
+        _read_fields(&reader, command, schema.fields)
     return read_done(&reader)
 
 cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:
@@ -325,7 +338,6 @@ cdef void _read_compare(Reader* reader, Compare* compare) noexcept nogil:
 
 # A list takes its whole place in the arena first: transactions nested in it put their lists behind it.
 cdef void _read_ops(Reader* reader, Command* command, uint32_t* first, uint32_t* count, int depth) noexcept nogil:
-    cdef Op op
     cdef uint32_t i
     cdef status_t status
     first[0] = <uint32_t>command.ops.size
@@ -334,16 +346,16 @@ cdef void _read_ops(Reader* reader, Command* command, uint32_t* first, uint32_t*
         read_fail(reader, NO_MEMORY)
         return
     for i in range(count[0]):
-        memset(&op, 0, sizeof(Op))
-        _read_op(reader, command, &op, depth)
+        _read_op(reader, command, first[0] + i, depth)
         if reader.status != OK:
             return
-        command.ops.data[first[0] + i] = op
         status = _check_result_from(command.ops.data + first[0], i)
         if status != OK:
             read_fail(reader, status)
 
-cdef void _read_op(Reader* reader, Command* command, Op* op, int depth) noexcept nogil:
+# Into the zeroed place `position` of the arena, which moves when a nested transaction makes it grow.
+cdef inline void _read_op(Reader* reader, Command* command, uint32_t position, int depth) noexcept nogil:
+    cdef Op* op = command.ops.data + position
     cdef uint32_t elements = read_array_max(reader, OP_ELEMENTS + 16)
     cdef OpSchema schema
     cdef status_t status
@@ -352,16 +364,17 @@ cdef void _read_op(Reader* reader, Command* command, Op* op, int depth) noexcept
     schema = _op_schema(op.kind)
     if not schema.fields:
         read_fail(reader, COMMAND_INVALID)
-    elif elements != <uint32_t>(OP_ELEMENTS + popcount(schema.fields)):
+    elif elements != schema.elements:
         read_fail(reader, BAD_FIELD)
-    if schema.fields & OP_FIELD_TXN:
-        _read_nested(reader, command, op, depth)
-    else:
+    if not schema.fields & OP_FIELD_TXN:
         _read_op_fields(reader, op, schema.fields)
-    if reader.status == OK:
-        status = _check_op(op, schema)
-        if status != OK:
-            read_fail(reader, status)
+    if reader.status != OK:
+        return
+    status = _check_op(op, schema)
+    if status != OK:
+        read_fail(reader, status)
+    elif schema.fields & OP_FIELD_TXN:
+        _read_nested(reader, command, op, depth)
 
 cdef inline void _read_op_fields(Reader* reader, Op* op, uint32_t fields) noexcept nogil:
     if fields & (OP_FIELD_KEY | OP_FIELD_START):
@@ -396,15 +409,15 @@ cdef void _read_nested(Reader* reader, Command* command, Op* op, int depth) noex
 cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil:
     cdef size_t start = out.size
     cdef Writer writer = writer_at(out)
-    cdef uint32_t fields = _command_schema(command.kind)
+    cdef CommandSchema schema = _command_schema(command.kind)
     cdef uint32_t operations_left = OPS_MAX
     write_fail(&writer, _check_envelope(command.session, command.sequence, command.lowest_unanswered, &command.fence))
-    write_fail(&writer, _check_command(command, fields) if fields else <status_t>COMMAND_INVALID)
-    _write_envelope(&writer, command, fields)
-    if fields & COMMAND_FIELD_TXN:
+    write_fail(&writer, _check_command(command, schema.fields) if schema.fields else <status_t>COMMAND_INVALID)
+    _write_envelope(&writer, command, schema)
+    if schema.fields & COMMAND_FIELD_TXN:
         _write_txn(&writer, command, 0, 1, &operations_left)
     else:
-        _write_fields(&writer, command, fields)
+        _write_fields(&writer, command, schema.fields)
     if out.size - start > COMMAND_BYTES_MAX:
         write_fail(&writer, VALUE_TOO_LARGE)
     if writer.status != OK:
@@ -429,11 +442,11 @@ cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequenc
     if not out.reserve(start + _envelope_bytes_max(fence) + _op_bytes_max(op) + 4):
         return NO_MEMORY
     at = out.data + start
-    at = _pack_envelope(at, COMMAND_KEYS, COMMAND_FIELD_TXN, session, sequence, lowest_unanswered, fence)
+    at = _pack_envelope(at, COMMAND_KEYS, _command_schema(COMMAND_KEYS), session, sequence, lowest_unanswered, fence)
     at = pack_array(at, 3)
     at = pack_array(at, 0)
     at = pack_array(at, 1)
-    at = _pack_op(at, op, schema.fields)
+    at = _pack_op(at, op, schema)
     at = pack_array(at, 0)
     if <size_t>(at - out.data) - start > COMMAND_BYTES_MAX:
         return VALUE_TOO_LARGE
@@ -443,9 +456,9 @@ cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequenc
 cdef inline size_t _envelope_bytes_max(const Fence* fence) noexcept nogil:
     return (ENVELOPE_ELEMENTS + 4) * PACK_BYTES_MAX + (fence.key.length if fence is not NULL else 0)
 
-cdef inline uint8_t* _pack_envelope(uint8_t* at, uint8_t kind, uint32_t fields, uint64_t session, uint64_t sequence,
-                                    uint64_t lowest_unanswered, const Fence* fence) noexcept nogil:
-    at = pack_array(at, ENVELOPE_ELEMENTS + popcount(fields))
+cdef inline uint8_t* _pack_envelope(uint8_t* at, uint8_t kind, CommandSchema schema, uint64_t session,
+                                    uint64_t sequence, uint64_t lowest_unanswered, const Fence* fence) noexcept nogil:
+    at = pack_array(at, schema.elements)
     at = pack_uint(at, kind)
     at = pack_uint(at, session)
     at = pack_uint(at, sequence)
@@ -456,10 +469,10 @@ cdef inline uint8_t* _pack_envelope(uint8_t* at, uint8_t kind, uint32_t fields, 
     at = pack_bin(at, fence.key.data, fence.key.length)
     return pack_uint(at, fence.create_revision)
 
-cdef void _write_envelope(Writer* writer, const Command* command, uint32_t fields) noexcept nogil:
+cdef void _write_envelope(Writer* writer, const Command* command, CommandSchema schema) noexcept nogil:
     cdef uint8_t* at = write_room(writer, _envelope_bytes_max(&command.fence))
     if at is not NULL:
-        write_up_to(writer, _pack_envelope(at, command.kind, fields, command.session, command.sequence,
+        write_up_to(writer, _pack_envelope(at, command.kind, schema, command.session, command.sequence,
                                            command.lowest_unanswered, &command.fence))
 
 cdef void _write_fields(Writer* writer, const Command* command, uint32_t fields) noexcept nogil:
@@ -547,7 +560,7 @@ cdef void _write_ops(Writer* writer, const Command* command, uint32_t first, uin
         write_fail(writer, _check_op(&list[i], schema))
         write_fail(writer, _check_unlisted(&list[i], schema.fields))
         write_fail(writer, _check_result_from(list, i))
-        _write_op(writer, &list[i], schema.fields)
+        _write_op(writer, &list[i], schema)
         if schema.fields & OP_FIELD_TXN:
             _write_txn(writer, command, list[i].txn, depth + 1, operations_left)
         if writer.status != OK:
@@ -556,14 +569,15 @@ cdef void _write_ops(Writer* writer, const Command* command, uint32_t first, uin
 cdef inline size_t _op_bytes_max(const Op* op) noexcept nogil:
     return 12 * PACK_BYTES_MAX + <size_t>op.key.length + op.end.length + op.value.length
 
-cdef void _write_op(Writer* writer, const Op* op, uint32_t fields) noexcept nogil:
+cdef void _write_op(Writer* writer, const Op* op, OpSchema schema) noexcept nogil:
     cdef uint8_t* at = write_room(writer, _op_bytes_max(op))
     if at is not NULL:
-        write_up_to(writer, _pack_op(at, op, fields))
+        write_up_to(writer, _pack_op(at, op, schema))
 
 # All but the transaction of an OP_TXN, which follows.
-cdef inline uint8_t* _pack_op(uint8_t* at, const Op* op, uint32_t fields) noexcept nogil:
-    at = pack_array(at, OP_ELEMENTS + popcount(fields))
+cdef inline uint8_t* _pack_op(uint8_t* at, const Op* op, OpSchema schema) noexcept nogil:
+    cdef uint32_t fields = schema.fields
+    at = pack_array(at, schema.elements)
     at = pack_uint(at, op.kind)
     at = pack_uint(at, op.flags)
     if fields & (OP_FIELD_KEY | OP_FIELD_START):
