@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
@@ -172,6 +172,4 @@ class TreeAgainstVersions(RuleBasedStateMachine):
 
 
 TestTreeAgainstVersions = TreeAgainstVersions.TestCase
-TestTreeAgainstVersions.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestTreeAgainstVersions.settings = settings(stateful_step_count=50)

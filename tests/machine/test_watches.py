@@ -505,4 +505,4 @@ class WatchesAgainstAList(RuleBasedStateMachine):
 
 
 TestWatchesAgainstAList = WatchesAgainstAList.TestCase
-TestWatchesAgainstAList.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestWatchesAgainstAList.settings = settings(stateful_step_count=50)
