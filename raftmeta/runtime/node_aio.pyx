@@ -42,6 +42,7 @@ cdef enum:
     TUNE_SWEEP_NS = 5_000_000       # the least distance of two looks at time-outs
     LOOKS_PER_TTL = 20
 
+cdef object _get_running_loop = asyncio.get_running_loop
 cdef uint64_t NEVER = ~<uint64_t> 0
 
 
@@ -73,11 +74,14 @@ cdef class Node:
     # --- life -----------------------------------------------------------------------------------------------------------
     cdef int bind(self) except -1:
         """Belong to the running event loop: at the first call, for good."""
+        running = _get_running_loop()
         if self.mailbox != NULL:
+            if running is not self.event_loop:
+                raise InvalidArgument("this face of the node belongs to another event loop: make one with aio()")
             return 0
         if self.event_loop is not None:
             raise NodeClosed("this face of the node is closed")
-        self.event_loop = asyncio.get_running_loop()
+        self.event_loop = running
         self.create_future = self.event_loop.create_future
         self.mailbox = mailbox_create()
         if self.mailbox == NULL:

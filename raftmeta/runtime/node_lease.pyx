@@ -80,7 +80,8 @@ cdef class Lease(LeaseBase):
         while self.held():
             if self.ended.wait(min(self.remaining_s(), self.ttl_s / LOOKS_PER_TTL)):
                 return
-        on_lost(self)
+        if not self.ended.is_set():     # revoked is not lost
+            on_lost(self)
 
     def wait_lost(self, timeout_s=None):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)

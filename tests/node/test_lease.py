@@ -1,0 +1,131 @@
+"""Leases: kept alive natively, held by this process's own clock, lost with all their keys at once."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import raftmeta
+from tests.node.nodes import leader_of, one_node, running
+from tests.processes.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[raftmeta.Node]:
+    with one_node(tmp_path_factory.mktemp("lease")) as made:
+        yield made
+
+
+def test_a_lease_is_held_until_it_is_revoked_and_takes_its_keys_along(node: raftmeta.Node) -> None:
+    with node.lease(5) as lease:
+        assert lease.held()
+        assert 4 < lease.remaining_s() <= 5
+        node.put("keys/a", b"1", lease=lease)
+        node.put("keys/b", b"2", lease=lease.id)
+        node.put("keys/c", b"3")
+        assert node.get("keys/a").lease == lease.id  # type: ignore[union-attr]
+    assert not lease.held()
+    assert [record.key for record in node.range(prefix="keys/").records] == [b"keys/c"]
+    with pytest.raises(raftmeta.LeaseExpired):
+        node.put("keys/a", b"1", lease=lease)
+    lease.revoke()
+
+
+def test_an_id_may_be_chosen_once(node: raftmeta.Node) -> None:
+    with node.lease(5, id=77) as lease:
+        assert lease.id == 77
+        with pytest.raises(raftmeta.IdConflict):
+            node.lease(5, id=77)
+
+
+def test_a_lease_is_kept_far_beyond_its_time_to_live(node: raftmeta.Node) -> None:
+    """Native keep-alives: also while the host holds the GIL, here for two lives of the lease."""
+    with node.lease(0.5) as lease:
+        node.put("kept/k", b"1", lease=lease)
+        ctypes.PyDLL(None).usleep(1_000_000)        # keeps the GIL
+        assert lease.held()
+        assert node.get("kept/k") is not None
+
+
+def test_a_lease_whose_owner_lost_the_quorum_is_lost_to_it(tmp_path: Path) -> None:
+    """held() turns false by this process's own clock, before anybody else may have it."""
+    lost: queue.Queue[raftmeta.Lease] = queue.Queue()
+    with running(tmp_path) as nodes:
+        lease = nodes["a"].lease(0.6, on_lost=lost.put)
+        assert lease.held()
+        nodes["b"].close(transfer=False)
+        nodes["c"].close(transfer=False)
+        assert lost.get(timeout=5) is lease
+        assert not lease.held()
+        assert lease.wait_lost(0)
+
+
+def test_a_revoked_lease_is_not_told_as_lost(node: raftmeta.Node) -> None:
+    lost: queue.Queue[raftmeta.Lease] = queue.Queue()
+    with node.lease(0.2, on_lost=lost.put) as lease:
+        pass
+    assert lease.wait_lost(0)
+    for thread in threading.enumerate():
+        if thread.name == "raftmeta-lease":
+            thread.join(5)
+    assert lost.empty()
+
+
+def test_a_lease_of_a_process_that_is_gone_expires(tmp_path: Path) -> None:
+    """The keys go in one revision, and watchers see it."""
+    with running(tmp_path) as nodes:
+        leader = leader_of(nodes)
+        owner = next(node for node in nodes.values() if node is not leader)
+        lease = owner.lease(0.5)
+        owner.put("gone/a", b"1", lease=lease)
+        owner.put("gone/b", b"2", lease=lease)
+        with leader.watch(prefix="gone/", timeout_s=10) as watch:
+            owner.close()
+            batch = next(watch.batches())
+        assert [(event.type, event.key) for event in batch.events] == [("delete", b"gone/a"), ("delete", b"gone/b")]
+
+
+def test_a_leader_change_costs_no_lease(tmp_path: Path) -> None:
+    """DESIGN "Leases": no leader change expires anyone early, and remaining time is kept."""
+    with running(tmp_path) as nodes:
+        owner = nodes["a"]
+        with owner.lease(0.8) as lease:
+            owner.put("stays/k", b"1", lease=lease)
+            for _ in range(3):
+                leader = leader_of(nodes)
+                leader.transfer(next(name for name in nodes if name != leader.name))
+                assert lease.held()
+            assert owner.get("stays/k") is not None
+
+
+def test_the_async_face_keeps_and_loses_leases_alike(tmp_path: Path) -> None:
+    async def main(nodes: dict[str, raftmeta.Node]) -> None:
+        async with nodes["a"].aio() as face:
+            async with await face.lease(5) as lease:
+                await face.put("async/k", b"1", lease=lease)
+                assert lease.held()
+            assert await face.get("async/k") is None
+            lost: asyncio.Queue[raftmeta.aio.Lease] = asyncio.Queue()
+            lease = await face.lease(0.6, on_lost=lost.put_nowait)
+            nodes["b"].close(transfer=False)
+            nodes["c"].close(transfer=False)
+            assert await asyncio.wait_for(lost.get(), 5) is lease
+            assert await lease.wait_lost()
+
+    with running(tmp_path) as nodes:
+        asyncio.run(main(nodes))
+
+
+def test_the_store_counts_leases(node: raftmeta.Node) -> None:
+    before = node.metrics()["leases"]
+    leases = [node.lease(5) for _ in range(20)]
+    wait_until(lambda: node.metrics()["leases"] == before + 20, timeout_s=5, what="the leases to be counted")
+    for lease in leases:
+        lease.revoke()
+    wait_until(lambda: node.metrics()["leases"] == before, timeout_s=5, what="the leases to be gone")

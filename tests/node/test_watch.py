@@ -1,0 +1,210 @@
+"""Watches: every change once and in order, across restarts of the watcher, for threads, callbacks and event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+
+import raftmeta
+from raftmeta import WatchBatch, WatchReset
+from raftmeta.operations import Delete, Put
+from tests.node.nodes import leader_of, one_node, running
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[raftmeta.Node]:
+    with one_node(tmp_path_factory.mktemp("watch")) as made:
+        yield made
+
+
+def test_changes_come_in_order_with_what_was_before(node: raftmeta.Node) -> None:
+    with node.watch("order/k", previous=True, timeout_s=5) as watch:
+        first = node.put("order/k", b"1")
+        second = node.put("order/k", b"2")
+        gone = node.delete("order/k")
+        events = iter(watch)
+        told = [next(events) for _ in range(3)]
+    assert [(event.type, event.value, event.revision) for event in told] == [
+        ("put", b"1", first),
+        ("put", b"2", second),
+        ("delete", b"", gone),
+    ]
+    assert told[0].previous is None
+    assert [event.previous.value for event in told[1:]] == [b"1", b"2"]  # type: ignore[union-attr]
+    assert told[2].key == b"order/k"
+
+
+def test_a_watch_begins_in_the_past(node: raftmeta.Node) -> None:
+    first = node.put("past/k", b"1")
+    node.put("past/k", b"2")
+    with node.watch(prefix="past/", start_revision=first.revision, timeout_s=5) as watch:
+        events = iter(watch)
+        assert [next(events).value for _ in range(2)] == [b"1", b"2"]
+        node.put("past/k", b"3")
+        assert next(events).value == b"3"
+
+
+def test_one_revision_is_one_batch(node: raftmeta.Node) -> None:
+    with node.watch(prefix="whole/", timeout_s=5) as watch:
+        reply = node.txn([], [Put("whole/a", b"1"), Put("whole/b", b"2"), Put("other", b"3")])
+        batch = next(watch.batches())
+    assert isinstance(batch, WatchBatch)
+    assert (batch.revision, batch.is_whole) == (reply.revision, True)
+    assert [event.key for event in batch.events] == [b"whole/a", b"whole/b"]
+
+
+def test_filters_and_ranges_leave_the_rest_out(node: raftmeta.Node) -> None:
+    with (
+        node.watch(prefix="filter/", puts=False, timeout_s=5) as deletes,
+        node.watch("filter/b", "filter/d", deletes=False, timeout_s=5) as middle,
+    ):
+        for name in "abcd":
+            node.put(f"filter/{name}", b"v")
+        node.txn([], [Delete("filter/a"), Delete("filter/c")])
+        node.put("filter/b", b"last")
+        assert [(event.type, event.key) for event in next(deletes.batches()).events] == [
+            ("delete", b"filter/a"),
+            ("delete", b"filter/c"),
+        ]
+        events = iter(middle)
+        assert [next(events).key for _ in range(3)] == [b"filter/b", b"filter/c", b"filter/b"]
+
+
+def test_an_iterator_without_news_ends_after_its_time_out(node: raftmeta.Node) -> None:
+    with node.watch("silent/k", timeout_s=0.01) as watch:
+        assert list(watch) == []
+        node.put("silent/k", b"1")
+        assert [event.value for event in watch] == [b"1"]
+
+
+def test_a_callback_is_called_on_a_thread_of_its_own(node: raftmeta.Node) -> None:
+    told: queue.Queue[tuple[str, bytes]] = queue.Queue()
+
+    def tell(batch: WatchBatch | WatchReset) -> None:
+        assert isinstance(batch, WatchBatch)
+        told.put((threading.current_thread().name, batch.events[0].value))
+
+    with node.watch("callback/k", callback=tell):
+        node.put("callback/k", b"1")
+        assert told.get(timeout=5) == ("raftmeta-watch", b"1")
+
+
+def test_a_slow_watcher_goes_on_where_it_lagged(tmp_path: Path) -> None:
+    """DESIGN "Watches": bounded queues; too slow means one lagged(resume_revision), never silence."""
+    with one_node(tmp_path, watch_queue_bytes_max=64 * 1024) as node:
+        with node.watch(prefix="k/", timeout_s=5) as patient, node.watch(prefix="k/", raise_lagged=True) as strict:
+            written = [node.put(f"k/{i}", b"x" * 4000).revision for i in range(100)]
+            events = iter(patient)
+            assert [next(events).revision for _ in range(100)] == written
+            seen = []
+            with pytest.raises(raftmeta.Lagged) as caught:
+                for event in strict:
+                    seen.append(event.revision)
+        assert seen == written[: len(seen)]
+        with node.watch(prefix="k/", start_revision=caught.value.revision, timeout_s=5) as rest:
+            events = iter(rest)
+            assert seen + [next(events).revision for _ in range(100 - len(seen))] == written
+
+
+def test_a_start_below_the_history_is_compacted_or_a_reset(tmp_path: Path) -> None:
+    with one_node(tmp_path) as node:
+        node.put("k/gone", b"0")
+        node.put("k/stays", b"1")
+        last = node.delete("k/gone")
+        node.compact(last.revision)
+        with node.watch(prefix="k/", start_revision=1, timeout_s=5) as strict, pytest.raises(raftmeta.Compacted):
+            next(strict.batches())
+        with node.watch(prefix="k/", start_revision=1, reset=True, timeout_s=5) as watch:
+            found = watch.batches()
+            reset = next(found)
+            assert isinstance(reset, WatchReset)
+            assert [record.value for record in reset.records] == [b"1"]
+            node.put("k/more", b"2")
+            following = next(found)
+            assert isinstance(following, WatchBatch)
+            assert following.revision == reset.revision + 1
+
+
+def test_a_watch_that_ends_stops_costing(node: raftmeta.Node) -> None:
+    for _ in range(50):
+        with node.watch(prefix="") as watch:
+            pass
+        assert list(watch) == []
+    node.put("costing/k", b"v")
+
+
+def test_watches_of_followers_see_the_same(tmp_path: Path) -> None:
+    with running(tmp_path) as nodes:
+        watches = [node.watch(prefix="k/", timeout_s=10) for node in nodes.values()]
+        leader = leader_of(nodes)
+        written = [leader.put(f"k/{i}", b"v").revision for i in range(50)]
+        for watch in watches:
+            events = iter(watch)
+            assert [next(events).revision for _ in range(50)] == written
+            watch.close()
+
+
+def test_a_watch_ends_with_its_node(tmp_path: Path) -> None:
+    with one_node(tmp_path) as node:
+        watch = node.watch(prefix="k/")
+        told: queue.Queue[int] = queue.Queue()
+        thread = threading.Thread(target=lambda: [told.put(event.revision) for event in watch])
+        thread.start()
+        node.put("k/1", b"v")
+        assert told.get(timeout=5) == 1
+        node.close()
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_an_async_watch_delivers_while_others_write(run: object, node: raftmeta.Node) -> None:
+    async def main() -> None:
+        async with node.aio() as face, face.watch(prefix="async/", timeout_s=5) as watch:
+            writing = asyncio.gather(*[face.put(f"async/{i}", b"v") for i in range(100)])
+            told = [event.revision async for event in _first(watch, 100)]
+            assert told == sorted(int(revision) for revision in await writing)
+            batches = watch.batches()
+            last = await face.put("async/last", b"v")
+            assert (await anext(batches)).revision == last
+            reader = asyncio.create_task(anext(batches))
+            await asyncio.sleep(0)
+            await face.put("async/late", b"v")
+            assert (await reader).events[0].key == b"async/late"
+
+    run(main())  # type: ignore[operator]
+
+
+async def _first(watch: raftmeta.aio.Watch, count: int):  # type: ignore[no-untyped-def]
+    async for event in watch:
+        yield event
+        count -= 1
+        if count == 0:
+            return
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_an_async_watch_lags_resets_and_times_out_alike(run: object, tmp_path: Path) -> None:
+    async def main(node: raftmeta.Node) -> None:
+        async with node.aio() as face:
+            async with face.watch(prefix="k/", timeout_s=5) as watch:
+                written = [(await face.put(f"k/{i}", b"x" * 4000)).revision for i in range(100)]
+                assert [event.revision async for event in _first(watch, 100)] == written
+            await face.compact(written[-1])
+            async with face.watch(prefix="k/", start_revision=1, reset=True, timeout_s=0.01) as watch:
+                found = [batch async for batch in watch.batches()]
+            assert [type(one) for one in found] == [WatchReset]
+            async with face.watch(prefix="k/", start_revision=1) as watch:
+                with pytest.raises(raftmeta.Compacted):
+                    await anext(watch.batches())
+
+    with one_node(tmp_path, watch_queue_bytes_max=64 * 1024) as node:
+        run(main(node))  # type: ignore[operator]
