@@ -8,7 +8,7 @@
 #   dump.pxd      Dump, machine_dump_begin, machine_dump_next, machine_dump_end
 #   load.pxd      machine_load_chunk, machine_load_done
 #   history.pxd   Change
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.dump cimport Dump, machine_dump_begin, machine_dump_end, machine_dump_next
 from raftmeta.machine.history cimport Change
@@ -51,6 +51,8 @@ cdef struct MachineStatus:
     Hash128 state_hash              # order-independent, over keys, leases, sessions, counters and history floor
 
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil
+# With another fanout of the tree and a limit on its bytes, beyond which memory is out: for tests (tree_create_with).
+cdef Machine* machine_create_with(const MachineLimits* limits, uint16_t fanout, uint64_t bytes_max) noexcept nogil
 cdef void machine_destroy(Machine* machine) noexcept nogil
 cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil
 # Key changes of the entry just applied (ApplyResult.changed of them).

@@ -26,8 +26,9 @@ from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advanc
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE
 from raftmeta.machine.state_hash cimport hash_plus
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
-from raftmeta.machine.tree cimport (Entry, entry_key, tree_bytes, tree_count, tree_create, tree_destroy, tree_find,
+from raftmeta.machine.tree cimport (Entry, entry_key, tree_bytes, tree_count, tree_create_with, tree_destroy, tree_find,
                                     tree_free_entry, tree_hash, tree_new_entry, tree_publish, tree_put, tree_reclaim)
+from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.machine.trim cimport machine_trim
 from raftmeta.native.atomics cimport store_release
 from raftmeta.native.intrinsics cimport hash128
@@ -58,13 +59,16 @@ cdef packed struct CountersImage:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
+    return machine_create_with(limits, TUNE_TREE_FANOUT, ~<uint64_t>0)
+
+cdef Machine* machine_create_with(const MachineLimits* limits, uint16_t fanout, uint64_t bytes_max) noexcept nogil:
     cdef Machine* machine = <Machine*>calloc(1, sizeof(Machine))
     if machine == NULL:
         return NULL
     machine.limits = limits[0]
     machine.feature_level = 1
     command_init(&machine.command)
-    machine.tree = tree_create()
+    machine.tree = tree_create_with(fanout, bytes_max)
     if machine.tree == NULL:
         free(machine)
         return NULL

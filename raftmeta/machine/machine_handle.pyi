@@ -45,7 +45,13 @@ class MachineHandle:
     """One machine, applied to by the calling thread; get_shared and range_shared may be called by others."""
 
     def __init__(
-        self, *, value_bytes_max: int = 1 << 20, session_window: int = 4096, changes_per_slice: int = 1000
+        self,
+        *,
+        value_bytes_max: int = 1 << 20,
+        session_window: int = 4096,
+        changes_per_slice: int = 1000,
+        fanout: int = 64,
+        tree_bytes_max: int | None = None,
     ) -> None: ...
     def begin(
         self, payload: bytes, *, entry_type: int = 2, lease_ms: int = 0, wall_ms: int = 0, index: int | None = None

@@ -4,17 +4,18 @@ from collections import namedtuple
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, Machine,
-                                       MachineLimits, MachineStatus, machine_apply, machine_changes, machine_create,
+                                       MachineLimits, MachineStatus, machine_apply, machine_changes, machine_create_with,
                                        machine_destroy, machine_due_leases, machine_due_sessions, machine_dump_begin,
                                        machine_dump_end, machine_dump_next, machine_get, machine_get_shared,
                                        machine_history, machine_lease, machine_load_chunk, machine_load_done,
                                        machine_publish, machine_range_shared, machine_session_exists,
                                        machine_session_result, machine_status)
 from raftmeta.machine.tree cimport Entry, entry_key, entry_value
+from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport ENTRY_COMMAND, FORMAT_RECORD_ALIGNMENT, Record
 from raftmeta.status cimport NO_MEMORY, OK, status_t
@@ -74,12 +75,13 @@ cdef class MachineHandle:
     cdef Vec[uint8_t] records           # of the entry under way, or of apply_many
 
     def __cinit__(self, *, uint32_t value_bytes_max=1 << 20, uint32_t session_window=4096,
-                  uint32_t changes_per_slice=1000):
+                  uint32_t changes_per_slice=1000, uint16_t fanout=TUNE_TREE_FANOUT, object tree_bytes_max=None):
         cdef MachineLimits limits
         limits.value_bytes_max = value_bytes_max
         limits.session_window = session_window
         limits.changes_per_slice = changes_per_slice
-        self.machine = machine_create(&limits)
+        self.machine = machine_create_with(
+            &limits, fanout, UINT64_MAX if tree_bytes_max is None else <uint64_t>tree_bytes_max)
         if self.machine == NULL:
             raise MemoryError
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import threading
+
 import msgpack
 import pytest
 
@@ -140,6 +143,44 @@ def test_dump_keeps_history_that_falls_below_the_floor_meanwhile(machine: Machin
         ],
         0,
     )
+
+
+def test_past_reads_beside_a_moving_floor_are_whole_or_compacted() -> None:
+    """reads.pyx tells the race: a reader that met a cut chain must not take the key for missing."""
+    machine = Machine(changes_per_slice=1000)
+    keys = [b"%02d" % i for i in range(40)]
+    stop = threading.Event()
+    seen = {c.OK: 0, c.COMPACTED: 0, c.FUTURE_REVISION: 0}
+    wrong: list[object] = []
+
+    def read() -> None:
+        generator = random.Random(1)
+        while not stop.is_set():
+            newest = machine.handle.range_shared(limit=1)[4]
+            at = max(1, newest - generator.randrange(400))
+            status, body, count, _, _ = machine.handle.range_shared(revision=at)
+            seen[status] += 1
+            if status == c.OK and (count, body.count(b"\xc4\x08%08d" % at)) != (40, 40):
+                wrong.append((at, count))
+
+    machine.txn(*(c.put(key, b"%08d" % 1) for key in keys))
+    machine.handle.publish()
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    revision = 1
+    while min(seen[c.OK], seen[c.COMPACTED]) < 200 and revision < 40_000:
+        payloads = []
+        for _ in range(100):
+            revision += 1
+            payloads.append(c.keys(*(c.put(key, b"%08d" % revision) for key in keys)))
+        payloads.append(c.compact(revision - 150 if revision > 300 else 0))
+        assert set(machine.handle.apply_many(payloads, batch=10)) == {c.OK}
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert min(seen[c.OK], seen[c.COMPACTED]) > 0, seen
 
 
 def test_trimming_goes_on_when_the_dump_is_over(machine: Machine) -> None:

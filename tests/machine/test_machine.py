@@ -10,6 +10,8 @@ from raftmeta.machine.machine_handle import ApplyFatal, MachineHandle
 from tests.machine import commands as c
 from tests.machine.machines import Machine
 
+NO_MEMORY = 96
+
 
 def test_revision_counts_entries_that_changed_keys() -> None:
     machine = Machine()
@@ -129,6 +131,22 @@ def test_refusal_names_the_operation() -> None:
     machine.txn(c.put(b"taken"))
     assert machine.txn(c.get(b"a"), c.create(b"taken")).body == 1
     assert machine.txn(c.put(b"b"), fence=(b"none", 1)).body is None
+
+
+@pytest.mark.parametrize("tree_bytes_max", range(4096, 200_000, 7919))
+def test_memory_that_is_out_is_fatal_and_leaves_nothing_behind(tree_bytes_max: int) -> None:
+    """DESIGN 2: growth that fails stops the node as Fatal; what is left can be closed, and read until then."""
+    try:
+        machine = MachineHandle(tree_bytes_max=tree_bytes_max, fanout=4)
+    except MemoryError:
+        return
+    with pytest.raises(ApplyFatal) as fatal:
+        for i in range(3000):
+            machine.apply(c.keys(*(c.put(b"%d" % (7 * i + j), bytes(50)) for j in range(5))))
+    assert fatal.value.args == (NO_MEMORY,)
+    status = machine.status()
+    assert machine.range_shared()[4] <= status.revision
+    assert status.applied == status.revision
 
 
 # --- slices -----------------------------------------------------------------------------------------------------------

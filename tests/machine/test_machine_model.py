@@ -111,7 +111,7 @@ class MachineComparison(RuleBasedStateMachine):
         super().__init__()
         self.model = Model(**LIMITS)
         self.whole = MachineHandle(**LIMITS)
-        self.sliced = MachineHandle(**LIMITS, changes_per_slice=1)
+        self.sliced = MachineHandle(**LIMITS, changes_per_slice=1, fanout=4)
         self.loaded = MachineHandle(**LIMITS)
         self.clock_ms = 0
         self.running_dump: Any = None
