@@ -63,6 +63,14 @@ class TreeHandle:
         """Free what no reader can see."""
     def pin(self) -> PinnedRoot:
         """The newest published root, held until release()."""
+    def stop_in_short_read(self) -> None:
+        """Enter and stay there, as a reader does that is preempted. leave_short_read() ends it."""
+    def leave_short_read(self) -> None:
+        """End what stop_in_short_read() began."""
+    def stop_in_pin(self, slot: int) -> None:
+        """Name the newest root in a slot and stay there, as a thread does that is preempted in tree_pin."""
+    def leave_pin(self, slot: int) -> None:
+        """End what stop_in_pin() began, without a pin."""
     def load(self, rows: Iterable[_Record], revision: int) -> None:
         """Load ascending (key, value, create_revision, mod_revision, version, lease, flags) into an empty tree."""
     def run_rounds(

@@ -307,6 +307,22 @@ cdef class TreeHandle:
             pinned._root = tree_pin(self._tree)
         return pinned
 
+    def stop_in_short_read(self):
+        """Enter and stay there, as a reader does that is preempted. leave_short_read() ends it."""
+        tree_enter(self._tree)
+
+    def leave_short_read(self):
+        """End what stop_in_short_read() began."""
+        tree_leave(self._tree)
+
+    def stop_in_pin(self, uint32_t slot):
+        """Name the newest root in a slot and stay there, as a thread does that is preempted in tree_pin."""
+        self._tree.pinning[slot] = self._tree.published
+
+    def leave_pin(self, uint32_t slot):
+        """End what stop_in_pin() began, without a pin."""
+        self._tree.pinning[slot] = NULL
+
     def load(self, rows, uint64_t revision):
         """Load ascending (key, value, create_revision, mod_revision, version, lease, flags) into an empty tree."""
         cdef bytes key, value
