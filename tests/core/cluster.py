@@ -135,9 +135,9 @@ class Cluster:
 
     def add_blank(self, member_id: int, **options: object) -> None:
         """A member-to-be: it has an empty log and only the founding membership, which does not name it."""
-        membership = next(iter(self.nodes.values())).disk.membership
-        founding = Membership(tuple(m for m in membership.members if m.id != member_id))
-        self.nodes[member_id] = Node(member_id, Disk(founding), options)
+        first = next(iter(self.nodes.values()))
+        founding = Membership(tuple(m for m in first.disk.membership.members if m.id != member_id))
+        self.nodes[member_id] = Node(member_id, Disk(founding), {**first.options, **options})
         self.start(member_id)
 
     def add_with_log(
@@ -249,14 +249,18 @@ class Cluster:
     def elect(self, member_id: int) -> None:
         """Make this member leader, by the ordinary way."""
         if self[member_id].status().role != "LEADER":
-            # Others still hear from the old leader: let them forget it (thesis 4.2.3).
-            for node in self.running:
-                if node.id != member_id and node.core.status().leader not in (0, member_id):
-                    self.tick(node.id, int(node.options.get("election_timeout_ticks", 10)) - 1)
-                    self.drop()
+            self.forget_leader(member_id)
             self.act(member_id, "campaign")
             self.settle()
         assert self[member_id].status().role == "LEADER", self[member_id].status()
+
+    def forget_leader(self, candidate: int) -> None:
+        """Others that still follow somebody hear nothing for an election time-out, so they may vote (thesis 4.2.3)."""
+        for node in self.running:
+            may_hear = node.core.status().leader not in (0, candidate) or node.options.get("lease_reads")
+            if node.id != candidate and may_hear:
+                self.tick(node.id, int(node.options.get("election_timeout_ticks", 10)))
+                self.drop()
 
     def beat(self, leader: int) -> None:
         """One heartbeat round, delivered: followers learn the commit index, reads are confirmed."""

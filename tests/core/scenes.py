@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftmeta.raft.core_handle import Entry, Message, make_records
-from tests.core.cluster import Cluster
+from tests.core.cluster import Cluster, membership_of
 
 ELECTION_TICKS = 10
 
@@ -13,6 +13,18 @@ def led(voters: int = 3, *, learners: int = 0, **options: object) -> Cluster:
     cluster = Cluster.of(voters, learners=learners, **options)
     cluster.elect(1)
     cluster.beat(1)
+    return cluster
+
+
+def led_with_learners(*learners: int) -> Cluster:
+    """Leader 1 of the voters 1, 2, 3, and learners that have caught up and stay learners."""
+    cluster = led(promotes_learners=False)
+    for learner in learners:
+        cluster.add_blank(learner)
+    assert cluster.act(1, "change_membership", membership_of([1, 2, 3], learners)) == "OK"
+    cluster.settle()
+    cluster.beat(1)
+    assert not cluster[1].membership().is_joint
     return cluster
 
 

@@ -3,15 +3,17 @@
     add-nodes 3 learners=1 option=value     members 1 to 4, the last one a learner; options are those of CoreHandle
     add-node 5                              one more process that no membership names yet
     new-node 1 of=1,2,3 log=1,1,4 term=6 vote=2    a member whose disk holds entries of these terms; then: start
-    campaign 1 | elect 1 | tick 1 10 | tick all 3 | beat 1
+    campaign 1 | elect 1 | tick 1 2 | wait all 10 | live 12 | beat 1
     propose 1 a b urgent waiting | read 1 7 | transfer 1 2 | change-membership 1 voters=1,2,4 learners=3,5:n2
     messages | deliver | deliver 1>2 >3 APPEND | drop 1>2 | duplicate 1>2 | reverse 1>2 | settle
     partition 1,2 3 | heal | peer 1 PEER_REFUSED 2
     slow-disk 1 | fast-disk 1 | persist 1 | crash 1 | start 1 | damage 1 3 | free-bytes 1 100
     compact 1 5 | send-snapshot 1 3 | fail-snapshot 1 3
-    status | log 2 | progress 1 | applied 2
+    status | log 2 | progress 1 | applied 2 | membership 1 | lease-clock 1
 
-`settle`, `elect` and `beat` tell decisions only; all others also tell messages, applied entries and reads.
+`live` is ticks of everybody with all messages delivered, `wait` is ticks alone. These two, `settle` and `beat` tell
+decisions and reads only, `elect` its result; all others also tell messages and applied entries. "--" stands before a
+message that is delivered.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from raftmeta.raft.core_handle import (
 from tests.core.cluster import NO_LIMIT, Cluster, Node
 from tests.core.names import Status, StepDownReason, VoteRefusal
 
+QUIET = ("settle", "elect", "beat", "wait", "live")
 DECISIONS = {
-    "BECAME_FOLLOWER": "becomes follower in term {term}",
+    "BECAME_FOLLOWER": "becomes follower{of_leader} in term {term}",
     "BECAME_PRE_CANDIDATE": "becomes pre-candidate in term {term}",
     "BECAME_CANDIDATE": "becomes candidate in term {term}",
     "BECAME_LEADER": "becomes leader in term {term}",
@@ -66,7 +69,7 @@ class Script:
         verb, *words = command.split()
         options = dict(word.split("=", 1) for word in words if "=" in word)
         words = [word for word in words if "=" not in word]
-        self.told, self.is_quiet = [], verb in ("settle", "elect", "beat")
+        self.told, self.is_quiet = [], verb in QUIET
         handler: Callable[..., None] = getattr(self, "do_" + verb.replace("-", "_"))
         handler(*words, **{name.replace("-", "_"): value for name, value in options.items()})
         return self.told or ["ok"]
@@ -126,11 +129,20 @@ class Script:
 
     def do_elect(self, member_id: str) -> None:
         self.cluster.elect(int(member_id))
+        self.told = [f"{member_id} leads term {self.cluster[int(member_id)].status().term}"]
 
     def do_tick(self, member_id: str, count: str = "1") -> None:
         for _ in range(int(count)):
             for node in self.cluster.running if member_id == "all" else [self.cluster.nodes[int(member_id)]]:
                 self.cluster.tick(node.id)
+
+    def do_wait(self, member_id: str, count: str) -> None:
+        self.do_tick(member_id, count)
+
+    def do_live(self, ticks: str) -> None:
+        for _ in range(int(ticks)):
+            self.cluster.tick_all()
+            self.cluster.settle()
 
     def do_beat(self, leader: str) -> None:
         self.cluster.beat(int(leader))
@@ -166,8 +178,9 @@ class Script:
 
     # --- network ------------------------------------------------------------------------------------------------------
 
-    def do_messages(self) -> None:
-        self.told += [describe_message(message) for message in self.cluster.network] or ["none"]
+    def do_messages(self, *filters: str) -> None:
+        under_way = [message for message in self.cluster.network if matches(message, filters)]
+        self.told += [describe_message(message) for message in under_way] or ["none"]
 
     def do_deliver(self, *filters: str) -> None:
         for message in [message for message in self.cluster.network if matches(message, filters)]:
@@ -337,6 +350,7 @@ def describe_position(message: Message) -> list[str]:
 
 def describe_trace(trace: Trace) -> str:
     facts: dict[str, object] = {"term": trace.term, "a": trace.a, "b": trace.b}
+    facts["of_leader"] = f" of {trace.a}" if trace.a else ""
     if trace.type == "VOTE_REFUSED":
         facts["refusal"] = in_words(VoteRefusal(trace.b).name.removeprefix("REFUSED_"))
     if trace.type == "STEPPED_DOWN":

@@ -117,6 +117,19 @@ def test_nothing_is_sent_while_a_snapshot_is() -> None:
     assert progress.pointers().state == "SNAPSHOT_WAIT"
 
 
+def test_lost_answer_to_a_snapshot_is_found_out_by_an_empty_append() -> None:
+    """It asks whether the member holds the snapshot's point; a refusal only means: not yet."""
+    progress = ProgressHandle(9)
+    progress.on_snapshot_needed(7)
+    progress.on_heartbeat_answered(1, 9)
+    assert (progress.pointers().must_send_empty, progress.pointers().next) == (True, 8)
+    progress.on_sent(7, 0)
+    assert not progress.on_rejected(7, 3)
+    assert progress.pointers().state == "SNAPSHOT_WAIT"
+    assert progress.on_accepted(7, 7)
+    assert (progress.pointers().state, progress.pointers().next) == ("REPLICATE", 8)
+
+
 def test_installed_snapshot_is_followed_by_a_probe_behind_it() -> None:
     progress = ProgressHandle(9)
     progress.on_snapshot_needed(7)

@@ -15,6 +15,7 @@ from tests.core.scenes import (
     answers,
     lead_alone,
     led,
+    led_with_learners,
     payloads,
     role,
     sent,
@@ -25,8 +26,7 @@ from tests.core.scenes import (
 
 def test_thesis_4_1_one_change_at_a_time() -> None:
     """thesis 4.1: a second change waits until the first is committed."""
-    cluster = led()
-    cluster.add_blank(4)
+    cluster = led_with_learners(4)
     assert cluster.act(1, "change_membership", membership_of([1, 2, 3, 4])) == "OK"
     assert cluster.act(1, "change_membership", membership_of([1, 2])) == "NOT_READY"
     cluster.settle()
@@ -77,6 +77,22 @@ def test_thesis_4_2_1_a_learner_counts_in_no_majority() -> None:
     cluster.settle()
     assert payloads(cluster[3].log()) == [b"x"]
     assert cluster[1].status().committed == 1
+
+
+def test_thesis_4_2_1_a_new_voter_is_a_learner_first() -> None:
+    """thesis 4.2.1; a blank member votes for nobody, so an electorate must never need its vote."""
+    cluster = led(promotes_learners=False)
+    cluster.add_blank(4)
+    assert cluster.act(1, "change_membership", membership_of([1, 2, 4])) == "NOT_READY"
+    assert cluster.act(1, "change_membership", membership_of([1, 2, 3], [4])) == "OK"
+    cluster.partition([1, 2, 3], [4])
+    cluster.settle()
+    cluster.beat(1)
+    assert cluster.act(1, "change_membership", membership_of([1, 2, 4])) == "NOT_READY"
+    cluster.heal()
+    cluster.beat(1)
+    cluster.beat(1)
+    assert cluster.act(1, "change_membership", membership_of([1, 2, 4])) == "OK"
 
 
 def test_thesis_4_2_1_a_learner_starts_no_election() -> None:
@@ -130,10 +146,8 @@ def test_thesis_4_2_3_the_refusal_ends_with_the_minimum_election_time_out() -> N
 
 def test_thesis_4_3_arbitrary_changes_go_in_one_step() -> None:
     """thesis 4.3: joint consensus replaces all members but one at once."""
-    cluster = led()
-    for new in (4, 5):
-        cluster.add_blank(new)
-    cluster.act(1, "change_membership", membership_of([1, 4, 5]))
+    cluster = led_with_learners(4, 5)
+    assert cluster.act(1, "change_membership", membership_of([1, 4, 5])) == "OK"
     cluster.settle()
     cluster.beat(1)
     assert electorates(cluster[4].membership()) == [{1, 4, 5}]
