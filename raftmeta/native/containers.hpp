@@ -147,7 +147,9 @@ struct Map64 {
         if (!slots[i].used) return false;
         for (size_t j = (i + 1) & mask; slots[j].used; j = (j + 1) & mask) {
             size_t home = spread(slots[j].key) & mask;
-            if (((j - home) & mask) >= ((j - i) & mask)) { memcpy(static_cast<void*>(&slots[i]), &slots[j], sizeof(Slot)); i = j; }
+            if (((j - home) & mask) < ((j - i) & mask)) continue;  // it would come before its home
+            memcpy(static_cast<void*>(&slots[i]), &slots[j], sizeof(Slot));
+            i = j;
         }
         slots[i].used = 0;
         --size;

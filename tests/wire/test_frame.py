@@ -134,6 +134,7 @@ def test_another_version_is_found_out_by_its_byte() -> None:
         (HELLO_BYTES_MAX, HELLO_BYTES_MAX, 1, False),
         (BODY_BYTES_MAX, 1, BODY_BYTES_MAX - 1, True),
         (BODY_BYTES_MAX, 2**32 - 1, 2**32 - 1, False),
+        (BODY_BYTES_MAX, 2**32 - 1, 2, False),
         (BODY_BYTES_MAX, 0, BODY_BYTES_MAX + 1, False),
     ],
 )

@@ -257,6 +257,7 @@ def test_an_append_at_the_end_of_all_indexes_does_not_wrap() -> None:
         (payloads(b"a", b"bc"), 3, "BAD_LENGTH"),
         (payloads(b"a", b""), 2, "BAD_LENGTH"),
         (payloads(b"a")[:-1], 1, "BAD_LENGTH"),
+        (payloads(b"abcd")[:-1], 2, "BAD_LENGTH"),
         (b"\xff\xff\xff\xffabc", 1, "BAD_LENGTH"),
         (payloads(b"a") + b"\0", 1, "BAD_LENGTH"),
         (payloads(b"a"), 2**32 - 1, "BAD_LENGTH"),
