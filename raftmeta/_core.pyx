@@ -696,11 +696,12 @@ cdef void _give_write(Core* core, Write* write) noexcept nogil:
     core.write.slice_count = <uint32_t>core.write_slices.size
     core.write.has_hard_state = core.is_hard_dirty
     core.write.hard_state = core.hard
-    core.write.hard_state.committed = core.log.committed
     core.is_hard_dirty = False
     core.write_last = 0
     if not core.write.repairs and core.write.first <= core.write.last:
         core.write_last = core.log.staged = core.log.written = core.write.last
+    # The hint names only entries that are on the disk with it: a repair goes ahead of entries that replace others there.
+    core.write.hard_state.committed = min(core.log.committed, core.log.staged)
     core.write_id_last = core.write.id
     write[0] = core.write
 

@@ -1,0 +1,74 @@
+"""What a member may believe after a restart: its disk, and nothing more (paper 5.5; DESIGN "Log")."""
+
+from __future__ import annotations
+
+from raftmeta.raft.core_handle import Message, make_records, read_records
+from tests.core.cluster import Cluster
+from tests.core.scenes import led, payloads
+
+
+def test_the_commit_hint_of_a_repair_names_no_entry_that_is_not_on_the_disk_yet() -> None:
+    """DESIGN "commit index on disk is a hint": it must never reach entries that the disk holds in another version.
+
+    Init: 1 has a damaged entry 2 and entries 3 and 4 of term 1; a slow write of its new term is under way.
+    Act: the leader of term 3 replaces 3 and 4 and says that they are committed; 2 is repaired, which is written first;
+    the member crashes when only that write is done.
+    Check: it does not believe that its old entries 3 and 4 are committed.
+    """
+    cluster = Cluster()
+    cluster.add_with_log(1, (1, 2, 3), (1, 1, 1, 1), term=1)
+    disk = cluster.nodes[1].disk
+    sound = disk.records[2]
+    chain = disk.damaged[2] = read_records(sound)[0].chain
+    cluster.nodes[1].is_slow = True
+    cluster.start(1)
+    cluster.give(Message("HEARTBEAT", 2, 1, term=2, context=1))
+    records = make_records([(3, b"x"), (3, b"y")], index=2, chain=chain)
+    append = Message("APPEND", 3, 1, term=3, index=2, log_term=1, commit=4, count=2, records=records)
+    cluster.give(Message("ENTRY_RESPONSE", 2, 1, index=2, context=chain, count=1, records=sound))
+    cluster.give(append)
+    cluster.persist(1)
+    assert cluster.nodes[1].writes[0].repairs
+    cluster.persist(1)
+    cluster.truth.clear()
+    cluster.restart(1)
+    assert cluster[1].status().committed <= 2
+
+
+def test_a_member_restarted_under_the_same_leader_learns_the_commit_index_without_a_new_entry() -> None:
+    """Heartbeats are clamped to what an APPEND has proved; the leader proves it again when the connection is new."""
+    cluster = led()
+    cluster.act(1, "propose", [b"x"])
+    cluster.settle()
+    cluster.beat(1)
+    cluster.restart(3)
+    assert cluster[3].status().committed == 0
+    cluster.act(1, "peer_event", "PEER_CONNECTED", 3)
+    cluster.settle()
+    cluster.beat(1)
+    assert payloads(cluster.nodes[3].applied) == [b"x"]
+
+
+def test_an_unsaid_vote_is_forgotten_by_a_crash_and_a_said_one_is_not() -> None:
+    """paper Figure 2: what a crash takes away, nobody has heard of."""
+    cluster = Cluster.of(3)
+    cluster.nodes[1].is_slow = True
+    cluster.give(Message("VOTE", 2, 1, term=1))
+    cluster.restart(1)
+    assert cluster[1].status().vote == 0
+    cluster.give(Message("VOTE", 3, 1, term=1))
+    cluster.persist(1)
+    cluster.restart(1)
+    assert cluster[1].status().vote == 3
+
+
+def test_entries_not_yet_durable_are_gone_after_a_crash_and_were_not_acknowledged() -> None:
+    """I5: the acknowledgement waits inside the core for the write that it is about."""
+    cluster = led()
+    cluster.nodes[3].is_slow = True
+    cluster.act(1, "propose", [b"x"])
+    cluster.deliver(lambda message: message.target == 3)
+    assert payloads(cluster[3].log()) == [b"x"]
+    assert [message for message in cluster.network if message.source == 3] == []
+    cluster.restart(3)
+    assert payloads(cluster[3].log()) == []
