@@ -36,12 +36,14 @@ cdef void become_follower(Core* core, term_t term, member_id_t leader) noexcept 
         if core.role == LEADER:
             trace(core, TRACE_STEPPED_DOWN, STEPPED_DOWN_HIGHER_TERM, term)
         _enter_term(core, term, 0)
+    if core.role != FOLLOWER or leader != 0:
+        # Not for a higher term alone: a candidate that cannot win must not keep a better one waiting (paper 5.2).
+        reset_election_timer(core)
     core.role = FOLLOWER
     core.leader = leader
     core.is_transfer_campaign = False
     core.transferring = 0
     core.votes_granted = core.votes_refused = 0
-    reset_election_timer(core)
     if is_new:
         reads_void(core)
         trace(core, TRACE_BECAME_FOLLOWER, leader, 0)
@@ -76,6 +78,7 @@ cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
     if not _can_lead(core):
         # A learner, a removed or a damaged member forgets a silent leader but disturbs nobody.
         become_follower(core, core.hard.term, 0)
+        reset_election_timer(core)
         return
     core.is_transfer_campaign = is_transfer
     core.leader = 0
@@ -195,6 +198,9 @@ cdef void election_on_refused(Core* core, member_id_t member) noexcept nogil:
 cdef bint _hears_leader(Core* core) noexcept nogil:
     if core.role == LEADER:
         return True                 # check-quorum ends this when it is not true any more
+    # A restart forgets a leader that was heard just before and may still read under its lease (thesis 6.4.1).
+    if core.config.lease_reads and core.now < core.config.election_timeout_ticks:
+        return True
     return core.leader != 0 and core.now - core.leader_heard_tick < core.config.election_timeout_ticks
 
 
@@ -226,6 +232,8 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
         become_follower(core, message.term, 0)
     if not is_pre_vote and not refusal:
         _vote_for(core, message.source)
+    if refusal and core.hard.term == 0:
+        return OK                   # a member without a term has nothing to tell by a refusal
     response_init(core, &response, PRE_VOTE_RESPONSE if is_pre_vote else VOTE_RESPONSE, message.source)
     response.reject = refusal != 0
     if is_pre_vote and not refusal:

@@ -104,8 +104,8 @@ cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, ind
         progress.round = round
     if progress.state == PROBE:
         progress.is_probe_sent = False
-    elif progress.state == REPLICATE and progress.match < last:
-        # The last APPENDs may be lost with nothing behind them to show it.
+    elif progress.match < last:
+        # The last APPENDs, or the answer to a snapshot, may be lost with nothing behind them to show it.
         progress.must_send_empty = True
 
 
@@ -113,6 +113,7 @@ cdef void progress_on_snapshot_needed(Progress* progress, index_t index) noexcep
     _become_probe(progress, progress.match + 1)
     progress.state = SNAPSHOT_WAIT
     progress.snapshot_index = index
+    progress.next = max(index, progress.match) + 1
 
 
 cdef void progress_on_snapshot_over(Progress* progress, index_t installed) noexcept nogil:

@@ -41,7 +41,7 @@ cdef void _replicate_to(Core* core, Progress* progress) noexcept nogil:
             break
         if not _send_records(core, progress):
             break
-    if progress.must_send_empty and progress.state == REPLICATE:
+    if progress.must_send_empty and progress.next > core.log.compacted:
         _send_append(core, progress, progress.next - 1, NULL)
     if core.now < progress.waiting_until and progress.commit_sent < min(progress.match, core.log.committed):
         _send_commit(core, progress)
