@@ -18,7 +18,7 @@ from raftmeta.native.chunks cimport chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport load64
 from raftmeta.ports cimport DiskPort, FileName, file_t
-from raftmeta.raft.record cimport record_bytes, record_check
+from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport BAD_VERSION, CORRUPT, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.extents cimport damage_add, extents_append, extents_cut, extents_replace
@@ -27,7 +27,7 @@ from raftmeta.storage.recovery cimport FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, 
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
                                        BatchHeader, BatchSummary, SegmentHeader, SegmentKey, batch_chains,
                                        batch_header_decode, batch_previous_chains, batch_search, record_search,
-                                       segment_header_decode)
+                                       record_verify, segment_header_decode)
 from raftmeta.storage.wal_state cimport Extent, Segment, Wal
 
 cdef enum:
@@ -182,7 +182,7 @@ cdef status_t _check_records(const uint8_t* bytes, const BatchHeader* header, co
     cdef status_t status
     for i in range(header.batch.count):
         record = <const Record*> (records + offset)
-        status = record_check(records + offset, header.records_bytes - offset)
+        status = record_verify(records + offset, header.records_bytes - offset)
         if status != OK:
             return NEWER_FORMAT if status == BAD_VERSION else status
         if record.index != header.batch.first + i or record.chain != load64(&chains[i]):

@@ -82,6 +82,9 @@ cdef struct SegmentKey:
     uint32_t alignment_bytes
 
 cdef uint64_t align_up(uint64_t value, uint64_t alignment) noexcept nogil
+# Is there one whole, undamaged record at `bytes`, with zeros behind its payload? Its checksum does not cover those, and
+# what was torn in the middle of them must not go out to others as the record.
+cdef status_t record_verify(const uint8_t* bytes, uint64_t length) noexcept nogil
 # Both copies with their padding, appended to out. header's magic, version, lengths and crc are filled here.
 cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* membership, Vec[uint8_t]* out) noexcept nogil
 # The first sound copy; *begin is where the first batch stands. CORRUPT: neither copy is sound; NEWER_FORMAT.

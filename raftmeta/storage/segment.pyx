@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport crc32c, load32
-from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_check
+from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_check
 from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, Record, index_t
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.segment cimport (FORMAT_BATCH_MAGIC, FORMAT_SEGMENT_MAGIC, FORMAT_SEGMENT_VERSION,
@@ -27,12 +27,26 @@ cdef uint64_t align_up(uint64_t value, uint64_t alignment) noexcept nogil:
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
+cdef status_t record_verify(const uint8_t* bytes, uint64_t length) noexcept nogil:
+    cdef uint64_t end, at
+    cdef status_t status = record_check(bytes, length)
+    if status != OK:
+        return status
+    at = RECORD_HEAD_BYTES + <uint64_t> (<const Record*> bytes).length
+    end = record_bytes((<const Record*> bytes).length)
+    while at < end:
+        if bytes[at] != 0:
+            return CORRUPT
+        at += 1
+    return OK
+
+
 cdef uint64_t record_search(const uint8_t* bytes, uint64_t begin, uint64_t end, index_t index,
                             uint64_t chain) noexcept nogil:
     cdef const Record* record
     while begin + RECORD_HEAD_BYTES <= end:
         record = <const Record*> (bytes + begin)
-        if record.index == index and record.chain == chain and record_check(bytes + begin, end - begin) == OK:
+        if record.index == index and record.chain == chain and record_verify(bytes + begin, end - begin) == OK:
             return begin
         begin += FORMAT_RECORD_ALIGNMENT
     return end

@@ -20,9 +20,9 @@ from libc.string cimport memset
 
 from raftmeta.native.chunks cimport Slice, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.intrinsics cimport next_random
+from raftmeta.native.intrinsics cimport hash64, load32, next_random
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
-from raftmeta.raft.record cimport record_bytes, record_check
+from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
 from raftmeta.status cimport (CORRUPT, DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, STALE,
                               status_t)
@@ -30,8 +30,9 @@ from raftmeta.storage.extents cimport extents_append, extents_cut, extents_find,
 from raftmeta.storage.mark cimport MarkFound, MarkSlot, mark_close, mark_open, mark_sync, mark_write
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound, recover,
                                         segment_name, segment_number)
-from raftmeta.storage.segment cimport (BATCH_REPAIRS, SEGMENT_BEGINS, SEGMENT_IS_RESERVE, BatchHeader, SegmentHeader,
-                                       batch_header_encode, segment_header_encode)
+from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
+                                       BatchHeader, SegmentHeader, batch_header_encode, record_verify,
+                                       segment_header_encode)
 from raftmeta.storage.wal cimport WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WalBatch, WalOpened
 from raftmeta.storage.wal_state cimport Extent, Segment, Spare, Wal, WalLimits
 
@@ -150,8 +151,35 @@ cdef status_t _settle(Wal* wal) noexcept nogil:
     if status == OK:
         wal.file_is_open = True
         wal.is_writable = True
+        status = _erase_torn(wal)
+    if status == OK:
         status = _open_mark(wal)
-    return status if status != OK else _write_mark(wal, True)
+    if status == OK:
+        status = _write_mark(wal, True)
+    # The mark's sequence grew, durably: even with the seed of an earlier life no segment gets a uuid that this life's
+    # files have seen, and what was left in an unpublished segment stays foreign.
+    wal.random = hash64(wal.random, &wal.mark.sequence, sizeof(uint64_t))
+    return status
+
+
+# The beginning of a batch behind the end goes, or a race brings it back: 1. a batch is torn, all but its last bytes are
+# there, and it is cut; 2. its successor at the same place is torn, too, and of it only those bytes reach the disk.
+cdef status_t _erase_torn(Wal* wal) noexcept nogil:
+    cdef Segment* last = &wal.segments.back()
+    cdef uint64_t used = last.image.used
+    if last.end + sizeof(uint32_t) > used or load32(last.image.bytes() + last.end) != FORMAT_BATCH_MAGIC:
+        return OK
+    return _erase(wal, wal.file, last.end, min(<uint64_t> wal.limits.alignment_bytes, used - last.end))
+
+
+cdef status_t _erase(Wal* wal, file_t file, uint64_t offset, uint64_t length) noexcept nogil:
+    cdef Slice part
+    cdef status_t status
+    memset(<void*> &part, 0, sizeof(Slice))
+    part.data = wal.zeros
+    part.length = <uint32_t> length
+    status = wal.disk.write(wal.disk.self, file, offset, &part, 1)
+    return status if status != OK else wal.disk.sync(wal.disk.self, file)
 
 
 # Everything that a crash in wal_begin or wal_compact left of lower segments.
@@ -588,18 +616,13 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
 # The disk was full in the middle of a batch that is now refused: its beginning must never be found again.
 cdef status_t _take_back(Wal* wal, const Place* place) noexcept nogil:
     cdef uint64_t size_bytes = 0
-    cdef Slice part
     cdef status_t status
     if place.is_new:
         return NO_SPACE         # a file without a name is no part of the log
     status = wal.disk.size(wal.disk.self, place.file, &size_bytes)
     if status == OK and size_bytes > place.offset:
-        memset(<void*> &part, 0, sizeof(Slice))
-        part.data = wal.zeros
-        part.length = wal.limits.alignment_bytes
-        status = wal.disk.write(wal.disk.self, place.file, place.offset, &part, 1)
-        if status == OK:
-            status = wal.disk.sync(wal.disk.self, place.file)
+        status = _erase(wal, place.file, place.offset,
+                        min(<uint64_t> wal.limits.alignment_bytes, size_bytes - place.offset))
     return NO_SPACE if status == OK else _poison(wal, DISK_FAILED if status == NO_SPACE else status)
 
 
@@ -747,7 +770,7 @@ cdef index_t _count_sound(const uint8_t* bytes, uint64_t length, index_t index, 
                           uint64_t* used) noexcept nogil:
     cdef index_t count = 0
     used[0] = 0
-    while index + count <= last and record_check(bytes + used[0], length - used[0]) == OK:
+    while index + count <= last and record_verify(bytes + used[0], length - used[0]) == OK:
         if (<const Record*> (bytes + used[0])).index != index + count:
             break
         used[0] += record_bytes((<const Record*> (bytes + used[0])).length)

@@ -136,6 +136,37 @@ def test_nothing_acknowledged_is_lost_when_the_power_fails_in_any_write() -> Non
     check_every_cut("cut_at_write", calls_of_the_script()["writes"])
 
 
+def test_a_batch_that_was_cut_never_comes_back() -> None:
+    """Found by random lives: a torn batch lacked only zeros, and a torn successor at the same place brought them."""
+    for seed in range(300):
+        log = LogDriver(SimulatedDisk(seed=seed), LIMITS)
+        assert log.open() is not None and log.begin() and log.append([10])
+        log.disk.plan(cut_at_write=1)
+        assert not log.append([], hard_state=(3, 2, 0))
+        log.disk.plan()
+        assert log.crash()
+        found = log.model.hard_state
+        log.disk.plan(cut_at_sync=1)
+        assert not log.append([700, 10])
+        log.disk.plan()
+        assert log.crash()
+        assert log.model.hard_state == found
+
+
+def test_what_an_unpublished_segment_held_stays_foreign() -> None:
+    """Found by random lives: its uuid came back with the seed, and a batch of the former life with it."""
+    for seed in range(40):
+        log = LogDriver(SimulatedDisk(seed=seed), LIMITS)
+        assert log.open() is not None and log.begin()
+        assert log.append([900]) and log.append([900]) and log.kill()
+        log.disk.plan(cut_at_sync=2)
+        assert not log.append([900], hard_state=(4, 1, 0)) and log.disk.is_cut
+        log.disk.plan()
+        assert log.crash()
+        assert log.begin((50, 3, 9), (3, 0, 50))
+        assert log.kill()
+
+
 @pytest.mark.parametrize("sector_bytes", [512, 4096])
 def test_a_power_cut_at_rest_changes_nothing(sector_bytes: int) -> None:
     """Even the marks that were never synced may be torn: each acknowledged operation stands."""
