@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
+import sysconfig
 from pathlib import Path
 from typing import ClassVar
 
@@ -83,6 +85,11 @@ class BuildNative(build_ext):
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = int(self.parallel or os.cpu_count() or 1)
+        if self.editable_mode:
+            # An editable install is given a temporary folder and would compile everything once more.
+            self.build_lib, self.build_temp = (
+                f"build/{kind}.{sysconfig.get_platform()}-{sys.implementation.cache_tag}" for kind in ("lib", "temp")
+            )
         self.extensions = self._chosen_modules()
 
     def build_extensions(self) -> None:
