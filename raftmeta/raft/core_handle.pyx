@@ -90,6 +90,11 @@ CoreStatus = namedtuple("CoreStatus", _STATUS_FIELDS)
 class CoreBroken(Exception):
     """A fatal status: the core has stopped. `status` is its name; `broken`, `a` and `b` tell the broken invariant."""
 
+    status = "OK"
+    broken = 0
+    a = 0
+    b = 0
+
     def __init__(self, status, broken, a, b):
         super().__init__(f"{status}: invariant {broken}, {a} against {b}")
         self.status = status
