@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from tests.machine import commands as c
@@ -60,11 +62,12 @@ def test_put_under_an_unknown_lease_is_refused(machine: Machine) -> None:
 def test_expiry_removes_all_keys_of_the_lease_in_one_revision(machine: Machine) -> None:
     """features 3, last row: an ephemeral key never outlives its lease."""
     machine.apply(c.grant(7, 300))
-    machine.txn(c.put(b"b", lease=7), c.put(b"a", lease=7), c.put(b"stays"))
+    machine.txn(c.put(b"b", lease=7), c.put(b"a", lease=7), c.put(b"c", lease=7), c.put(b"stays"))
     machine.lease_ms = 300
     answer = machine.apply(c.expire(*machine.handle.due_leases(300)))
-    assert (answer.changed, answer.revision) == (2, 2)
-    assert [(after[0], after[6]) for after, _ in machine.handle.changes(2)] == [(b"a", 1), (b"b", 1)]
+    assert (answer.changed, answer.revision) == (3, 2)
+    # In key order: the order in which they were attached is not part of the state.
+    assert [(after[0], after[6]) for after, _ in machine.handle.changes(3)] == [(b"a", 1), (b"b", 1), (b"c", 1)]
     assert machine.keys() == [b"stays"]
     assert machine.handle.lease(7)[0] == c.LEASE_EXPIRED
 
@@ -177,6 +180,26 @@ def test_due_leases_are_cut_at_most_and_stay_due(machine: Machine) -> None:
     assert machine.handle.due_leases(120, 5) == [(lease, 100 + lease) for lease in range(1, 6)]
     assert len(machine.handle.due_leases(120)) == 20
     assert len(machine.handle.due_leases(120)) == 20
+
+
+def test_due_leases_are_right_whatever_was_granted_renewed_and_revoked(machine: Machine) -> None:
+    generator = random.Random(4)
+    deadlines: dict[int, int] = {}
+    for step in range(3000):
+        lease = generator.randrange(1, 60)
+        if lease not in deadlines:
+            ttl_ms = generator.choice([1, 10, 100, 1000, generator.randrange(1, 2000)])
+            machine.apply(c.grant(lease, ttl_ms))
+            deadlines[lease] = machine.lease_ms + ttl_ms
+        elif generator.random() < 0.7:
+            machine.apply(c.revoke(lease))
+            del deadlines[lease]
+        else:
+            deadlines[lease] = machine.lease_ms + machine.apply(c.keep_alive(lease)).body[0]
+        machine.lease_ms += generator.randrange(3)
+        horizon_ms = machine.lease_ms + generator.randrange(300)
+        due = machine.handle.due_leases(horizon_ms)
+        assert sorted(due) == sorted(item for item in deadlines.items() if item[1] <= horizon_ms), step
 
 
 def test_lease_holds_at_most_as_many_keys_as_an_entry_can_delete(machine: Machine) -> None:
