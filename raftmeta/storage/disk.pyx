@@ -5,7 +5,7 @@ existing file see what is on stable storage: `open` syncs what an earlier proces
 the cached pages, since after a failed sync they may say more than the disk has (reliability.md D5).
 """
 
-from libc.errno cimport EACCES, EAGAIN, EDQUOT, EINTR, ENOENT, ENOSPC, errno
+from libc.errno cimport EACCES, EAGAIN, EDQUOT, EFBIG, EINTR, ENOENT, ENOSPC, errno
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy, memset, strlen
 
@@ -105,7 +105,7 @@ cdef const char* LOCK_FILE_NAME = "lock"
 
 
 cdef status_t _status_of(int error) noexcept nogil:
-    if error == ENOSPC or error == EDQUOT:
+    if error == ENOSPC or error == EDQUOT or error == EFBIG:
         return NO_SPACE
     return NOT_FOUND if error == ENOENT else DISK_FAILED
 
