@@ -72,7 +72,7 @@ def test_what_a_document_names_exists(document: Path) -> None:
         if PATH.match(code):
             if not is_path(code):
                 missing.append(code)
-        else:
+        elif document.parent.name != "decisions":  # those compare with other programs, by their names
             missing += [
                 word for word in re.findall(r"[A-Za-z_]\w+", code) if NAME.match(word) and word not in SOURCE_WORDS
             ]

@@ -13,7 +13,13 @@ PACKAGE = ROOT / "raftmeta"
 # Modules whose purpose is to be called from Python, beside the *_handle ones; all other .pyx are native throughout.
 PYTHON_FACING = {
     "raftmeta.runtime.answers",
+    "raftmeta.runtime.node",
+    "raftmeta.runtime.node_aio",
     "raftmeta.runtime.node_base",
+    "raftmeta.runtime.node_lease",
+    "raftmeta.runtime.node_view",
+    "raftmeta.runtime.node_watch",
+    "raftmeta.runtime.verbs",
     "raftmeta.wire.python_commands",
 }
 

@@ -80,7 +80,9 @@ def _class_differences(found: type, node: ast.ClassDef) -> Iterator[str]:
         if name == "__init__":
             continue
         if not hasattr(found, name):
-            yield f"{node.name}.{name}: only in the stub"
+            # An instance of a Python class has attributes of its own; a cdef class has only what it declares.
+            if not (isinstance(statement, ast.AnnAssign) and _is_python_class(found)):
+                yield f"{node.name}.{name}: only in the stub"
         elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_property(statement):
             yield from _function_differences(
                 f"{node.name}.{name}", vars(found).get(name), statement, drop_first=not _is_static(statement)
@@ -164,6 +166,11 @@ def _name(node: ast.stmt) -> str:
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return node.target.id
     return ""
+
+
+def _is_python_class(found: type) -> bool:
+    """True for a class whose instances have a dictionary."""
+    return found.__dictoffset__ != 0
 
 
 def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
