@@ -44,9 +44,9 @@ from raftmeta.raft.election cimport (become_follower, campaign, election_on_pers
 from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BACKWARDS, BROKEN_LEADER_UNKNOWN_TO_ITSELF,
                                        BROKEN_MATCH_BEYOND_LAST, BROKEN_MATCH_NOT_BELOW_NEXT, BROKEN_WRITE_UNKNOWN,
                                        Invariant)
-from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begin, log_check, log_check_records,
-                                log_compact, log_first_damaged, log_init, log_last_term, log_release,
-                                log_release_memory, log_slices, log_term)
+from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begin, log_chain, log_check,
+                                log_check_records, log_compact, log_first_damaged, log_init, log_last_term,
+                                log_release, log_release_memory, log_slices, log_term)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.outbox cimport (message_init, outbox_drop_held, outbox_drop_sent, outbox_on_persisted, outbox_send,
                                    response_init)
@@ -499,10 +499,12 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
     if point.index <= core.log.applied:
         return STALE
     # The tail stays when it continues the snapshot and the disk has it that far; else the log begins anew after point.
-    if core.log.persisted >= point.index and log_term(&core.log, point.index) == point.term:
+    if _continues(core, point):
         core.log.committed = max(core.log.committed, point.index)
         core.log.applied = core.log.snapshotted = point.index
         _compact(core, point.index)
+        core.log.compacted_term = point.term        # the entry there may be damaged
+        core.log.offset_chain = point.chain
         status = _replace_memberships(core, membership, point.index)
     else:
         log_begin(&core.log, point)
@@ -520,6 +522,16 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
     configuration_on_committed(core)
     _report_snapshot(core, point.index)
     return _end(core, status)
+
+
+# A damaged entry is known by its chain hash alone. What stands behind it was acknowledged and must not be dropped.
+cdef bint _continues(Core* core, const SnapshotPoint* point) noexcept nogil:
+    cdef uint64_t chain = 0
+    if core.log.persisted < point.index:
+        return False
+    if log_term(&core.log, point.index) == point.term:
+        return True
+    return log_chain(&core.log, point.index, &chain) and chain == point.chain
 
 
 # The snapshot's configuration, then those of the entries that were kept behind it.

@@ -274,7 +274,7 @@ cdef void _refuse(Core* core, const Message* message) noexcept nogil:
     # The last entry here that is not younger than the leader's: all above it must conflict (paper 5.3). What is
     # committed here is in every leader's log.
     response.hint = max(log_find_conflict(&core.log, message.index, message.log_term), core.log.committed)
-    response.hint = min(response.hint, message.index)
+    response.hint = min(response.hint, message.index, log_first_damaged(&core.log) - 1)
     response.log_term = log_term(&core.log, response.hint)
     outbox_send(core, &response)
 
@@ -365,7 +365,7 @@ cdef status_t take_configurations(Core* core, index_t first) noexcept nogil:
     cdef status_t status
     while index <= core.log.last:
         record = log_record(&core.log, index)
-        if record.type == ENTRY_CONFIGURATION:
+        if record != NULL and record.type == ENTRY_CONFIGURATION:      # a damaged one is taken when it is repaired
             status = configuration_take(core, index, record_payload(record), record.length)
             if status != OK:
                 return status

@@ -58,9 +58,10 @@ class Disk:
             at += length
 
     def install(self, point: SnapshotPoint, membership: Membership) -> None:
-        if self.chain(point.index) != point.chain:
+        if point.chain not in (self.chain(point.index), self.damaged.get(point.index)):
             self.records.clear()
         self.records = {index: record for index, record in self.records.items() if index > point.index}
+        self.damaged = {index: chain for index, chain in self.damaged.items() if index in self.records}
         self.point, self.membership = point, membership
 
     def entry(self, index: int) -> Entry | None:
@@ -299,8 +300,9 @@ class Cluster:
         node = self.nodes[target]
         while node.writes:
             self.persist(target)  # a disk does its jobs in order
-        node.disk.install(disk.point, disk.membership)
-        node.applied = [self.truth[index] for index in range(1, disk.point.index + 1)]
+        if disk.point.index > self[target].status().applied:
+            node.disk.install(disk.point, disk.membership)
+            node.applied = [self.truth[index] for index in range(1, disk.point.index + 1)]
         expect(self.act(target, "snapshot_installed", disk.point, disk.membership))
         expect(self.act(source, "peer_event", "PEER_SNAPSHOT_SENT", target))
 
@@ -385,7 +387,8 @@ class Cluster:
         holders = {
             other.id
             for other in self.nodes.values()
-            if other.disk.chain(entry.index) == entry.chain or other.disk.point.index >= entry.index
+            if entry.chain in (other.disk.chain(entry.index), other.disk.damaged.get(entry.index))
+            or other.disk.point.index >= entry.index
         }
         for electorate in electorates(node.core.membership()):
             if electorate <= self.nodes.keys():  # members played by a test have no disk to look at

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from raftmeta.raft.core_handle import Message, make_records, read_records
+import pytest
+
+from raftmeta.raft.core_handle import Message, SnapshotPoint, make_records, read_records
 from tests.core.cluster import Cluster
 from tests.core.scenes import led, payloads
 
@@ -72,3 +74,38 @@ def test_entries_not_yet_durable_are_gone_after_a_crash_and_were_not_acknowledge
     assert [message for message in cluster.network if message.source == 3] == []
     cluster.restart(3)
     assert payloads(cluster[3].log()) == []
+
+
+def member_with_damaged_entry(index: int) -> Cluster:
+    """Member 1 acknowledged entries 1 to 4 of term 1; the record at index is damaged on its disk."""
+    cluster = Cluster()
+    cluster.add_with_log(1, (1, 2, 3), (1, 1, 1, 1), term=1)
+    disk = cluster.nodes[1].disk
+    disk.damaged[index] = read_records(disk.records[index])[0].chain
+    cluster.start(1)
+    return cluster
+
+
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_a_snapshot_keeps_what_was_acknowledged_behind_a_damaged_record(damaged: int) -> None:
+    """I8: entries 3 and 4 were acknowledged; a snapshot up to 2, whose entry is known by its chain hash, drops none."""
+    cluster = member_with_damaged_entry(damaged)
+    disk = cluster.nodes[1].disk
+    point = SnapshotPoint(2, 1, read_records(disk.records[2])[0].chain)
+    disk.install(point, cluster[1].membership())
+    assert cluster.act(1, "snapshot_installed", point, cluster[1].membership()) == "OK"
+    status = cluster[1].status()
+    assert (status.compacted, status.committed, status.last) == (2, 2, 4)
+    assert status.is_repairing == (damaged > 2)
+    append = Message("APPEND", 2, 1, term=1, index=2, log_term=1, commit=2)
+    assert cluster.give(append) == "OK"
+    assert [(m.type, m.reject, m.index) for m in cluster.network if m.type == "APPEND_RESPONSE"] == [
+        ("APPEND_RESPONSE", False, 2)
+    ]
+
+
+def test_a_snapshot_of_another_history_drops_the_log() -> None:
+    """paper 7: the chain hash at the point tells the two apart."""
+    cluster = member_with_damaged_entry(2)
+    assert cluster.act(1, "snapshot_installed", SnapshotPoint(2, 2, 12345), cluster[1].membership()) == "OK"
+    assert cluster[1].status().last == 2
