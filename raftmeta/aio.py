@@ -4,7 +4,8 @@
         await node.ready(10)
         await node.put("topics/t", b"3")
 
-A node that runs already has a face for each event loop: `node.aio()`. A face belongs to the event loop of its first call.
+A node that runs already has a face for each event loop: `node.aio()`. A face belongs to the event loop of its first
+call.
 """
 
 from raftmeta.runtime.node_aio import AioLease as Lease

@@ -14,6 +14,8 @@ from typing import Any
 
 from raftmeta.errors import ConfigError
 
+__all__ = ["Address", "Config", "Identity", "check_name"]
+
 NAME_BYTES_MAX = 64  # FORMAT_: raft/types.pxd
 ADDRESS_BYTES_MAX = 255
 MEMBERS_MAX = 32
@@ -108,7 +110,9 @@ class Config:
         for setting in fields(self):
             _check_setting(setting.name, getattr(self, setting.name), setting.default)
         _check_relation(self.tick_s <= self.heartbeat_s, "heartbeat_s", "at least tick_s")
-        _check_relation(3 * self.heartbeat_s <= self.election_timeout_s, "election_timeout_s", "3 x heartbeat_s or more")
+        _check_relation(
+            3 * self.heartbeat_s <= self.election_timeout_s, "election_timeout_s", "3 x heartbeat_s or more"
+        )
         _check_relation(4 * self.segment_bytes <= self.wal_bytes_max, "wal_bytes_max", "at least 4 x segment_bytes")
         _check_relation(self.outstanding_max <= self.session_window, "outstanding_max", "at most session_window")
         _check_relation(self.reconnect_min_s <= self.reconnect_max_s, "reconnect_max_s", "at least reconnect_min_s")

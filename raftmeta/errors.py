@@ -33,6 +33,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+__all__ = [
+    "AddressInUse",
+    "CommandRefused",
+    "Compacted",
+    "CompareFailed",
+    "ConfigError",
+    "DiskFailed",
+    "Fatal",
+    "Fenced",
+    "FolderInUse",
+    "ForeignFolder",
+    "ForkedProcess",
+    "FutureRevision",
+    "IdConflict",
+    "InvalidArgument",
+    "InvariantBroken",
+    "KeyExists",
+    "KeyMissing",
+    "Lagged",
+    "LeaseExpired",
+    "NewerFormat",
+    "NoLeader",
+    "NoSpace",
+    "NodeClosed",
+    "NotExecuted",
+    "NotReady",
+    "OutOfMemory",
+    "OutcomeTimeout",
+    "OutcomeUnknown",
+    "Overloaded",
+    "RaftmetaError",
+    "ReadyTimeout",
+    "Refused",
+    "StorageCorrupt",
+    "Withdrawn",
+]
+
 
 class RaftmetaError(Exception):
     """Base of every error that raftmeta raises."""

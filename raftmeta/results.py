@@ -24,7 +24,7 @@ class TxnReply(NamedTuple):
     """What a transaction answered. revision: of its changes, or the one it saw when it changed nothing."""
 
     succeeded: bool
-    results: list[None | int | KeyRecord | RangeResult | TxnResult]
+    results: list[int | KeyRecord | RangeResult | TxnResult | None]
     revision: int
     index: int
 

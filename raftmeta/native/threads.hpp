@@ -33,7 +33,9 @@ struct Handoff {
 
     void push_list(T* newest, T* oldest) noexcept {
         T* seen = __atomic_load_n(&head, __ATOMIC_RELAXED);
-        do { oldest->next = seen; } while (!__atomic_compare_exchange_n(&head, &seen, newest, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+        do {
+            oldest->next = seen;
+        } while (!__atomic_compare_exchange_n(&head, &seen, newest, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
     }
     void push(T* element) noexcept { push_list(element, element); }
     bool is_empty() const noexcept { return __atomic_load_n(&head, __ATOMIC_SEQ_CST) == nullptr; }

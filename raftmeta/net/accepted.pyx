@@ -1,8 +1,8 @@
 """Connections that somebody opened to us: bytes in, whole and sound frames up.
 
-What it decides: when a connection has said too much, too little or nonsense. What it never does: answer such a connection
-(but a HELLO that is not welcome, with the reason), read more of one than a turn can bear, or allocate for a length that
-was only claimed before HELLO.
+What it decides: when a connection has said too much, too little or nonsense. What it never does: answer such a
+connection (but a HELLO that is not welcome, with the reason), read more of one than a turn can bear, or allocate for
+a length that was only claimed before HELLO.
 
 Where bytes live: they are read into a chunk and frames are windows in it, handed up without a copy. A window that the
 engine holds keeps the chunk; its bytes are never written again, reading goes on behind them or in a new chunk.
@@ -15,7 +15,7 @@ from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop
 from raftmeta.net cimport posix
 from raftmeta.net.greeting cimport greeting_read_hello, greeting_send_hello, greeting_send_refusal
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read)
-from raftmeta.net.transport_state cimport (NO_LINK, TAG_ACCEPTED, TAG_LISTENER, Accepted, transport_tag,
+from raftmeta.net.transport_state cimport (NO_LINK, TAG_ACCEPTED, Accepted, transport_tag,
                                            transport_wake_at)
 from raftmeta.status cimport INCOMPLETE, NODE_CLOSED, NO_MEMORY, OK, OVERLOADED, STALE, status_t
 from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_HELLO_BYTES_MAX, frame_decode
@@ -85,8 +85,8 @@ cdef void _place(Transport* transport, Stream* stream) noexcept nogil:
 cdef void accepted_take_new(Transport* transport) noexcept nogil:
     cdef Stream stream
     cdef status_t status
-    cdef int i
-    for i in range(TUNE_ACCEPTS_PER_TURN):
+    cdef int _turn
+    for _turn in range(TUNE_ACCEPTS_PER_TURN):
         stream_init(&stream)
         status = stream_accept(&stream, transport.listener)
         if status == OK:
@@ -190,8 +190,8 @@ cdef void accepted_readable(Transport* transport, uint32_t place) noexcept nogil
     cdef ssize_t got
     cdef uint32_t room
     cdef status_t status
-    cdef int i
-    for i in range(TUNE_READS_PER_TURN):
+    cdef int _turn
+    for _turn in range(TUNE_READS_PER_TURN):
         if not _make_room(at):
             accepted_close(transport, place)        # the peer connects again when there is memory
             return

@@ -4,7 +4,7 @@ It decides nothing: whether a HELLO is welcome is the engine's to say. It never 
 of this size at once, and one that does not is closed.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.native.chunks cimport Slice

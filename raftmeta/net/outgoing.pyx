@@ -2,11 +2,11 @@
 
     WAITING -> (RESOLVING ->) CONNECTING -> GREETING -> UP        and back to WAITING from each of them
 
-What it decides: pauses between attempts, and which frames are dropped when a peer does not read. What it never does: block,
-keep frames of a connection for the next one, or read anything but the answer to HELLO.
+What it decides: pauses between attempts, and which frames are dropped when a peer does not read. What it never does:
+block, keep frames of a connection for the next one, or read anything but the answer to HELLO.
 
-Why a refused reconnect is told at once: a connection that broke while its reconnect is refused means that the process is
-gone, not the network; a follower need not wait for its election time-out then (DESIGN "Consensus").
+Why a refused reconnect is told at once: a connection that broke while its reconnect is refused means that the process
+is gone, not the network; a follower need not wait for its election time-out then (DESIGN "Consensus").
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -52,7 +52,7 @@ cdef void _disconnect(Outgoing* at) noexcept nogil:
 
 
 cdef void _wait(Transport* transport, uint32_t link) noexcept nogil:
-    """Pause before the next round of attempts: at least half of it, the rest drawn, so that peers do not march in step."""
+    """Pause before the next round: at least half of it, the rest drawn, so that peers do not march in step."""
     cdef Outgoing* at = &transport.outgoing[link]
     at.state = OUTGOING_WAITING
     at.retry_ns = transport.now_ns + at.pause_ns // 2 + next_random(&transport.random) % (at.pause_ns // 2 + 1)

@@ -4,7 +4,7 @@ It decides nothing about connections. It never touches the loop's state: questio
 The thread is detached and shares its block by a count of holders, because nothing can interrupt getaddrinfo.
 """
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 

@@ -28,7 +28,8 @@ cdef void stream_init(Stream* stream) noexcept nogil
 cdef ConnectOutcome stream_connect(Stream* stream, const SocketAddress* address) noexcept nogil
 # After CONNECT_STARTED, when the socket became writable or failed.
 cdef ConnectOutcome stream_connected(Stream* stream) noexcept nogil
-# OK; INCOMPLETE: nobody waits any more; OVERLOADED: no descriptors left, try later; STALE: that one went away, take the next.
+# OK; INCOMPLETE: nobody waits any more; OVERLOADED: no descriptors left, try later; STALE: that one went away, take
+# the next.
 cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil
 # Bytes read, 0: the other side ended the stream, STREAM_WOULD_BLOCK, STREAM_BROKEN.
 cdef ssize_t stream_read(Stream* stream, uint8_t* into, size_t room) noexcept nogil

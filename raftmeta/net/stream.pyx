@@ -3,7 +3,8 @@
 It decides the options of a socket. It never blocks, waits, or looks at what the bytes say.
 """
 
-from libc.errno cimport EAGAIN, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, errno
+from libc.errno cimport (EAGAIN, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM,
+                         errno)
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 

@@ -1,7 +1,7 @@
 """The network of one node: one listener, the connections it accepted, one outgoing connection for each peer.
 
-What it decides: which part an event belongs to, and when time-outs are looked at. What it never does: block, look inside
-a frame beyond its envelope, or say anything on behalf of the engine but HELLO and refusals.
+What it decides: which part an event belongs to, and when time-outs are looked at. What it never does: block, look
+inside a frame beyond its envelope, or say anything on behalf of the engine but HELLO and refusals.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -22,7 +22,7 @@ from raftmeta.raft.types cimport MEMBERS_MAX
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
 cdef enum:
-    TUNE_BOUND_MAX = 4 * MEMBERS_MAX        # accepted connections that said HELLO: one for each peer, and room for changes
+    TUNE_BOUND_MAX = 4 * MEMBERS_MAX        # accepted connections that said HELLO: one a peer, and room for changes
 
 
 cdef bint _listen(Transport* transport) noexcept nogil:

@@ -1,7 +1,8 @@
-# The network of one node as one struct: a listening socket, what it accepted, and one outgoing connection for each peer.
+# The network of one node as one struct: a listening socket, what it accepted, and one outgoing connection for each
+# peer.
 #
-# An outgoing connection only sends (after both sides said HELLO), an accepted one only brings frames. So each side alone
-# decides when to reconnect, and no two ends ever argue about which of two connections counts.
+# An outgoing connection only sends (after both sides said HELLO), an accepted one only brings frames. So each side
+# alone decides when to reconnect, and no two ends ever argue about which of two connections counts.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Chunk, Slice
@@ -19,7 +20,8 @@ cdef enum:
 cdef struct TransportPort:
     void* self
     void (*own_hello)(void* self, Hello* hello) noexcept nogil
-    # `place` is a position in Transport.accepted. Not OK: FRAME_REFUSED with that status is answered, then it is closed.
+    # `place` is a position in Transport.accepted. Not OK: FRAME_REFUSED with that status is answered, then it is
+    # closed.
     status_t (*hello)(void* self, uint32_t place, const Hello* hello) noexcept nogil
     # One whole, sound frame after HELLO. Not OK: the connection is closed.
     status_t (*frame)(void* self, uint32_t place, const Slice* frame) noexcept nogil

@@ -19,7 +19,8 @@ cdef class Revision:
     cdef readonly object result
 
 cdef inline bint purpose_wants_body(uint8_t purpose) noexcept nogil:
-    return purpose == PURPOSE_PREVIOUS or purpose == PURPOSE_TXN or purpose == PURPOSE_NUMBER or purpose == PURPOSE_WATCH
+    return (purpose == PURPOSE_PREVIOUS or purpose == PURPOSE_TXN or purpose == PURPOSE_NUMBER
+            or purpose == PURPOSE_WATCH)
 
 cdef Revision new_revision(uint64_t revision, uint64_t index, object result)
 # The answer of a ticket that is DONE with status OK.

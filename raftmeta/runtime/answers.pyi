@@ -1,3 +1,5 @@
+"""What a write answers."""
+
 from typing import Any, final
 
 @final

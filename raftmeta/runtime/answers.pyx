@@ -4,7 +4,7 @@ It decides how a result of the replicated machine looks in Python. It never wait
 """
 
 cimport cython
-from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
+from cpython.object cimport Py_EQ, Py_GT, Py_LE, Py_LT, Py_NE
 from libc.stdint cimport uint8_t, uint64_t
 
 from raftmeta.native.threads cimport boot_now_ns

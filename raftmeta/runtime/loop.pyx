@@ -33,13 +33,13 @@ from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start, wall_now_ms
 from raftmeta.net cimport posix
 from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child, transport_event,
-                                     transport_flush, transport_init, transport_nudge, transport_resolved, transport_send,
-                                     transport_tick, transport_unwant, transport_want)
-from raftmeta.net.transport_state cimport NO_LINK, TransportPort
+                                     transport_flush, transport_init, transport_nudge, transport_resolved,
+                                     transport_send, transport_tick, transport_unwant, transport_want)
+from raftmeta.net.transport_state cimport TransportPort
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
-from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello, engine_job_done,
-                                      engine_link_down, engine_link_up, engine_own_hello, engine_release, engine_run,
-                                      engine_stop, engine_submit)
+from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello,
+                                      engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
+                                      engine_release, engine_run, engine_stop, engine_submit)
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_LINK_DOWN, EVENT_LINK_UP,
                                             EVENT_PEER_REFUSED, EVENT_TRACE, Link)
 from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
@@ -59,7 +59,7 @@ cdef enum:
     TAG_WAKE = 0                        # epoll tag of wake_fd; the transport's begin with 1 << 56
 
 
-# --- ports of the engine ------------------------------------------------------------------------------------------------
+# --- ports of the engine ----------------------------------------------------------------------------------------------
 cdef uint64_t _now_ns(void* self) noexcept nogil:
     return boot_now_ns()
 
@@ -129,7 +129,7 @@ cdef void _fill_ports(Loop* loop) noexcept nogil:
     engine.callers.event = _event
 
 
-# --- the network, upwards -------------------------------------------------------------------------------------------------
+# --- the network, upwards ---------------------------------------------------------------------------------------------
 cdef void _own_hello(void* self, Hello* hello) noexcept nogil:
     engine_own_hello(&(<Loop*> self).engine, hello)
 
@@ -247,7 +247,7 @@ cdef void _answer_awaiting(Loop* loop) noexcept nogil:
     _flush(loop)
 
 
-# --- what callers want --------------------------------------------------------------------------------------------------
+# --- what callers want ------------------------------------------------------------------------------------------------
 cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
     cdef Awaiting item
     item.ticket = <Ticket*> submission.owner
@@ -292,7 +292,7 @@ cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil:
     _ring(loop)
 
 
-# --- a turn ---------------------------------------------------------------------------------------------------------------
+# --- a turn -----------------------------------------------------------------------------------------------------------
 cdef int _timeout_ms(Loop* loop) noexcept nogil:
     cdef uint64_t deadline_ns = min(engine_deadline_ns(&loop.engine), loop.transport.deadline_ns)
     cdef uint64_t now_ns = boot_now_ns()
@@ -363,7 +363,7 @@ cdef void _end(Loop* loop) noexcept nogil:
     _publish(loop)
 
 
-# --- life -------------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef Loop* loop_create(uint64_t seed) noexcept nogil:
     cdef Loop* loop = <Loop*> calloc(1, sizeof(Loop))
     cdef posix.epoll_event event

@@ -28,7 +28,7 @@ from raftmeta.errors import NotExecuted, NotReady
 
 
 cdef class Node(NodeBase):
-    # --- life -----------------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
     def start(self):
         self.begin()
         return self
@@ -62,7 +62,7 @@ cdef class Node(NodeBase):
     def is_running(self):
         return self.life == LIFE_RUNNING
 
-    # --- writes ---------------------------------------------------------------------------------------------------------
+    # --- writes -------------------------------------------------------------------------------------------------------
     cdef object _write(self, const Op* op, object fence, uint8_t purpose, bint is_urgent, uint64_t deadline_ns):
         cdef Fence taken
         fence = fence_of(fence)
@@ -132,7 +132,7 @@ cdef class Node(NodeBase):
         self.await_session(deadline_ns)
         return self.finish(self.submit_compact(floor, NULL), PURPOSE_REVISION, deadline_ns)
 
-    # --- reads ----------------------------------------------------------------------------------------------------------
+    # --- reads --------------------------------------------------------------------------------------------------------
     cdef int _agree_on_read(self, bint local, uint64_t deadline_ns) except -1:
         """Unless a local read is enough: wait until this node has applied all that was committed before now."""
         if local:
@@ -159,7 +159,7 @@ cdef class Node(NodeBase):
         self._agree_on_read(local, deadline_ns)
         return self.read_range(start, end, most, &at_revision, keys_only, count_only)
 
-    # --- leases and watches -----------------------------------------------------------------------------------------------
+    # --- leases and watches -------------------------------------------------------------------------------------------
     def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
         return Lease(self, ttl_s, id=id, on_lost=on_lost, timeout_s=timeout_s)
 
@@ -169,7 +169,7 @@ cdef class Node(NodeBase):
                      deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset, callback=callback,
                      timeout_s=timeout_s)
 
-    # --- the node itself ------------------------------------------------------------------------------------------------
+    # --- the node itself ----------------------------------------------------------------------------------------------
     def transfer(self, to=None, *, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         cdef uint64_t target = 0 if to is None else self.member_by_name(to)

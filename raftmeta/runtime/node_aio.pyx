@@ -1,25 +1,23 @@
 """raftmeta.aio: the same verbs as coroutines, on asyncio and uvloop.
 
-A call encodes and submits at once, then awaits a plain future. Answers are posted by the loop thread into one mailbox for
-each event loop, which is woken once for a whole batch; its futures are resolved here, in one go. Time-outs are swept, not
-armed for each call.
+A call encodes and submits at once, then awaits a plain future. Answers are posted by the loop thread into one mailbox
+for each event loop, which is woken once for a whole batch; its futures are resolved here, in one go. Time-outs are
+swept, not armed for each call.
 
-What it decides: what a time-out means, and whom a batch concerns. What it never does: undo a write because nobody waits for
-it any more (a cancelled future's answer is thrown away, its batch goes on), or call into an event loop from another
-thread.
+What it decides: what a time-out means, and whom a batch concerns. What it never does: undo a write because nobody
+waits for it any more (a cancelled future's answer is thrown away, its batch goes on), or call into an event loop from
+another thread.
 """
 
 import asyncio
-import collections
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.atomics cimport store_release, store_shared
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_PREVIOUS, PURPOSE_READ,
-                                       PURPOSE_REVISION, PURPOSE_TXN, PURPOSE_WATCH, answer_of, deadline_after,
-                                       error_of)
+from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, answer_of,
+                                       deadline_after, error_of)
 from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
 from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER, LOOP_AWAIT_READY
 from raftmeta.runtime.node cimport Node as SyncNode
@@ -33,8 +31,8 @@ from raftmeta.runtime.verbs cimport (add_op, create_op, delete_op, delete_range_
 from raftmeta.wire.commands cimport Fence, Op
 from raftmeta.wire.python_commands cimport take_fence, take_number
 
-from raftmeta.errors import (InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
-                             OutcomeUnknown, ReadyTimeout, Withdrawn)
+from raftmeta.errors import (InvalidArgument, LeaseExpired, NodeClosed, NotReady, OutcomeTimeout, OutcomeUnknown,
+                             ReadyTimeout, Withdrawn)
 from raftmeta.results import WatchReset
 from raftmeta.runtime.node import Node as _SyncNode
 
@@ -71,7 +69,7 @@ cdef class Node:
         if self.mailbox != NULL:
             mailbox_abandon(self.mailbox)
 
-    # --- life -----------------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
     cdef int bind(self) except -1:
         """Belong to the running event loop: at the first call, for good."""
         running = _get_running_loop()
@@ -129,7 +127,7 @@ cdef class Node:
             if not future.done():
                 withdrawn = ticket_withdraw(ticket)
                 future.set_exception(NodeClosed("this face of the node is closed") if withdrawn
-                                     else OutcomeUnknown("this face of the node was closed while the operation was under way"))
+                                     else OutcomeUnknown("this face of the node was closed meanwhile"))
             Py_DECREF(future)
             ticket.waiter = NULL
             ticket_drop(ticket)
@@ -151,7 +149,7 @@ cdef class Node:
     def is_running(self):
         return self.node.life == LIFE_RUNNING
 
-    # --- futures --------------------------------------------------------------------------------------------------------
+    # --- futures ------------------------------------------------------------------------------------------------------
     cdef int _link(self, Ticket* ticket) except -1:
         ticket.previous_waiting = NULL
         ticket.next_waiting = self.waiting
@@ -272,7 +270,7 @@ cdef class Node:
             raise ReadyTimeout("the node is not ready" + (f"; no connection to {', '.join(away)}" if away else ""),
                                unreachable=away) from None
 
-    # --- writes ---------------------------------------------------------------------------------------------------------
+    # --- writes -------------------------------------------------------------------------------------------------------
     # Each is submitted by a function of C types, from inside the coroutine; a session that ended between encoding and
     # arrival means certainly not executed, so that it is encoded anew (NotReady).
     cdef object _submit_put(self, object key, object value, object lease, object fence, bint previous,
@@ -420,7 +418,7 @@ cdef class Node:
         self.bind()
         return await self.future_of(self.node.submit_compact(floor, self.mailbox), deadline_ns)
 
-    # --- reads ----------------------------------------------------------------------------------------------------------
+    # --- reads --------------------------------------------------------------------------------------------------------
     async def _agree_on_read(self, uint64_t deadline_ns):
         await self._session(deadline_ns)
         await self.wish(SUBMIT_READ, 0, PURPOSE_READ, deadline_ns)
@@ -439,7 +437,7 @@ cdef class Node:
         return self.node.range(start, end, limit=limit, revision=revision, keys_only=keys_only, count_only=count_only,
                                local=True)
 
-    # --- leases and watches -----------------------------------------------------------------------------------------------
+    # --- leases and watches -------------------------------------------------------------------------------------------
     async def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
         cdef AioLease lease = AioLease(self, ttl_s)
         await lease._grant(_checked_number(id, "id"), on_lost, deadline_after(timeout_s))
@@ -451,7 +449,7 @@ cdef class Node:
                         deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset,
                         timeout_s=timeout_s)
 
-    # --- the node itself ------------------------------------------------------------------------------------------------
+    # --- the node itself ----------------------------------------------------------------------------------------------
     async def transfer(self, to=None, *, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         target = 0 if to is None else self.node.member_by_name(to)
@@ -474,7 +472,7 @@ cdef object _checked_number(object number, str field):
     return checked
 
 
-# --- an operation whose caller ran out of time ----------------------------------------------------------------------------
+# --- an operation whose caller ran out of time ------------------------------------------------------------------------
 cdef AioPendingResult _pending(Node face, Ticket* ticket):
     cdef AioPendingResult pending = AioPendingResult.__new__(AioPendingResult)
     pending.face = face
@@ -498,7 +496,7 @@ cdef class AioPendingResult(PendingResult):
         return await self.face.future_of(self.ticket, deadline_after(timeout_s))
 
 
-# --- watches --------------------------------------------------------------------------------------------------------------
+# --- watches ----------------------------------------------------------------------------------------------------------
 cdef class AioWatch(WatchBase):
     def __init__(self, Node face not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
                  puts=True, deletes=True, progress=False, raise_lagged=False, reset=False, timeout_s=None):
@@ -595,7 +593,7 @@ cdef class AioWatch(WatchBase):
                     yield event
 
 
-# --- leases ---------------------------------------------------------------------------------------------------------------
+# --- leases -----------------------------------------------------------------------------------------------------------
 cdef class AioLease(LeaseBase):
     def __init__(self, Node face not None, ttl_s):
         super().__init__(face.node, ttl_s)

@@ -1,8 +1,8 @@
 """A node as Python sees it, as far as its two faces (runtime/node, runtime/node_aio) agree.
 
-What it decides: whether a call may reach the engine at all, and in which order commands get their sequence numbers. What
-it never does: hold a Python object where a native thread could meet it. The native side of a node is one heap block
-(runtime/loop); this class is a handle over it and frees it when both threads have ended.
+What it decides: whether a call may reach the engine at all, and in which order commands get their sequence numbers.
+What it never does: hold a Python object where a native thread could meet it. The native side of a node is one heap
+block (runtime/loop); this class is a handle over it and frees it when both threads have ended.
 
 Why sequences arrive in order: a command is encoded with the next sequence and pushed while the GIL is held throughout.
 """
@@ -24,7 +24,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.state cimport core_config_init
 from raftmeta.raft.types cimport MEMBERS_MAX
-from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_PREVIOUS, PURPOSE_REVISION, PURPOSE_TXN,
+from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN,
                                        PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
                                        raise_status, raise_unless_ok)
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, EngineConfig,
@@ -33,8 +33,7 @@ from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LinkTable, loop_add_peer, 
                                     loop_destroy, loop_open, loop_start, loop_stop, loop_submit)
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
-from raftmeta.status cimport (COMPACTED, FOREIGN_CLUSTER, FOREIGN_NODE, FUTURE_REVISION, IN_USE, NEWER_FORMAT,
-                              NOT_FOUND, NOT_READY, OK, status_t)
+from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, Bytes, Command,
                                      CommandKind, command_encode, command_init, command_release)
 from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, take_bound, take_key
@@ -67,7 +66,7 @@ def _close_in_child():
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-# --- starting -----------------------------------------------------------------------------------------------------------
+# --- starting ---------------------------------------------------------------------------------------------------------
 cdef int _fill_config(EngineConfig* into, object config, object identity) except -1:
     name = identity.name.encode()
     cluster = identity.cluster.encode()
@@ -163,7 +162,7 @@ def _open_error(int status, holder, identity):
     return error_from_status(status, detail=str(path))
 
 
-# --- the handle -----------------------------------------------------------------------------------------------------------
+# --- the handle -------------------------------------------------------------------------------------------------------
 cdef class NodeBase:
     def __cinit__(self, *args, **kwargs):
         self.attached = set()
@@ -191,7 +190,7 @@ cdef class NodeBase:
     def __dealloc__(self):
         self.scratch.release()
 
-    # --- life -----------------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
     cdef int begin(self) except -1:
         cdef Loop* loop
         if self.life == LIFE_FORKED:
@@ -250,7 +249,7 @@ cdef class NodeBase:
             raise error_from_status(self.loop.engine.fatal, detail="the node has stopped")
         return self.loop
 
-    # --- submissions ------------------------------------------------------------------------------------------------------
+    # --- submissions --------------------------------------------------------------------------------------------------
     cdef bint has_session(self) except -1:
         return self.running().engine.session != 0
 
@@ -376,7 +375,7 @@ cdef class NodeBase:
         submission.handle = until_ns
         return self._send(submission, PURPOSE_NOTHING, mailbox)
 
-    # --- reads ------------------------------------------------------------------------------------------------------------
+    # --- reads --------------------------------------------------------------------------------------------------------
     cdef Vec[uint8_t] borrow_scratch(self) noexcept:
         cdef Vec[uint8_t] taken = self.scratch
         taken.clear()
@@ -453,7 +452,7 @@ cdef class NodeBase:
         finally:
             self.give_back_scratch(&found)
 
-    # --- what is known without asking ---------------------------------------------------------------------------------------
+    # --- what is known without asking ---------------------------------------------------------------------------------
     cdef int read_status(self, StatusBlock* status) except -1:
         self.running()
         while not self.loop.status.read(status):
@@ -485,7 +484,7 @@ cdef class NodeBase:
             if links.links[i].name_length != 0 and not links.links[i].is_self and not links.links[i].is_up
         ]
 
-    # --- waiting --------------------------------------------------------------------------------------------------------------
+    # --- waiting ------------------------------------------------------------------------------------------------------
     cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:
         cdef uint64_t now_ns, pause_ns
         while not ticket_is_done(ticket):
@@ -547,7 +546,7 @@ cdef Submission* _submission(uint8_t kind, const uint8_t* payload, size_t length
     return submission
 
 
-# --- an operation whose caller ran out of time ----------------------------------------------------------------------------
+# --- an operation whose caller ran out of time ------------------------------------------------------------------------
 cdef PendingResult _pending(NodeBase node, Ticket* ticket, uint8_t purpose):
     """Takes over a hold of its own: the caller's is dropped when its call ends."""
     cdef PendingResult pending = PendingResult.__new__(PendingResult)

@@ -5,7 +5,7 @@ from libc.stdint cimport uint64_t
 
 from raftmeta._core cimport CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
+from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
 from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
                                             EVENT_LEASES_EXPIRED, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED,
@@ -56,7 +56,7 @@ _EVENTS = {
 }
 
 
-# --- status -------------------------------------------------------------------------------------------------------------
+# --- status -----------------------------------------------------------------------------------------------------------
 cdef list _members(NodeBase node, const LinkTable* links):
     cdef Membership membership
     cdef int i
@@ -130,7 +130,7 @@ cdef dict metrics_of(NodeBase node):
     }
 
 
-# --- events -------------------------------------------------------------------------------------------------------------
+# --- events -----------------------------------------------------------------------------------------------------------
 cdef object _event(NodeBase node, const EventBlock* block):
     cdef LinkTable links
     term = ()
@@ -149,7 +149,8 @@ cdef object _event(NodeBase node, const EventBlock* block):
         while not node.loop.links.read(&links):
             pass
         place = facts["peer"]
-        facts["peer"] = "" if place >= MEMBERS_MAX else links.links[place].name[:links.links[place].name_length].decode()
+        is_link = place < MEMBERS_MAX
+        facts["peer"] = links.links[place].name[:links.links[place].name_length].decode() if is_link else ""
     return NodeEvent(block.number, block.wall_ms / 1000, name, facts)
 
 

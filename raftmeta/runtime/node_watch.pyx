@@ -1,8 +1,8 @@
 """Watching keys from Python: every change once, in order of revision, from any revision that history still has.
 
-What it decides: where to go on after the native watch ended. It lagged: from the revision it names, unless the caller wants
-to know (Lagged). History does not reach back far enough: Compacted, or, if so asked, one WatchReset with all that matches and
-then what follows it. What it never does: skip a revision silently.
+What it decides: where to go on after the native watch ended. It lagged: from the revision it names, unless the caller
+wants to know (Lagged). History does not reach back far enough: Compacted, or, if so asked, one WatchReset with all
+that matches and then what follows it. What it never does: skip a revision silently.
 
 Why the signal outlives its watch: the loop writes to it until the unwatch is done; until then NodeBase.attached holds
 this object.
@@ -40,7 +40,7 @@ cdef enum:
 
 
 cdef tuple watch_bounds(object key, object end, object prefix):
-    """[key, end) of a native watch: one key alone is the range up to its successor, an empty end that of the keyspace."""
+    """[key, end) of a native watch: one key is the range up to its successor, an empty end that of the keyspace."""
     cdef Bytes window
     if prefix is not None:
         if key is not None or end is not None:
@@ -80,7 +80,6 @@ cdef class WatchBase:
         return self.watch != NULL and self.node.life == LIFE_RUNNING
 
     cdef Ticket* submit(self, Mailbox* mailbox) except NULL:
-        cdef Ticket* ticket
         self.node.attached.add(self)
         self.signal.mailbox = mailbox
         return self.node.submit_watch(<const uint8_t*> self.bounds, self.key_length, <uint32_t> len(self.bounds),

@@ -1,7 +1,7 @@
 # Tickets: what a caller holds while the engine works, and how the answer gets back to it.
 #
-# A ticket is one malloc'ed struct with two holders, the caller and the engine; whoever lets go last frees it. So a caller
-# may leave at any time (time-out, Ctrl-C, cancelled task) without a word to the engine.
+# A ticket is one malloc'ed struct with two holders, the caller and the engine; whoever lets go last frees it. So a
+# caller may leave at any time (time-out, Ctrl-C, cancelled task) without a word to the engine.
 #
 #     QUEUED --claim--> PROPOSED --done--> DONE          the engine
 #     QUEUED --withdraw--> WITHDRAWN                     the caller; from PROPOSED on it is too late

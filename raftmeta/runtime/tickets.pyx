@@ -1,12 +1,13 @@
 """How an answer gets from the loop to whoever waits, in batches and without a lock.
 
-What it decides: who frees a ticket, and who is woken. What it never does: touch a Python object (waiter and consumer are
-carried, not looked at), or wait on the loop's side.
+What it decides: who frees a ticket, and who is woken. What it never does: touch a Python object (waiter and consumer
+are carried, not looked at), or wait on the loop's side.
 
 A mailbox is rung once for everything posted since its owner looked. The race, in steps, and what prevents it:
     1. the loop posts mail and finds is_rung set: the owner will look, so it does not write to the eventfd;
     2. the owner, on its way, clears is_rung and then takes what is posted.
-The owner clears *before* it takes: mail posted before 2 is taken now, mail posted after 2 finds is_rung clear and rings.
+The owner clears *before* it takes: mail posted before 2 is taken now, mail posted after 2 finds is_rung clear and
+rings.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -18,7 +19,7 @@ from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_acquire,
 from raftmeta.native.threads cimport futex_wait, futex_wake
 from raftmeta.net cimport posix
 from raftmeta.raft.types cimport index_t
-from raftmeta.status cimport NO_MEMORY, OK, OUTCOME_UNKNOWN, status_t
+from raftmeta.status cimport OK, OUTCOME_UNKNOWN, status_t
 
 
 # --- the caller's side ------------------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ It decides nothing but defaults; wire/python_commands checks every argument and 
 call that is made most often, is filled in without a Python object of its own.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.wire.commands cimport (OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
+from raftmeta.wire.commands cimport (OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
                                      OP_MUST_EXIST, OP_PUT, OP_UPDATE, OP_WANT_PREVIOUS)
 from raftmeta.wire.python_commands cimport take_bound, take_key, take_number, take_operation, take_value
 

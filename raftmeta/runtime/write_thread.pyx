@@ -1,7 +1,7 @@
 """The write thread of a node.
 
-What it decides: when the disk is idle enough to prepare the next segment. What it never does: reorder jobs, look at what
-they carry, or wake the loop more than once for one batch.
+What it decides: when the disk is idle enough to prepare the next segment. What it never does: reorder jobs, look at
+what they carry, or wake the loop more than once for one batch.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

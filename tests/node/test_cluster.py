@@ -44,7 +44,7 @@ def test_writes_go_on_when_the_leader_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_leader_that_closes_names_its_successor(tmp_path: Path) -> None:
-    """Without transfer the others wait for the refused reconnect or a time-out; with it the next term begins at once."""
+    """Without transfer the others wait for a refused reconnect or a time-out; with it the next term begins at once."""
     with running(tmp_path) as nodes:
         leader = leader_of(nodes)
         term = leader.status().term
@@ -127,6 +127,4 @@ def test_status_names_members_and_connections(tmp_path: Path) -> None:
             lambda: all(member.is_connected for member in nodes["b"].status().members), timeout_s=5, what="connections"
         )
         nodes["c"].close()
-        wait_until(
-            lambda: not nodes["b"].status().members[2].is_connected, timeout_s=5, what="the connection to break"
-        )
+        wait_until(lambda: not nodes["b"].status().members[2].is_connected, timeout_s=5, what="the connection to break")

@@ -88,7 +88,9 @@ def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> Non
     assert (address.host, address.port, str(address)) == (host, port, text)
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "host:-1", "h" * 300 + ":1", 7])
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "host:-1", "h" * 300 + ":1", 7]
+)
 def test_other_texts_are_no_addresses(text: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         Address.parse(text, "advertise")

@@ -17,7 +17,7 @@ def statuses(low: int, high: int) -> list[str]:
     return [name for name, value in STATUSES.items() if low <= value <= high]
 
 
-@pytest.mark.parametrize("name", [name for name in statuses(1, 14)])
+@pytest.mark.parametrize("name", statuses(1, 14))
 def test_a_refusal_carries_the_revision_that_refused(name: str) -> None:
     """DESIGN "Errors tell the fate": Refused carries the revision."""
     error = errors.error_from_status(STATUSES[name], revision=17)

@@ -50,7 +50,7 @@ def test_an_operation_that_was_proposed_has_an_unknown_outcome_and_a_ticket(tmp_
         for node in others:
             node.close(transfer=False)
         with pytest.raises(raftmeta.OutcomeTimeout) as caught:
-            leader.add("count", 1, timeout_s=0.05)      # still leads: appended, but nobody acknowledges
+            leader.add("count", 1, timeout_s=0.05)  # still leads: appended, but nobody acknowledges
         assert not caught.value.ticket.is_done
         with pytest.raises(raftmeta.OutcomeTimeout) as again:
             caught.value.ticket.result(0.01)
@@ -77,7 +77,7 @@ def test_too_much_under_way_is_overloaded_at_once(tmp_path: Path) -> None:
             node.put("k", b"v")
         assert time.monotonic() - began < 0.5
         with pytest.raises(raftmeta.Withdrawn):
-            node.delete("k", timeout_s=0.01)            # deletes pass, as do fences and keep-alives
+            node.delete("k", timeout_s=0.01)  # deletes pass, as do fences and keep-alives
         node.close(transfer=False)
         for thread in waiting:
             thread.join(5)
@@ -119,7 +119,9 @@ def test_ctrl_c_ends_a_blocked_call(lonely: raftmeta.Node) -> None:
     def interrupt() -> None:
         wait_until(lambda: lonely.metrics()["operations_in_flight"] >= 1, timeout_s=5, what="a write under way")
         sent.append(time.monotonic())
-        signal.raise_signal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else signal.pthread_kill(
+        signal.raise_signal(
+            signal.SIGINT
+        ) if threading.current_thread() is threading.main_thread() else signal.pthread_kill(
             threading.main_thread().ident or 0, signal.SIGINT
         )
 

@@ -1,14 +1,12 @@
-"""The host process: what a node takes from it and leaves behind; forks, a held GIL, a folder and a port that are taken."""
+"""The host process: what a node takes from it and leaves behind; forks, a held GIL, a folder and a port in use."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import socket
-import subprocess
-import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -19,7 +17,6 @@ import pytest
 import raftmeta
 from tests.node.nodes import QUICK, make_nodes, one_node, running
 from tests.processes.cluster import Cluster, hold_gil
-from tests.processes.waiting import wait_until
 
 
 def descriptors() -> int:
@@ -95,10 +92,8 @@ def test_nothing_of_the_host_is_taken(tmp_path: Path) -> None:
     tasks = set(os.listdir("/proc/self/task"))
     with one_node(tmp_path):
         for name in set(os.listdir("/proc/self/fd")) - before:
-            try:
+            with contextlib.suppress(OSError):  # the listing's own
                 assert not os.get_inheritable(int(name))
-            except OSError:
-                pass        # the listing's own
         natives = set(os.listdir("/proc/self/task")) - tasks
         blocked = [Path(f"/proc/self/task/{task}/status").read_text() for task in natives]
         assert len(natives) == 2
@@ -116,7 +111,7 @@ def test_nothing_of_the_host_is_taken(tmp_path: Path) -> None:
 def in_child(work: Callable[[], bool], until: int) -> int:
     """Fork; the child does `work`, then waits until the pipe `until` ends. The pid."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)     # a process with threads forks: that is the point
+        warnings.simplefilter("ignore", DeprecationWarning)  # a process with threads forks: that is the point
         pid = os.fork()
     if pid == 0:
         code = 1
@@ -202,9 +197,7 @@ def test_a_folder_of_another_node_or_cluster_is_refused(tmp_path: Path) -> None:
         address = str(node.identity.listen)
         config = node.config
     for name, cluster in (("b", "default"), ("a", "other")):
-        wrong = raftmeta.Node(
-            name, peers={name: address}, data_dir=tmp_path / "a", cluster=cluster, config=config
-        )
+        wrong = raftmeta.Node(name, peers={name: address}, data_dir=tmp_path / "a", cluster=cluster, config=config)
         assert isinstance(refusal(wrong), raftmeta.ForeignFolder)
 
 

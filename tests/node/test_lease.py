@@ -48,7 +48,7 @@ def test_a_lease_is_kept_far_beyond_its_time_to_live(node: raftmeta.Node) -> Non
     """Native keep-alives: also while the host holds the GIL, here for two lives of the lease."""
     with node.lease(0.5) as lease:
         node.put("kept/k", b"1", lease=lease)
-        ctypes.PyDLL(None).usleep(1_000_000)        # keeps the GIL
+        ctypes.PyDLL(None).usleep(1_000_000)  # keeps the GIL
         assert lease.held()
         assert node.get("kept/k") is not None
 

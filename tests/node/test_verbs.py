@@ -90,7 +90,7 @@ def test_delete_range_tells_how_many(node: Node) -> None:
     assert node.range(prefix="delete_range/").count == 0
 
 
-def test_add_counts(node: Node) -> None:
+def test_add_counts_up_and_down(node: Node) -> None:
     assert node.add("add/k").result == 1
     assert node.add("add/k", -5).result == -4
     node.put("add/other", b"text")

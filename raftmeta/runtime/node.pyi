@@ -1,0 +1,197 @@
+"""Node: raftmeta in a process, for callers that may block."""
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Protocol, Self
+
+from raftmeta import aio as _aio
+from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
+from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchReset
+from raftmeta.runtime.answers import Revision
+from raftmeta.runtime.node_base import NodeBase
+from raftmeta.runtime.node_lease import Lease
+from raftmeta.runtime.node_view import EventReader
+from raftmeta.runtime.node_watch import Watch
+
+class _HasId(Protocol):
+    """A lease of either face."""
+
+    @property
+    def id(self) -> int: ...
+
+class Node(NodeBase):
+    """One member of a cluster, inside this process. As a context it is started and closed.
+
+    name: this member; peers: every initial member's name and "host:port", this one included.
+    data_dir: a folder of its own; listen: where to accept peers, by default its own address in peers.
+    advertise: what peers are told to connect to; cluster: a name that must be alike on all members.
+    Every call raises NodeClosed or ForkedProcess where the node does not run, and Fatal when it had to stop.
+    Calls take timeout_s, the seconds to wait (None: for ever), and tell the fate of the operation by their error:
+    Withdrawn and other NotExecuted: certainly not applied. OutcomeTimeout: unknown; its ticket goes on.
+    """
+
+    def start(self) -> Self:
+        """Lock the folder, read the log, listen and connect; returns before there is a leader.
+
+        Raises AddressInUse, FolderInUse, ForeignFolder, NewerFormat (all ConfigError) or Fatal; nothing is running
+        then.
+        """
+    def ready(self, timeout_s: float | None = 10.0) -> None:
+        """Wait until a leader is known, all that was committed is applied here, and calls are taken.
+
+        Raises ReadyTimeout, which names the peers without a connection.
+        """
+    def close(self, *, transfer: bool = True) -> None:
+        """Answer everybody who waits and end the native threads; a leader hands over first if transfer is true."""
+    @property
+    def is_running(self) -> bool: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+    def aio(self) -> _aio.Node:
+        """The asyncio face of this running node, for the event loop of its first call; closing it leaves the node."""
+    def put(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        lease: int | _HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set key to value, new or not, and return the revision.
+
+        value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
+        lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
+        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        """
+    def create(
+        self,
+        key: Key,
+        value: bytes | str,
+        *,
+        lease: int | _HasId = 0,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must not exist. Raises KeyExists."""
+    def update(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        lease: int | _HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed)."""
+    def delete(
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove a key; with must_exist only one that is there (KeyMissing). Never Overloaded, nor NoSpace."""
+    def delete_range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove every key of [start, end), or with a prefix; .result is how many, or with previous the records.
+
+        At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
+        """
+    def add(self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0) -> Revision:
+        """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
+    def txn(
+        self,
+        compares: Iterable[CompareOperator] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        *,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> TxnReply:
+        """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
+    def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """Forget the history below revision: reads and watches there are Compacted from now on."""
+    def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None:
+        """The record of a key, None without one; linearizable: not older than any write answered before this call.
+
+        revision: as of that revision (Compacted, FutureRevision). local: what this node has applied, without asking.
+        """
+    def range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count_only: bool = False,
+        local: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> RangeResult:
+        """The records of [start, end), or with a prefix, in order of keys and as of one revision; count is of all.
+
+        An empty end means to the last key. limit: at most so many records, 0: all.
+        """
+    def lease(
+        self,
+        ttl_s: float,
+        *,
+        id: int = 0,
+        on_lost: Callable[[Lease], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Lease:
+        """Grant a lease and keep it alive natively until it is revoked or this node is closed.
+
+        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread of its own.
+        """
+    def watch(
+        self,
+        key: Key | None = None,
+        end: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        previous: bool = False,
+        puts: bool = True,
+        deletes: bool = True,
+        progress: bool = False,
+        raise_lagged: bool = False,
+        reset: bool = False,
+        callback: Callable[[WatchBatch | WatchReset], object] | None = None,
+        timeout_s: float | None = None,
+    ) -> Watch:
+        """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
+
+        previous: events carry the record before. puts, deletes: which kinds. progress: now and then an empty batch.
+        raise_lagged: raise Lagged when this watcher was too slow, instead of going on from where it stopped.
+        reset: where history is gone, give one WatchReset with all that matches, instead of raising Compacted.
+        timeout_s: an iterator ends when nothing came for so long. callback: called on a thread of its own.
+        """
+    def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
+        """Hand the leadership to a member, by default the most advanced; returns when this node does not lead."""
+    def campaign(self, *, timeout_s: float | None = 5.0) -> None:
+        """Behave as if the election time-out had passed; for tests and demonstrations."""
+    def status(self) -> NodeStatus:
+        """How the node saw itself at the end of a recent turn; asks nobody."""
+    def metrics(self) -> dict[str, int]:
+        """Counters and gauges by name."""
+    def events(self, *, timeout_s: float | None = None) -> EventReader:
+        """What the node decided and noticed, from the oldest event kept; see EventReader."""

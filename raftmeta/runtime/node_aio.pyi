@@ -1,0 +1,250 @@
+"""The asyncio face of a node: the verbs of raftmeta.Node as coroutines."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from os import PathLike
+from types import TracebackType
+from typing import Any, Self
+
+from raftmeta.config import Config, Identity
+from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
+from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.runtime.answers import Revision
+from raftmeta.runtime.node import Node as SyncNode
+from raftmeta.runtime.node import _HasId
+from raftmeta.runtime.node_base import PendingResult
+from raftmeta.runtime.node_lease import LeaseBase as _LeaseBase
+from raftmeta.runtime.node_watch import WatchBase as _WatchBase
+
+class Node:
+    """One member of a cluster, or with `of` the face of one that runs already; belongs to one event loop.
+
+    As a context a node of its own is started and closed. Arguments and errors are those of raftmeta.Node; cancelling a
+    call never undoes a write.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        peers: Mapping[str, str],
+        data_dir: str | PathLike[str],
+        listen: str | None = None,
+        advertise: str | None = None,
+        cluster: str = "default",
+        config: Config | None = None,
+    ) -> None: ...
+    @staticmethod
+    def of(node: SyncNode) -> Node:
+        """A face of a running node; closing it leaves the node."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def config(self) -> Config: ...
+    async def start(self) -> Self:
+        """Lock the folder, read the log, listen and connect; returns before there is a leader.
+
+        Raises AddressInUse, FolderInUse, ForeignFolder, NewerFormat (all ConfigError) or Fatal; nothing is running
+        then.
+        """
+    async def ready(self, timeout_s: float | None = 10.0) -> None:
+        """Wait until a leader is known, all that was committed is applied here, and calls are taken.
+
+        Raises ReadyTimeout, which names the peers without a connection.
+        """
+    async def close(self, *, transfer: bool = True) -> None:
+        """Answer everybody who waits and end the native threads; a leader hands over first if transfer is true."""
+    @property
+    def is_running(self) -> bool: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+    async def put(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        lease: int | _HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set key to value, new or not, and return the revision.
+
+        value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
+        lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
+        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        """
+    async def create(
+        self,
+        key: Key,
+        value: bytes | str,
+        *,
+        lease: int | _HasId = 0,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must not exist. Raises KeyExists."""
+    async def update(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        lease: int | _HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed)."""
+    async def delete(
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove a key; with must_exist only one that is there (KeyMissing). Never Overloaded, nor NoSpace."""
+    async def delete_range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove every key of [start, end), or with a prefix; .result is how many, or with previous the records.
+
+        At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
+        """
+    async def add(
+        self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0
+    ) -> Revision:
+        """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
+    async def txn(
+        self,
+        compares: Iterable[CompareOperator] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        *,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> TxnReply:
+        """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
+    async def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """Forget the history below revision: reads and watches there are Compacted from now on."""
+    async def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None:
+        """The record of a key, None without one; linearizable: not older than any write answered before this call.
+
+        revision: as of that revision (Compacted, FutureRevision). local: what this node has applied, without asking.
+        """
+    async def range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count_only: bool = False,
+        local: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> RangeResult:
+        """The records of [start, end), or with a prefix, in order of keys and as of one revision; count is of all.
+
+        An empty end means to the last key. limit: at most so many records, 0: all.
+        """
+    async def lease(
+        self,
+        ttl_s: float,
+        *,
+        id: int = 0,
+        on_lost: Callable[[AioLease], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> AioLease:
+        """Grant a lease and keep it alive natively until it is revoked or this node is closed.
+
+        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost.
+        """
+    def watch(
+        self,
+        key: Key | None = None,
+        end: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        previous: bool = False,
+        puts: bool = True,
+        deletes: bool = True,
+        progress: bool = False,
+        raise_lagged: bool = False,
+        reset: bool = False,
+        timeout_s: float | None = None,
+    ) -> AioWatch:
+        """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
+
+        previous: events carry the record before. puts, deletes: which kinds. progress: now and then an empty batch.
+        raise_lagged: raise Lagged when this watcher was too slow, instead of going on from where it stopped.
+        reset: where history is gone, give one WatchReset with all that matches, instead of raising Compacted.
+        timeout_s: an iterator ends when nothing came for so long.
+        """
+    async def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
+        """Hand the leadership to a member, by default the most advanced; returns when this node does not lead."""
+    async def campaign(self, *, timeout_s: float | None = 5.0) -> None:
+        """Behave as if the election time-out had passed; for tests and demonstrations."""
+    def status(self) -> NodeStatus:
+        """How the node saw itself at the end of a recent turn; asks nobody."""
+    def metrics(self) -> dict[str, int]:
+        """Counters and gauges by name."""
+
+class AioPendingResult(PendingResult):
+    """An operation whose caller ran out of time: OutcomeUnknown.ticket."""
+
+    async def result(self, timeout_s: float | None = 5.0) -> Any:  # type: ignore[override]
+        """Go on waiting for the same operation, which is applied at most once; see PendingResult."""
+
+class AioWatch(_WatchBase):
+    """A watch of the asyncio face; Node.watch makes it. One task consumes it."""
+
+    def __init__(
+        self,
+        face: Node,
+        key: Key | None = None,
+        end: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        previous: bool = False,
+        puts: bool = True,
+        deletes: bool = True,
+        progress: bool = False,
+        raise_lagged: bool = False,
+        reset: bool = False,
+        timeout_s: float | None = None,
+    ) -> None: ...
+    def batches(self) -> AsyncIterator[WatchBatch | WatchReset]:
+        """Changes as the node delivers them, one revision (or a part of a large one) at a time."""
+    def __aiter__(self) -> AsyncIterator[WatchEvent | WatchReset]: ...
+    async def close(self) -> None:
+        """Stop watching; what was not looked at is thrown away."""
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+class AioLease(_LeaseBase):
+    """A lease of the asyncio face; Node.lease makes it. As a context it is revoked at the end."""
+
+    def __init__(self, face: Node, ttl_s: float) -> None: ...
+    async def wait_lost(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is not held any more; False: timeout_s passed."""
+    async def revoke(self, *, timeout_s: float | None = 5.0) -> None:
+        """Give it back: all keys attached to it are removed in one revision."""
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
