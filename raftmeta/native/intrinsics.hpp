@@ -27,7 +27,8 @@ inline uint32_t crc32c_table(uint32_t seed, const void* bytes, size_t length) no
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) inline uint32_t crc32c_sse42(uint32_t seed, const void* bytes, size_t length) noexcept {
+__attribute__((target("sse4.2")))
+inline uint32_t crc32c_sse42(uint32_t seed, const void* bytes, size_t length) noexcept {
     const uint8_t* p = static_cast<const uint8_t*>(bytes);
     uint64_t crc = ~seed;
     while (length >= 8) { uint64_t word; memcpy(&word, p, 8); crc = _mm_crc32_u64(crc, word); p += 8; length -= 8; }
@@ -88,7 +89,9 @@ inline Hash128 hash128(uint64_t seed, const void* bytes, size_t length) noexcept
     out.high = fold(b ^ k3, a ^ k0) + out.low;
     return out;
 }
-inline uint64_t hash64(uint64_t seed, const void* bytes, size_t length) noexcept { return hash128(seed, bytes, length).low; }
+inline uint64_t hash64(uint64_t seed, const void* bytes, size_t length) noexcept {
+    return hash128(seed, bytes, length).low;
+}
 
 // splitmix64: the next number of a seeded stream. Not for secrets.
 inline uint64_t next_random(uint64_t* state) noexcept {
