@@ -111,7 +111,7 @@ cdef status_t _load_image(Wal* wal, const char* name, Segment* segment) noexcept
         status = disk.read(disk.self, file, 0, segment.image.bytes(), size_bytes, &got)
     if status == OK:
         segment.image.used = <uint32_t> got
-        segment.size_bytes = got
+        segment.size_bytes = segment.allocated_bytes = got
     disk.close(disk.self, file)
     return status
 

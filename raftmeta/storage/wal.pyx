@@ -322,44 +322,64 @@ cdef status_t _open_spare(Wal* wal, Spare* spare, bint create) noexcept nogil:
     return status
 
 
-# Write up to bytes_max zeros behind what the spare has already.
-cdef status_t _grow_spare(Wal* wal, Spare* spare, uint64_t wanted, uint32_t bytes_max) noexcept nogil:
-    cdef uint64_t length
+# Write up to bytes_max zeros at offset, not beyond `wanted`, and sync them.
+cdef status_t _fill_with_zeros(Wal* wal, file_t file, uint64_t offset, uint64_t wanted,
+                               uint32_t bytes_max) noexcept nogil:
+    cdef uint64_t length = min(wanted - min(wanted, offset), <uint64_t> bytes_max)
     cdef Slice part
-    cdef status_t status = _open_spare(wal, spare, True)
-    length = min(wanted - min(wanted, spare.size_bytes), <uint64_t> bytes_max)
+    cdef status_t status
     memset(<void*> &part, 0, sizeof(Slice))
     part.data = wal.zeros
     wal.parts.clear()
-    while status == OK and length:
+    while length:
         part.length = <uint32_t> min(length, <uint64_t> WAL_ZEROS_BYTES)
         length -= part.length
         if not wal.parts.push(part):
             return NO_MEMORY
-    if status == OK and wal.parts.size:
-        status = wal.disk.write(wal.disk.self, spare.file, spare.size_bytes, wal.parts.data, wal.parts.size)
-        if status == OK:
-            status = wal.disk.sync(wal.disk.self, spare.file)
-        if status == OK:
-            status = wal.disk.size(wal.disk.self, spare.file, &spare.size_bytes)
+    if wal.parts.size == 0:
+        return OK
+    status = wal.disk.write(wal.disk.self, file, offset, wal.parts.data, wal.parts.size)
+    return status if status != OK else wal.disk.sync(wal.disk.self, file)
+
+
+cdef status_t _grow_spare(Wal* wal, Spare* spare, uint64_t wanted, uint32_t bytes_max) noexcept nogil:
+    cdef status_t status = _open_spare(wal, spare, True)
+    if status == OK:
+        status = _fill_with_zeros(wal, spare.file, spare.size_bytes, wanted, bytes_max)
+    if status == OK:
+        status = wal.disk.size(wal.disk.self, spare.file, &spare.size_bytes)
     return status
 
 
+# A segment that was begun without a spare: the sync of a batch is twice as fast where the file need not grow.
+cdef status_t _grow_last(Wal* wal, uint32_t bytes_max) noexcept nogil:
+    cdef Segment* last = &wal.segments.back()
+    cdef status_t status = _fill_with_zeros(wal, wal.file, last.allocated_bytes, last.size_bytes, bytes_max)
+    if status == OK:
+        status = wal.disk.size(wal.disk.self, wal.file, &last.allocated_bytes)
+    return status
+
+
+cdef bint _is_last_allocated(const Wal* wal) noexcept nogil:
+    cdef const Segment* last = &wal.segments.data[wal.segments.size - 1]
+    return last.allocated_bytes >= last.size_bytes
+
+
 cdef status_t wal_prepare(Wal* wal, uint32_t bytes_max, bint* is_complete) noexcept nogil:
-    cdef Spare* spare = &wal.spare
-    cdef uint64_t wanted = wal.limits.segment_bytes
     cdef status_t status
     is_complete[0] = False
     if wal.failed != OK or not wal.is_writable:
         return wal.failed
     # The reserve first: it is what keeps votes possible when the disk is full.
     if wal.reserve.size_bytes < wal.limits.reserve_bytes:
-        spare = &wal.reserve
-        wanted = wal.limits.reserve_bytes
-    status = _grow_spare(wal, spare, wanted, bytes_max)
+        status = _grow_spare(wal, &wal.reserve, wal.limits.reserve_bytes, bytes_max)
+    elif not _is_last_allocated(wal):
+        status = _grow_last(wal, bytes_max)
+    else:
+        status = _grow_spare(wal, &wal.spare, wal.limits.segment_bytes, bytes_max)
     if status not in (OK, NO_SPACE):
         return _poison(wal, status)
-    is_complete[0] = (wal.reserve.size_bytes >= wal.limits.reserve_bytes
+    is_complete[0] = (wal.reserve.size_bytes >= wal.limits.reserve_bytes and _is_last_allocated(wal)
                       and wal.spare.size_bytes >= wal.limits.segment_bytes)
     return status
 
@@ -405,6 +425,7 @@ cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const Snaps
     segment.lowest_first = ~<uint64_t> 0
     segment.start = start[0]
     segment.end = wal.head.size
+    segment.allocated_bytes = max(segment.end, spare.size_bytes)
     place.is_new = True
     place.spare = spare
     place.file = spare.file
@@ -650,6 +671,7 @@ cdef status_t _note_batch(Wal* wal, const WalBatch* batch, const BatchHeader* he
     wal.batch = header.batch
     wal.batch_offset = header.offset
     last.end = header.offset + header.length
+    last.allocated_bytes = max(last.allocated_bytes, last.end)
     wal.used_bytes += header.length
     if batch.membership_length != 0:
         wal.membership.clear()

@@ -34,6 +34,7 @@ cdef struct Segment:
     uint64_t uuid_low
     uint64_t uuid_high
     uint64_t size_bytes         # batches may be written up to here
+    uint64_t allocated_bytes    # the file's size: up to here a sync has no new size to record
     uint64_t end                # of its last batch
     uint32_t alignment_bytes    # from its header
     uint32_t flags              # SegmentFlags
