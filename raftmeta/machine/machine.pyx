@@ -152,7 +152,7 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
     session = sessions_find(&machine.sessions, command.session)
     if session == NULL:
         return SESSION_UNKNOWN
-    # A keep-alive may be applied twice, so it needs no sequence and takes no place among the results; it renews like any.
+    # A keep-alive may be applied twice, so it needs no sequence and takes no place among the results.
     if command.sequence == 0 and command.kind != COMMAND_LEASE_KEEP_ALIVE:
         return COMMAND_INVALID
     session_advance(&machine.sessions, session, command.lowest_unanswered, machine.lease_ms)

@@ -7,8 +7,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, Machine,
-                                       MachineLimits, MachineStatus, machine_apply, machine_changes, machine_create_with,
+from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump,
+                                       Machine, MachineLimits, MachineStatus, machine_apply, machine_changes, machine_create_with,
                                        machine_destroy, machine_due_leases, machine_due_sessions, machine_dump_begin,
                                        machine_dump_end, machine_dump_next, machine_get, machine_get_shared,
                                        machine_history, machine_lease, machine_load_chunk, machine_load_done,

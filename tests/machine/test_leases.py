@@ -174,6 +174,16 @@ def test_expire_of_several_leases_is_one_revision(machine: Machine) -> None:
     assert machine.handle.status().leases == 0
 
 
+def test_lease_named_twice_in_one_entry_ends_once(machine: Machine) -> None:
+    machine.apply(c.grant(7, 300))
+    machine.apply(c.grant(8, 300))
+    machine.txn(c.put(b"k", lease=7))
+    machine.lease_ms = 300
+    assert machine.apply(c.expire((7, 300), (7, 300))).changed == 1
+    assert machine.handle.due_leases(300) == [(8, 300)]
+    assert loaded(machine.handle.dump()).status().leases == 1      # loading counts the state hash anew
+
+
 def test_due_leases_are_cut_at_most_and_stay_due(machine: Machine) -> None:
     for lease in range(1, 30):
         machine.apply(c.grant(lease, 100 + lease))
