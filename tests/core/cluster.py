@@ -352,16 +352,27 @@ class Cluster:
     def check(self, node: Node) -> None:
         assert node.core is not None
         status = node.core.status()
-        log = node.core.log()
+        log = self.log_of(node)
         assert status.term >= node.term_seen, "I9 term fell"
         assert status.compacted <= status.snapshotted <= status.applied <= status.committed <= status.last, "I9"
         node.term_seen = status.term
-        for entry in log:
+        for entry in log.values():
             chain = self.chains.setdefault((entry.index, entry.term), entry.chain)
             assert chain == entry.chain, f"I2 log matching: {node.id} at {entry.index}/{entry.term}"
-        self.check_committed(node, status.committed, {entry.index: entry for entry in log})
+        self.check_committed(node, status.committed, log)
         if status.role == "LEADER":
-            self.check_leader(node, status.term, {entry.index: entry for entry in log}, status.compacted)
+            self.check_leader(node, status.term, log, status.compacted)
+
+    def log_of(self, node: Node) -> dict[int, Entry]:
+        """Its whole log: what is in memory, and below that what only the disk has."""
+        assert node.core is not None
+        log = {entry.index: entry for entry in node.core.log()}
+        status = node.core.status()
+        for index in range(status.compacted + 1, min(log, default=status.last + 1)):
+            entry = node.disk.entry(index)
+            if entry is not None:
+                log[index] = entry
+        return log
 
     def check_committed(self, node: Node, committed: int, log: dict[int, Entry]) -> None:
         for index in range(1, committed + 1):

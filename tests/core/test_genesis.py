@@ -310,4 +310,4 @@ def check_outcome(world: World) -> None:
 
 
 TestGenesisMachine = GenesisMachine.TestCase
-TestGenesisMachine.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+TestGenesisMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)

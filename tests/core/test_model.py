@@ -27,10 +27,12 @@ def is_leader(node: Node) -> bool:
 class RaftMachine(RuleBasedStateMachine):
     """Five processes, of which three found the cluster; every rule is one thing that can happen."""
 
+    has_model = True
+
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster()
-        self.cluster.model = self.model = RaftModel()
+        self.cluster.model = RaftModel() if self.has_model else None
         self.proposed = 0
         self.reads: dict[int, int] = {}
 
@@ -215,6 +217,8 @@ class RaftMachine(RuleBasedStateMachine):
             for _ in range(4):
                 self.cluster.deliver()
             self.send_snapshots()
+        if self.is_ruined():
+            return
         leader = self.cluster.nodes[self.newest_leader()]
         assert is_leader(leader), [node.core.status() for node in self.cluster.running]
         members = {member.id for member in leader.core.membership().members}
@@ -223,6 +227,33 @@ class RaftMachine(RuleBasedStateMachine):
             assert applied == leader.applied, f"{member_id} has not caught up with {leader.id}"
         assert leader.core.status().committed == leader.core.status().last
 
+    def is_ruined(self) -> bool:
+        """Is there a damaged record of which no other disk has a copy? Then a halt is right (reliability "ruin")."""
+        disks = [node.disk for node in self.cluster.nodes.values()]
+        return any(
+            all(other.chain(index) != chain and other.point.index < index for other in disks if other is not disk)
+            for disk in disks
+            for index, chain in disk.damaged.items()
+        )
+
+
+class DamageMachine(RaftMachine):
+    """The same with disks that forget records, on one member at a time. The model cannot follow a log with holes."""
+
+    has_model = False
+
+    @rule(member_id=ids, position=positions, count=st.integers(1, 3))
+    def damage(self, member_id: int, position: int, count: int) -> None:
+        if any(node.disk.damaged for node in self.cluster.nodes.values()):
+            return
+        self.cluster.crash(member_id)
+        written = sorted(self.cluster.nodes[member_id].disk.records)
+        for index in {written[(position + 7 * i) % len(written)] for i in range(count if written else 0)}:
+            self.cluster.damage(member_id, index)
+        self.cluster.start(member_id)
+
 
 TestRaftMachine = RaftMachine.TestCase
-TestRaftMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestRaftMachine.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestDamageMachine = DamageMachine.TestCase
+TestDamageMachine.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
