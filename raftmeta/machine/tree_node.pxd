@@ -70,7 +70,8 @@ cdef inline const uint8_t* node_key(const Node* node, uint32_t position, uint32_
 # Below, equal or above zero, as unsigned bytes; a key comes after its own beginning.
 cdef inline int compare_bytes(const uint8_t* left, uint32_t left_length, const uint8_t* right,
                               uint32_t right_length) noexcept nogil:
-    cdef int order = memcmp(left, right, left_length if left_length < right_length else right_length)
+    cdef uint32_t shorter = left_length if left_length < right_length else right_length
+    cdef int order = memcmp(left, right, shorter) if shorter else 0     # an empty key may be NULL
     if order != 0:
         return order
     return (left_length > right_length) - (left_length < right_length)
@@ -118,7 +119,7 @@ cdef inline int compare_prefix(const Node* node, const uint8_t* key, uint32_t le
     first = node_key(node, node_first(node), &first_length)
     if length >= node.prefix_length:
         return memcmp(key, first, node.prefix_length)
-    return -1 if memcmp(key, first, length) <= 0 else 1
+    return -1 if length == 0 or memcmp(key, first, length) <= 0 else 1
 
 
 # First position in [low, count) whose key is not below `key`, which shares the node's prefix.
