@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
+import raftmeta
 from tests.processes.cluster import Cluster, get, hold_gil, put
+from tests.processes.remote import RemoteError
+
+
+def get_within(node: raftmeta.Node, key: str, timeout_s: float) -> bytes | None:
+    record = node.get(key, timeout_s=timeout_s)
+    return None if record is None else record.value
+
+
+def get_locally(node: raftmeta.Node, key: str) -> bytes | None:
+    record = node.get(key, local=True)
+    return None if record is None else record.value
 
 
 @pytest.fixture
@@ -63,6 +75,22 @@ def test_a_leader_whose_host_holds_the_gil_stays_leader(cluster: Cluster) -> Non
     after = leader.status()
     assert after is not None
     assert (after["leader"], after["term"]) == (leader.name, found["term"])
+
+
+def test_a_leader_without_a_quorum_answers_no_linearizable_read(cluster: Cluster) -> None:
+    """Thesis 6.4: with both followers paused, a leader cannot know that it still leads; local reads go on."""
+    leader, followers = cluster.leader(), cluster.followers()
+    leader.call(put, "key", b"old")
+    for follower in followers:
+        follower.pause()
+    with pytest.raises(RemoteError) as caught:
+        leader.call(get_within, "key", 1.0)
+    assert caught.value.kind in ("NoLeader", "Withdrawn", "ReadyTimeout", "NotReady"), caught.value
+    assert leader.call(get_locally, "key") == b"old"
+    for follower in followers:
+        follower.resume()
+    cluster.wait_ready()
+    assert [node.call(get, "key") for node in cluster.nodes.values()] == [b"old"] * 3
 
 
 def test_a_closed_cluster_leaves_no_process(tmp_path: Path) -> None:
