@@ -70,7 +70,7 @@ from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_
                                   MEMBERSHIP_PROPOSE, MESSAGE_WAITING, PRE_VOTE, PRE_VOTE_RESPONSE, PROPOSE,
                                   PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE, SNAPSHOT, SNAPSHOT_RESPONSE,
                                   TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, HardState, Membership, Message, Record,
-                                  SnapshotPoint, index_t, member_id_t)
+                                  SnapshotPoint, index_t, member_id_t, term_t)
 from raftmeta.status cimport BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_READY, OK, STALE, status_t
 
 cdef enum:
@@ -195,9 +195,12 @@ cdef status_t core_restore_damaged(Core* core, index_t index, uint64_t chain) no
 cdef status_t core_restored(Core* core, const HardState* hard_state, index_t applied) noexcept nogil:
     if core.is_started or core.memberships.size == 0:
         return NOT_READY
-    if hard_state.term < log_last_term(&core.log) or applied > core.log.last or applied < core.log.compacted:
-        return BAD_FIELD
     core.hard = hard_state[0]
+    if core.hard.term < core.log.compacted_term:
+        # A snapshot of a later term was installed, and the hard state had not followed yet: no vote of that term left.
+        _adopt_term(core, core.log.compacted_term)
+    if core.hard.term < log_last_term(&core.log) or applied > core.log.last or applied < core.log.compacted:
+        return BAD_FIELD
     core.log.applied = core.applying = applied
     # On disk the commit index is a hint (DESIGN "Consensus"): the log decides how much of it can be believed.
     core.log.committed = max(min(hard_state.committed, core.log.last), applied)
@@ -209,6 +212,12 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
     log_release_memory(&core.log, min(core.log.committed, log_first_damaged(&core.log) - 1),
                        core.config.log_memory_bytes_max)
     return _end(core, OK)
+
+
+cdef void _adopt_term(Core* core, term_t term) noexcept nogil:
+    core.hard.term = term
+    core.hard.vote = 0
+    core.is_hard_dirty = True
 
 
 # What the restored checkpoint holds need not be mended: the log begins behind it.
@@ -498,6 +507,8 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
         return status
     if point.index <= core.log.applied:
         return STALE
+    if point.term > core.hard.term:
+        become_follower(core, point.term, 0)        # it came from a member that is ahead of us
     # The tail stays when it continues the snapshot and the disk has it that far; else the log begins anew after point.
     if _continues(core, point):
         core.log.committed = max(core.log.committed, point.index)
@@ -712,7 +723,7 @@ cdef void _give_write(Core* core, Write* write) noexcept nogil:
     core.write_last = 0
     if not core.write.repairs and core.write.first <= core.write.last:
         core.write_last = core.log.staged = core.log.written = core.write.last
-    # The hint names only entries that are on the disk with it: a repair goes ahead of entries that replace others there.
+    # The hint names only entries that are on the disk with it: a repair goes ahead of entries that supersede others.
     core.write.hard_state.committed = min(core.log.committed, core.log.staged)
     core.write_id_last = core.write.id
     write[0] = core.write

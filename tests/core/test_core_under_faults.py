@@ -9,6 +9,7 @@ import random
 
 import pytest
 
+from raftmeta.raft.core_handle import CoreHandle, HardState, Member, Membership, SnapshotPoint
 from tests.core.cluster import Cluster
 
 STEPS = 1500
@@ -122,3 +123,20 @@ def test_little_memory_and_damaged_records_lose_nothing(seed: int) -> None:
     assert len({(status.last, status.last_chain, status.committed, status.applied) for status in words}) == 1, words
     assert not any(status.is_repairing for status in words), words
     assert words[0].committed == words[0].last > 0
+
+
+def test_snapshot_of_a_later_term_raises_the_term() -> None:
+    """Seed 215: 1. member 2, in term 1, repairs; 2. one that is ahead offers its snapshot at a point of term 2;
+    3. it is installed, and member 2 restarts before its hard state followed. It cannot have voted in term 2.
+    """
+    point = SnapshotPoint(15, 2, 99)
+    installed = CoreHandle(2)
+    installed.start([1, 2, 3], hard_state=HardState(1, 3, 0))
+    assert installed.snapshot_installed(point, Membership((Member(1), Member(2), Member(3)))) == "OK"
+    write = installed.ready().write
+    assert write is not None and write.hard_state == HardState(2, 0, 15)
+    restarted = CoreHandle(2)
+    restarted.start([1, 2, 3], hard_state=HardState(1, 3, 0), point=point)
+    assert (restarted.status().term, restarted.status().vote) == (2, 0)
+    write = restarted.ready().write
+    assert write is not None and write.hard_state == HardState(2, 0, 15)
