@@ -42,7 +42,7 @@ cdef struct MachineStatus:
     uint64_t revision               # counts entries that changed keys, without gaps
     uint64_t compacted              # history floor: reads and watches below it are COMPACTED
     uint64_t keys
-    uint64_t state_bytes
+    uint64_t state_bytes            # memory of keys and history, taken from the system
     uint64_t history_bytes
     uint64_t leases
     uint64_t sessions

@@ -15,7 +15,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from raftmeta.machine.deadlines cimport deadline_after, deadlines_due
-from raftmeta.machine.history cimport (History, Step, history_bytes, history_commit, history_prepare,
+from raftmeta.machine.history cimport (History, HistoryBlock, Step, history_bytes, history_commit, history_prepare,
                                        history_release, history_step, step_changes)
 from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, leases_detach, leases_end, leases_find,
                                       leases_grant, leases_keys, leases_release, leases_renew)
@@ -461,7 +461,7 @@ cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept
     status.revision = machine.revision
     status.compacted = machine.compacted
     status.keys = tree_count(machine.tree)
-    status.state_bytes = tree_bytes(machine.tree)
+    status.state_bytes = tree_bytes(machine.tree) + machine.history.blocks.size * sizeof(HistoryBlock)
     status.history_bytes = history_bytes(<History*>&machine.history, machine.compacted)
     status.leases = machine.leases.by_id.size
     status.sessions = machine.sessions.by_id.size

@@ -7,13 +7,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump,
-                                       Machine, MachineLimits, MachineStatus, machine_apply, machine_changes, machine_create_with,
-                                       machine_destroy, machine_due_leases, machine_due_sessions, machine_dump_begin,
-                                       machine_dump_end, machine_dump_next, machine_get, machine_get_shared,
-                                       machine_history, machine_lease, machine_load_chunk, machine_load_done,
-                                       machine_publish, machine_range_shared, machine_session_exists,
-                                       machine_session_result, machine_status)
+from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, Machine,
+                                       MachineLimits, MachineStatus, machine_apply, machine_changes,
+                                       machine_create_with, machine_destroy, machine_due_leases, machine_due_sessions,
+                                       machine_dump_begin, machine_dump_end, machine_dump_next, machine_get,
+                                       machine_get_shared, machine_history, machine_lease, machine_load_chunk,
+                                       machine_load_done, machine_publish, machine_range_shared,
+                                       machine_session_exists, machine_session_result, machine_status)
 from raftmeta.machine.tree cimport Entry, entry_key, entry_value
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.native.containers cimport Vec
