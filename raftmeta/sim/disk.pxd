@@ -1,7 +1,7 @@
 # A simulated flat folder: what programs see (cached), what survives a power cut (durable), and faults in between.
 #
 # Each file has two images and a set of dirty sectors; the directory is an object of its own with names that wait for
-# sync_directory. Deterministic: every choice comes from one seeded stream. docs: reliability.md 2.2 "Disk".
+# sync_directory. Deterministic: every choice comes from one seeded stream. Faults: docs/decisions/log.md.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

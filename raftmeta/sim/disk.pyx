@@ -2,7 +2,7 @@
 
 What it decides: which unsynced sectors and names a power cut leaves, out of one seeded stream. What it never does:
 lose or change what a successful sync made durable, unless a fault was asked for by name.
-Sources: reliability.md D1 to D11; the ext4 and page cache behaviour after a failed fsync (Rebello et al., ATC 2020).
+Sources: docs/decisions/log.md; the ext4 and page cache behaviour after a failed fsync (Rebello et al., ATC 2020).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

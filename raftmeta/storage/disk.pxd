@@ -1,7 +1,7 @@
 # The real DiskPort: one folder of the file system, by descriptor, and the lock that keeps other processes out of it.
 #
 # Decides: nothing but how a call of the operating system maps to a status. EINTR and short transfers are continued;
-# EIO is DISK_FAILED, a full disk or quota NO_SPACE. Never retries a failed sync (reliability.md D5).
+# EIO is DISK_FAILED, a full disk or quota NO_SPACE. Never retries a failed sync (decisions/log.md D5).
 from libc.stdint cimport uint64_t
 
 from raftmeta.ports cimport DiskPort

@@ -2,7 +2,7 @@
 
 What it decides: nothing. What it never does: retry a sync, follow a name out of its folder, hold Python. Reads of an
 existing file see what is on stable storage: `open` syncs what an earlier process left in the cache and then drops
-the cached pages, since after a failed sync they may say more than the disk has (reliability.md D5).
+the cached pages, since after a failed sync they may say more than the disk has (decisions/log.md D5).
 """
 
 from libc.errno cimport EACCES, EAGAIN, EDQUOT, EFBIG, EINTR, ENOENT, ENOSPC, errno

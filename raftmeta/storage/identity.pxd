@@ -2,7 +2,7 @@
 #
 # One small file, replaced as a whole (new file, sync, rename, directory sync): there is always one that is complete.
 # The boot number grows at each open, before the node says a word, so that peers can refuse what an older life said.
-# docs/formats.md "Identity file"; DESIGN "Identity and genesis".
+# docs/formats.md "Identity file".
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

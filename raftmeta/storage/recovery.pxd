@@ -5,7 +5,7 @@
 #     lost        records were acknowledged and not even their hashes are known, or the order of batches is broken
 #
 # A batch was synced, and may have been acknowledged, if a later batch or segment exists, or if the mark covers it. Only
-# the one batch for which neither holds may be cut (DESIGN "Log"; reliability.md D2).
+# the one batch for which neither holds may be cut (decisions/log.md D2).
 from libc.stdint cimport uint64_t
 
 from raftmeta.status cimport status_t

@@ -2,7 +2,7 @@
 #
 # Used by one thread at a time (opening thread, then the write thread, or the simulator); blocks in DiskPort calls;
 # knows nothing of terms' meaning: it keeps what the core gave it and says exactly what is still there.
-# File formats: docs/formats.md "Segment", "Batch", "Mark". Rules: DESIGN section 3 "Log"; reliability.md D1-D11.
+# File formats: docs/formats.md "Segment, batch and mark". Rules: docs/decisions/log.md.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
@@ -70,7 +70,7 @@ cdef status_t wal_prepare(Wal* wal, uint32_t bytes_max, bint* is_complete) noexc
 cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* records) noexcept nogil
 # Whole segments whose records are all at or below `point` are removed; the directory is synced.
 cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil
-# Room for new records, for acknowledgements (DESIGN "Full disk").
+# Room for new records, for acknowledgements.
 cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil
 # Nothing to write for a while: makes the mark durable, so that nothing acknowledged could be taken for a torn tail.
 cdef status_t wal_idle(Wal* wal) noexcept nogil

@@ -2,7 +2,7 @@
 
 What it decides: where a batch goes, when a new segment begins, which files a compaction frees. What it never does:
 acknowledge before the sync returned; write again to a sector that holds acknowledged bytes; go on after a failed
-write or sync (reliability.md D5); judge terms or votes.
+write or sync (decisions/log.md D5); judge terms or votes.
 
     wal_append
         _gather             walk the records once: indexes, chain hashes, bytes
@@ -11,7 +11,7 @@ write or sync (reliability.md D5); judge terms or votes.
         _publish            a new segment gets its name, the directory is synced
         _note_batch         what is live now; the mark
 
-A full disk is not a failure: NO_SPACE leaves the log as it was (DESIGN "Full disk").
+A full disk is not a failure: NO_SPACE leaves the log as it was.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

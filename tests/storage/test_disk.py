@@ -83,7 +83,7 @@ def test_room_is_told_in_bytes(disk: Disk) -> None:
 
 # --- the simulated one ------------------------------------------------------------------------------------------------
 def test_a_synced_file_survives_and_an_unsynced_one_may_not() -> None:
-    """reliability.md D1: three fates of a sector, all of them seen."""
+    """decisions/log.md D1: three fates of a sector, all of them seen."""
     fates = set()
     for seed in range(60):
         disk = SimulatedDisk(seed=seed)
@@ -99,7 +99,7 @@ def test_a_synced_file_survives_and_an_unsynced_one_may_not() -> None:
 
 
 def test_a_name_is_durable_only_after_sync_directory() -> None:
-    """reliability.md D10: the directory is an object of its own; changes are lost from some moment on, in order."""
+    """decisions/log.md D10: the directory is an object of its own; changes are lost from some moment on, in order."""
     seen = set()
     for seed in range(40):
         disk = SimulatedDisk(seed=seed)
@@ -115,7 +115,7 @@ def test_a_name_is_durable_only_after_sync_directory() -> None:
 
 
 def test_a_failed_sync_leaves_a_cache_that_lies_until_the_file_is_opened_anew() -> None:
-    """reliability.md D5: the error is told once, the pages count as clean, the disk has the old bytes."""
+    """decisions/log.md D5: the error is told once, the pages count as clean, the disk has the old bytes."""
     disk = SimulatedDisk()
     file = disk.open("a", create=True)
     disk.write(file, 0, b"old")
@@ -156,7 +156,7 @@ def test_after_the_power_cut_every_call_says_so() -> None:
 
 
 def test_the_same_seed_has_the_same_fate() -> None:
-    """One seed, one run (reliability.md I20)."""
+    """One seed, one run."""
 
     def life(seed: int) -> bytes:
         disk = SimulatedDisk(seed=seed)
@@ -189,7 +189,7 @@ def test_a_folder_whose_parent_is_missing_is_not_found(tmp_path: Path) -> None:
 
 
 def test_files_are_private_and_never_inherited(tmp_path: Path) -> None:
-    """Another user reads nothing; a program that the host starts gets no descriptor (DESIGN "Host process")."""
+    """Another user reads nothing; a program that the host starts gets no descriptor."""
     disk = FolderDisk(tmp_path / "node")
     file = disk.open("a", create=True)
     assert not os.get_inheritable(file)
@@ -220,7 +220,7 @@ except DiskError as error:
 
 
 def test_a_write_that_stops_short_is_no_space(tmp_path: Path) -> None:
-    """reliability.md D6, D7: the kernel takes a part, then refuses the rest by a limit on the size."""
+    """decisions/log.md D6, D7: the kernel takes a part, then refuses the rest by a limit on the size."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path / "node")], capture_output=True, text=True, check=True
     )
@@ -233,7 +233,7 @@ def test_what_is_no_file_is_a_failed_disk(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_locked_once_in_a_process_and_names_the_holder(tmp_path: Path) -> None:
-    """A folder in use: refused at once, with the pid (issue "Must hold")."""
+    """A folder in use: refused at once, with the pid."""
     first, second = FolderDisk(tmp_path / "node"), FolderDisk(tmp_path / "node")
     assert first.lock() == (Status.OK, os.getpid())
     began = time.monotonic()
@@ -267,7 +267,7 @@ def test_a_killed_holder_leaves_the_folder_free(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_child_neither_keeps_the_folder_locked_nor_frees_it(tmp_path: Path) -> None:
-    """DESIGN "Host process": a child only closes; the lock ends with the parent's close, whoever else has a copy."""
+    """A child only closes; the lock ends with the parent's close, whoever else has a copy."""
     disk = FolderDisk(tmp_path / "node")
     assert disk.lock()[0] == Status.OK
     told, tell = os.pipe()
@@ -341,7 +341,7 @@ while True:
 
 
 def test_a_killed_writer_loses_nothing_that_it_said(tmp_path: Path) -> None:
-    """kill -9 in the middle of appends, three times over one folder (reliability.md P1)."""
+    """kill -9 in the middle of appends, three times over one folder."""
     said = 0
     for _ in range(3):
         command = [sys.executable, "-c", KILLED, str(tmp_path / "node")]

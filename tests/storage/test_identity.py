@@ -1,4 +1,4 @@
-"""Who a folder is: found once, counted at each start, never another node's (DESIGN "Identity and genesis")."""
+"""Who a folder is: found once, counted at each start, never another node's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_blank_folder_gets_an_incarnation_that_stays() -> None:
 
 
 def test_a_boot_number_is_durable_before_the_node_speaks() -> None:
-    """Peers refuse a lower boot number: one that was used must never come back (reliability.md I18)."""
+    """Peers refuse a lower boot number: one that was used must never come back."""
     for seed in range(20):
         disk = SimulatedDisk(seed=seed)
         for boot in range(1, 5):
@@ -43,7 +43,7 @@ def test_a_boot_number_is_durable_before_the_node_speaks() -> None:
 
 @pytest.mark.parametrize("fault", ["cut_at_sync", "cut_at_write"])
 def test_a_power_cut_leaves_the_old_identity_or_the_new_one(fault: str) -> None:
-    """reliability.md D10: replaced by rename; a leftover working file is written over."""
+    """decisions/log.md D10: replaced by rename; a leftover working file is written over."""
     for moment in range(1, 4):
         for late in (0, 1):
             for seed in range(20):
@@ -95,7 +95,7 @@ def test_every_flipped_bit_and_every_truncation_is_refused() -> None:
 
 
 def test_a_renewed_identity_is_another_member_of_the_same_cluster() -> None:
-    """The log lost what it acknowledged: the former self must never vote again (reliability.md M6)."""
+    """The log lost what it acknowledged: the former self must never vote again."""
     disk = SimulatedDisk()
     identity = opened(disk)
     former = identity.id

@@ -56,7 +56,7 @@ def test_what_was_sealed_is_read_back(chunks: list[bytes]) -> None:
 
 
 def test_readers_may_begin_at_any_split() -> None:
-    """Several tasks read one file at once (DESIGN "Data pipeline")."""
+    """Several tasks read one file at once."""
     disk = SimulatedDisk()
     assert write(disk) == Status.OK
     reader = SealedReaderHandle(disk)
@@ -70,7 +70,7 @@ def test_readers_may_begin_at_any_split() -> None:
 
 @pytest.mark.parametrize("fault", ["cut_at_sync", "cut_at_write"])
 def test_a_power_cut_leaves_the_whole_file_or_none(fault: str) -> None:
-    """reliability.md D11: the name comes last."""
+    """decisions/log.md D11: the name comes last."""
     for moment in range(1, 8):
         for late in (0, 1):
             for seed in range(10):
@@ -87,7 +87,7 @@ def test_a_power_cut_leaves_the_whole_file_or_none(fault: str) -> None:
 
 
 def test_every_flipped_bit_is_noticed() -> None:
-    """reliability.md D3: what is shown before the damage is right, and the damage is told."""
+    """decisions/log.md D3: what is shown before the damage is right, and the damage is told."""
     disk = SimulatedDisk()
     assert write(disk) == Status.OK
     for offset in range(len(disk.durable(NAME))):
@@ -109,7 +109,7 @@ def test_every_truncation_is_noticed() -> None:
 
 
 def test_a_chunk_of_another_file_is_noticed() -> None:
-    """reliability.md D4: a misdirected write puts a sound chunk into the wrong place."""
+    """decisions/log.md D4: a misdirected write puts a sound chunk into the wrong place."""
     disk = SimulatedDisk()
     disk.plan(misdirect_at_write=4, misdirect_by=-24 - len(CHUNKS[0]) - 24)
     assert write(disk) == Status.OK

@@ -111,7 +111,7 @@ def test_a_batch_that_does_not_continue_the_log_is_refused() -> None:
 
 
 def test_compaction_removes_whole_segments_and_keeps_the_rest_readable() -> None:
-    """DESIGN "Snapshots": segments go when all their entries are below the point; a header says what is left."""
+    """Segments go when all their entries are below the point; a header says what is left."""
     log = begun_log()
     for _ in range(30):
         assert log.append([400])
@@ -144,7 +144,7 @@ def test_compacting_beyond_the_end_changes_nothing() -> None:
 
 
 def test_a_removed_segment_is_used_again_without_reviving_its_batches() -> None:
-    """reliability.md D2: stale sectors of a recycled file carry another uuid and number."""
+    """decisions/log.md D2: stale sectors of a recycled file carry another uuid and number."""
     log = begun_log()
     for _ in range(40):
         assert log.append([300])
@@ -187,7 +187,7 @@ def test_a_segment_header_carries_the_membership_in_force() -> None:
 
 
 def test_a_repair_replaces_exactly_its_record() -> None:
-    """DESIGN "Log": a damaged entry comes from a peer and is written again; what stands above it stays."""
+    """A damaged entry comes from a peer and is written again; what stands above it stays."""
     log = begun_log()
     for _ in range(4):
         assert log.append([200, 200])
@@ -236,7 +236,7 @@ def test_superseding_a_damaged_record_heals_the_log() -> None:
 
 
 def test_write_ahead_of_the_log_limit_is_refused_but_urgent_batches_pass() -> None:
-    """DESIGN "Full disk": votes, configuration and deletes must get through; NO_SPACE leaves the log as it was."""
+    """Votes, configuration and deletes must get through; NO_SPACE leaves the log as it was."""
     log = begun_log(log_bytes_max=3000)
     while log.wal.free_bytes() >= 1536:
         assert log.append([400])

@@ -122,17 +122,17 @@ def test_the_script_does_what_it_says() -> None:
 
 
 def test_nothing_acknowledged_is_lost_when_the_power_fails_before_any_sync() -> None:
-    """reliability.md D1, P2: the sync never happened; each of its sectors is kept, lost or torn."""
+    """decisions/log.md D1: the sync never happened; each of its sectors is kept, lost or torn."""
     check_every_cut("cut_at_sync", calls_of_the_script()["syncs"])
 
 
 def test_nothing_acknowledged_is_lost_when_the_power_fails_after_any_sync() -> None:
-    """reliability.md P2: the sync happened and nobody was told; the operation may be there as a whole."""
+    """The sync happened and nobody was told; the operation may be there as a whole."""
     check_every_cut("cut_at_sync", calls_of_the_script()["syncs"], cut_after_sync=1)
 
 
 def test_nothing_acknowledged_is_lost_when_the_power_fails_in_any_write() -> None:
-    """reliability.md D2: torn writes of every kind, in batches, marks, headers and spare segments."""
+    """decisions/log.md D2: torn writes of every kind, in batches, marks, headers and spare segments."""
     check_every_cut("cut_at_write", calls_of_the_script()["writes"])
 
 

@@ -65,7 +65,7 @@ def check_never_wrong(opened: OpenedLog, model: LogModel) -> None:
 
 @pytest.mark.parametrize("name", [FIRST, "mark"])
 def test_every_flipped_bit_is_harmless_or_names_the_damaged_records(name: str) -> None:
-    """reliability.md D3: exhaustive over one segment and the mark, at rest."""
+    """decisions/log.md D3: exhaustive over one segment and the mark, at rest."""
     log = small_log()
     damaged = 0
     for offset in range(len(log.disk.durable(name))):
@@ -80,7 +80,7 @@ def test_every_flipped_bit_is_harmless_or_names_the_damaged_records(name: str) -
 
 @pytest.mark.parametrize("name", [FIRST, SECOND, "mark"])
 def test_every_zeroed_sector_is_harmless_or_names_the_damaged_records(name: str) -> None:
-    """reliability.md D3: also a sector that held a whole batch, header and hashes included."""
+    """decisions/log.md D3: also a sector that held a whole batch, header and hashes included."""
     log = small_log(segments=2)
     damaged = set()
     for offset in range(0, len(log.disk.durable(name)), SECTOR):
@@ -116,7 +116,7 @@ def test_every_truncation_is_noticed(name: str) -> None:
 
 
 def test_a_vanished_segment_is_noticed() -> None:
-    """reliability.md D10: the last one by the mark, one in the middle by its neighbours, the first by its start."""
+    """decisions/log.md D10: the last one by the mark, one in the middle by its neighbours, the first by its start."""
     log = small_log(segments=2)
     disk = log.disk.copy()
     assert disk.forget(SECOND) == Status.OK
@@ -132,7 +132,7 @@ def test_a_vanished_segment_is_noticed() -> None:
 
 
 def test_a_vanished_segment_in_the_middle_is_noticed() -> None:
-    """reliability.md D10: the numbers of its neighbours do not follow each other."""
+    """decisions/log.md D10: the numbers of its neighbours do not follow each other."""
     log = small_log(segments=2)
     assert log.open() is not None
     assert log.append([3000])
@@ -150,7 +150,7 @@ def test_a_vanished_mark_is_harmless_to_a_whole_log() -> None:
 
 
 def test_a_segment_under_a_foreign_number_is_not_read() -> None:
-    """reliability.md D10: a file that was copied or renamed says its own number."""
+    """decisions/log.md D10: a file that was copied or renamed says its own number."""
     log = small_log(segments=2)
     image = log.disk.durable(FIRST)
     file = log.disk.open("0000000000000003.log", create=True)
@@ -160,7 +160,7 @@ def test_a_segment_under_a_foreign_number_is_not_read() -> None:
 
 
 def test_a_segment_of_another_incarnation_is_refused() -> None:
-    """reliability.md D12: swapped disks; nothing is written."""
+    """decisions/log.md D12: swapped disks; nothing is written."""
     disk = SimulatedDisk()
     wal = WalHandle(disk, **LIMITS, owner=7)
     assert wal.open().state == WalState.WAL_BLANK
@@ -174,7 +174,7 @@ def test_a_segment_of_another_incarnation_is_refused() -> None:
 
 @pytest.mark.parametrize("fault", ["lose_at_write", "misdirect_at_write"])
 def test_a_lost_or_misdirected_write_names_the_damaged_records(fault: str) -> None:
-    """reliability.md D4: a batch that was reported written and stands nowhere, or over another one."""
+    """decisions/log.md D4: a batch that was reported written and stands nowhere, or over another one."""
     for moment in range(1, 12):
         log = LogDriver(SimulatedDisk(), LIMITS)
         assert log.open() is not None and log.begin()
@@ -189,7 +189,7 @@ def test_a_lost_or_misdirected_write_names_the_damaged_records(fault: str) -> No
 
 
 def test_a_torn_batch_that_the_mark_covers_is_damage_not_a_tail() -> None:
-    """CTRL's rule, reliability.md D2: only what nobody can have claimed is cut."""
+    """decisions/log.md D2: only what nobody can have claimed is cut."""
     log = small_log()
     end = log.disk.durable(FIRST).rstrip(b"\0")
     last_sector = (len(end) - 1) // SECTOR * SECTOR
@@ -209,7 +209,7 @@ def test_a_torn_batch_without_any_mark_is_never_cut() -> None:
 
 
 def test_hard_state_lost_in_both_places_is_the_end_of_this_incarnation() -> None:
-    """DESIGN "Log": the node must join anew; only wal_begin is accepted."""
+    """The node must join anew; only wal_begin is accepted."""
     log = small_log()
     log.disk.zero(FIRST, 2 * SECTOR, 6 * SECTOR)
     log.disk.zero("mark", 0, 2 * 4096)

@@ -38,7 +38,7 @@ def fill(log: LogDriver) -> None:
 
 @pytest.mark.parametrize("fault", ["fail_at_sync", "fail_at_write"])
 def test_the_first_failure_poisons_the_log_for_good(fault: str) -> None:
-    """reliability.md D5: after a failed sync the kernel forgets the pages; asking again would lie."""
+    """decisions/log.md D5: after a failed sync the kernel forgets the pages; asking again would lie."""
     log = begun_log()
     log.disk.plan(**{fault: 1})
     record = next_record(log, 50)
@@ -53,7 +53,7 @@ def test_the_first_failure_poisons_the_log_for_good(fault: str) -> None:
 
 
 def test_a_restart_after_a_failed_sync_believes_the_disk_and_not_the_cache() -> None:
-    """reliability.md D5: the cache shows the batch as clean, the disk never had it; a power cut proves it."""
+    """decisions/log.md D5: the cache shows the batch as clean, the disk never had it; a power cut proves it."""
     log = begun_log()
     before = log.model
     log.disk.plan(fail_at_sync=1)
@@ -65,7 +65,7 @@ def test_a_restart_after_a_failed_sync_believes_the_disk_and_not_the_cache() -> 
 
 
 def test_a_failed_read_while_opening_is_reported_and_changes_nothing() -> None:
-    """reliability.md D6: unreadable is not absent."""
+    """decisions/log.md D6: unreadable is not absent."""
     log = begun_log()
     log.wal.close()
     log.wal = None
@@ -78,7 +78,7 @@ def test_a_failed_read_while_opening_is_reported_and_changes_nothing() -> None:
 
 
 def test_a_full_disk_leaves_the_log_as_it_was() -> None:
-    """reliability.md D7: refused is refused, also after a power cut in the middle of it."""
+    """decisions/log.md D7: refused is refused, also after a power cut in the middle of it."""
     log = begun_log()
     for seed in range(20):
         log.disk.plan(no_space_at_write=1)
@@ -99,7 +99,7 @@ def test_a_refused_batch_never_comes_back_by_itself() -> None:
 
 
 def test_the_reserve_takes_votes_when_the_disk_is_full() -> None:
-    """DESIGN "Full disk": a preallocated reserve keeps votes and compaction possible; growth stays refused."""
+    """A preallocated reserve keeps votes and compaction possible; growth stays refused."""
     log = begun_log()
     while not log.wal.prepare(1024)[1]:
         pass
@@ -122,7 +122,7 @@ def test_the_reserve_takes_votes_when_the_disk_is_full() -> None:
 
 
 def test_compaction_frees_a_full_disk() -> None:
-    """reliability.md D7: it recovers by itself, without a restart."""
+    """decisions/log.md D7: it recovers by itself, without a restart."""
     log = begun_log()
     log.disk.plan(capacity_bytes=30_000)
     fill(log)
@@ -133,7 +133,7 @@ def test_compaction_frees_a_full_disk() -> None:
 
 
 def test_an_install_on_a_full_disk_leaves_the_old_log_or_makes_the_new_one() -> None:
-    """reliability.md D11: NO_SPACE in wal_begin changes nothing."""
+    """decisions/log.md D11: NO_SPACE in wal_begin changes nothing."""
     log = begun_log()
     log.disk.plan(no_space_at_write=1)
     assert log.wal.begin((50, 3, 9), (3, 0, 50), b"m") == Status.NO_SPACE
@@ -150,7 +150,7 @@ def test_an_install_on_a_full_disk_leaves_the_old_log_or_makes_the_new_one() -> 
 
 
 def test_the_power_may_fail_again_while_the_log_is_opened() -> None:
-    """P2: recovery itself is interrupted at every write and sync, and still tells the same story."""
+    """D11: recovery itself is interrupted at every write and sync, and still tells the same story."""
     for seed in range(12):
         for fault in ("cut_at_sync", "cut_at_write"):
             for moment in range(1, 8):
