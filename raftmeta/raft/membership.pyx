@@ -273,7 +273,7 @@ cdef status_t membership_enter_joint(const Membership* current, const Membership
     status = join_members(current, target, joint)
     if status != OK:
         return status
-    # One at a time: each swap is one node whose promises of the past are gone (DESIGN "Identity and genesis").
+    # One at a time: each swap is one node whose promises of the past are gone (divergence.md "Incarnations").
     if swapped_names(joint) > 1:
         return BAD_FIELD
     return membership_check(joint)

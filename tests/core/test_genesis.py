@@ -1,6 +1,6 @@
 """Founding a cluster: never two, never against a wiped majority, always when all are up.
 
-DESIGN "Identity and genesis"; the rules are numbered on the first page of raftmeta/raft/genesis.pxd.
+divergence.md "Founding"; the rules are numbered on the first page of raftmeta/raft/genesis.pxd.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def test_a_change_of_more_members_than_fit_is_refused() -> None:
 
 
 def test_a_caught_up_incarnation_is_swapped_for_the_old_one_of_its_name() -> None:
-    """DESIGN "Identity and genesis": a wiped disk is another member; one joint change swaps the two."""
+    """divergence.md "Incarnations": a wiped disk is another member; one joint change swaps the two."""
     current = MembershipHandle([member(1), member(2), member(3), member(4, LEARNER, b"n3")])
     status, target = current.swap(4)
     assert (status, roles_of(target)) == (Status.OK, {1: INCOMING, 2: INCOMING, 4: INCOMING})
