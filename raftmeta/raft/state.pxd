@@ -138,7 +138,6 @@ cdef struct Core:
     uint64_t repair_tick        # when damaged records are asked for again
     Vec[EntryWanted] entries_wanted     # by members that repair; being read from the log file
     Vec[Slice] fetched          # records for apply that came from the log file: at most one
-    index_t fetched_first
     index_t fetched_last
     bint is_fetching
 
