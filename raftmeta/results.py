@@ -20,7 +20,8 @@ __all__ = [
 ]
 
 
-class TxnReply(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TxnReply:
     """What a transaction answered. revision: of its changes, or the one it saw when it changed nothing."""
 
     succeeded: bool

@@ -11,17 +11,19 @@ moment *before* that keep-alive was sent: the lease clock of its entry is not ol
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcmp
 
-from raftmeta._core cimport LEADER, core_propose
+from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
                                        machine_session_exists, machine_status)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
-from raftmeta.raft.types cimport index_t
+from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.runtime.callers cimport callers_session_lost
-from raftmeta.runtime.engine_state cimport EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, Engine, KeepAlive, KeptLease, Submission
+from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, Engine, KeepAlive,
+                                            KeptLease, Link, Submission)
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, Command, CommandKind, LeaseItem,
@@ -140,6 +142,7 @@ cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash)
     cdef uint64_t sent_ns, ttl_ms, deadline_ms
     cdef uint32_t key_count
     cdef KeptLease* kept
+    cdef bint is_lost
     for i in range(engine.keep_alives.size):
         if engine.keep_alives.at(i).hash == payload_hash:
             break
@@ -150,11 +153,13 @@ cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash)
     at = engine.kept_leases.next(0)
     while at < engine.kept_leases.end():
         kept = &engine.kept_leases.value_at(at)
-        if machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK:
+        is_lost = machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK
+        if is_lost:
             kept.until_ns = 0
         elif sent_ns >= kept.since_ns:          # a lease that began to be kept later was not in it
             kept.until_ns = sent_ns + kept.ttl_ms * 1_000_000
-        engine.callers.lease_kept(engine.callers.self, kept.handle, kept.until_ns)
+        if is_lost or kept.until_ns != 0:       # nothing is known yet of one that was in no keep-alive so far
+            engine.callers.lease_kept(engine.callers.self, kept.handle, kept.until_ns)
         at = engine.kept_leases.next(at + 1)
 
 
@@ -230,6 +235,42 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     return status
 
 
+# --- a wiped node comes back ----------------------------------------------------------------------------------------------
+cdef const Member* _member_of_name(const Membership* membership, const Link* link) noexcept nogil:
+    cdef int i
+    for i in range(membership.count):
+        if (membership.members[i].name_length == link.name_length
+                and memcmp(membership.members[i].name, link.name, link.name_length) == 0):
+            return &membership.members[i]
+    return NULL
+
+
+cdef status_t _take_back(Engine* engine) noexcept nogil:
+    """A voter's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for its
+    old self once it has caught up (DESIGN "Identity and genesis"). One at a time."""
+    cdef const Membership* current = core_membership(engine.core)
+    cdef const Member* old
+    cdef Membership target
+    cdef int i
+    if current.is_joint or current.index > engine.core_status.committed or current.count == MEMBERS_MAX:
+        return OK
+    for i in range(MEMBERS_MAX):
+        if not engine.links[i].is_used or engine.links[i].is_self or not engine.links[i].is_up:
+            continue
+        if membership_position(current, engine.links[i].id) >= 0:
+            continue
+        old = _member_of_name(current, &engine.links[i])
+        if old == NULL or not old.roles & VOTER_INCOMING:
+            continue
+        target = current[0]
+        target.members[target.count] = old[0]
+        target.members[target.count].id = engine.links[i].id
+        target.members[target.count].roles = LEARNER
+        target.count += 1
+        return core_change_membership(engine.core, &target)
+    return OK
+
+
 cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
     cdef status_t status = OK
     if engine.core_status.leader == 0:
@@ -242,4 +283,6 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         status = _propose_expiry(engine)
         if status < 96:
             status = _propose_compaction(engine)
+        if status < 96 and engine.ticks % engine.config.core.election_timeout_ticks == 0:
+            status = _take_back(engine)
     return status if status >= 96 else OK

@@ -106,8 +106,10 @@ cdef status_t loop_add_peer(Loop* loop, const uint8_t* name, uint8_t name_length
 cdef status_t loop_open(Loop* loop, const char* path, uint64_t* holder) noexcept nogil
 # listener becomes the loop's, also when this fails: NO_MEMORY.
 cdef status_t loop_start(Loop* loop, int listener) noexcept nogil
-# Takes the submission over. Callers exclude one another, so that sequences arrive in order.
+# Takes the submission over. Callers exclude one another, so that sequences arrive in order. The loop may sleep on until
+# it is rung: once for all that was submitted before.
 cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil
+cdef void loop_ring(void* loop) noexcept nogil
 # Everybody who waits is answered, both threads end. False: the disk does not answer; the block must be left alone.
 cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil
 cdef void loop_destroy(Loop* loop) noexcept nogil

@@ -14,7 +14,7 @@ What it decides: when to sleep, and for how long. What it never does: touch a Py
 anything but epoll, or know what a command means.
 
 The race between a submitter and a loop that goes to sleep, in steps:
-    1. the submitter pushes,                 2. then looks at is_asleep and writes wake_fd if it was set;
+    1. the submitter pushes,                 2. rings: looks at is_asleep and writes wake_fd if it was set;
     3. the loop sets is_asleep,              4. then looks whether anything was pushed, and only else waits.
 Whichever of 1 and 3 comes last (both are sequentially consistent), either 4 sees the submission or 2 sees the sleeper.
 wake_fd is registered edge-triggered and never read: each write is a new edge.
@@ -278,18 +278,16 @@ cdef void _take_finished_jobs(Loop* loop) noexcept nogil:
         job = next
 
 
-cdef void _ring(void* self) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
+cdef void loop_ring(void* loop) noexcept nogil:
     cdef uint64_t one = 1
-    if exchange_shared(&loop.is_asleep, <uint32_t> 0):
-        posix.write(loop.wake_fd, &one, sizeof(one))
+    if exchange_shared(&(<Loop*> loop).is_asleep, <uint32_t> 0):
+        posix.write((<Loop*> loop).wake_fd, &one, sizeof(one))
 
 
 cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil:
     if submission.owner != NULL:
         add_shared(&loop.in_flight, <uint32_t> 1)
     loop.submissions.push(submission)
-    _ring(loop)
 
 
 # --- a turn -----------------------------------------------------------------------------------------------------------
@@ -437,7 +435,7 @@ cdef status_t loop_start(Loop* loop, int listener) noexcept nogil:
         return status
     loop.writer.done = &loop.jobs_done
     loop.writer.loop = loop
-    loop.writer.ring_loop = _ring
+    loop.writer.ring_loop = loop_ring
     loop.writer.wal = loop.wal
     loop.writer.identity = loop.identity
     _publish(loop)

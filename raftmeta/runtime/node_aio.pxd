@@ -1,5 +1,5 @@
 # The asyncio face of a node: one mailbox and one eventfd for each event loop, answers in batches.
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.runtime.node cimport Node as SyncNode
 from raftmeta.runtime.node_base cimport NodeBase, PendingResult
@@ -14,6 +14,8 @@ cdef class Node:
     cdef object create_future
     cdef Mailbox* mailbox           # NULL: not bound, or closed
     cdef Ticket* waiting            # tickets with a future, newest first
+    cdef uint32_t unrung            # submissions since the node's loop was rung
+    cdef object ring                # bound method
     cdef uint64_t sweep_ns          # when time-outs are looked at next; UINT64_MAX: not planned
     cdef object sweep_handle
     cdef object __weakref__
@@ -23,6 +25,7 @@ cdef class Node:
     cdef object future_of(self, Ticket* ticket, uint64_t deadline_ns)
     cdef int _link(self, Ticket* ticket) except -1
     cdef void _unlink(self, Ticket* ticket) noexcept
+    cdef int _ring_soon(self) except -1
     cdef int _plan_sweep(self, uint64_t deadline_ns) except -1
     cdef int _deliver(self, Ticket* ticket) except -1
     cdef int _expire(self, Ticket* ticket) except -1

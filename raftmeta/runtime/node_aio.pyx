@@ -16,10 +16,11 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.atomics cimport store_release, store_shared
 from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.net cimport posix
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, answer_of,
                                        deadline_after, error_of)
 from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
-from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER, LOOP_AWAIT_READY
+from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER, LOOP_AWAIT_READY, loop_ring
 from raftmeta.runtime.node cimport Node as SyncNode
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, PendingResult
 from raftmeta.runtime.node_lease cimport LeaseBase
@@ -37,6 +38,7 @@ from raftmeta.results import WatchReset
 from raftmeta.runtime.node import Node as _SyncNode
 
 cdef enum:
+    TUNE_RING_EVERY = 128           # submissions in one turn of an event loop
     TUNE_SWEEP_NS = 5_000_000       # the least distance of two looks at time-outs
     LOOKS_PER_TTL = 20
 
@@ -81,11 +83,18 @@ cdef class Node:
             raise NodeClosed("this face of the node is closed")
         self.event_loop = running
         self.create_future = self.event_loop.create_future
+        self.ring = self._ring
         self.mailbox = mailbox_create()
         if self.mailbox == NULL:
             raise MemoryError
         self.event_loop.add_reader(self.mailbox.event_fd, self._on_mail)
+        self.node.faces.add(self)
         return 0
+
+    def _close_in_child(self):
+        if self.mailbox != NULL:
+            posix.close(self.mailbox.event_fd)
+            self.mailbox.event_fd = -1
 
     async def start(self):
         self.bind()
@@ -172,9 +181,24 @@ cdef class Node:
         ticket.waiter = <void*> future
         ticket.deadline_ns = deadline_ns
         self._link(ticket)
+        self._ring_soon()
         if deadline_ns < self.sweep_ns:
             self._plan_sweep(deadline_ns)
         return future
+
+    cdef int _ring_soon(self) except -1:
+        """Once for what all tasks of this turn of the event loop submit; in between when that is much."""
+        self.unrung += 1
+        if self.unrung == 1:
+            self.event_loop.call_soon(self.ring)
+        elif self.unrung % TUNE_RING_EVERY == 0 and self.node.loop != NULL:
+            loop_ring(self.node.loop)
+        return 0
+
+    def _ring(self):
+        self.unrung = 0
+        if self.node.loop != NULL:
+            loop_ring(self.node.loop)
 
     cdef int _plan_sweep(self, uint64_t deadline_ns) except -1:
         cdef uint64_t now_ns = boot_now_ns()

@@ -25,6 +25,7 @@ cdef class NodeBase:
     cdef uint64_t close_timeout_ns
     cdef Vec[uint8_t] scratch           # for encoding without running any Python code
     cdef set attached           # watches and leases whose C parts the loop may still write to
+    cdef object faces           # asyncio faces: a fork child closes their descriptors too
     cdef object __weakref__
 
     cdef int _open(self, Loop* loop, object listener) except -1

@@ -30,7 +30,7 @@ from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, EngineConfig,
                                             Submission)
 from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LinkTable, loop_add_peer, loop_close_in_child, loop_create,
-                                    loop_destroy, loop_open, loop_start, loop_stop, loop_submit)
+                                    loop_destroy, loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
 from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, OK, status_t
@@ -64,6 +64,16 @@ def _close_in_child():
 
 
 os.register_at_fork(after_in_child=_close_in_child)
+
+
+def _close_files_in(folder):
+    """Files of the log: the write thread opens and closes them, and its notes may have been copied half done."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}").startswith(folder + os.sep):
+                os.close(int(name))
+        except OSError:
+            pass        # that of the listing itself
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------
@@ -166,6 +176,7 @@ def _open_error(int status, holder, identity):
 cdef class NodeBase:
     def __cinit__(self, *args, **kwargs):
         self.attached = set()
+        self.faces = weakref.WeakSet()
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, cluster="default", config=None):
         config = Config() if config is None else config
@@ -235,10 +246,15 @@ cdef class NodeBase:
         return has_ended
 
     cdef int forked(self) except -1:
+        """In a fork child: close what came along, touch nothing else; the native block is left as it was copied."""
         if self.loop != NULL:
             loop_close_in_child(self.loop)
         self.loop = NULL
         self.life = LIFE_FORKED
+        for face in list(self.faces):
+            face._close_in_child()
+        _close_files_in(os.path.realpath(self.identity.data_dir))
+        return 0
 
     cdef Loop* running(self) except NULL:
         if self.life != LIFE_RUNNING:
@@ -266,6 +282,8 @@ cdef class NodeBase:
         ticket.purpose = purpose
         submission.owner = ticket
         loop_submit(self.loop, submission)
+        if mailbox == NULL:
+            loop_ring(self.loop)        # an event loop rings for all that its tasks submitted
         return ticket
 
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL:

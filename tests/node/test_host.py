@@ -124,6 +124,7 @@ def in_child(work: Callable[[], bool], until: int) -> int:
 
 
 def test_a_forked_child_cannot_use_the_node_and_holds_nothing_of_it(tmp_path: Path) -> None:
+    before = descriptors()
     with one_node(tmp_path) as node:
         peers = {"a": str(node.identity.listen)}
         node.put("k", b"v")
@@ -138,6 +139,8 @@ def test_a_forked_child_cannot_use_the_node_and_holds_nothing_of_it(tmp_path: Pa
 
         def work() -> bool:
             os.close(keep)
+            if descriptors() != before + 1:  # the pipe
+                return False
             node.close()
             calls = (node.status, node.start, lambda: node.put("k", b"w"), lambda: node.get("k", local=True))
             return all(refused(call) for call in calls)

@@ -122,6 +122,25 @@ def test_the_async_face_keeps_and_loses_leases_alike(tmp_path: Path) -> None:
         asyncio.run(main(nodes))
 
 
+def test_leases_granted_side_by_side_are_all_held(node: raftmeta.Node) -> None:
+    """A keep-alive that was under way before a lease was granted says nothing about it."""
+    problems: list[raftmeta.Lease] = []
+
+    def grant() -> None:
+        for _ in range(20):
+            with node.lease(0.5) as lease:
+                node.put("side/k", b"v", lease=lease)
+                if not lease.held():
+                    problems.append(lease)
+
+    threads = [threading.Thread(target=grant) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
 def test_the_store_counts_leases(node: raftmeta.Node) -> None:
     before = node.metrics()["leases"]
     leases = [node.lease(5) for _ in range(20)]
