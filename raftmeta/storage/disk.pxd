@@ -4,12 +4,14 @@
 # EIO is DISK_FAILED, a full disk or quota NO_SPACE. Never retries a failed sync (decisions/log.md D5).
 from libc.stdint cimport uint64_t
 
+from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport DiskPort
 from raftmeta.status cimport status_t
 
 cdef struct RealDisk:
     int directory               # descriptor of the folder, O_CLOEXEC; -1: closed
     int lock                    # descriptor of its lock file, -1: not locked
+    Vec[uint64_t] settled       # inodes that were opened or made in this life: their cache can be believed
 
 # Opens (and creates, mode 0700, parents must exist) the folder. NOT_FOUND, DISK_FAILED.
 cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil

@@ -73,6 +73,7 @@ cdef extern from "<stdlib.h>" nogil:
 cdef extern from "<sys/stat.h>" nogil:
     struct stat_t "stat":
         long st_size
+        unsigned long st_ino
         unsigned st_mode
     int fstat(int descriptor, stat_t* found)
     int mkdir(const char* path, unsigned mode)
@@ -115,6 +116,20 @@ cdef int _directory(void* self) noexcept nogil:
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
+# Once in the life of this RealDisk for each file: sync what an earlier life left in the cache, then read from the disk.
+cdef status_t _settle(RealDisk* disk, int descriptor) noexcept nogil:
+    cdef stat_t found
+    cdef size_t i
+    if fstat(descriptor, &found) != 0:
+        return DISK_FAILED
+    for i in range(disk.settled.size):
+        if disk.settled.data[i] == found.st_ino:
+            return OK
+    if fdatasync(descriptor) != 0 or posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0:
+        return DISK_FAILED
+    return OK if disk.settled.push(found.st_ino) else NO_MEMORY
+
+
 cdef status_t _open(void* self, const char* name, bint create, file_t* file) noexcept nogil:
     cdef int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW
     cdef int descriptor = openat(_directory(self), name, flags)
@@ -125,9 +140,7 @@ cdef status_t _open(void* self, const char* name, bint create, file_t* file) noe
         descriptor = openat(_directory(self), name, flags | O_CREAT, FILE_MODE)
     if descriptor < 0:
         return _status_of(errno)
-    status = _sync(self, descriptor)
-    if status == OK and posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0:
-        status = DISK_FAILED
+    status = _settle(<RealDisk*> self, descriptor)
     if status != OK:
         posix_close(descriptor)
         return status
@@ -289,6 +302,7 @@ cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil:
 
 # --- life and lock ----------------------------------------------------------------------------------------------------
 cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil:
+    memset(<void*> disk, 0, sizeof(RealDisk))
     disk.directory = disk.lock = -1
     if mkdir(path, FOLDER_MODE) != 0 and errno == ENOENT:
         return NOT_FOUND
@@ -302,6 +316,7 @@ cdef void real_disk_close_in_child(RealDisk* disk) noexcept nogil:
     if disk.directory >= 0:
         posix_close(disk.directory)
     disk.directory = disk.lock = -1
+    disk.settled.release()
 
 
 cdef void real_disk_close(RealDisk* disk) noexcept nogil:
