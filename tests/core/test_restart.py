@@ -10,7 +10,7 @@ from tests.core.scenes import led, payloads
 
 
 def test_the_commit_hint_of_a_repair_names_no_entry_that_is_not_on_the_disk_yet() -> None:
-    """divergence.md "The commit index on disk is a hint": it must never reach entries that the disk holds in another version.
+    """divergence.md "The commit index on disk is a hint": never of entries that the disk holds in another version.
 
     Init: 1 has a damaged entry 2 and entries 3 and 4 of term 1; a slow write of its new term is under way.
     Act: the leader of term 3 replaces 3 and 4 and says that they are committed; 2 is repaired, which is written first;
