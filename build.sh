@@ -79,7 +79,7 @@ import tomllib
 with open("pyproject.toml", "rb") as file:
     table = tomllib.load(file)
 extras = table["project"]["optional-dependencies"]
-names = table["build-system"]["requires"] + table["project"]["dependencies"] + extras["test"] + extras["check"]
+names = table["build-system"]["requires"] + table["project"]["dependencies"] + extras["test"] + extras["check"] + extras["demo"]
 print("\n".join(sorted(set(names))))
 PYTHON
         "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
@@ -215,9 +215,13 @@ test)
     exec "$VENV/bin/python" -m pytest "$@"
     ;;
 check)
-    make_all
+    make_venv
     case ${1:-} in
-    "") check ;;
+    "")
+        make_extensions
+        install_editable
+        check
+        ;;
     --tsan | --asan | --coverage)
         flavour=${1#--}
         shift
