@@ -56,6 +56,7 @@ from raftmeta.wire.hello cimport Hello
 cdef enum:
     TUNE_EVENTS_PER_WAIT = 64
     TUNE_LINKS_PERIOD_NS = 10_000_000   # how often wanted links are compared with the connections kept
+    LONGEST_WAIT_MS = 1000
     TAG_WAKE = 0                        # epoll tag of wake_fd; the transport's begin with 1 << 56
 
 
@@ -294,9 +295,11 @@ cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil:
 cdef int _timeout_ms(Loop* loop) noexcept nogil:
     cdef uint64_t deadline_ns = min(engine_deadline_ns(&loop.engine), loop.transport.deadline_ns)
     cdef uint64_t now_ns = boot_now_ns()
+    if loop.engine.state == ENGINE_STOPPED:
+        return LONGEST_WAIT_MS
     if deadline_ns <= now_ns:
         return 0
-    return <int> min((deadline_ns - now_ns + 999_999) // 1_000_000, <uint64_t> 1000)
+    return <int> min((deadline_ns - now_ns + 999_999) // 1_000_000, <uint64_t> LONGEST_WAIT_MS)
 
 
 cdef bint _has_work(Loop* loop) noexcept nogil:
@@ -338,10 +341,13 @@ cdef void* _loop_main(void* argument) noexcept nogil:
     while not load_shared(&loop.is_closing):
         count = _wait(loop, events, more)
         loop.turns += 1
-        _look_at_network(loop, events, count)
+        if loop.engine.state != ENGINE_STOPPED:
+            _look_at_network(loop, events, count)
         _take_submissions(loop)
         _take_finished_jobs(loop)
         engine_run(&loop.engine, &more)
+        if loop.engine.state == ENGINE_STOPPED:
+            transport_close(&loop.transport)    # fatal: nothing leaves any more, and peers see at once that it is gone
         transport_flush(&loop.transport)
         write_thread_ring(&loop.writer)
         _publish(loop)

@@ -1,6 +1,8 @@
 """Node: raftmeta in a process, for callers that may block."""
 
 from collections.abc import Callable, Iterable
+from logging import Logger
+from threading import Thread
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -195,3 +197,5 @@ class Node(NodeBase):
         """Counters and gauges by name."""
     def events(self, *, timeout_s: float | None = None) -> EventReader:
         """What the node decided and noticed, from the oldest event kept; see EventReader."""
+    def log_events(self, logger: Logger | None = None) -> Thread:
+        """Write every event as one line to a logger, by default "raftmeta", on a thread that ends with the node."""

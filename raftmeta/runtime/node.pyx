@@ -8,6 +8,9 @@ It decides how long a call waits and what its end means. It never retries what m
 submitted once, and what is repeated on the way is deduplicated by the node's session.
 """
 
+import logging
+import threading
+
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.threads cimport boot_now_ns
@@ -24,7 +27,7 @@ from raftmeta.runtime.verbs cimport (add_op, create_op, delete_op, delete_range_
 from raftmeta.wire.commands cimport Fence, Op
 from raftmeta.wire.python_commands cimport take_fence, take_number
 
-from raftmeta.errors import NotExecuted, NotReady
+from raftmeta.errors import Fatal, NotExecuted, NotReady
 
 
 cdef class Node(NodeBase):
@@ -55,8 +58,8 @@ cdef class Node(NodeBase):
             return
         try:
             self.transfer(timeout_s=2 * self.config.election_timeout_s)
-        except NotExecuted:
-            pass        # nobody can follow
+        except (Fatal, NotExecuted):
+            pass        # it stopped meanwhile, or nobody can follow
 
     @property
     def is_running(self):
@@ -193,3 +196,19 @@ cdef class Node(NodeBase):
 
     def events(self, *, timeout_s=None):
         return EventReader(self, timeout_s)
+
+    def log_events(self, logger=None):
+        logger = logging.getLogger("raftmeta") if logger is None else logger
+        thread = threading.Thread(target=_log, args=(self.events(), logger, self.name), name="raftmeta-events",
+                                  daemon=True)
+        thread.start()
+        return thread
+
+
+_WARNINGS = {"stopped", "session_lost", "peer_refused", "stepped_down", "leader_lost", "record_repaired"}
+
+
+def _log(events, logger, name):
+    """One line for each event: fixed words, key=value."""
+    for event in events:
+        logger.log(logging.WARNING if event.name in _WARNINGS else logging.INFO, "%s node=%s", event, name)

@@ -43,6 +43,8 @@ cdef class NodeBase:
     # Answer everybody and end both threads, without the GIL. False: the disk hangs; the block is left to it.
     cdef bint end(self) except -1
     cdef int forked(self) except -1
+    # The block, unless the node is not running in this process; it may have stopped for good.
+    cdef Loop* started(self) except NULL
     # The block, if commands may be submitted; else the error that says why not.
     cdef Loop* running(self) except NULL
     # Whether commands can be encoded now; if not, wait for LOOP_AWAIT_READY first.

@@ -256,14 +256,18 @@ cdef class NodeBase:
         _close_files_in(os.path.realpath(self.identity.data_dir))
         return 0
 
-    cdef Loop* running(self) except NULL:
+    cdef Loop* started(self) except NULL:
+        if self.life == LIFE_FORKED:
+            raise ForkedProcess("this node runs in the process that was forked")
         if self.life != LIFE_RUNNING:
-            if self.life == LIFE_FORKED:
-                raise ForkedProcess("this node runs in the process that was forked")
             raise NodeClosed("the node was not started" if self.life == LIFE_NEW else "the node is closed")
-        if self.loop.engine.state == ENGINE_STOPPED:
-            raise error_from_status(self.loop.engine.fatal, detail="the node has stopped")
         return self.loop
+
+    cdef Loop* running(self) except NULL:
+        cdef Loop* loop = self.started()
+        if loop.engine.state == ENGINE_STOPPED:
+            raise error_from_status(loop.engine.fatal, detail="the node has stopped")
+        return loop
 
     # --- submissions --------------------------------------------------------------------------------------------------
     cdef bint has_session(self) except -1:
@@ -472,7 +476,7 @@ cdef class NodeBase:
 
     # --- what is known without asking ---------------------------------------------------------------------------------
     cdef int read_status(self, StatusBlock* status) except -1:
-        self.running()
+        self.started()
         while not self.loop.status.read(status):
             pass
         return 0
