@@ -5,6 +5,9 @@ Whatever happens to one place of one file: no wrong record is shown, and no ackn
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pytest
 
 from raftmeta.sim.disk_handle import SimulatedDisk
@@ -103,6 +106,57 @@ def test_damage_is_found_again_by_the_next_open() -> None:
             disk.crash()
             twice = open_copy(disk)
             assert (once.state, once.records, once.damaged) == (twice.state, twice.records, twice.damaged)
+
+
+def random_log(draw: random.Random) -> LogDriver:
+    """A log after a random life: conflicts, rolls, spares, compaction, restarts and repairs of sound records."""
+    limits = {"segment_bytes": draw.choice([4096, 8192]), "reserve_bytes": draw.choice([0, 4096])}
+    log = LogDriver(SimulatedDisk(seed=draw.randrange(1000)), limits | {"alignment_bytes": SECTOR})
+    assert log.open() is not None and log.begin()
+    for _ in range(draw.randint(3, 25)):
+        model = log.model
+        kind = draw.choice(["append"] * 5 + ["vote", "compact", "prepare", "kill", "repair"])
+        if kind == "append":
+            sizes = [draw.choice([0, 10, 200, 700, 1500]) for _ in range(draw.randint(1, 6))]
+            assert log.append(sizes, back=draw.choice([0, 0, 0, 1, 2]))
+        elif kind == "vote":
+            assert log.append([], hard_state=(model.hard_state[0] + 1, draw.randint(0, 3), model.compacted))
+        elif kind == "compact":
+            assert log.compact(draw.randint(0, max(1, model.last)))
+        elif kind == "prepare":
+            assert log.prepare(4000)
+        elif kind == "kill":
+            assert log.kill()
+        elif model.last > model.compacted:
+            index = draw.randint(model.compacted + 1, model.last)
+            record = model.records[index - model.start[0] - 1]
+            assert log.wal.append(index, [record], repairs=True) == Status.OK
+    return log
+
+
+def test_one_damaged_place_of_any_log_is_harmless_or_names_the_damaged_records() -> None:
+    """decisions/log.md D3 over random logs: no single bit or sector makes a record nameless."""
+    states = set()
+    for seed in range(150):
+        draw = random.Random(seed)
+        log = random_log(draw)
+        opened = log.open()
+        assert opened is not None
+        model = replace(log.model, start=opened.start, records=tuple(opened.records))
+        log.wal.close()
+        log.disk.reopen()
+        for _ in range(10):
+            disk = log.disk.copy()
+            name = draw.choice([name for name in disk.list_names() if name not in ("spare", "reserve")])
+            size_bytes = len(disk.durable(name))
+            if draw.random() < 0.5:
+                disk.zero(name, draw.randrange(0, size_bytes, SECTOR), SECTOR)
+            else:
+                disk.flip(name, draw.randrange(size_bytes), 1 << draw.randrange(8))
+            found = WalHandle(disk, **log.limits).open()
+            check_honest(found, model)
+            states.add(found.state)
+    assert states == {WalState.WAL_CLEAN, WalState.WAL_DAMAGED}
 
 
 @pytest.mark.parametrize("name", [FIRST, SECOND, "mark"])
