@@ -79,8 +79,10 @@ import tomllib
 with open("pyproject.toml", "rb") as file:
     table = tomllib.load(file)
 extras = table["project"]["optional-dependencies"]
-names = table["build-system"]["requires"] + table["project"]["dependencies"] + extras["test"] + extras["check"] + extras["demo"]
-print("\n".join(sorted(set(names))))
+names = {*table["build-system"]["requires"], *table["project"]["dependencies"]}
+for extra in ("test", "check", "demo"):
+    names.update(extras[extra])
+print("\n".join(sorted(names)))
 PYTHON
         "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
         "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -r "$VENV/packages.txt"

@@ -1,0 +1,110 @@
+"""The ledger: a process that knows nothing of raftmeta and keeps on disk what clients were promised.
+
+    python -m demo.ledger <socket> <file>
+
+A client sends a line for each write that was acknowledged to it. The ledger appends the lines of all clients to its
+file, syncs once for all of them, and answers each client with how many of its lines are on disk by now. It never judges
+a line. It ends when its standard input does, so that nobody has to clean up after a killed parent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import selectors
+import socket
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+READ_BYTES = 1 << 16
+
+
+class Acknowledgement(NamedTuple):
+    """One write that a client was told to be done. Times are of CLOCK_MONOTONIC, one clock for the whole machine."""
+
+    key: str
+    digest: str
+    revision: int
+    begun_ns: int
+    acknowledged_ns: int
+
+    def line(self) -> bytes:
+        return f"{self.key} {self.digest} {self.revision} {self.begun_ns} {self.acknowledged_ns}\n".encode()
+
+    @classmethod
+    def parse(cls, line: str) -> Acknowledgement:
+        key, digest, *numbers = line.split()
+        return cls(key, digest, *map(int, numbers))
+
+
+def digest_of(value: bytes) -> str:
+    return hashlib.blake2b(value, digest_size=8).hexdigest()
+
+
+class Client:
+    """A connection, with the part of a line that came so far and the number of whole lines."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.rest = b""
+        self.lines = 0
+
+    def read(self) -> bytes | None:
+        """The whole lines that came; None at the end. Half a line of a killed client promised nothing."""
+        try:
+            received = self.connection.recv(READ_BYTES)
+        except ConnectionResetError:
+            received = b""
+        if not received:
+            return None
+        whole, newline, self.rest = (self.rest + received).rpartition(b"\n")
+        self.lines += whole.count(b"\n") + len(newline)
+        return whole + newline
+
+    def answer(self) -> None:
+        try:
+            self.connection.sendall(b"%d\n" % self.lines)
+        except (BrokenPipeError, ConnectionResetError):
+            return  # killed meanwhile; its end will be read
+
+
+def serve(listener: socket.socket, file: int) -> None:
+    selector = selectors.DefaultSelector()
+    selector.register(sys.stdin, selectors.EVENT_READ)
+    selector.register(listener, selectors.EVENT_READ)
+    while True:
+        heard: list[Client] = []
+        for key, _ in selector.select():
+            if key.fileobj is sys.stdin:
+                return
+            if key.fileobj is listener:
+                client = Client(listener.accept()[0])
+                selector.register(client.connection, selectors.EVENT_READ, client)
+            elif (lines := key.data.read()) is not None:
+                os.write(file, lines)
+                heard.append(key.data)
+            else:
+                selector.unregister(key.fileobj)
+                key.data.connection.close()
+        if heard:
+            os.fsync(file)
+        for client in heard:
+            client.answer()
+
+
+def main() -> None:
+    address, path = sys.argv[1:]
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+    parent = os.open(Path(path).parent, os.O_RDONLY)
+    os.fsync(parent)
+    os.close(parent)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("listening", flush=True)
+        serve(listener, file)
+
+
+if __name__ == "__main__":
+    main()

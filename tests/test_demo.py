@@ -1,0 +1,222 @@
+"""The demonstration tells the truth: it runs, it cleans up, and its table turns red when something was lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from demo.acts import LedgerTail
+from demo.display import LiveDisplay, NodeView, PlainDisplay
+from demo.ledger import Acknowledgement, digest_of
+from demo.report import Report, failover_ns, lost_writes, read_records
+from tests.processes.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def start(*arguments: str, folder: Path, **options: Any) -> subprocess.Popen[str]:
+    """The demonstration, with its temporary files in folder."""
+    command = [sys.executable, "-m", "demo", *arguments]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, **options)
+
+
+def processes_of(folder: Path) -> list[int]:
+    """The processes that have a path below folder among their arguments."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                arguments = (process / "cmdline").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if f"{folder}/raftmeta-demo-".encode() in arguments:
+                found.append(int(process.name))
+    return found
+
+
+# --- as it is called --------------------------------------------------------------------------------------------------
+
+
+def test_the_demonstration_ends_well(tmp_path: Path) -> None:
+    """Five leaders and then all nodes are killed; one JSON object tells that nothing was lost; nothing is left."""
+    process = start("--json", "--seconds", "3", folder=tmp_path, stderr=subprocess.PIPE)
+    out, told = process.communicate(timeout=100)
+    assert process.returncode == 0, told + out
+    table = json.loads(out)
+    assert (table["right"], table["lost"], table["watch_gaps"]) == (True, 0, 0)
+    assert len(table["failover_ms"]["all"]) == table["kills"] == 5
+    assert len(table["state_hashes"]) == 3
+    assert table["acknowledged"] > 500
+    assert told.count("kill -9") == 6
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
+    process = start("--plain", folder=tmp_path, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    while "clients write and watch" not in process.stdout.readline():
+        assert process.poll() is None
+    assert len(processes_of(tmp_path)) == 4
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_children_end_when_the_demonstration_is_killed(tmp_path: Path) -> None:
+    """Nobody cleans up after kill -9: each child notices by itself that its parent is gone."""
+    process = start("--plain", folder=tmp_path)
+    assert process.stdout is not None
+    while "clients write and watch" not in process.stdout.readline():
+        assert process.poll() is None
+    process.kill()
+    process.communicate(timeout=20)
+    wait_until(lambda: not processes_of(tmp_path), timeout_s=20, what="the children to end")
+
+
+@pytest.mark.parametrize("wrong", [("--seconds", "0"), ("--seconds", "x"), ("--nodes", "2"), ("--fast",)])
+def test_a_wrong_option_is_told(wrong: tuple[str, ...], tmp_path: Path) -> None:
+    process = start(*wrong, folder=tmp_path, stderr=subprocess.PIPE)
+    _, told = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert wrong[0] in told
+
+
+# --- the ledger -------------------------------------------------------------------------------------------------------
+
+
+def test_neither_the_ledger_nor_the_judge_knows_raftmeta() -> None:
+    """Only the nodes' own processes import what is under test."""
+    program = "import sys, demo.ledger, demo.acts, demo.report; sys.exit('raftmeta' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_ledger_answers_how_many_lines_of_a_client_are_in_its_file(tmp_path: Path) -> None:
+    """Lines of two clients, one of which dies in the middle of a line; the ledger ends with its standard input."""
+    address, file = tmp_path / "socket", tmp_path / "file"
+    command = [sys.executable, "-m", "demo.ledger", str(address), str(file)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as ledger:
+        assert ledger.stdout is not None
+        assert ledger.stdout.readline() == b"listening\n"
+        lines = [Acknowledgement(f"k{i}", digest_of(b"%d" % i), i, 10, 20).line() for i in range(3)]
+        with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+            first.connect(str(address))
+            second.connect(str(address))
+            first.sendall(lines[0] + lines[1][:5])
+            assert first.recv(100) == b"1\n"
+            second.sendall(lines[2])
+            assert second.recv(100) == b"1\n"
+            first.close()
+            second.sendall(lines[1])
+            assert second.recv(100) == b"2\n"
+        assert file.read_bytes() == lines[0] + lines[2] + lines[1]
+        assert ledger.stdin is not None
+        ledger.stdin.close()
+        assert ledger.wait(20) == 0
+
+
+def test_a_line_that_is_not_whole_yet_is_read_when_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    one = Acknowledgement("k", "d", 3, 10, 20)
+    path.write_bytes(one.line() + one.line()[:4])
+    tail = LedgerTail(path)
+    assert tail.read() == [one]
+    with path.open("ab") as file:
+        file.write(one.line()[4:])
+    assert tail.read() == [one]
+    assert tail.promised == [one, one]
+    tail.close()
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+PROMISED = [Acknowledgement("x", "aa", 1, 100, 150), Acknowledgement("y", "bb", 2, 160, 200)]
+RIGHT = Report(
+    seconds=2.0,
+    acknowledged=2,
+    unknown=0,
+    lost=[],
+    revision=2,
+    watched={"a": 2, "b": 2, "c": 2},
+    watch_gaps=0,
+    failovers_ms=[30.0, 50.0, 40.0],
+    kills=3,
+    full_restart_ms=900.0,
+    applied=7,
+    state_hashes={"a": "f0", "b": "f0", "c": "f0"},
+)
+
+
+@pytest.mark.parametrize(
+    "lines", [["x aa 1"], ["x aa 1", "y cc 2"], ["x aa 1", "y bb 3"]], ids=["missing", "other value", "other revision"]
+)
+def test_a_write_that_one_node_does_not_have_is_lost(lines: list[str]) -> None:
+    good = read_records(["x aa 1\n", "y bb 2\n", "z cc 9\n"])  # z: nobody was promised anything
+    assert lost_writes(PROMISED, {"a": good, "b": good}) == []
+    lost = lost_writes(PROMISED, {"a": good, "b": read_records(lines)})
+    assert len(lost) == 1
+    assert lost[0].startswith("y at revision 2: node b has")
+
+
+def test_failover_ends_with_a_write_that_was_begun_after_the_kill() -> None:
+    """A write that was under way at the kill says nothing: it may have been decided before."""
+    assert failover_ns(PROMISED, 120) == 80
+    assert failover_ns(PROMISED, 160) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"acknowledged": 0},
+        {"lost": ["x at revision 1: node a has None"]},
+        {"watch_gaps": 1},
+        {"watched": {"a": 2, "b": 1, "c": 2}},
+        {"failovers_ms": [30.0, 50.0]},
+        {"full_restart_ms": 0.0},
+        {"state_hashes": {"a": "f0", "b": "f0", "c": "f1"}},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_one_wrong_number_makes_the_table_wrong(wrong: dict[str, Any]) -> None:
+    """Both displays show it."""
+    assert RIGHT.is_right
+    report = dataclasses.replace(RIGHT, **wrong)
+    assert not report.is_right
+    assert not report.as_json()["right"]
+    plain, live = io.StringIO(), io.StringIO()
+    with PlainDisplay(plain) as display:
+        display.verdict(report)
+    with LiveDisplay(Console(file=live, force_terminal=True, width=100)) as moving:
+        moving.verdict(report)
+    assert "WRONG" in plain.getvalue()
+    assert "WRONG" in live.getvalue()
+
+
+def test_the_picture_shows_each_node_and_the_last_events() -> None:
+    out = io.StringIO()
+    with LiveDisplay(Console(file=out, force_terminal=True, width=100)) as display:
+        view = NodeView(
+            name="a", pid=17, life=2, is_alive=True, is_ready=True, role="leader", term=3, applied=9, watched=8
+        )
+        display.event("kill -9 17")
+        views = [view, dataclasses.replace(view, is_alive=False), dataclasses.replace(view, is_ready=False)]
+        display.picture(views, promised=1234, rate=50.0)
+        display.verdict(RIGHT)
+    for word in ("kill -9 17", "leader", "killed", "starting", "1,234", "ok"):
+        assert word in out.getvalue(), word
+    assert "WRONG" not in out.getvalue()
