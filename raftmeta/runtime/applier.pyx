@@ -10,7 +10,7 @@ Completions of step 3 are made while the machine applies (their bytes are only v
 CallerPort.flush, which the turn calls after step 2: see runtime/engine.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta._core cimport Apply, core_applied
@@ -80,7 +80,8 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     engine.must_publish = True
     engine.counters.entries_applied += 1
     if result.changed != 0:
-        status = hub_publish(engine.hub, result.revision, record.wall_ms, machine_changes(engine.machine), result.changed)
+        status = hub_publish(engine.hub, result.revision, record.wall_ms, machine_changes(engine.machine),
+                             result.changed)
         if status != OK:
             return status
     if result.session != 0 and result.session == engine.session:

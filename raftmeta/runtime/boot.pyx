@@ -6,11 +6,12 @@ core may start. What it never does: send a message, or start a core whose state 
 Order at the founding, and why:
     1. the log begins, with the founding membership in its first segment,
     2. the identity file says FOUNDED.
-A crash between the two finds ACCEPTED and begins again. The other order could leave a FOUNDED folder without a log, which
-must mean that the log was lost, and such a node must never vote.
+A crash between the two finds ACCEPTED and begins again. The other order could leave a FOUNDED folder without a log,
+which must mean that the log was lost, and such a node must never vote.
+
+A node that joins a living cluster (JOINING) begins an empty log without a membership; what the leader sends names it.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta._core cimport (PEER_CONNECTED, core_create, core_membership, core_peer_event, core_restore_damaged,
@@ -18,18 +19,15 @@ from raftmeta._core cimport (PEER_CONNECTED, core_create, core_membership, core_
                              core_status)
 from raftmeta.machine.machine cimport machine_create
 from raftmeta.machine.watches cimport hub_create
-from raftmeta.native.chunks cimport Slice
-from raftmeta.raft.genesis cimport (ACCEPTED, BLANK, FOUNDED, GenesisRecord, genesis_add_peer, genesis_init,
-                                    genesis_persisted)
+from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport EVENT_FOUNDED, EVENT_LOG_OPENED, ENGINE_GENESIS, ENGINE_RUNNING, Engine
 from raftmeta.runtime.peers cimport peers_follow_membership
-from raftmeta.status cimport BAD_FIELD, CORRUPT, NO_MEMORY, OK, status_t
+from raftmeta.status cimport CORRUPT, NO_MEMORY, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_open
-from raftmeta.storage.wal cimport (WAL_BLANK, WAL_DAMAGED, WAL_TAIL_LOST, WalDamage, WalOpened, wal_free_bytes,
-                                   wal_open, wal_open_done)
+from raftmeta.storage.wal cimport WAL_BLANK, WAL_TAIL_LOST, WalOpened, wal_free_bytes, wal_open, wal_open_done
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport command_init
 
@@ -95,8 +93,9 @@ cdef status_t _restore(Engine* engine, const WalOpened* opened) noexcept nogil:
     cdef Membership membership
     cdef status_t status
     memset(&membership, 0, sizeof(Membership))
-    if membership_decode(opened.membership, opened.membership_length, &membership) != OK:
-        return CORRUPT
+    if opened.membership_length != 0:       # a node that joins has none before its log names it
+        if membership_decode(opened.membership, opened.membership_length, &membership) != OK:
+            return CORRUPT
     membership.index = opened.membership_index
     status = core_restore_membership(engine.core, &opened.start, &membership)
     if status == OK:
@@ -115,7 +114,7 @@ cdef status_t _open_log(Engine* engine, Wal* wal) noexcept nogil:
     if status != OK:
         return status
     engine.callers.event(engine.callers.self, EVENT_LOG_OPENED, opened.state, opened.last, opened.dropped_bytes)
-    if engine.genesis.record.state != FOUNDED:
+    if engine.genesis.record.state not in (FOUNDED, JOINING):
         wal_open_done(wal)
         return OK       # whatever stands there was begun by a founding that this node did not see the end of
     if opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST:
@@ -150,15 +149,13 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
     return status
 
 
-# --- a founding -----------------------------------------------------------------------------------------------------------
+# --- a founding -------------------------------------------------------------------------------------------------------
 cdef status_t boot_identity_persisted(Engine* engine, const DiskJob* job) noexcept nogil:
-    engine.identity_job_running = False
     if job.status != OK:
         return job.status
     engine.cluster.low = job.genesis.cluster_low
     engine.cluster.high = job.genesis.cluster_high
-    genesis_persisted(&engine.genesis)
-    return OK
+    return genesis_persisted(&engine.genesis)
 
 
 cdef status_t boot_found(Engine* engine) noexcept nogil:

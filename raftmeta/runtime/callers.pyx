@@ -18,7 +18,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from raftmeta._core cimport LEADER, ProposalRefused, ReadReady, core_propose, core_read_index
-from raftmeta.machine.machine cimport ApplyResult, machine_session_result
+from raftmeta.machine.machine cimport ApplyResult
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.runtime.engine_state cimport (OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Engine,
@@ -266,12 +266,11 @@ cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept no
 
 cdef void callers_serve_reads(Engine* engine) noexcept nogil:
     cdef ReadRound* round
-    cdef uint32_t i
     while engine.read_rounds.size != 0:
         round = &engine.read_rounds.front()
         if not round.is_answered or round.index > engine.applied:
             return
-        for i in range(round.count):
+        for _ in range(round.count):
             engine.callers.done(engine.callers.self, engine.readers.front(), OK, 0, round.index, NULL, 0)
             engine.readers.pop_front()
         engine.counters.reads_served += round.count

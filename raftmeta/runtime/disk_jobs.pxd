@@ -6,7 +6,7 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport DiskPort
 from raftmeta.raft.genesis cimport GenesisRecord
-from raftmeta.raft.types cimport SnapshotPoint, index_t, member_id_t
+from raftmeta.raft.types cimport index_t, member_id_t
 from raftmeta.status cimport status_t
 from raftmeta.storage.wal cimport WalBatch
 from raftmeta.storage.wal_state cimport Wal
@@ -15,7 +15,6 @@ cdef enum DiskJobKind:
     JOB_WRITE = 1               # batch: one Ready.write of the core
     JOB_READ = 2                # read_*: records that left memory
     JOB_IDENTITY = 3            # genesis: persist the genesis record (and begin the log when FOUNDED)
-    JOB_COMPACT = 4             # point
 
 cdef struct DiskJob:
     DiskJob* next               # for whoever queues it
@@ -30,11 +29,9 @@ cdef struct DiskJob:
     uint32_t bytes_max
     Slice records               # JOB_READ: result, one chunk that the receiver drops
     GenesisRecord genesis       # JOB_IDENTITY
-    SnapshotPoint point         # JOB_COMPACT
 
 cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil          # NULL: no memory
 cdef void disk_job_destroy(DiskJob* job) noexcept nogil
-# Do the jobs of a list (linked by next) in order, on the thread that owns the Wal; sets each job's status. Consecutive
-# writes that only append are made durable together, with one sync (group commit; thesis 10.2.1).
+# Do the jobs of a list (linked by next) in order, on the thread that owns the Wal; sets each job's status.
 # `identity` is storage/identity's handle.
 cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil

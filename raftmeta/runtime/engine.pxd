@@ -18,8 +18,10 @@ from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.hello cimport Hello
 
 # The engine's ports and config are filled in (engine is zeroed otherwise); the caller opened and locked the folder.
-# wal is created over engine.disk by the caller and belongs to the disk jobs afterwards; identity is storage/identity's handle.
-# OK or why this folder cannot be run: CORRUPT, NEWER_FORMAT, FOREIGN_CLUSTER, FOREIGN_NODE, DISK_FAILED, NO_SPACE, NO_MEMORY.
+# wal is created over engine.disk by the caller and belongs to the disk jobs afterwards; identity is
+# storage/identity's handle.
+# OK or why this folder cannot be run: CORRUPT, NEWER_FORMAT, FOREIGN_CLUSTER, FOREIGN_NODE, DISK_FAILED, NO_SPACE,
+# NO_MEMORY.
 cdef status_t engine_boot(Engine* engine, Wal* wal, void* identity) noexcept nogil
 # Before engine_boot: the named initial members, this node included.
 cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
@@ -40,7 +42,8 @@ cdef status_t engine_frame(Engine* engine, Inbound* inbound, const Slice* frame)
 cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil
 cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil
 
-# One turn: ticks that are due, housekeeping, proposals, reads, core_ready, sends, disk jobs, at most one slice of apply, flush.
+# One turn: ticks that are due, housekeeping, proposals, reads, core_ready, sends, disk jobs, at most one slice of
+# apply, flush.
 # *more: there is work that did not fit in this turn (apply slices, watch replay): look at the network, then run again.
 cdef status_t engine_run(Engine* engine, bint* more) noexcept nogil
 cdef uint64_t engine_deadline_ns(const Engine* engine) noexcept nogil

@@ -8,42 +8,41 @@ A turn (engine_run) reads top to bottom:
     ticks that are due -> founding, or: callers' commands and reads into the core -> what the core says must happen now
     (messages, disk jobs, committed records, reads) -> one slice of apply -> watch replay -> wake callers, once.
 
-Invariants: nothing leaves a node that has stopped; a job in the disk's hands is not touched; `applied` never passes what
-the core committed; every owner of a submission is told exactly once.
+Invariants: nothing leaves a node that has stopped; a job in the disk's hands is not touched; `applied` never passes
+what the core committed; every owner of a submission is told exactly once.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from raftmeta._core cimport (CLOCK_JUMPED, Ready, Write, core_campaign, core_change_membership, core_destroy,
+from raftmeta._core cimport (CLOCK_JUMPED, LEADER, Ready, Write, core_campaign, core_change_membership, core_destroy,
                              core_has_ready, core_log_read, core_membership, core_peer_event, core_persisted,
                              core_ready, core_set_free_bytes, core_status, core_tick, core_transfer, LogRead)
 from raftmeta.machine.machine cimport machine_destroy
-from raftmeta.machine.watches cimport hub_add, hub_destroy, hub_pump, hub_remove, hub_take_woken
+from raftmeta.machine.watches cimport hub_add, hub_close, hub_destroy, hub_pump, hub_remove, hub_take_woken
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.native.chunks cimport Slice, chunk_drop
-from raftmeta.native.containers cimport Ring
-from raftmeta.raft.genesis cimport FOUNDED, genesis_persisted, genesis_release, genesis_tick
-from raftmeta.raft.membership cimport membership_decode, membership_encode
+from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
+from raftmeta.raft.membership cimport membership_decode, membership_encode, membership_position
 from raftmeta.raft.types cimport Membership
 from raftmeta.runtime.applier cimport applier_release, applier_run, applier_take
 from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persisted
 from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
                                        callers_refused, callers_repeat_reads, callers_serve_reads, callers_stop,
                                        callers_submit)
-from raftmeta.runtime.disk_jobs cimport (JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, disk_job_create,
-                                         disk_job_destroy)
-from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_CAMPAIGN,
-                                            SUBMIT_COMMAND, SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP,
-                                            SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Engine,
-                                            PendingJob, Submission)
+from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy
+from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING,
+                                            ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
+                                            SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP, SUBMIT_READ, SUBMIT_TRANSFER,
+                                            SUBMIT_UNWATCH, SUBMIT_WATCH, Engine, PendingJob, Submission)
 from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                             housekeeping_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
                                      peers_link_of_name, peers_link_up, peers_own_hello, peers_send_genesis,
                                      peers_send_message)
-from raftmeta.status cimport (INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, OK, OVERLOADED, status_t)
+from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, OK,
+                              OVERLOADED, status_t)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport Bytes, command_release
 from raftmeta.wire.hello cimport Hello
@@ -55,7 +54,7 @@ cdef enum:
     BLOCKED_RETRY_TICKS = 20    # a write that found no room is tried again
 
 
-# --- the network ----------------------------------------------------------------------------------------------------------
+# --- the network ------------------------------------------------------------------------------------------------------
 cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                               uint8_t address_length, bint is_self) noexcept nogil:
     cdef int place = peers_link_of_name(engine, name, name_length, address, address_length)
@@ -101,8 +100,9 @@ cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
     return status
 
 
-# --- callers --------------------------------------------------------------------------------------------------------------
-cdef void _answer(Engine* engine, Submission* submission, status_t status, const uint8_t* body, uint32_t length) noexcept nogil:
+# --- callers ----------------------------------------------------------------------------------------------------------
+cdef void _answer(Engine* engine, Submission* submission, status_t status, const uint8_t* body,
+                  uint32_t length) noexcept nogil:
     if submission.owner != NULL:
         engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applied, body, length)
     free(submission)
@@ -169,7 +169,7 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
         _checked(engine, _submit_running(engine, submission))
 
 
-# --- the disk -------------------------------------------------------------------------------------------------------------
+# --- the disk ---------------------------------------------------------------------------------------------------------
 cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     cdef DiskJob* job = disk_job_create(JOB_WRITE)
     cdef const Membership* membership = core_membership(engine.core)
@@ -181,6 +181,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
         return NO_MEMORY
     job.batch.write_id = write.id
     job.batch.has_hard_state = write.has_hard_state
+    job.batch.repairs = write.repairs
     job.batch.hard_state = write.hard_state
     job.batch.first = write.first
     job.batch.last = write.last
@@ -237,9 +238,12 @@ cdef status_t _read_done(Engine* engine, DiskJob* job) noexcept nogil:
     read.peer = job.peer
     read.first = job.first
     read.bytes_max = job.bytes_max
-    cdef status_t status = core_log_read(engine.core, &read, &job.records, job.status)
+    cdef status_t failed = job.status
+    cdef status_t status = core_log_read(engine.core, &read, &job.records, failed)
     chunk_drop(job.records.chunk)
     disk_job_destroy(job)
+    if read.peer == 0 and failed != OK:
+        return DISK_FAILED      # committed records that this node still has to apply are not in its log file
     return status if status >= FATAL_FROM else OK
 
 
@@ -270,22 +274,22 @@ cdef void _retry_blocked(Engine* engine) noexcept nogil:
         engine.blocked.pop_front()
 
 
-# --- time -----------------------------------------------------------------------------------------------------------------
+# --- time -------------------------------------------------------------------------------------------------------------
 cdef status_t _tick(Engine* engine) noexcept nogil:
+    cdef uint32_t timeout_ticks = engine.config.core.election_timeout_ticks
     cdef status_t status = OK
     engine.ticks += 1
     if engine.state == ENGINE_GENESIS:
-        genesis_tick(&engine.genesis)
-        return OK
+        return genesis_tick(&engine.genesis)
     status = core_tick(engine.core, engine.clock.wall_ms(engine.clock.self))
     if status == OK:
         core_status(engine.core, &engine.core_status)
         status = housekeeping_tick(engine)
     _retry_blocked(engine)
-    if engine.ticks % engine.config.core.election_timeout_ticks == 0:
+    if engine.ticks % timeout_ticks == 0:
         callers_repeat_reads(engine)
         # A forward may have been lost without a change of leader. The leader's own proposals cannot be lost.
-        if engine.core_status.leader != engine.id and engine.ticks % (4 * engine.config.core.election_timeout_ticks) == 0:
+        if engine.core_status.role != LEADER and engine.ticks % (4 * timeout_ticks) == 0:
             callers_propose_again(engine)
     return status
 
@@ -298,8 +302,8 @@ cdef status_t _run_ticks(Engine* engine) noexcept nogil:
     if engine.next_tick_ns == 0:
         engine.next_tick_ns = engine.now_ns + tick_ns
     if engine.now_ns > engine.next_tick_ns + engine.config.core.election_timeout_ticks * tick_ns:
-        # This node was paused, or its clock leapt: what it knew of others' time is void, and missed ticks are not made up
-        # for, since messages of that time may wait in the sockets (etcd#21417 is the class).
+        # This node was paused, or its clock leapt: what it knew of others' time is void, and missed ticks are not
+        # made up for, since messages of that time may wait in the sockets (etcd#21417 is the class).
         engine.next_tick_ns = engine.now_ns
         if engine.state == ENGINE_RUNNING:
             status = core_peer_event(engine.core, CLOCK_JUMPED, 0)
@@ -320,7 +324,7 @@ cdef uint64_t engine_deadline_ns(const Engine* engine) noexcept nogil:
     return engine.next_tick_ns
 
 
-# --- a turn ---------------------------------------------------------------------------------------------------------------
+# --- a turn -----------------------------------------------------------------------------------------------------------
 cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     """What the core said must happen now. Sends come first: they do not wait for this node's own disk."""
     cdef uint32_t i
@@ -346,7 +350,6 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
 
 cdef status_t _drain_core(Engine* engine) noexcept nogil:
     cdef Ready ready
-    cdef const Membership* membership
     cdef status_t status = OK
     while status == OK and core_has_ready(engine.core):
         memset(&ready, 0, sizeof(Ready))
@@ -354,11 +357,7 @@ cdef status_t _drain_core(Engine* engine) noexcept nogil:
         if status == OK:
             status = _carry_out(engine, &ready)
     core_status(engine.core, &engine.core_status)
-    membership = core_membership(engine.core)
-    if status == OK and membership.index != engine.membership_seen:
-        engine.membership_seen = membership.index
-        status = peers_follow_membership(engine, membership)
-    return status
+    return status if status != OK else _follow_membership(engine)
 
 
 cdef void _tell_woken(Engine* engine) noexcept nogil:
@@ -375,7 +374,11 @@ cdef void _tell_woken(Engine* engine) noexcept nogil:
 cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     cdef bint applies_more = False
     cdef bint watches_more = False
-    cdef status_t status = callers_propose(engine)
+    cdef status_t status = _persist_genesis(engine)
+    if engine.genesis.messages.size != 0:
+        peers_send_genesis(engine)      # a peer that missed the end of the founding asks again
+    if status < FATAL_FROM:
+        status = callers_propose(engine)
     if status < FATAL_FROM:
         status = callers_ask_reads(engine)
     if status < FATAL_FROM:
@@ -396,20 +399,38 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     return status
 
 
-cdef status_t _run_genesis(Engine* engine) noexcept nogil:
+cdef status_t _persist_genesis(Engine* engine) noexcept nogil:
     cdef DiskJob* job
-    if engine.genesis.must_persist and not engine.identity_job_running:
-        job = disk_job_create(JOB_IDENTITY)
-        if job == NULL:
-            return NO_MEMORY
-        job.genesis = engine.genesis.record
-        engine.genesis.must_persist = False
-        engine.identity_job_running = True
-        engine.jobs.submit(engine.jobs.self, job)
-    peers_send_genesis(engine)
-    if engine.genesis.record.state == FOUNDED and not engine.genesis.must_persist and not engine.identity_job_running:
-        return boot_found(engine)
+    if not engine.genesis.must_persist:
+        return OK
+    job = disk_job_create(JOB_IDENTITY)
+    if job == NULL:
+        return NO_MEMORY
+    job.genesis = engine.genesis.record
+    engine.genesis.must_persist = False
+    engine.jobs.submit(engine.jobs.self, job)
     return OK
+
+
+cdef status_t _run_genesis(Engine* engine) noexcept nogil:
+    cdef status_t status = _persist_genesis(engine)
+    peers_send_genesis(engine)
+    if status == OK and not engine.genesis.is_persisting and engine.genesis.claimed_state in (FOUNDED, JOINING):
+        status = boot_found(engine)
+    return status
+
+
+cdef status_t _follow_membership(Engine* engine) noexcept nogil:
+    """Another membership is in force: links follow it, and a node that joined learns that it is a member."""
+    cdef const Membership* membership = core_membership(engine.core)
+    cdef status_t status = OK
+    if membership.index == engine.membership_seen:
+        return OK
+    engine.membership_seen = membership.index
+    status = peers_follow_membership(engine, membership)
+    if status == OK and engine.genesis.record.state == JOINING and membership_position(membership, engine.id) >= 0:
+        status = genesis_joined(&engine.genesis)
+    return status
 
 
 cdef status_t engine_run(Engine* engine, bint* more) noexcept nogil:
@@ -427,7 +448,7 @@ cdef status_t engine_run(Engine* engine, bint* more) noexcept nogil:
     return engine.fatal
 
 
-# --- life -----------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef status_t engine_boot(Engine* engine, Wal* wal, void* identity) noexcept nogil:
     return boot_engine(engine, wal, identity)
 
@@ -446,6 +467,7 @@ cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
 
 cdef void _tell_woken_closed(Engine* engine) noexcept nogil:
     if engine.hub != NULL:
+        hub_close(engine.hub)
         _tell_woken(engine)
 
 

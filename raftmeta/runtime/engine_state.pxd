@@ -11,7 +11,8 @@ from raftmeta.native.containers cimport Map64, Ring, Vec
 from raftmeta.ports cimport ClockPort, DiskPort, NetworkPort, RandomPort
 from raftmeta.raft.genesis cimport Genesis, GenesisRecord
 from raftmeta.raft.state cimport Core, CoreConfig
-from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t, term_t
+from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t,
+                                  term_t)
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Command
@@ -43,8 +44,8 @@ cdef struct EngineConfig:
 cdef enum SubmissionKind:
     SUBMIT_COMMAND = 1          # payload: command envelope with this node's session and `sequence`
     SUBMIT_READ = 2             # complete when a linearizable read may be served from the published state
-    SUBMIT_WATCH = 3            # payload: key bytes then end bytes; number: start revision; handle: told by CallerPort.woken.
-                                # done() gives the 8 bytes of the Watch* as body
+    SUBMIT_WATCH = 3            # payload: key bytes then end bytes; number: start revision; handle: told by
+                                # CallerPort.woken; done() gives the 8 bytes of the Watch* as body
     SUBMIT_UNWATCH = 4          # handle: the Watch*, freed by the engine; its consumer has stopped taking
     SUBMIT_KEEP_LEASE = 5       # start native keep-alives of lease `number` with ttl `ttl_ms`, told through handle
     SUBMIT_DROP_LEASE = 6       # stop them
@@ -78,7 +79,8 @@ cdef struct CallerPort:
                  uint32_t length) noexcept nogil
     # A watch has items to take; handle as given in SUBMIT_WATCH.
     void (*woken)(void* self, void* handle) noexcept nogil
-    # A kept lease: valid until `until_ns` on ClockPort (0: lost, revoked or expired). handle as given in SUBMIT_KEEP_LEASE.
+    # A kept lease: valid until `until_ns` on ClockPort (0: lost, revoked or expired). handle as given in
+    # SUBMIT_KEEP_LEASE.
     void (*lease_kept)(void* self, void* handle, uint64_t until_ns) noexcept nogil
     # One wake-up per engine turn and not per ticket: everything told since the last flush may be looked at.
     void (*flush)(void* self) noexcept nogil
@@ -195,7 +197,6 @@ cdef struct Engine:
     uint64_t boot
     ClusterId cluster
     Genesis genesis
-    bint identity_job_running
 
     Core* core                  # NULL until founded
     Machine* machine
@@ -240,7 +241,7 @@ cdef struct Engine:
     uint64_t next_read_context
 
     Map64[KeptLease] kept_leases
-    Ring[KeepAlive] keep_alives # sent and not seen applied, oldest first
+    Ring[KeepAlive] keep_alives     # sent and not seen applied, oldest first
     uint64_t keep_alive_tick    # of the last one sent
     Command scratch             # for commands of the engine itself
     Vec[uint8_t] own_payload    # its encoding

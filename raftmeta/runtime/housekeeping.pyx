@@ -6,24 +6,23 @@ on the lease clock, and moves the history floor. Every such entry is re-checked 
 often or too early harms nobody.
 
 When is a kept lease known to be held? A keep-alive is known in the log by its payload, which ends with an id that is
-nobody's lease (a random number), so that no two are alike. When it is applied here, the lease lasts at least ttl after the
-moment *before* that keep-alive was sent: the lease clock of its entry is not older than that moment's.
+nobody's lease (a random number), so that no two are alike. When it is applied here, the lease lasts at least ttl
+after the moment *before* that keep-alive was sent: the lease clock of its entry is not older than that moment's.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
                                        machine_session_exists, machine_status)
 from raftmeta.native.chunks cimport Slice
-from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.runtime.callers cimport callers_session_lost
-from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, Engine, KeepAlive,
-                                            KeptLease, Link, Submission)
+from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, Engine,
+                                            KeepAlive, KeptLease, Link, Submission)
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, Command, CommandKind, LeaseItem,
@@ -39,7 +38,7 @@ cdef inline uint64_t _session_bit() noexcept nogil:
     return <uint64_t> 1 << 63
 
 
-# --- commands of the engine itself ----------------------------------------------------------------------------------------
+# --- commands of the engine itself ------------------------------------------------------------------------------------
 cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
     cdef Command* command = &engine.scratch
     command.kind = kind
@@ -75,7 +74,7 @@ cdef bint _add_lease(Engine* engine, uint64_t lease, uint64_t deadline_ms) noexc
     return engine.scratch.leases.push(item)
 
 
-# --- this node's session -----------------------------------------------------------------------------------------------
+# --- this node's session ----------------------------------------------------------------------------------------------
 cdef status_t _open_session(Engine* engine) noexcept nogil:
     if engine.session_opening == 0:
         engine.session_opening = engine.random.next(engine.random.self) | _session_bit()
@@ -102,7 +101,7 @@ cdef void housekeeping_look(Engine* engine) noexcept nogil:
         engine.keep_alive_tick = engine.ticks
 
 
-# --- keep-alives ----------------------------------------------------------------------------------------------------------
+# --- keep-alives ------------------------------------------------------------------------------------------------------
 cdef uint64_t _keep_alive_ticks(Engine* engine) noexcept nogil:
     """Distance of keep-alives: a part of the shortest time to live among session and kept leases."""
     cdef uint64_t shortest_ms = engine.config.session_ttl_ms
@@ -180,7 +179,7 @@ cdef void housekeeping_drop_lease(Engine* engine, uint64_t lease) noexcept nogil
     engine.kept_leases.erase(lease)
 
 
-# --- the leader's duties ----------------------------------------------------------------------------------------------------
+# --- the leader's duties ----------------------------------------------------------------------------------------------
 cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept nogil:
     cdef uint32_t i
     _begin(engine, kind)
@@ -198,7 +197,8 @@ cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
         return OK
     engine.due.clear()
     engine.due_deadlines.clear()
-    count = machine_due_leases(engine.machine, engine.core_status.lease_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
+    count = machine_due_leases(engine.machine, engine.core_status.lease_ms, &engine.due, &engine.due_deadlines,
+                               TUNE_DUE_MAX)
     if count != 0:
         status = _expire(engine, COMMAND_LEASE_EXPIRE, count)
         engine.counters.leases_expired += count
@@ -223,7 +223,8 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     machine_status(engine.machine, &machine)
     if machine.history_bytes <= engine.config.history_bytes_max:
         return OK
-    # Revisions are taken as equally large: a quarter of the excess more than needed is cut, so that it is not done at once again.
+    # Revisions are taken as equally large: a quarter of the excess more than needed is cut, so that it is not done at
+    # once again.
     kept = machine.revision - machine.compacted
     kept = kept * 3 // 4 * engine.config.history_bytes_max // machine.history_bytes
     _begin(engine, COMMAND_COMPACT)
@@ -235,7 +236,7 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     return status
 
 
-# --- a wiped node comes back ----------------------------------------------------------------------------------------------
+# --- a wiped node comes back ------------------------------------------------------------------------------------------
 cdef const Member* _member_of_name(const Membership* membership, const Link* link) noexcept nogil:
     cdef int i
     for i in range(membership.count):
@@ -246,8 +247,8 @@ cdef const Member* _member_of_name(const Membership* membership, const Link* lin
 
 
 cdef status_t _take_back(Engine* engine) noexcept nogil:
-    """A voter's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for its
-    old self once it has caught up (DESIGN "Identity and genesis"). One at a time."""
+    """A voter's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
+    its old self once it has caught up (DESIGN "Identity and genesis"). One at a time."""
     cdef const Membership* current = core_membership(engine.core)
     cdef const Member* old
     cdef Membership target

@@ -5,16 +5,18 @@ or answer a frame that it refused: the connection is closed and counted, nothing
 Sources: DESIGN "Identity and genesis"; docs/formats.md "Frame", "HELLO".
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
-from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_peer_event, core_step)
+from raftmeta._core cimport PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_peer_event, core_step
 from raftmeta.native.chunks cimport Slice
-from raftmeta.raft.genesis cimport (ACCEPTED, BLANK, FOUNDED, GenesisMessage, genesis_hello, genesis_step)
-from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, Message, member_id_t)
-from raftmeta.runtime.engine_state cimport EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link
-from raftmeta.status cimport (BAD_FIELD, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, OK, OLD_BOOT, STALE,
-                              status_t)
+from raftmeta.raft.genesis cimport BLANK, FOUNDED, GenesisMessage, genesis_hello, genesis_step
+from raftmeta.raft.types cimport MEMBERS_MAX, PROPOSE, Membership, Message, member_id_t
+from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, ENGINE_GENESIS,
+                                            ENGINE_RUNNING, Engine, Inbound, Link)
+from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, NOT_READY, OK,
+                              OLD_BOOT, STALE, status_t)
+from raftmeta.wire.commands cimport command_decode
 from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
                                   FrameHeader, FrameIdentity, FrameType, frame_check_identity, frame_encode)
 from raftmeta.wire.genesis_messages cimport genesis_message_decode, genesis_message_encode
@@ -197,6 +199,19 @@ cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexc
 
 
 # --- frames in --------------------------------------------------------------------------------------------------------
+cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
+    """A command that this build could not apply must never reach the log: at apply it would stop every node."""
+    cdef uint32_t offset = 0
+    cdef uint32_t length
+    while offset + sizeof(uint32_t) <= payloads.length:
+        memcpy(&length, payloads.data + offset, sizeof(uint32_t))
+        offset += sizeof(uint32_t)
+        if command_decode(payloads.data + offset, length, &engine.scratch) != OK:
+            return False
+        offset += length
+    return True
+
+
 cdef status_t _step_message(Engine* engine, const FrameHeader* header, const Slice* frame) noexcept nogil:
     cdef const uint8_t* body = frame.data + FRAME_HEADER_BYTES
     cdef Slice records
@@ -210,6 +225,8 @@ cdef status_t _step_message(Engine* engine, const FrameHeader* header, const Sli
         return status
     message.source = header.source
     message.target = header.target
+    if message.type == PROPOSE and not _are_commands(engine, &message.records):
+        return COMMAND_INVALID
     status = core_step(engine.core, &message)
     if status == STALE or 0 < status < 64:
         return OK       # ignored or refused by the protocol: not the connection's fault
@@ -245,12 +262,13 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
     if inbound.peer_boot < engine.links[inbound.link].boot and inbound.peer == engine.links[inbound.link].id:
         status = OLD_BOOT       # a later boot of this peer has introduced itself since
     elif header.type == FRAME_MESSAGE and engine.state == ENGINE_GENESIS:
-        inbound.sequence += 1
-        return OK               # a founded peer speaks while this node does not know yet: the protocol repeats it
+        status = NOT_READY
     else:
         # The number of a frame is not held against its predecessor's: a frame may be dropped at the sender's full
         # queue, and what the protocol survives (loss, repetition, reordering) needs no connection closed.
         status = frame_check_identity(header, &identity, header.sequence)
+    if status == NOT_READY:
+        return OK               # one side does not know its cluster yet: the protocol repeats it
     if status == OK:
         inbound.sequence += 1
         engine.counters.frames_received += 1

@@ -1,5 +1,5 @@
-# The simulated world's order of events: a binary heap by (time, number). Equal times keep the order of scheduling, so that
-# one seed is one run.
+# The simulated world's order of events: a binary heap by (time, number). Equal times keep the order of scheduling, so
+# that one seed is one run.
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

@@ -8,20 +8,18 @@ A frame that its receiver refuses closes the connection, as in production; a new
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop, chunk_hold
-from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport NetworkPort
 from raftmeta.raft.types cimport MEMBERS_MAX, Message
 from raftmeta.runtime.engine cimport engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello
-from raftmeta.runtime.engine_state cimport Engine, Inbound
 from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent, events_push
 from raftmeta.sim.truth cimport truth_message
 from raftmeta.sim.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimFrame, SimNode, World, violate
 from raftmeta.status cimport OK, status_t
-from raftmeta.wire.frame cimport (FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader, frame_decode)
+from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader, frame_decode
 from raftmeta.wire.hello cimport Hello, hello_decode, hello_encode
 from raftmeta.wire.messages cimport message_decode
 
@@ -53,7 +51,7 @@ cdef int _link_to(SimNode* node, uint32_t other) noexcept nogil:
     return -1
 
 
-# --- connections ----------------------------------------------------------------------------------------------------------
+# --- connections ------------------------------------------------------------------------------------------------------
 cdef void _plan_connect(World* world, SimNode* node, uint32_t other, uint64_t wait_ns) noexcept nogil:
     cdef SimEvent event
     if node.connects[other] or other == node.number:
@@ -131,7 +129,7 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
         _plan_connect(world, node, event.other, RECONNECT_NS)
 
 
-# --- frames ---------------------------------------------------------------------------------------------------------------
+# --- frames -----------------------------------------------------------------------------------------------------------
 cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Slice* records) noexcept nogil:
     """Every outgoing message is held against what this node's disk has (I5, I6), from its real bytes."""
     cdef const FrameHeader* header = <const FrameHeader*> head
@@ -170,7 +168,8 @@ cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk) noexc
     _schedule(world, &event)
 
 
-cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_length, const Slice* records) noexcept nogil:
+cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
+                const Slice* records) noexcept nogil:
     cdef SimNode* node = <SimNode*> self
     cdef World* world = node.world
     cdef uint32_t target = node.engine.links[link].name[1] - c'0'
@@ -243,7 +242,7 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
     free(frame)
 
 
-# --- partitions -----------------------------------------------------------------------------------------------------------
+# --- partitions -------------------------------------------------------------------------------------------------------
 cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept nogil:
     """Frames of source reach target no more; target's connection to source is silent, not reset."""
     world.hears[target] &= ~(<uint32_t> 1 << source)

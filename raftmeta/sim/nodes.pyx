@@ -1,8 +1,8 @@
 """One simulated node: the production engine over a simulated folder, clock and network.
 
 The disk works in two steps, as the write thread does: SIM_JOBS does what is queued at that moment (so a crash before it
-loses the write, a crash inside it tears it), SIM_JOBS_DONE tells the engine (so a crash in between has written what nobody
-was told).
+loses the write, a crash inside it tears it), SIM_JOBS_DONE tells the engine (so a crash in between has written what
+nobody was told).
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -12,22 +12,19 @@ from libc.string cimport memcpy, memset
 from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRUNCATED
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport next_random
-from raftmeta.ports cimport ClockPort, DiskPort, RandomPort
 from raftmeta.raft.state cimport core_config_init
 from raftmeta.raft.types cimport index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
                                       engine_run, engine_stop)
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_TRACE, CallerPort, DiskJobPort, Engine,
-                                            EngineConfig)
-from raftmeta.sim.disk cimport (SimDisk, sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port,
-                                sim_disk_reopen)
+from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, ENGINE_STOPPED, EVENT_TRACE, Engine, EngineConfig
+from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
 from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_WAKE, SimEvent, events_push
 from raftmeta.sim.network cimport network_node_down, network_node_up, network_port
 from raftmeta.sim.truth cimport truth_after_run, truth_durable, truth_leader, truth_recovered
 from raftmeta.sim.workload cimport workload_done, workload_forget_node, workload_look, workload_woken
-from raftmeta.sim.world_state cimport (VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimNode, World, violate)
-from raftmeta.status cimport NODE_CLOSED, OK, POWER_CUT, status_t
+from raftmeta.sim.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimNode, World, violate
+from raftmeta.status cimport OK, POWER_CUT, status_t
 from raftmeta.storage.identity cimport identity_create, identity_destroy
 from raftmeta.storage.wal cimport wal_create, wal_destroy
 from raftmeta.storage.wal_state cimport WalLimits
@@ -36,7 +33,7 @@ cdef enum:
     SIM_TURNS_MAX = 10_000      # of one engine at one moment: more means that it never rests
 
 
-# --- ports ----------------------------------------------------------------------------------------------------------------
+# --- ports ------------------------------------------------------------------------------------------------------------
 cdef uint64_t _now_ns(void* self) noexcept nogil:
     return (<SimNode*> self).world.now_ns
 
@@ -93,7 +90,7 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
         node.world.counts.truncations += 1
 
 
-# --- schedule -------------------------------------------------------------------------------------------------------------
+# --- schedule ---------------------------------------------------------------------------------------------------------
 cdef void _plan(World* world, SimNode* node, uint32_t kind, uint64_t time_ns) noexcept nogil:
     cdef SimEvent event
     memset(&event, 0, sizeof(SimEvent))
@@ -116,7 +113,7 @@ cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
     _plan(world, node, SIM_JOBS, world.now_ns + wait_us * 1000)
 
 
-# --- life -----------------------------------------------------------------------------------------------------------------
+# --- life -------------------------------------------------------------------------------------------------------------
 cdef void node_create(World* world, SimNode* node, unsigned int number) noexcept nogil:
     node.world = world
     node.number = number
@@ -272,7 +269,7 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
     node.durable.terms.release()
 
 
-# --- turns ----------------------------------------------------------------------------------------------------------------
+# --- turns ------------------------------------------------------------------------------------------------------------
 cdef void node_run(World* world, SimNode* node) noexcept nogil:
     cdef bint more = True
     cdef status_t status = OK

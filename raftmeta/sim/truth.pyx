@@ -46,7 +46,7 @@ cdef bint _grow(World* world, Vec[uint64_t]* items, size_t size) noexcept nogil:
     return True
 
 
-# --- leaders --------------------------------------------------------------------------------------------------------------
+# --- leaders ----------------------------------------------------------------------------------------------------------
 cdef void truth_leader(World* world, SimNode* node, term_t term) noexcept nogil:
     cdef uint32_t* known = world.truth.leaders.insert(term)
     cdef uint64_t chain = 0
@@ -65,7 +65,7 @@ cdef void truth_leader(World* world, SimNode* node, term_t term) noexcept nogil:
             violate(world, VIOLATION_LEADER_INCOMPLETE, node.number, term, committed)
 
 
-# --- durable before said --------------------------------------------------------------------------------------------------
+# --- durable before said ----------------------------------------------------------------------------------------------
 cdef bint _is_synced(SimNode* node) noexcept nogil:
     """Is everything up to the end of the log really on the medium? Looked up in the simulated disk, not believed."""
     cdef Segment* segment
@@ -156,7 +156,7 @@ cdef void truth_message(World* world, SimNode* node, const Message* message) noe
         _check_acknowledgement(world, node, message)
 
 
-# --- the committed log ----------------------------------------------------------------------------------------------------
+# --- the committed log ------------------------------------------------------------------------------------------------
 cdef bint _holds(SimNode* node, index_t index, uint64_t chain) noexcept nogil:
     return index < node.durable.chains.size and node.durable.chains.data[index] == chain
 
@@ -202,8 +202,9 @@ cdef void _check_state_hash(World* world, SimNode* node) noexcept nogil:
     cdef MachineStatus machine
     cdef SimTruth* truth = &world.truth
     machine_status(node.engine.machine, &machine)
-    if not _grow(world, &truth.state_hashes, node.engine.applied + 1) or not _grow(world, &truth.revisions,
-                                                                               node.engine.applied + 1):
+    if not _grow(world, &truth.state_hashes, node.engine.applied + 1):
+        return
+    if not _grow(world, &truth.revisions, node.engine.applied + 1):
         return
     if truth.state_hashes.data[node.engine.applied] == 0:
         truth.state_hashes.data[node.engine.applied] = machine.state_hash.low | 1
@@ -231,7 +232,7 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
         _check_state_hash(world, node)
 
 
-# --- a node comes back -----------------------------------------------------------------------------------------------------
+# --- a node comes back ------------------------------------------------------------------------------------------------
 cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
     """I8: what this node vouched for is there, unless its durable log went on in a later term and superseded it."""
     cdef CoreStatus status

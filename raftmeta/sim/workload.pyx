@@ -10,7 +10,7 @@ A client waits in no thread: a call is a small struct that comes back as `owner`
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport MachineStatus, machine_status
@@ -27,8 +27,7 @@ from raftmeta.sim.world_state cimport (CALL_ADD, CALL_DELETE, CALL_PUT, CALL_REA
                                        VIOLATION_WATCH, SimCall, SimNode, SimWatch, World, violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op
-from raftmeta.wire.msgpack cimport (Reader, read_array, read_array_max, read_bool, read_int, read_uint, reader_over,
-                                    unsigned_max)
+from raftmeta.wire.msgpack cimport Reader, read_array, read_bool, read_int, read_uint, reader_over, unsigned_max
 
 cdef enum:
     CALLS_OPEN_MAX = 16         # of one node's clients
@@ -36,7 +35,7 @@ cdef enum:
     VALUE_BYTES_MAX = 200
 
 
-# --- calls ----------------------------------------------------------------------------------------------------------------
+# --- calls ------------------------------------------------------------------------------------------------------------
 cdef SimCall* _take_call(World* world) noexcept nogil:
     cdef SimCall* block
     cdef int i
@@ -111,13 +110,16 @@ cdef void _submit_command(World* world, SimNode* node) noexcept nogil:
     cdef uint8_t[8] key
     cdef uint8_t[VALUE_BYTES_MAX] value
     cdef Vec[uint8_t]* payload = &world.scratch
+    cdef status_t status
     if call == NULL:
         return
     _begin_call(world, node, call, CALL_PUT)
     _fill_op(world, call, &op, key, value)
     node.next_sequence += 1
     payload.clear()
-    if command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.outstanding_base, NULL, payload) != OK:
+    status = command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.outstanding_base, NULL,
+                               payload)
+    if status != OK:
         violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
         return
     submission = <Submission*> calloc(1, sizeof(Submission) + payload.size)
@@ -144,7 +146,7 @@ cdef void workload_call(World* world, SimNode* node) noexcept nogil:
         _submit_command(world, node)
 
 
-# --- answers --------------------------------------------------------------------------------------------------------------
+# --- answers ----------------------------------------------------------------------------------------------------------
 cdef void _check_add(World* world, SimNode* node, SimCall* call, const uint8_t* body, uint32_t length) noexcept nogil:
     """The result is [status, revision, [succeeded, [number]]]."""
     cdef Reader reader = reader_over(body, length)
@@ -202,8 +204,8 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
                         const uint8_t* body, uint32_t length) noexcept nogil:
     cdef SimCall* call
     cdef SimWatch* watch
-    if <uint8_t*> owner >= <uint8_t*> node.watches and <uint8_t*> owner < <uint8_t*> node.watches + sizeof(node.watches):
-        watch = <SimWatch*> owner
+    watch = <SimWatch*> owner
+    if watch >= &node.watches[0] and watch < &node.watches[0] + SIM_WATCHES:
         watch.is_pending = False
         if status == OK:
             memcpy(&watch.watch, body, sizeof(void*))
@@ -217,7 +219,7 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
     _give_back(world, call)
 
 
-# --- watches --------------------------------------------------------------------------------------------------------------
+# --- watches ----------------------------------------------------------------------------------------------------------
 cdef void _open_watch(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
     cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
     if submission == NULL:
@@ -243,7 +245,8 @@ cdef void _close_watch(World* world, SimNode* node, SimWatch* watch) noexcept no
     engine_submit(node.engine, submission)
 
 
-cdef void _check_item(World* world, SimNode* node, SimWatch* watch, const uint8_t* item, uint32_t length) noexcept nogil:
+cdef void _check_item(World* world, SimNode* node, SimWatch* watch, const uint8_t* item,
+                      uint32_t length) noexcept nogil:
     """An item is [kind, revision, wall_ms, events, more]."""
     cdef Reader reader = reader_over(item, length)
     cdef uint64_t kind, revision, hash
@@ -312,7 +315,7 @@ cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil:
         node.watches[i].has_items = False
 
 
-# --- the end --------------------------------------------------------------------------------------------------------------
+# --- the end ----------------------------------------------------------------------------------------------------------
 cdef void workload_final(World* world) noexcept nogil:
     cdef int key
     for key in range(0, SIM_KEYS, 2):

@@ -4,8 +4,7 @@ What it decides: which fault strikes next, by its own random stream. What it nev
 Python object, so that (configuration, seed) is the whole history.
 """
 
-from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -17,7 +16,7 @@ from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Subm
 from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE,
                                   SIM_RESTART, SIM_WAKE, SimEvent, events_pop, events_push)
 from raftmeta.sim.network cimport network_connect, network_cut, network_deliver, network_heal
-from raftmeta.sim.nodes cimport (node_boot, node_crash, node_create, node_destroy, node_disk, node_disk_done, node_run)
+from raftmeta.sim.nodes cimport node_boot, node_crash, node_create, node_destroy, node_disk, node_disk_done, node_run
 from raftmeta.sim.truth cimport truth_compare_all
 from raftmeta.sim.workload cimport workload_call, workload_final, workload_release
 from raftmeta.sim.world_state cimport (NO_VIOLATION, VIOLATION_LIVENESS, VIOLATION_NO_MEMORY, SimConfig, SimFrame,
@@ -44,8 +43,9 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
     config.faults.client_gap_us = 3_000
 
 
-# --- schedule -------------------------------------------------------------------------------------------------------------
-cdef void _plan(World* world, uint32_t kind, uint32_t node, uint64_t life, uint64_t mean_us, uint64_t* random) noexcept nogil:
+# --- schedule ---------------------------------------------------------------------------------------------------------
+cdef void _plan(World* world, uint32_t kind, uint32_t node, uint64_t life, uint64_t mean_us,
+                uint64_t* random) noexcept nogil:
     cdef SimEvent event
     memset(&event, 0, sizeof(SimEvent))
     event.kind = kind
@@ -108,7 +108,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     free(world)
 
 
-# --- faults ---------------------------------------------------------------------------------------------------------------
+# --- faults -----------------------------------------------------------------------------------------------------------
 cdef bint _draws(World* world, uint32_t ppm) noexcept nogil:
     return next_random(&world.random_faults) % 1_000_000 < ppm
 
@@ -189,7 +189,7 @@ cdef bint _is_paused(World* world, SimNode* node) noexcept nogil:
     return node.paused_until_ns > world.now_ns
 
 
-# --- events ---------------------------------------------------------------------------------------------------------------
+# --- events -----------------------------------------------------------------------------------------------------------
 cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexcept nogil:
     if event.kind == SIM_WAKE:
         if node.wake_ns == event.time_ns:
@@ -259,7 +259,7 @@ cdef uint64_t world_run(World* world, uint64_t events) noexcept nogil:
     return done
 
 
-# --- the end --------------------------------------------------------------------------------------------------------------
+# --- the end ----------------------------------------------------------------------------------------------------------
 cdef bint _is_settled(World* world) noexcept nogil:
     """One leader that all follow, nothing outstanding, everybody applied the same."""
     cdef uint32_t number
