@@ -1,6 +1,6 @@
 """Folders, processes and a network that loses, repeats, delays and reorders, for tests of raft/genesis.
 
-A HELLO belongs to a connection: it reaches the very process it was said to, or nobody. Messages may arrive at any time.
+Messages and HELLOs may arrive at any time, HELLOs even at a later life of the name they were said to.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class World:
     hellos: list[tuple] = field(default_factory=list)
     messages: list[tuple] = field(default_factory=list)
     accepted: set[tuple[int, int, int]] = field(default_factory=set)
+    founded: set[tuple[int, int]] = field(default_factory=set)
     born: int = 0
 
     def __post_init__(self) -> None:
@@ -63,13 +64,11 @@ class World:
         speaker, listener = self.folders[source], self.folders[target]
         if speaker.process is None or listener.process is None or source == target:
             return
-        self.hellos.append((target, listener.boots, (source, speaker.incarnation, *speaker.process.claim)))
+        self.hellos.append((target, (source, speaker.incarnation, *speaker.process.claim)))
 
     def deliver_hello(self, position: int) -> None:
-        target, boot, hello = self.hellos[position]
-        folder = self.folders[target]
-        if folder.process is not None and folder.boots == boot:
-            self.act(folder, lambda process: process.hello(*hello))
+        target, hello = self.hellos[position]
+        self.act(self.folders[target], lambda process: process.hello(*hello))
 
     def deliver_message(self, position: int) -> None:
         message = self.messages[position]
@@ -88,6 +87,8 @@ class World:
         state, low, high, _ = folder.record
         if state == GenesisState.ACCEPTED:
             self.accepted.add((folder.incarnation, low, high))
+        if state == GenesisState.FOUNDED:
+            self.founded.add((low, high))
         self.act(folder, GenesisHandle.persisted)
 
     def act(self, folder: Folder, action: Callable[[GenesisHandle], int]) -> None:

@@ -5,6 +5,8 @@ divergence.md "Founding"; the rules are numbered on the first page of raftmeta/r
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -200,6 +202,45 @@ def test_a_node_that_joined_is_a_member_for_the_next_ones() -> None:
     assert (process.claim[0], process.claim[1:]) == (FOUNDED, world.folders[b"b"].record[1:3])
 
 
+def test_a_majority_of_acceptances_founds_nothing() -> None:
+    """Rule 3: the founder waits for all."""
+    world = World(NAMES)
+    for name in NAMES:
+        world.start(name)
+    for source in NAMES:
+        for target in NAMES:
+            world.say_hello(source, target)
+    for position in range(len(world.hellos)):
+        world.deliver_hello(position)
+    world.persist(b"a")
+    world.deliver_message(0)
+    world.persist(b"b")
+    world.deliver_message(-1)
+    assert world.messages[-1][0] == GenesisMessageType.GENESIS_ACCEPT
+    assert (states(world), world.folders[b"a"].process.record[0]) == ([ACCEPTED, ACCEPTED, BLANK], ACCEPTED)
+
+
+def test_a_late_hello_lets_no_accepted_member_take_another_founder() -> None:
+    """Rule 5: the founder believes that c is blank; c knows better."""
+    world = world_where_only_the_founder_knows()
+    world.wipe(b"a")
+    world.wipe(b"b")
+    for name in NAMES:
+        world.start(name)
+    old = world.folders[b"c"].record
+    for target in (b"a", b"c"):
+        for source in set(NAMES) - {target}:
+            folder = world.folders[source]
+            world.hellos.append((target, (source, folder.incarnation, BLANK, 0, 0)))
+            world.deliver_hello(-1)
+    world.persist(b"a")
+    for position in range(len(world.messages)):
+        world.deliver_message(position)
+    world.persist(b"c")
+    assert world.folders[b"c"].record == old
+    assert world.messages[-1][0] == GenesisMessageType.GENESIS_REFUSE
+
+
 class GenesisMachine(RuleBasedStateMachine):
     """Random crashes, wipes, losses, repeats and reordering; what must hold is checked after every step."""
 
@@ -257,6 +298,22 @@ class GenesisMachine(RuleBasedStateMachine):
         if is_last:
             del self.world.messages[position]
 
+    @rule(seed=st.integers(0, 2**32))
+    def proceed(self, seed: int) -> None:
+        """Thirty deliveries, writes and ticks in any order."""
+        random = Random(seed)
+        for _ in range(30):
+            name = random.choice(self.world.names)
+            kind = random.random()
+            if kind < 0.4 and self.world.messages:
+                self.deliver_message(random.randrange(10**6), random.random() < 0.8)
+            elif kind < 0.5 and self.world.hellos:
+                self.deliver_hello(random.randrange(10**6), random.random() < 0.8)
+            elif kind < 0.8:
+                self.world.persist(name)
+            else:
+                self.world.tick(name)
+
     @rule(name=names)
     def tick(self, name: bytes) -> None:
         self.world.tick(self.pick(name))
@@ -286,6 +343,14 @@ class GenesisMachine(RuleBasedStateMachine):
             for folder in self.world.folders.values():
                 if folder.incarnation in {member[0] for member in membership}:
                     assert folder.record[1:3] == (low, high)
+
+    @invariant()
+    def whoever_accepted_what_was_founded_once_is_in_no_other_cluster(self) -> None:
+        """A wiped majority must not take the rest of a cluster that lived into a new, empty one."""
+        for state, low, high, membership in self.world.records():
+            for incarnation, *_ in membership if state == FOUNDED else ():
+                earlier = {(a, b) for member, a, b in self.world.accepted if member == incarnation}
+                assert earlier & self.world.founded <= {(low, high)}
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
