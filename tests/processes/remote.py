@@ -59,8 +59,8 @@ class RemoteProcess:
         """Start it, for the first time or again; returns when the subject is made."""
         assert not self.is_alive, "already running"
         made: Future[Any] = Future()
-        self._waiting, self._next_id = {0: made}, 1
-        with self.log.open("ab") as log:
+        with self._lock, self.log.open("ab") as log:
+            self._waiting, self._next_id = {0: made}, 1
             self._process = subprocess.Popen(
                 self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
@@ -99,7 +99,7 @@ class RemoteProcess:
     def _reap(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.wait()
-            with contextlib.suppress(BrokenPipeError):  # a line was on its way when it was killed
+            with self._lock, contextlib.suppress(BrokenPipeError):  # a line was on its way when it was killed
                 self._process.stdin.close()
 
     def log_tail(self) -> str:
@@ -110,9 +110,9 @@ class RemoteProcess:
     def begin(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Call function(subject, *arguments) over there; the future ends with its value, RemoteError or ProcessGone."""
         future: Future[Any] = Future()
-        process = self._process
-        assert process is not None and process.stdin is not None, "never started"
         with self._lock:
+            process = self._process
+            assert process is not None and process.stdin is not None, "never started"
             identifier, self._next_id = self._next_id, self._next_id + 1
             self._waiting[identifier] = future
             call = {"id": identifier, "function": name_of(function), "arguments": to_json(arguments)}
