@@ -365,6 +365,7 @@ cdef void _end(Loop* loop) noexcept nogil:
     _flush(loop)
     transport_close(&loop.transport)
     _publish(loop)
+    event_log_close(loop.event_log)
 
 
 # --- life -------------------------------------------------------------------------------------------------------------

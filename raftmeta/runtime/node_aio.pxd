@@ -14,6 +14,7 @@ cdef class Node:
     cdef object create_future
     cdef Mailbox* mailbox           # NULL: not bound, or closed
     cdef Ticket* waiting            # tickets with a future, newest first
+    cdef set watches                # what the mailbox may name; see AioWatch
     cdef uint32_t unrung            # submissions since the node's loop was rung
     cdef object ring                # bound method
     cdef uint64_t sweep_ns          # when time-outs are looked at next; UINT64_MAX: not planned

@@ -33,6 +33,7 @@ class Node:
         cluster: str = "default",
         config: Config | None = None,
     ) -> None: ...
+    def __del__(self) -> None: ...
     @staticmethod
     def of(node: SyncNode) -> Node:
         """A face of a running node; closing it leaves the node."""

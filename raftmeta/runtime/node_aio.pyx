@@ -32,8 +32,8 @@ from raftmeta.runtime.verbs cimport (add_op, create_op, delete_op, delete_range_
 from raftmeta.wire.commands cimport Fence, Op
 from raftmeta.wire.python_commands cimport take_fence, take_number
 
-from raftmeta.errors import (InvalidArgument, LeaseExpired, NodeClosed, NotReady, OutcomeTimeout, OutcomeUnknown,
-                             ReadyTimeout, Withdrawn)
+from raftmeta.errors import (Fatal, InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
+                             OutcomeUnknown, ReadyTimeout, Withdrawn)
 from raftmeta.results import WatchReset
 from raftmeta.runtime.node import Node as _SyncNode
 
@@ -60,16 +60,20 @@ cdef class Node:
         face.sweep_ns = NEVER
         return face
 
-    def __dealloc__(self):
-        cdef Ticket* ticket = self.waiting
-        cdef Ticket* next
-        while ticket != NULL:
-            next = ticket.next_waiting
-            Py_DECREF(<object> ticket.waiter)
-            ticket_drop(ticket)
-            ticket = next
+    def __cinit__(self, *args, **kwargs):
+        self.watches = set()
+
+    def __del__(self):
+        """Its event loop ended before it was closed. Not in __dealloc__: `watches` must still be there."""
+        cdef Ticket* ticket
         if self.mailbox != NULL:
             mailbox_abandon(self.mailbox)
+            self.mailbox = NULL
+        while self.waiting != NULL:
+            ticket = self.waiting
+            self.waiting = ticket.next_waiting
+            Py_DECREF(<object> ticket.waiter)
+            ticket_drop(ticket)
 
     # --- life ---------------------------------------------------------------------------------------------------------
     cdef int bind(self) except -1:
@@ -129,6 +133,7 @@ cdef class Node:
             self.sweep_handle.cancel()
         mailbox_abandon(self.mailbox)
         self.mailbox = NULL
+        self.watches.clear()
         while self.waiting != NULL:
             ticket = self.waiting
             self._unlink(ticket)
@@ -534,14 +539,21 @@ cdef class AioWatch(WatchBase):
         cdef uint64_t deadline_ns = deadline_after(5.0)
         await self.face._session(deadline_ns)
         self.face.bind()
+        # Its mail lies in the mailbox until it is looked at, also when the node is closed in between.
+        self.face.watches.add(self)
         self.opened(await self.face.future_of(self.submit(self.face.mailbox), deadline_ns))
 
     async def _close_native(self):
         watch = <size_t> self.watch
         self.watch = NULL
-        if watch and self.node.life == LIFE_RUNNING:
+        if not watch or self.node.life != LIFE_RUNNING or self.face.mailbox == NULL:
+            return
+        try:
             await self.face.future_of(self.node.submit_unwatch(<void*> <size_t> watch, self.face.mailbox), NEVER)
+        except (Fatal, NotExecuted):
+            return          # the node ended meanwhile, and lets go of `attached` itself
         self.node.attached.discard(self)
+        self.face.watches.discard(self)
 
     async def close(self):
         self.is_closed = True
@@ -597,8 +609,10 @@ cdef class AioWatch(WatchBase):
                 await self._open()
             elif outcome == TAKE_CLOSED:
                 await self.close()
-            elif outcome == TAKE_WAIT and not await self._wait(deadline_ns):
-                return None
+            elif outcome == TAKE_WAIT:
+                has_news = await self._wait(deadline_ns)
+                if not has_news:
+                    return None
         found = self.ready.popleft()
         if isinstance(found, Exception):
             raise found
@@ -633,7 +647,8 @@ cdef class AioLease(LeaseBase):
             self.watcher = self.face.event_loop.create_task(self._watch(on_lost))
 
     async def _watch(self, on_lost):
-        if await self.wait_lost() and not self.is_revoked:
+        await self.wait_lost()
+        if not self.is_revoked:
             on_lost(self)
 
     async def wait_lost(self, timeout_s=None):

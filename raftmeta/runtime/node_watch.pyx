@@ -29,7 +29,7 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.python_commands cimport read_values, take_bound, take_key
 
-from raftmeta.errors import Compacted, InvalidArgument, Lagged, NotExecuted
+from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NotExecuted
 from raftmeta.operations import prefix_end
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 
@@ -158,8 +158,12 @@ cdef class Watch(WatchBase):
     cdef int _close_native(self) except -1:
         cdef void* watch = self.watch
         self.watch = NULL
-        if watch != NULL and self.node.life == LIFE_RUNNING:
+        if watch == NULL or self.node.life != LIFE_RUNNING:
+            return 0
+        try:
             self.node.finish(self.node.submit_unwatch(watch, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        except (Fatal, NotExecuted):
+            return 0        # the node ended meanwhile, and lets go of `attached` itself
         self.node.attached.discard(self)
         return 0
 
@@ -218,5 +222,5 @@ cdef class Watch(WatchBase):
         try:
             for found in self.batches():
                 callback(found)
-        except NotExecuted:
-            pass        # the node was closed meanwhile
+        except (Fatal, NotExecuted):
+            pass        # the node ended meanwhile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -188,6 +189,24 @@ def test_a_call_before_the_node_is_ready_waits_until_it_is(run: Run, tmp_path: P
             node.close(transfer=False)
 
     run(main())
+
+
+def test_news_of_a_watch_that_is_gone_harm_nobody(run: Run, tmp_path: Path) -> None:
+    """The loop thread posted it, the event loop was busy, and meanwhile the node was closed and the watch dropped."""
+
+    async def main(node: raftmeta.Node) -> None:
+        face = node.aio()
+        watch = face.watch(prefix="")
+        await watch.__aenter__()
+        node.put("k", b"v")  # blocks the event loop: its mail lies there
+        node.close()
+        del watch
+        gc.collect()
+        await asyncio.sleep(0)
+        await face.close()
+
+    with one_node(tmp_path) as node:
+        run(main(node))
 
 
 def test_several_event_loops_share_one_node(node: raftmeta.Node) -> None:
