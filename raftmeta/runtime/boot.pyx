@@ -19,15 +19,17 @@ from raftmeta._core cimport (PEER_CONNECTED, core_create, core_membership, core_
                              core_status)
 from raftmeta.machine.machine cimport machine_create
 from raftmeta.machine.watches cimport hub_create
-from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted
+from raftmeta.raft.genesis cimport (FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted,
+                                    genesis_release)
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport EVENT_FOUNDED, EVENT_LOG_OPENED, ENGINE_GENESIS, ENGINE_RUNNING, Engine
 from raftmeta.runtime.peers cimport peers_follow_membership
 from raftmeta.status cimport CORRUPT, NO_MEMORY, OK, status_t
-from raftmeta.storage.identity cimport Identity, identity_open
-from raftmeta.storage.wal cimport WAL_BLANK, WAL_TAIL_LOST, WalOpened, wal_free_bytes, wal_open, wal_open_done
+from raftmeta.storage.identity cimport Identity, identity_open, identity_renew
+from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WalOpened, wal_begin, wal_free_bytes, wal_open,
+                                   wal_open_done)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport command_init
 
@@ -106,7 +108,47 @@ cdef status_t _restore(Engine* engine, const WalOpened* opened) noexcept nogil:
     return status
 
 
-cdef status_t _open_log(Engine* engine, Wal* wal) noexcept nogil:
+cdef status_t _start_empty(Engine* engine, const Membership* membership) noexcept nogil:
+    """A core before its first entry."""
+    cdef SnapshotPoint beginning
+    cdef HardState hard_state
+    cdef status_t status = _create_parts(engine)
+    memset(&beginning, 0, sizeof(SnapshotPoint))
+    memset(&hard_state, 0, sizeof(HardState))
+    if status == OK:
+        status = core_restore_membership(engine.core, &beginning, membership)
+    if status == OK:
+        status = core_restored(engine.core, &hard_state, 0)
+    return status if status != OK else _start(engine)
+
+
+cdef status_t _begin_again(Engine* engine, Wal* wal, Identity* identity) noexcept nogil:
+    """This folder lost what it had acknowledged. Its old incarnation must never vote again: another one begins with an
+    empty log, and the leader takes it as a learner (DESIGN "Log", "Identity and genesis")."""
+    cdef SnapshotPoint beginning
+    cdef HardState hard_state
+    cdef status_t status = identity_renew(identity, &engine.random)
+    memset(&beginning, 0, sizeof(SnapshotPoint))
+    memset(&hard_state, 0, sizeof(HardState))
+    if status != OK:
+        return status
+    _take_identity(engine, wal, identity)
+    status = wal_begin(wal, &beginning, &hard_state, NULL, 0, 0)
+    if status == OK:
+        genesis_release(&engine.genesis)
+        status = _begin_genesis(engine, &identity.genesis)
+    return status if status != OK else _start_empty(engine, &identity.genesis.membership)
+
+
+cdef void _take_identity(Engine* engine, Wal* wal, const Identity* identity) noexcept nogil:
+    engine.id = identity.id
+    engine.boot = identity.boot
+    engine.cluster.low = identity.genesis.cluster_low
+    engine.cluster.high = identity.genesis.cluster_high
+    wal.limits.owner = identity.id
+
+
+cdef status_t _open_log(Engine* engine, Wal* wal, Identity* identity) noexcept nogil:
     cdef WalOpened opened
     cdef status_t status
     memset(&opened, 0, sizeof(WalOpened))
@@ -118,11 +160,11 @@ cdef status_t _open_log(Engine* engine, Wal* wal) noexcept nogil:
         wal_open_done(wal)
         return OK       # whatever stands there was begun by a founding that this node did not see the end of
     if opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST:
-        status = CORRUPT
-    else:
-        status = _create_parts(engine)
-        if status == OK:
-            status = _restore(engine, &opened)
+        wal_open_done(wal)
+        return _begin_again(engine, wal, identity)
+    status = _create_parts(engine)
+    if status == OK:
+        status = _restore(engine, &opened)
     wal_open_done(wal)
     if status == OK:
         core_set_free_bytes(engine.core, wal_free_bytes(wal))
@@ -135,17 +177,13 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
     cdef status_t status = identity_open(self, &engine.random)
     if status != OK:
         return status
-    engine.id = self.id
-    engine.boot = self.boot
-    engine.cluster.low = self.genesis.cluster_low
-    engine.cluster.high = self.genesis.cluster_high
-    wal.limits.owner = self.id
+    _take_identity(engine, wal, self)
     engine.state = ENGINE_GENESIS
     engine.outstanding_base = 1
     command_init(&engine.scratch)
     status = _begin_genesis(engine, &self.genesis)
     if status == OK:
-        status = _open_log(engine, wal)
+        status = _open_log(engine, wal, self)
     return status
 
 
@@ -159,16 +197,5 @@ cdef status_t boot_identity_persisted(Engine* engine, const DiskJob* job) noexce
 
 
 cdef status_t boot_found(Engine* engine) noexcept nogil:
-    cdef SnapshotPoint beginning
-    cdef HardState hard_state
-    cdef status_t status = _create_parts(engine)
-    memset(&beginning, 0, sizeof(SnapshotPoint))
-    memset(&hard_state, 0, sizeof(HardState))
-    if status == OK:
-        status = core_restore_membership(engine.core, &beginning, &engine.genesis.record.membership)
-    if status == OK:
-        status = core_restored(engine.core, &hard_state, 0)
-    if status == OK:
-        engine.callers.event(engine.callers.self, EVENT_FOUNDED, engine.cluster.low, engine.cluster.high, 0)
-        status = _start(engine)
-    return status
+    engine.callers.event(engine.callers.self, EVENT_FOUNDED, engine.cluster.low, engine.cluster.high, 0)
+    return _start_empty(engine, &engine.genesis.record.membership)

@@ -10,10 +10,11 @@ from raftmeta.native.atomics cimport add_shared, exchange_shared, load_shared, s
 from raftmeta.native.threads cimport futex_wait, futex_wake, thread_join, thread_start
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_jobs_run
 from raftmeta.status cimport NO_MEMORY, OK, status_t
-from raftmeta.storage.wal cimport wal_prepare
+from raftmeta.storage.wal cimport wal_idle, wal_prepare
 
 cdef enum:
     TUNE_PREPARE_BYTES = 256 * 1024     # of the next segment in one step: a batch waits at most for that
+    TUNE_REST_S = 1                     # after so long without work the mark is made durable
     IDLE_PAUSE_S = 60                   # the bell always rings in between
 
 
@@ -28,11 +29,21 @@ cdef void _hand_back(WriteThread* writer, DiskJob* first) noexcept nogil:
     writer.ring_loop(writer.loop)
 
 
+cdef inline bint _may_sleep(WriteThread* writer, uint32_t seen) noexcept nogil:
+    return (load_shared(&writer.bell) == seen and writer.asked.is_empty()
+            and not load_shared(&writer.is_closing))
+
+
 cdef void _sleep(WriteThread* writer, uint32_t seen) noexcept nogil:
     # 1. say is_asleep, 2. look once more; a submitter 3. pushes, 4. looks at is_asleep and rings. Whichever of 1 and 3
     # comes last, either 2 finds the job or 4 finds the sleeper; a ring between 2 and the wait changes `bell`.
     store_shared(&writer.is_asleep, <uint32_t> 1)
-    if writer.asked.is_empty() and not load_shared(&writer.is_closing):
+    if _may_sleep(writer, seen):
+        futex_wait(&writer.bell, seen, <uint64_t> TUNE_REST_S * 1_000_000_000)
+    if _may_sleep(writer, seen):
+        # Nothing came for a while. A mark that lags behind the log could let a power cut and a damaged last batch
+        # together look like a torn tail. If its sync fails the log refuses the next write, which stops the node.
+        wal_idle(writer.wal)
         futex_wait(&writer.bell, seen, <uint64_t> IDLE_PAUSE_S * 1_000_000_000)
     store_shared(&writer.is_asleep, <uint32_t> 0)
 

@@ -215,4 +215,5 @@ cdef status_t identity_renew(Identity* identity, const RandomPort* random) noexc
     identity.boot = 1
     # It knows its cluster, but no vote of its former self counts any more.
     identity.genesis.state = JOINING
+    memset(&identity.genesis.membership, 0, sizeof(identity.genesis.membership))
     return _replace(identity)
