@@ -23,7 +23,9 @@
 #      ascending cluster_low, so that late and repeated messages cannot lead backwards.
 #   6. If the founder's own folder is wiped while others are ACCEPTED, they cannot know whether a cluster lived: nothing
 #      is founded, `refusal` names the peer, and an operator decides which folder to remove.
-#   7. Nothing is said before it is durable: messages wait in `held`, and a HELLO says claimed_*, not `record`.
+#   7. A founder that proposed and then meets a FOUNDED node of another cluster (it was wiped and heard something old)
+#      gives its proposal up and joins; those who had accepted it join when they hear that it did.
+#   8. Nothing is said before it is durable: messages wait in `held`, and a HELLO says claimed_*, not `record`.
 #
 # So two living nodes are never FOUNDED of different clusters: each founding needed the acceptance of every name's
 # incarnation, and an incarnation that accepted one founder's proposal never accepts another founder's.

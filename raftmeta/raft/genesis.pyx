@@ -91,7 +91,7 @@ cdef status_t send_to_others(Vec[GenesisMessage]* queue, const Genesis* genesis,
     return OK
 
 
-# The record has changed: nothing else may change until it is durable (rule 7).
+# The record has changed: nothing else may change until it is durable (rule 8).
 cdef void become(Genesis* genesis, uint8_t state) noexcept nogil:
     genesis.record.state = state
     genesis.must_persist = True
@@ -198,6 +198,23 @@ cdef status_t found(Genesis* genesis) noexcept nogil:
     return OK
 
 
+# Is it certain that nobody founds what this node accepted (rule 7)? Its founder knows that of itself, and the others
+# when that same incarnation has joined another cluster.
+cdef bint may_give_up(const Genesis* genesis) noexcept nogil:
+    cdef const GenesisPeer* founder = &genesis.peers[FOUNDER]
+    if is_own_proposal(genesis):
+        return True
+    return (founder.id == genesis.record.membership.members[FOUNDER].id and is_foreign(genesis, founder)
+            and (founder.known == PEER_JOINING or founder.known == PEER_FOUNDED))
+
+
+cdef void join_cluster(Genesis* genesis, const GenesisPeer* peer) noexcept nogil:
+    genesis.record.cluster_low = peer.cluster_low
+    genesis.record.cluster_high = peer.cluster_high
+    memset(&genesis.record.membership, 0, sizeof(Membership))
+    become(genesis, JOINING)
+
+
 cdef status_t advance(Genesis* genesis) noexcept nogil:
     cdef const GenesisPeer* peer
     cdef uint32_t i
@@ -208,13 +225,11 @@ cdef status_t advance(Genesis* genesis) noexcept nogil:
         peer = &genesis.peers[i]
         if peer.known != PEER_FOUNDED or i == genesis.self_position:
             continue
-        if genesis.record.state == BLANK:
-            genesis.record.cluster_low = peer.cluster_low
-            genesis.record.cluster_high = peer.cluster_high
-            become(genesis, JOINING)
-            return OK
         if genesis.record.state == ACCEPTED and same_cluster(&genesis.record, peer.cluster_low, peer.cluster_high):
             become(genesis, FOUNDED)    # rule 4
+            return OK
+        if genesis.record.state == BLANK or (genesis.record.state == ACCEPTED and may_give_up(genesis)):
+            join_cluster(genesis, peer)
             return OK
     return found(genesis) if genesis.self_position == FOUNDER else OK
 

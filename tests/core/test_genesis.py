@@ -175,7 +175,7 @@ def test_a_hello_that_cannot_be_is_refused(hello: tuple, status: int) -> None:
 
 
 def test_nothing_is_said_before_it_is_durable() -> None:
-    """Rule 7: neither messages nor the HELLO run ahead of the disk."""
+    """Rule 8: neither messages nor the HELLO run ahead of the disk."""
     world = World([b"a", b"b"])
     world.start(b"a")
     world.start(b"b")
@@ -239,6 +239,26 @@ def test_a_late_hello_lets_no_accepted_member_take_another_founder() -> None:
     world.persist(b"c")
     assert world.folders[b"c"].record == old
     assert world.messages[-1][0] == GenesisMessageType.GENESIS_REFUSE
+
+
+def test_a_founder_that_heard_something_old_gives_its_proposal_up_and_all_join() -> None:
+    """Rule 7: b is FOUNDED; a and c lost their disks, and a believed an old HELLO of b."""
+    world = World(NAMES)
+    world.run_all()
+    cluster = world.clusters(FOUNDED)
+    for name in b"a", b"c":
+        world.wipe(name)
+        world.start(name)
+    for source, target, state in ((b"b", b"a", BLANK), (b"c", b"a", BLANK), (b"a", b"c", BLANK), (b"b", b"c", BLANK)):
+        world.hellos.append((target, (source, world.folders[source].incarnation, state, 0, 0)))
+        world.deliver_hello(-1)
+    world.persist(b"a")
+    world.deliver_message(-1)
+    world.persist(b"c")
+    assert states(world) == [ACCEPTED, FOUNDED, ACCEPTED]
+    world.run_all()
+    assert states(world) == [JOINING, FOUNDED, JOINING]
+    assert world.clusters(FOUNDED, JOINING) == cluster
 
 
 class GenesisMachine(RuleBasedStateMachine):
