@@ -249,8 +249,8 @@ def test_a_founder_that_heard_something_old_gives_its_proposal_up_and_all_join()
     for name in b"a", b"c":
         world.wipe(name)
         world.start(name)
-    for source, target, state in ((b"b", b"a", BLANK), (b"c", b"a", BLANK), (b"a", b"c", BLANK), (b"b", b"c", BLANK)):
-        world.hellos.append((target, (source, world.folders[source].incarnation, state, 0, 0)))
+    for source, target in ((b"b", b"a"), (b"c", b"a"), (b"a", b"c"), (b"b", b"c")):
+        world.hellos.append((target, (source, world.folders[source].incarnation, BLANK, 0, 0)))
         world.deliver_hello(-1)
     world.persist(b"a")
     world.deliver_message(-1)
