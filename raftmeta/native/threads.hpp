@@ -31,13 +31,12 @@ template <class T>
 struct Handoff {
     T* head;  // newest first
 
-    void push_list(T* newest, T* oldest) noexcept {
+    void push(T* element) noexcept {
         T* seen = __atomic_load_n(&head, __ATOMIC_RELAXED);
         do {
-            oldest->next = seen;
-        } while (!__atomic_compare_exchange_n(&head, &seen, newest, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+            element->next = seen;
+        } while (!__atomic_compare_exchange_n(&head, &seen, element, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
     }
-    void push(T* element) noexcept { push_list(element, element); }
     bool is_empty() const noexcept { return __atomic_load_n(&head, __ATOMIC_SEQ_CST) == nullptr; }
     T* take() noexcept {
         T* taken = __atomic_exchange_n(&head, static_cast<T*>(nullptr), __ATOMIC_ACQUIRE);

@@ -15,7 +15,6 @@ cdef extern from "threads.hpp" namespace "raftmeta" nogil:
     cdef cppclass Handoff[T]:
         T* head
         void push(T* element)
-        void push_list(T* newest, T* oldest)
         bint is_empty()
         T* take()
 

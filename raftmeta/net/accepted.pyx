@@ -120,14 +120,14 @@ cdef bint _make_room(Accepted* at) noexcept nogil:
     cdef uint32_t capacity = TUNE_CHUNK_BYTES if at.is_bound else TUNE_CHUNK_BYTES_UNBOUND
     if at.chunk != NULL and at.chunk.holders == 1 and at.begin == at.end:
         at.begin = at.end = 0
-    if at.chunk != NULL and at.chunk.capacity >= capacity and at.chunk.capacity - at.begin >= at.wanted + 1:
+    if at.chunk != NULL and at.chunk.capacity >= capacity and at.chunk.capacity - at.begin >= at.wanted:
         return True
-    if at.chunk != NULL and at.chunk.holders == 1 and at.chunk.capacity >= at.wanted + 1:
+    if at.chunk != NULL and at.chunk.holders == 1 and at.chunk.capacity >= at.wanted:
         memmove(at.chunk.bytes(), at.chunk.bytes() + at.begin, at.end - at.begin)
         at.end -= at.begin
         at.begin = 0
         return True
-    return _move_to_new_chunk(at, max(capacity, at.wanted + 1))
+    return _move_to_new_chunk(at, max(capacity, at.wanted))
 
 
 cdef void _close_older_of(Transport* transport, uint32_t place) noexcept nogil:

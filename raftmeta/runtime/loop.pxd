@@ -10,6 +10,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta._core cimport CoreStatus
 from raftmeta.machine.machine cimport MachineStatus
+from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Handoff, Published, pthread_t
 from raftmeta.net.transport_state cimport Transport, TransportLimits
@@ -37,6 +38,7 @@ cdef struct Awaiting:
 cdef struct NodeStatus:
     uint64_t engine_state           # EngineState
     uint64_t fatal                  # status that stopped the engine, 0: none
+    member_id_t id
     uint64_t boot
     uint64_t session
     uint64_t cluster_low
@@ -92,6 +94,12 @@ cdef struct Loop:
     bint links_changed
     uint64_t turns
 
+    # Shared with callers, as of the end of the last turn: what they need to encode, and to read the published state.
+    uint64_t session                # 0: none open
+    uint64_t lowest_unanswered      # sequence
+    Machine* machine                # NULL until the cluster is founded
+    uint32_t state                  # EngineState
+    status_t fatal                  # why it is ENGINE_STOPPED
     uint32_t in_flight              # shared: submissions with an owner that are not answered
     uint64_t next_sequence          # of the next command; callers' side
     Published[NodeStatus] status

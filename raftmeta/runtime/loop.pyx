@@ -8,7 +8,7 @@
         engine_run              one turn (runtime/engine)
         transport_flush         what it said leaves first,
         write_thread_ring       then the disk gets its jobs, so that both work at once
-        _publish                what callers see without asking
+        _answer_awaiting        whoever waits for the node to be ready, or not to lead
 
 What it decides: when to sleep, and for how long. What it never does: touch a Python object, take the GIL, block in
 anything but epoll, or know what a command means.
@@ -97,6 +97,8 @@ cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogi
 
 
 cdef void _flush(void* self) noexcept nogil:
+    """The end of a turn: whoever wakes up sees the state that answered it."""
+    _publish(<Loop*> self)
     wakeups_flush(&(<Loop*> self).wakeups)
 
 
@@ -194,12 +196,24 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
     loop.links_changed = False
 
 
+cdef void _share(Loop* loop) noexcept nogil:
+    """What callers encode with. A session that ended since makes a refusal, and a base that rose since a longer memory."""
+    cdef Engine* engine = &loop.engine
+    store_release(&loop.session, engine.session)
+    store_release(&loop.lowest_unanswered, engine.outstanding_base)
+    store_release(&loop.machine, engine.machine)
+    loop.fatal = engine.fatal
+    store_release(&loop.state, <uint32_t> engine.state)
+
+
 cdef void _publish(Loop* loop) noexcept nogil:
     cdef NodeStatus status
     cdef Engine* engine = &loop.engine
+    _share(loop)
     memset(&status, 0, sizeof(NodeStatus))
     status.engine_state = engine.state
     status.fatal = engine.fatal
+    status.id = engine.id
     status.boot = engine.boot
     status.session = engine.session
     status.cluster_low = engine.cluster.low
@@ -212,6 +226,7 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.bytes_in = loop.transport.counters.bytes_in
     status.bytes_out = loop.transport.counters.bytes_out
     status.core = engine.core_status
+    status.core.applied = engine.applied    # the core hears of it in the next turn
     status.counters = engine.counters
     if engine.machine != NULL:
         machine_status(engine.machine, &status.machine)
@@ -245,7 +260,7 @@ cdef void _answer_awaiting(Loop* loop) noexcept nogil:
             continue
         loop.awaiting.data[i] = loop.awaiting.back()
         loop.awaiting.pop()
-    _flush(loop)
+    wakeups_flush(&loop.wakeups)
 
 
 # --- what callers want ------------------------------------------------------------------------------------------------
@@ -350,7 +365,6 @@ cdef void* _loop_main(void* argument) noexcept nogil:
             transport_close(&loop.transport)    # fatal: nothing leaves any more, and peers see at once that it is gone
         transport_flush(&loop.transport)
         write_thread_ring(&loop.writer)
-        _publish(loop)
         if loop.awaiting.size != 0:
             _answer_awaiting(loop)
     _end(loop)
@@ -364,7 +378,6 @@ cdef void _end(Loop* loop) noexcept nogil:
     _answer_awaiting(loop)
     _flush(loop)
     transport_close(&loop.transport)
-    _publish(loop)
     event_log_close(loop.event_log)
 
 
@@ -466,7 +479,7 @@ cdef void loop_destroy(Loop* loop) noexcept nogil:
     engine_stop(&loop.engine, OK)
     _take_submissions(loop)         # pushed after the last turn
     _take_finished_jobs(loop)
-    _flush(loop)
+    wakeups_flush(&loop.wakeups)
     transport_close(&loop.transport)
     engine_release(&loop.engine)
     loop.awaiting.release()

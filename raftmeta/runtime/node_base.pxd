@@ -23,6 +23,7 @@ cdef class NodeBase:
     cdef uint32_t value_bytes_max
     cdef uint32_t outstanding_max
     cdef uint64_t close_timeout_ns
+    cdef uint64_t encoded_session       # of the command in scratch
     cdef Vec[uint8_t] scratch           # for encoding without running any Python code
     cdef set attached           # watches and leases whose C parts the loop may still write to
     cdef object faces           # asyncio faces: a fork child closes their descriptors too
@@ -34,7 +35,8 @@ cdef class NodeBase:
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL
     cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
                              Mailbox* mailbox) except NULL
-    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence) except -1
+    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence,
+                         uint64_t session) except -1
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more)
 

@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
 from raftmeta.machine.state cimport Machine
-from raftmeta.native.atomics cimport load_shared
+from raftmeta.native.atomics cimport load_acquire, load_shared
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.state cimport core_config_init
@@ -265,13 +265,13 @@ cdef class NodeBase:
 
     cdef Loop* running(self) except NULL:
         cdef Loop* loop = self.started()
-        if loop.engine.state == ENGINE_STOPPED:
-            raise error_from_status(loop.engine.fatal, detail="the node has stopped")
+        if load_acquire(&loop.state) == ENGINE_STOPPED:
+            raise error_from_status(loop.fatal, detail="the node has stopped")
         return loop
 
     # --- submissions --------------------------------------------------------------------------------------------------
     cdef bint has_session(self) except -1:
-        return self.running().engine.session != 0
+        return load_acquire(&self.running().session) != 0
 
     cdef int _check_room(self, bint is_urgent) except -1:
         if not is_urgent and load_shared(&self.loop.in_flight) >= self.outstanding_max:
@@ -295,7 +295,7 @@ cdef class NodeBase:
         cdef Submission* submission = _submission(SUBMIT_COMMAND, self.scratch.data, self.scratch.size)
         cdef Ticket* ticket
         submission.is_urgent = is_urgent
-        submission.session = self.loop.engine.session
+        submission.session = self.encoded_session
         submission.sequence = self.loop.next_sequence
         ticket = self._send(submission, purpose, mailbox)
         self.loop.next_sequence += 1
@@ -306,27 +306,32 @@ cdef class NodeBase:
         cdef Loop* loop = self.running()
         self._check_room(is_urgent)
         self.scratch.clear()
-        append_op(op, loop.engine.session, loop.next_sequence, loop.engine.outstanding_base, fence, &self.scratch)
+        self.encoded_session = load_acquire(&loop.session)
+        append_op(op, self.encoded_session, loop.next_sequence, load_acquire(&loop.lowest_unanswered), fence,
+                  &self.scratch)
         return self._send_command(purpose, is_urgent, mailbox)
 
     cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
                             Mailbox* mailbox) except NULL:
-        cdef uint64_t sequence, session
+        cdef uint64_t sequence
         self.running()
         self._check_room(fence is not None)
         # Encoding runs Python code, and so perhaps other threads: if they submitted meanwhile, encode again.
         while True:
-            sequence, session = self.loop.next_sequence, self.loop.engine.session
-            self._encode_txn(compares, then, otherwise, fence)
+            sequence = self.loop.next_sequence
+            session = load_acquire(&self.loop.session)
+            self._encode_txn(compares, then, otherwise, fence, session)
             self.running()
-            if sequence == self.loop.next_sequence and session == self.loop.engine.session:
+            if sequence == self.loop.next_sequence:
+                self.encoded_session = session
                 return self._send_command(PURPOSE_TXN, fence is not None, mailbox)
 
-    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence) except -1:
+    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence,
+                         uint64_t session) except -1:
         cdef Vec[uint8_t] encoded = self.borrow_scratch()
         try:
-            append_txn(compares, then, otherwise, self.value_bytes_max, self.loop.engine.session,
-                       self.loop.next_sequence, self.loop.engine.outstanding_base, fence, &encoded)
+            append_txn(compares, then, otherwise, self.value_bytes_max, session, self.loop.next_sequence,
+                       load_acquire(&self.loop.lowest_unanswered), fence, &encoded)
         except BaseException:
             encoded.release()
             raise
@@ -341,9 +346,9 @@ cdef class NodeBase:
         cdef status_t status
         command_init(&command)
         command.kind = kind
-        command.session = loop.engine.session
+        command.session = self.encoded_session = load_acquire(&loop.session)
         command.sequence = loop.next_sequence
-        command.lowest_unanswered = loop.engine.outstanding_base
+        command.lowest_unanswered = load_acquire(&loop.lowest_unanswered)
         command.id = id
         command.ttl_ms = ttl_ms
         self.scratch.clear()
@@ -412,9 +417,10 @@ cdef class NodeBase:
 
     cdef Machine* machine(self) except NULL:
         cdef Loop* loop = self.running()
-        if loop.engine.machine == NULL:
+        cdef Machine* machine = load_acquire(&loop.machine)
+        if machine == NULL:
             raise NotReady("this node is not part of a founded cluster yet", unreachable=self.unreachable())
-        return loop.engine.machine
+        return machine
 
     cdef object read_key(self, object key, uint64_t revision):
         cdef Machine* machine = self.machine()
@@ -483,13 +489,15 @@ cdef class NodeBase:
 
     cdef uint64_t member_by_name(self, object name) except? 0:
         cdef LinkTable links
+        cdef StatusBlock status
         cdef int i
         raw = name.encode() if isinstance(name, str) else name
         self.running()
         while not self.loop.links.read(&links):
             pass
         if name == self.identity.name:
-            return self.loop.engine.id
+            self.read_status(&status)
+            return status.id
         for i in range(MEMBERS_MAX):
             if (<char*> links.links[i].name)[:links.links[i].name_length] == raw and links.links[i].id != 0:
                 return links.links[i].id

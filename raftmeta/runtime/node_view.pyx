@@ -4,6 +4,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint64_t
 
 from raftmeta._core cimport CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
+from raftmeta.native.atomics cimport load_shared
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
 from raftmeta.runtime.answers cimport deadline_after
@@ -57,7 +58,7 @@ _EVENTS = {
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
-cdef list _members(NodeBase node, const LinkTable* links):
+cdef list _members(NodeBase node, uint64_t own_id, const LinkTable* links):
     cdef Membership membership
     cdef int i
     cdef dict roles = {}
@@ -80,7 +81,7 @@ cdef list _members(NodeBase node, const LinkTable* links):
         if not address and name in node.identity.peers:
             address = str(node.identity.peers[name])
         is_self = name == own
-        members.append(MemberStatus(name, node.loop.engine.id if is_self else member_id, address, role, is_self,
+        members.append(MemberStatus(name, own_id if is_self else member_id, address, role, is_self,
                                     is_self or connected.get(raw, (0, False))[1]))
     return members
 
@@ -91,19 +92,19 @@ cdef object status_of(NodeBase node):
     node.read_status(&block)
     while not node.loop.links.read(&links):
         pass
-    members = _members(node, &links)
+    members = _members(node, block.id, &links)
     leader = next((each.name for each in members if each.id == block.core.leader and each.id), "")
     cluster_id = f"{block.cluster_high:016x}{block.cluster_low:016x}" if block.cluster_low | block.cluster_high else ""
     is_running = block.engine_state not in (ENGINE_GENESIS, ENGINE_STOPPED)
     state_hash = f"{block.machine.state_hash.high:016x}{block.machine.state_hash.low:016x}"
     return NodeStatus(
-        name=node.identity.name, id=node.loop.engine.id, boot=block.boot, cluster=node.identity.cluster,
+        name=node.identity.name, id=block.id, boot=block.boot, cluster=node.identity.cluster,
         cluster_id=cluster_id,
         state="running" if is_running else "starting" if block.engine_state == ENGINE_GENESIS else "stopped",
         is_ready=is_running and block.session != 0 and block.core.leader != 0,
         role=_ROLES.get(block.core.role, "") if is_running else "", term=block.core.term, leader=leader,
-        committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted, last=block.core.last,
-        revision=block.machine.revision, compacted=block.machine.compacted, keys=block.machine.keys,
+        committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted,
+        last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted, keys=block.machine.keys,
         state_hash=state_hash, members=tuple(members))
 
 
@@ -116,7 +117,7 @@ cdef dict metrics_of(NodeBase node):
         "revision": block.machine.revision, "compacted": block.machine.compacted, "keys": block.machine.keys,
         "state_bytes": block.machine.state_bytes, "history_bytes": block.machine.history_bytes,
         "leases": block.machine.leases, "sessions": block.machine.sessions,
-        "operations_in_flight": node.loop.in_flight,
+        "operations_in_flight": load_shared(&node.loop.in_flight),
         "turns": block.turns,
         "entries_applied": block.counters.entries_applied, "commands_completed": block.counters.commands_completed,
         "proposals_repeated": block.counters.proposals_repeated, "reads_served": block.counters.reads_served,
