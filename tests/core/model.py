@@ -49,7 +49,7 @@ class RaftModel:
         message = arguments[0] if verb == "step" and status == "OK" else None
         self.judge_term(node, member, now, message)
         if isinstance(message, Message) and message.term in (0, now.term):
-            self.receive(member, message)
+            self.receive(member, message, now.compacted)
         if verb == "snapshot_installed" and status == "OK":
             self.install(member, node, arguments[0].index)
         self.lead(node, member, now, is_counted=verb == "persisted" or isinstance(message, Message))
@@ -87,9 +87,11 @@ class RaftModel:
 
     # --- messages (paper 5.3) -----------------------------------------------------------------------------------------
 
-    def receive(self, member: ModelMember, message: Message) -> None:
+    def receive(self, member: ModelMember, message: Message, compacted: int) -> None:
         if message.type == "APPEND":
-            self.append(member, message)
+            # What begins before a snapshot is answered and not taken: it comes again from behind it.
+            if message.index >= compacted:
+                self.append(member, message)
         elif message.type == "HEARTBEAT":
             member.commit = max(member.commit, min(message.commit, member.matched))
         elif message.type == "READ_INDEX_RESPONSE" and not message.reject:

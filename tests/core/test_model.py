@@ -228,13 +228,14 @@ class RaftMachine(RuleBasedStateMachine):
         assert leader.core.status().committed == leader.core.status().last
 
     def is_ruined(self) -> bool:
-        """Is there a damaged record of which no other disk has a copy? Then a halt is right (reliability "ruin")."""
-        disks = [node.disk for node in self.cluster.nodes.values()]
-        return any(
-            all(other.chain(index) != chain and other.point.index < index for other in disks if other is not disk)
-            for disk in disks
-            for index, chain in disk.damaged.items()
-        )
+        """Is there a damaged record of which no member has a copy? Then a halt is right: nobody guesses."""
+        for node in self.cluster.running:
+            members = {member.id for member in node.core.membership().members} - {node.id}
+            disks = [self.cluster.nodes[member_id].disk for member_id in members]
+            for index, chain in node.disk.damaged.items():
+                if all(disk.chain(index) != chain and disk.point.index < index for disk in disks):
+                    return True
+        return False
 
 
 class DamageMachine(RaftMachine):
