@@ -95,7 +95,6 @@ class Node:
     snapshots_needed: list[int] = field(default_factory=list)
     log_reads: list[LogRead] = field(default_factory=list)
     term_seen: int = 0
-    committed_seen: int = 0
 
 
 class Model(Protocol):

@@ -22,10 +22,6 @@ def read_enum(first: str) -> IntEnum:
 
 
 Status = read_enum("OK")
-Role = read_enum("FOLLOWER")
-PeerEvent = read_enum("PEER_CONNECTED")
-TraceType = read_enum("TRACE_BECAME_FOLLOWER")
-EntryType = read_enum("ENTRY_NOOP")
 MemberRole = read_enum("VOTER_INCOMING")
 MessageType = read_enum("APPEND")
 GenesisState = read_enum("BLANK")
