@@ -237,38 +237,48 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
 
 
 # --- a wiped node comes back ------------------------------------------------------------------------------------------
-cdef const Member* _member_of_name(const Membership* membership, const Link* link) noexcept nogil:
+cdef bint _has_name(const Member* member, const Link* link) noexcept nogil:
+    return member.name_length == link.name_length and memcmp(member.name, link.name, link.name_length) == 0
+
+
+cdef bint _with_successor(const Membership* current, const Link* link, Membership* target) noexcept nogil:
+    """current, and link's new incarnation as a learner beside the voter of its name. A learner of that name was an
+    incarnation in between, whose disk is gone too: it goes. False: nobody of that name votes."""
+    cdef const Member* old = NULL
     cdef int i
-    for i in range(membership.count):
-        if (membership.members[i].name_length == link.name_length
-                and memcmp(membership.members[i].name, link.name, link.name_length) == 0):
-            return &membership.members[i]
-    return NULL
+    target[0] = current[0]
+    target.count = 0
+    for i in range(current.count):
+        if not _has_name(&current.members[i], link):
+            pass
+        elif current.members[i].roles & VOTER_INCOMING:
+            old = &current.members[i]
+        else:
+            continue
+        target.members[target.count] = current.members[i]
+        target.count += 1
+    if old == NULL or target.count == MEMBERS_MAX:
+        return False
+    target.members[target.count] = old[0]
+    target.members[target.count].id = link.id
+    target.members[target.count].roles = LEARNER
+    target.count += 1
+    return True
 
 
 cdef status_t _take_back(Engine* engine) noexcept nogil:
     """A voter's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
     its old self once it has caught up (DESIGN "Identity and genesis"). One at a time."""
     cdef const Membership* current = core_membership(engine.core)
-    cdef const Member* old
     cdef Membership target
     cdef int i
-    if current.is_joint or current.index > engine.core_status.committed or current.count == MEMBERS_MAX:
+    if current.is_joint or current.index > engine.core_status.committed:
         return OK
     for i in range(MEMBERS_MAX):
         if not engine.links[i].is_used or engine.links[i].is_self or not engine.links[i].is_up:
             continue
-        if membership_position(current, engine.links[i].id) >= 0:
-            continue
-        old = _member_of_name(current, &engine.links[i])
-        if old == NULL or not old.roles & VOTER_INCOMING:
-            continue
-        target = current[0]
-        target.members[target.count] = old[0]
-        target.members[target.count].id = engine.links[i].id
-        target.members[target.count].roles = LEARNER
-        target.count += 1
-        return core_change_membership(engine.core, &target)
+        if membership_position(current, engine.links[i].id) < 0 and _with_successor(current, &engine.links[i], &target):
+            return core_change_membership(engine.core, &target)
     return OK
 
 
