@@ -145,9 +145,9 @@ check() {
 instrumented() {
     local instrument=$1 folder=$2
     mkdir -p "$folder"
-    rm -rf "$folder/tests"
-    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests setup.py pyproject.toml README.md \
-        LICENSE | tar -xf - -C "$folder"
+    rm -rf "$folder/tests" "$folder/demo"
+    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests demo docs ./*.md LICENSE setup.py \
+        pyproject.toml | tar -xf - -C "$folder"
     step "building for --instrument=$instrument in $folder"
     (cd "$folder" && "../$VENV/bin/python" setup.py build_ext --inplace --instrument="$instrument" >build.log 2>&1) ||
         { tail -n 60 "$folder/build.log" >&2; exit 1; }
