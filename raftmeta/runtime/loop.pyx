@@ -197,7 +197,7 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
 
 
 cdef void _share(Loop* loop) noexcept nogil:
-    """What callers encode with. A session that ended since makes a refusal, and a base that rose since a longer memory."""
+    """What callers encode with: a session that ended since makes a refusal, a base that rose since a longer memory."""
     cdef Engine* engine = &loop.engine
     store_release(&loop.session, engine.session)
     store_release(&loop.lowest_unanswered, engine.outstanding_base)

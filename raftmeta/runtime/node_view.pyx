@@ -104,8 +104,8 @@ cdef object status_of(NodeBase node):
         is_ready=is_running and block.session != 0 and block.core.leader != 0,
         role=_ROLES.get(block.core.role, "") if is_running else "", term=block.core.term, leader=leader,
         committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted,
-        last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted, keys=block.machine.keys,
-        state_hash=state_hash, members=tuple(members))
+        last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted,
+        keys=block.machine.keys, state_hash=state_hash, members=tuple(members))
 
 
 cdef dict metrics_of(NodeBase node):
