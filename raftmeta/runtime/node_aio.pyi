@@ -209,7 +209,7 @@ class Node:
 class AioPendingResult(PendingResult):
     """An operation whose caller ran out of time: OutcomeUnknown.ticket."""
 
-    async def result(self, timeout_s: float | None = 5.0) -> Any:  # type: ignore[override]
+    async def result(self, timeout_s: float | None = 5.0) -> Any:
         """Go on waiting for the same operation, which is applied at most once; see PendingResult."""
 
 class AioWatch(_WatchBase):
