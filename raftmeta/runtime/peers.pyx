@@ -15,7 +15,7 @@ from raftmeta.raft.types cimport MEMBERS_MAX, PROPOSE, Membership, Message, memb
 from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, ENGINE_GENESIS,
                                             ENGINE_RUNNING, Engine, Inbound, Link)
 from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, NOT_READY, OK,
-                              OLD_BOOT, STALE, status_t)
+                              OLD_BOOT, OVERLOADED, STALE, status_t)
 from raftmeta.wire.commands cimport command_decode
 from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
                                   FrameHeader, FrameIdentity, FrameType, frame_check_identity, frame_encode)
@@ -64,15 +64,25 @@ cdef int _find_member(const Engine* engine, member_id_t id) noexcept nogil:
     return -1
 
 
+cdef int _free_place(const Engine* engine) noexcept nogil:
+    """A place nobody has; else that of a stranger, who only introduced itself and may do so again."""
+    cdef const Link* link
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if not engine.links[i].is_used:
+            return i
+    for i in range(MEMBERS_MAX):
+        link = &engine.links[i]
+        if not (link.is_self or link.is_initial or link.is_wanted or link.is_up):
+            return i
+    return -1
+
+
 cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                             uint8_t address_length) noexcept nogil:
     cdef int place = _find_name(engine, name, name_length)
-    cdef int i
     if place < 0:
-        for i in range(MEMBERS_MAX):
-            if not engine.links[i].is_used:
-                place = i
-                break
+        place = _free_place(engine)
         if place < 0:
             return -1
         memset(&engine.links[place], 0, sizeof(Link))
@@ -149,7 +159,7 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
         status = BAD_FIELD
     if status == OK:
         place = peers_link_of_name(engine, hello.name, hello.name_length, hello.address, hello.address_length)
-        status = NO_MEMORY if place < 0 else _note_boot(engine, place, hello)
+        status = OVERLOADED if place < 0 else _note_boot(engine, place, hello)
     if status == OK:
         status = _tell_genesis(engine, hello)
     if status != OK:

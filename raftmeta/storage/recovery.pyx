@@ -350,6 +350,8 @@ cdef status_t _follow_segment(Walk* walk, Loaded* loaded, uint64_t limit, bint i
     key.uuid_high = loaded.header.uuid_high
     key.alignment_bytes = loaded.header.alignment_bytes
     while status == OK and not walk.is_lost:
+        if _looks_begun(loaded, offset) and batch_header_decode(bytes, end, offset, &key, &header) == NEWER_FORMAT:
+            return NEWER_FORMAT     # no damage: nothing of it may be cut or fetched from a peer
         at = batch_search(bytes, end, offset, &key, &header)
         if at >= end:
             break
@@ -369,8 +371,6 @@ cdef status_t _follow_segment(Walk* walk, Loaded* loaded, uint64_t limit, bint i
             return status
         offset = at + header.length
     if status == OK and is_last and not walk.is_lost and _looks_begun(loaded, offset):
-        if batch_header_decode(bytes, end, offset, &key, &header) == NEWER_FORMAT:
-            return NEWER_FORMAT
         walk.is_torn = True
         walk.torn_bytes = loaded.header.alignment_bytes
     elif status == OK and not is_last and offset < limit:

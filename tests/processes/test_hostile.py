@@ -1,0 +1,253 @@
+"""Hostile bytes on the ports of a running cluster: closed and counted, and the cluster goes on as if nothing were."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import raftmeta
+from raftmeta.wire.wire_handle import frame_encode, hello_encode
+from tests.processes.cluster import Cluster, NodeProcess, get, put, status
+from tests.processes.load import start_again
+from tests.processes.waiting import wait_until
+from tests.wire.names import FrameType, Status
+from tests.wire.test_frame import header_of, with_header
+
+PEER = 1
+FOUNDED = 3
+SETTINGS = {"hello_timeout_s": 0.5, "unbound_connections_max": 8}
+
+
+def metrics(node: raftmeta.Node) -> dict[str, int]:
+    return node.metrics()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Its node b was started twice: there is a boot number below its own."""
+    with Cluster(tmp_path_factory.mktemp("hostile"), **SETTINGS) as running:
+        running.nodes["b"].kill()
+        start_again(running.nodes["b"])
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def goes_on(cluster: Cluster) -> Iterator[None]:
+    """Around each test: the same leader in the same term, every node writes, reads and is connected to all."""
+    leader = cluster.leader()
+    term = told(leader)["term"]
+    yield
+    now = told(leader)
+    assert (now["role"], now["term"]) == ("leader", term)
+    for name, node in cluster.nodes.items():
+        node.call(put, f"after/{name}", name.encode())
+        assert node.call(get, f"after/{name}") == name.encode()
+    wait_until(lambda: all(is_connected(node) for node in cluster.nodes.values()), timeout_s=5, what=cluster.logs)
+
+
+def told(node: NodeProcess) -> dict[str, Any]:
+    found: dict[str, Any] = node.call(status)
+    return found
+
+
+def is_connected(node: NodeProcess) -> bool:
+    return all(member["is_connected"] for member in told(node)["members"])
+
+
+def connect(cluster: Cluster, name: str = "a") -> socket.socket:
+    host, _, port = cluster.peers[name].rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=5)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """What comes until the other side ends the connection; TimeoutError if it does not."""
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(4096):
+            answer += part
+    return answer
+
+
+@contextlib.contextmanager
+def counted(cluster: Cluster, *names: str, count: int = 1, name: str = "a") -> Iterator[None]:
+    """So many more are counted in the sum of the metrics `names` of a node."""
+
+    def total() -> int:
+        found = cluster.nodes[name].call(metrics)
+        return sum(found[one] for one in names)
+
+    before = total()
+    yield
+    wait_until(lambda: total() >= before + count, timeout_s=5, what=lambda: f"{names}: {total()} after {before}")
+
+
+def hello_of(running: Cluster, sender: str = "b", **changes: Any) -> bytes:
+    """The HELLO that node `sender` would say to a, with other fields."""
+    told_by = told(running.nodes[sender])
+    number = int(told_by["cluster_id"], 16)
+    fields: dict[str, Any] = {
+        "purpose": PEER,
+        "version_min": 1,
+        "version_max": 1,
+        "genesis_state": FOUNDED,
+        "cluster": (number & (2**64 - 1), number >> 64),
+        "id": told_by["id"],
+        "boot": told_by["boot"],
+        "feature_level_max": 1,
+        "name": sender.encode(),
+        "cluster_name": b"default",
+        "address": running.peers[sender].encode(),
+    } | changes
+    encoded, body = hello_encode(fields)
+    assert encoded == Status.OK
+    identity = {"cluster": fields["cluster"], "self": fields["id"], "peer": 0, "peer_boot": 0}
+    return frame_encode(FrameType.FRAME_HELLO, identity, self_boot=fields["boot"], sequence=1, body=body)
+
+
+def refusal_of(answer: bytes) -> int:
+    """The status in a FRAME_REFUSED: the only thing that was said."""
+    assert answer[9] == FrameType.FRAME_REFUSED
+    body = answer[96:]
+    assert body[0] == 0x92  # msgpack: an array of status and text
+    return body[1]
+
+
+# --- before a HELLO is accepted ---------------------------------------------------------------------------------------
+
+
+def test_random_bytes_are_closed_and_counted(cluster: Cluster) -> None:
+    """On every node; most of them fail by their first bytes, all by their first header."""
+    source = random.Random(7)
+    for name in cluster.nodes:
+        with counted(cluster, "connections_refused", count=30, name=name):
+            for _ in range(30):
+                with connect(cluster, name) as connection:
+                    connection.sendall(source.randbytes(96 + source.randrange(400)))
+                    assert rest_of(connection) == b""
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda frame: frame[:-1] + bytes([frame[-1] ^ 1]),
+        lambda frame: with_header(frame, sealed=False, crc=header_of(frame)["crc"] ^ 1),
+        lambda frame: with_header(frame, body_length=5000),
+        lambda frame: with_header(frame, body_length=2**32 - 1, records_length=2**32 - 1),
+        lambda frame: with_header(frame, version=2),
+        lambda frame: with_header(frame, magic=0),
+    ],
+    ids=["bad CRC", "bad header CRC", "too long before HELLO", "absurdly long", "newer version", "bad magic"],
+)
+def test_a_hello_that_is_not_sound_is_closed_and_counted(cluster: Cluster, spoil: Callable[[bytes], bytes]) -> None:
+    """No answer, and for a length no waiting and no memory."""
+    with counted(cluster, "connections_refused"), connect(cluster) as connection:
+        connection.sendall(spoil(hello_of(cluster)))
+        assert rest_of(connection) == b""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"cluster_name": b"other"}, "FOREIGN_CLUSTER"),
+        ({"cluster": (1, 2)}, "FOREIGN_CLUSTER"),
+        ({"boot": 1}, "OLD_BOOT"),
+        ({"version_min": 9, "version_max": 9}, "BAD_VERSION"),
+    ],
+    ids=["another cluster's name", "another cluster's id", "a lower boot number", "no common version"],
+)
+def test_a_hello_that_does_not_belong_here_is_told_why(cluster: Cluster, changes: dict[str, Any], reason: str) -> None:
+    """One frame that names the reason, then the end; the peer's own connections are not touched."""
+    with counted(cluster, "connections_refused", "frames_refused"), connect(cluster) as connection:
+        connection.sendall(hello_of(cluster, **changes))
+        assert refusal_of(rest_of(connection)) == Status[reason]
+
+
+def is_heard_out(connection: socket.socket, frame: bytes) -> bool:
+    """Send a byte each 20 ms; False when the other side ends the connection before the last."""
+    connection.settimeout(0.02)
+    for byte in frame:
+        with contextlib.suppress(TimeoutError):
+            try:
+                connection.sendall(bytes([byte]))
+                connection.recv(1)
+            except (ConnectionResetError, BrokenPipeError):
+                return False
+            return False
+    return True
+
+
+def test_half_a_frame_and_a_slow_hello_are_closed_when_their_time_is_over(cluster: Cluster) -> None:
+    """hello_timeout_s is for the whole HELLO, also for one that comes a byte at a time."""
+    frame = hello_of(cluster)
+    with counted(cluster, "connections_evicted", count=2), connect(cluster) as half, connect(cluster) as slow:
+        began = time.monotonic()
+        half.sendall(frame[:50])
+        assert not is_heard_out(slow, frame)
+        assert rest_of(half) == b""
+        assert 0.4 < time.monotonic() - began < 3
+
+
+def test_half_a_frame_and_an_end_is_nothing_at_all(cluster: Cluster) -> None:
+    for length in (1, 95, 96, 120):
+        with connect(cluster) as connection:
+            connection.sendall(hello_of(cluster)[:length])
+            connection.shutdown(socket.SHUT_WR)
+            assert rest_of(connection) == b""
+
+
+def test_strangers_do_not_use_up_the_places_of_members(cluster: Cluster) -> None:
+    """Forty nodes that nobody knows say HELLO, more than there are places for members."""
+    with contextlib.ExitStack() as stack:
+        for number in range(40):
+            connection = stack.enter_context(connect(cluster))
+            connection.sendall(hello_of(cluster, id=1000 + number, boot=1, name=b"stranger-%d" % number, address=b""))
+    assert {member["name"] for member in told(cluster.nodes["a"])["members"] if member["role"]} == set(cluster.nodes)
+
+
+# --- after it ---------------------------------------------------------------------------------------------------------
+
+
+def bound(cluster: Cluster) -> socket.socket:
+    """A connection to a on which a stranger was welcomed. Members have connections of their own, which it must not
+    disturb; so it is nobody of them."""
+    connection = connect(cluster)
+    connection.sendall(hello_of(cluster, id=77, boot=1, name=b"stranger-0", address=b""))
+    answer = connection.recv(4096)
+    assert answer[9] == FrameType.FRAME_HELLO
+    return connection
+
+
+def stranger_frame(running: Cluster, *, body: bytes = b"", **identity: Any) -> bytes:
+    number = int(told(running.nodes["a"])["cluster_id"], 16)
+    own: dict[str, Any] = {
+        "cluster": (number & (2**64 - 1), number >> 64),
+        "self": 77,
+        "peer": told(running.nodes["a"])["id"],
+        "peer_boot": 0,
+    } | identity
+    return frame_encode(FrameType.FRAME_MESSAGE, own, self_boot=1, sequence=2, body=body)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"body": b"\xc1"},
+        {"body": b"\x93\x01\x02\x03"},
+        {"cluster": (1, 2)},
+        {"self": 78},
+        {"peer": 5},
+    ],
+    ids=["no msgpack", "no message", "another cluster", "another sender", "another target"],
+)
+def test_a_frame_that_makes_no_sense_after_hello_is_closed_and_counted(cluster: Cluster, spoil: dict[str, Any]) -> None:
+    with counted(cluster, "connections_refused", "frames_refused"), bound(cluster) as connection:
+        connection.sendall(stranger_frame(cluster, **spoil))
+        rest_of(connection)
