@@ -1,0 +1,172 @@
+"""More than a node can take: refused at once, with bounded memory, while leases live and no leader is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import raftmeta
+from raftmeta.operations import Put
+from tests.processes.cluster import Cluster, NodeProcess, put, status
+from tests.processes.remote import RemoteError
+from tests.processes.waiting import wait_until
+
+MIB = 1024 * 1024
+OUTSTANDING_MAX = 256
+LEASE_S = 1.0
+KEYS_PER_WRITE = 2500
+MANY_KEYS = 1_000_000
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, outstanding_max=OUTSTANDING_MAX, history_bytes_max=16 * MIB) as running:
+        yield running
+
+
+def told(node: NodeProcess) -> dict[str, Any]:
+    found: dict[str, Any] = node.call(status)
+    return found
+
+
+def resident_bytes(_node: raftmeta.Node) -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# --- too many writers -------------------------------------------------------------------------------------------------
+
+
+def flood(node: raftmeta.Node, seconds: float, value_bytes: int) -> dict[str, Any]:
+    """Eight times as many writers as may be under way; what came of it, and a lease that was held meanwhile."""
+    value = bytes(value_bytes)
+    found: dict[str, Any] = {"done": 0, "overloaded": 0, "other": [], "refused_s": 0.0}
+
+    async def write(face: raftmeta.aio.Node, writer: int, until: float) -> None:
+        while (began := time.monotonic()) < until:
+            try:
+                await face.put(f"flood/{writer}", value, timeout_s=30)
+                found["done"] += 1
+            except raftmeta.Overloaded:
+                found["refused_s"] = max(found["refused_s"], time.monotonic() - began)
+                found["overloaded"] += 1
+                await asyncio.sleep(0.01)
+            except raftmeta.RaftmetaError as error:
+                found["other"].append(repr(error))
+
+    async def run() -> None:
+        face = node.aio()
+        until = time.monotonic() + seconds
+        await asyncio.gather(*(write(face, writer, until) for writer in range(8 * OUTSTANDING_MAX)))
+
+    with node.lease(LEASE_S) as lease:
+        node.put("held", b"", lease=lease.id)
+        asyncio.run(run())
+        found["is_held"] = lease.held() and node.get("held", timeout_s=30) is not None
+    return found
+
+
+@pytest.mark.uninstrumented
+def test_too_many_writers_are_refused_and_cost_nobody_anything(cluster: Cluster) -> None:
+    """Overloaded comes at once and certainly was not applied; leases are kept alive, the leader stays."""
+    leader, follower = cluster.leader(), cluster.followers()[0]
+    term = told(leader)["term"]
+    for node in (leader, follower):
+        node.call(flood, 0.5, 4096)  # buffers reach their size
+    before = {node.name: node.call(resident_bytes) for node in cluster.nodes.values()}
+    calls = [node.begin(flood, 2.5, 4096) for node in (leader, follower)]
+    for found in [call.result(60) for call in calls]:
+        assert found["overloaded"] > OUTSTANDING_MAX
+        assert found["done"] > OUTSTANDING_MAX
+        assert found["other"] == []
+        assert found["refused_s"] < 0.5  # it waited for this process's event loop, not for the cluster
+        assert found["is_held"]
+    assert told(leader)["term"] == term
+    for node in cluster.nodes.values():
+        assert node.call(resident_bytes) - before[node.name] < 128 * MIB
+
+
+def put_blocked(node: raftmeta.Node, count: int) -> list[str]:
+    """count writes at once that nobody can decide; the kinds of their errors, those that came first first."""
+    kinds: list[str] = []
+
+    def write(number: int) -> None:
+        try:
+            node.put(f"blocked/{number}", b"v", timeout_s=2)
+        except raftmeta.RaftmetaError as error:
+            kinds.append(type(error).__name__)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return kinds
+
+
+def test_without_a_quorum_what_is_too_much_is_refused_before_the_rest_times_out(cluster: Cluster) -> None:
+    """The queue does not grow while nothing is decided: exactly those beyond outstanding_max hear Overloaded."""
+    leader, followers = cluster.leader(), cluster.followers()
+    for node in followers:
+        node.pause()
+    try:
+        kinds = leader.call(put_blocked, OUTSTANDING_MAX + 50)
+    finally:
+        for node in followers:
+            node.resume()
+    assert kinds[:50] == ["Overloaded"] * 50
+    assert set(kinds[50:]) <= {"Withdrawn", "OutcomeTimeout"}
+    cluster.wait_ready()
+    assert cluster.nodes["a"].call(put, "after", b"")
+
+
+# --- a very large range -----------------------------------------------------------------------------------------------
+
+
+def fill(node: raftmeta.Node, first: int, last: int) -> None:
+    for begin in range(first, last, KEYS_PER_WRITE):
+        keys = range(begin, min(begin + KEYS_PER_WRITE, last))
+        node.txn(then=[Put(f"many/{key:07}", b"") for key in keys], timeout_s=60)
+
+
+def delete_all(node: raftmeta.Node, prefix: str) -> int:
+    return int(node.delete_range(prefix=prefix, timeout_s=30).result)
+
+
+def count_of(node: raftmeta.Node, prefix: str) -> int:
+    return node.range(prefix=prefix, count_only=True, timeout_s=30).count
+
+
+def delete_in_parts(node: raftmeta.Node, count: int) -> int:
+    """The way that is open: ten thousand keys at a time."""
+    ends = [f"many/{key:07}" for key in range(0, count + 1, 10_000)]
+    return sum(node.delete_range(start, end, timeout_s=30).result for start, end in itertools.pairwise(ends))
+
+
+@pytest.mark.uninstrumented
+def test_a_range_delete_of_a_million_keys_is_refused_and_costs_no_election(cluster: Cluster) -> None:
+    """One entry changes at most 10,000 keys (DESIGN "State"): refused whole and fast; in parts it is done."""
+    leader = cluster.leader()
+    term = told(leader)["term"]
+    leader.call(fill, 0, MANY_KEYS, timeout_s=100)
+    assert leader.call(count_of, "many/", timeout_s=60) == MANY_KEYS
+    began = time.monotonic()
+    with pytest.raises(RemoteError) as caught:
+        cluster.followers()[0].call(delete_all, "many/")
+    assert caught.value.kind == "CommandRefused"
+    assert time.monotonic() - began < 2
+    assert leader.call(count_of, "many/", timeout_s=60) == MANY_KEYS
+    assert leader.call(delete_in_parts, 100_000, timeout_s=60) == 100_000
+    assert leader.call(count_of, "many/", timeout_s=60) == MANY_KEYS - 100_000
+    applied = told(leader)["applied"]
+    wait_until(
+        lambda: all(told(node)["applied"] >= applied for node in cluster.nodes.values()), timeout_s=20, what="all"
+    )
+    assert (told(cluster.leader())["name"], told(leader)["term"]) == (leader.name, term)
