@@ -18,13 +18,14 @@ from tests.processes.cluster import Cluster, put, ready
 from tests.processes.waiting import free_ports
 
 REFUSED_S = 0.1
+MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of node a of three, as kill -9 left it."""
     base = tmp_path_factory.mktemp("folders")
-    with Cluster(base) as cluster:
+    with Cluster(base, segment_bytes=MIB, wal_bytes_max=64 * MIB) as cluster:
         for i in range(50):
             cluster.nodes["a"].call(put, f"k{i}", b"v" * 100)
     yield base / "a"
