@@ -14,6 +14,7 @@ cdef enum SimEventKind:
     SIM_FAULT = 7               # the next fault
     SIM_RESTART = 8
     SIM_HEAL = 9
+    SIM_ROOM = 10               # a full disk has room again
 
 cdef struct SimEvent:
     uint64_t time_ns

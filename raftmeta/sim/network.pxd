@@ -13,6 +13,9 @@ cdef void network_node_up(World* world, SimNode* node) noexcept nogil
 cdef void network_node_down(World* world, SimNode* node) noexcept nogil
 cdef void network_connect(World* world, const SimEvent* event) noexcept nogil
 cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil
+# A frame of long ago, chosen by the fault's random stream, arrives once more (N8).
+cdef void network_replay(World* world, uint64_t draw) noexcept nogil
+cdef void network_release(World* world) noexcept nogil
 # Partitions: one-way cuts too. Both directions of a pair are set by hand.
 cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept nogil
 cdef void network_heal(World* world) noexcept nogil

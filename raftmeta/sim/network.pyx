@@ -1,7 +1,8 @@
 """The simulated network between the engines.
 
 Connections are opened by SIM_CONNECT events with the real HELLO of both sides; frames are the real bytes, checked by
-frame_decode as a socket's reader would, and dropped, repeated, delayed and so reordered by the network's random stream.
+frame_decode as a socket's reader would, and dropped, repeated, delayed and reordered by the network's random stream; a
+frame that no fault strikes keeps the order of its connection, as TCP does.
 A frame that its receiver refuses closes the connection, as in production; a new one is tried a little later.
 """
 
@@ -17,7 +18,8 @@ from raftmeta.raft.types cimport MEMBERS_MAX, Message
 from raftmeta.runtime.engine cimport engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello
 from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent, events_push
 from raftmeta.sim.truth cimport truth_message
-from raftmeta.sim.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimFrame, SimNode, World, violate
+from raftmeta.sim.world_state cimport (SIM_OLD_FRAMES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimFrame, SimNode,
+                                       SimOldFrame, World, violate)
 from raftmeta.status cimport OK, status_t
 from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader, frame_decode
 from raftmeta.wire.hello cimport Hello, hello_decode, hello_encode
@@ -145,27 +147,66 @@ cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Sl
     truth_message(world, node, &message)
 
 
-cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk) noexcept nogil:
-    """Put one copy of a frame on its way."""
+cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint is_extra,
+               bint is_replay) noexcept nogil:
+    """Put one copy of a frame on its way; an extra one, a repetition, comes in no order."""
     cdef SimEvent event
     cdef SimFrame* frame = <SimFrame*> calloc(1, sizeof(SimFrame))
     cdef uint32_t most_us = world.config.faults.latency_us
+    cdef bint is_ordered = not is_extra
     if frame == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
+    frame.is_replay = is_replay
     if world.faults_are_on and _happens(&world.random_network, world.config.faults.delay_ppm):
         most_us = world.config.faults.delay_us
+        is_ordered = False
+    if world.faults_are_on and _happens(&world.random_network, world.config.faults.reorder_ppm):
+        is_ordered = False
     chunk_hold(chunk)
     frame.chunk = chunk
     frame.source = node.number
     frame.source_life = node.life
     memset(&event, 0, sizeof(SimEvent))
     event.time_ns = world.now_ns + 20_000 + next_random(&world.random_network) % (<uint64_t> most_us * 1000 + 1)
+    if is_ordered:
+        event.time_ns = node.arrivals_ns[target] = max(event.time_ns, node.arrivals_ns[target] + 1)
+    else:
+        world.counts.reordered += 1
     event.kind = SIM_FRAME
     event.node = target
     event.other = node.number
     event.data = frame
     _schedule(world, &event)
+
+
+cdef void _remember(World* world, SimNode* node, uint32_t target, Chunk* chunk) noexcept nogil:
+    """Keep one frame in 256 for long."""
+    cdef uint64_t draw = next_random(&world.random_network)
+    cdef SimOldFrame* old = &world.old_frames[(draw >> 8) % SIM_OLD_FRAMES]
+    if draw & 0xFF != 0:
+        return
+    if old.chunk != NULL:
+        chunk_drop(old.chunk)
+    chunk_hold(chunk)
+    old.chunk = chunk
+    old.source = node.number
+    old.target = target
+
+
+cdef void network_replay(World* world, uint64_t draw) noexcept nogil:
+    cdef SimOldFrame* old = &world.old_frames[draw % SIM_OLD_FRAMES]
+    if old.chunk == NULL:
+        return
+    world.counts.replays += 1
+    _fly(world, &world.nodes[old.source], old.target, old.chunk, True, True)
+
+
+cdef void network_release(World* world) noexcept nogil:
+    cdef int i
+    for i in range(SIM_OLD_FRAMES):
+        if world.old_frames[i].chunk != NULL:
+            chunk_drop(world.old_frames[i].chunk)
 
 
 cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
@@ -189,10 +230,12 @@ cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_leng
     if records.length != 0:
         memcpy(chunk.bytes() + head_length, records.data, records.length)
     chunk.used = chunk.capacity
-    _fly(world, node, target, chunk)
+    if world.config.faults.replay_ppm != 0:
+        _remember(world, node, target, chunk)
+    _fly(world, node, target, chunk, False, False)
     if world.faults_are_on and _happens(&world.random_network, world.config.faults.duplicate_ppm):
         world.counts.duplicated += 1
-        _fly(world, node, target, chunk)
+        _fly(world, node, target, chunk, True, False)
     chunk_drop(chunk)
 
 
@@ -225,7 +268,9 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
         pass                    # lost on the way
     elif not node.is_up or node.is_cut:
         _reset(world, event.node, frame)
-    elif not node.inbound[frame.source].is_bound or node.inbound_life[frame.source] != frame.source_life:
+    elif not node.inbound[frame.source].is_bound:
+        _reset(world, event.node, frame)
+    elif node.inbound_life[frame.source] != frame.source_life and not frame.is_replay:
         _reset(world, event.node, frame)
     else:
         bytes.chunk = frame.chunk

@@ -12,3 +12,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil
 # The disk does what is queued.
 cdef void node_disk(World* world, SimNode* node) noexcept nogil
 cdef void node_disk_done(World* world, SimNode* node) noexcept nogil
+# A node that is down loses its disk: it will come back blank, as another incarnation.
+cdef void node_wipe(World* world, SimNode* node) noexcept nogil
+# Is it up, of sound log, and a voter of a committed membership that has every node? Then the next fault may strike it.
+cdef bint node_is_whole(const World* world, const SimNode* node) noexcept nogil

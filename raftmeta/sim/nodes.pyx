@@ -9,24 +9,27 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRUNCATED
+from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRUNCATED, core_membership
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport next_random
+from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.state cimport core_config_init
-from raftmeta.raft.types cimport index_t
+from raftmeta.raft.types cimport VOTER_INCOMING, Membership, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
                                       engine_run, engine_stop)
-from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, ENGINE_STOPPED, EVENT_TRACE, Engine, EngineConfig
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_LOG_OPENED,
+                                            EVENT_TRACE, Engine, EngineConfig)
 from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
 from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_WAKE, SimEvent, events_push
+from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_node_down, network_node_up, network_port
 from raftmeta.sim.truth cimport truth_after_run, truth_durable, truth_leader, truth_recovered
 from raftmeta.sim.workload cimport workload_done, workload_forget_node, workload_look, workload_woken
-from raftmeta.sim.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimNode, World, violate
-from raftmeta.status cimport OK, POWER_CUT, status_t
+from raftmeta.sim.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimLease, SimNode, World, violate
+from raftmeta.status cimport NO_SPACE, OK, POWER_CUT, status_t
 from raftmeta.storage.identity cimport identity_create, identity_destroy
-from raftmeta.storage.wal cimport wal_create, wal_destroy
+from raftmeta.storage.wal cimport WAL_DAMAGED, wal_create, wal_destroy
 from raftmeta.storage.wal_state cimport WalLimits
 
 cdef enum:
@@ -73,7 +76,8 @@ cdef void _woken(void* self, void* handle) noexcept nogil:
 
 
 cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
-    pass
+    cdef SimNode* node = <SimNode*> self
+    leases_kept(node.world, <SimLease*> handle, until_ns)
 
 
 cdef void _flush(void* self) noexcept nogil:
@@ -82,6 +86,10 @@ cdef void _flush(void* self) noexcept nogil:
 
 cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
     cdef SimNode* node = <SimNode*> self
+    if type == EVENT_COMPACTED:
+        node.world.counts.compactions += 1
+    elif type == EVENT_LOG_OPENED and a == WAL_DAMAGED:
+        node.world.counts.damaged += 1
     if type != EVENT_TRACE:
         return
     if a & 0xFF == TRACE_BECAME_LEADER:
@@ -202,6 +210,10 @@ cdef void node_boot(World* world, SimNode* node) noexcept nogil:
         node.is_up = True
         node_crash(world, node, True)
         return
+    if status == NO_SPACE:          # not even room to open: tried again later
+        node.is_up = True
+        node_crash(world, node, False)
+        return
     if status != OK:
         violate(world, VIOLATION_FATAL, node.number, status, 0)
         return
@@ -255,6 +267,32 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
         sim_disk_reopen(node.disk)
 
 
+cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
+    sim_disk_destroy(node.disk)
+    node.former.chains.release()
+    node.former.terms.release()
+    node.former = node.durable
+    node.former_id = node.id
+    memset(&node.durable, 0, sizeof(node.durable))
+    node.id = 0
+    node.acked_index = 0
+    node.disk = sim_disk_create(next_random(&world.random_disk), world.config.sector_bytes)
+    if node.disk == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+
+
+cdef bint node_is_whole(const World* world, const SimNode* node) noexcept nogil:
+    cdef const Membership* membership
+    cdef int position
+    if not node.is_up or node.engine.state != ENGINE_RUNNING or node.engine.core_status.is_repairing:
+        return False
+    membership = core_membership(node.engine.core)
+    position = membership_position(membership, node.id)
+    return (position >= 0 and membership.members[position].roles & VOTER_INCOMING != 0 and not membership.is_joint
+            and membership.count == world.config.nodes
+            and membership.index <= node.engine.core_status.committed)
+
+
 cdef void node_destroy(SimNode* node) noexcept nogil:
     if node.engine != NULL:
         node.is_cut = True
@@ -267,6 +305,8 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
         sim_disk_destroy(node.disk)
     node.durable.chains.release()
     node.durable.terms.release()
+    node.former.chains.release()
+    node.former.terms.release()
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
@@ -298,6 +338,7 @@ cdef void node_disk(World* world, SimNode* node) noexcept nogil:
         node.jobs_scheduled = False
         return
     disk_jobs_run(node.wal, node.identity, jobs)
+    world.counts.refused_writes += jobs.status == NO_SPACE
     if node.disk.is_cut:
         node_crash(world, node, True)
         return

@@ -8,23 +8,24 @@ wrong step and not only when a later crash happens to show it. Sources: reliabil
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta._core cimport CoreStatus, core_membership, core_status
+from raftmeta._core cimport LEADER, CoreStatus, core_membership, core_status
 from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport FileName
 from raftmeta.raft.log cimport log_chain, log_record, log_term
-from raftmeta.raft.membership cimport membership_voters_incoming, membership_voters_outgoing
+from raftmeta.raft.membership cimport membership_position, membership_voters_incoming, membership_voters_outgoing
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE_RESPONSE,
                                   Membership, Message, Record, index_t, member_mask_t, term_t)
 from raftmeta.runtime.disk_jobs cimport JOB_WRITE, DiskJob
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING
 from raftmeta.sim.disk cimport SimFile, sim_disk_durable
+from raftmeta.sim.leases cimport leases_check
 from raftmeta.sim.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
-                                       VIOLATION_LEADER_INCOMPLETE, VIOLATION_LOG_MATCHING, VIOLATION_NO_MEMORY,
-                                       VIOLATION_NOT_MONOTONIC, VIOLATION_RECOVERY, VIOLATION_STATE_HASH,
-                                       VIOLATION_STATE_MACHINE, VIOLATION_TERM_NOT_DURABLE, VIOLATION_TWO_LEADERS,
-                                       SimDurable, SimNode, SimTruth, World, violate)
+                                       VIOLATION_LEADER_INCOMPLETE, VIOLATION_LOG_MATCHING, VIOLATION_MEMBERSHIP,
+                                       VIOLATION_NO_MEMORY, VIOLATION_NOT_MONOTONIC, VIOLATION_RECOVERY,
+                                       VIOLATION_STATE_HASH, VIOLATION_STATE_MACHINE, VIOLATION_TERM_NOT_DURABLE,
+                                       VIOLATION_TWO_LEADERS, SimDurable, SimNode, SimTruth, World, violate)
 from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal cimport WalBatch
@@ -118,7 +119,7 @@ cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexce
             record = <const Record*> (batch.slices[i].data + offset)
             offset += <uint32_t> record_bytes(record.length)
             _note_record(world, node, record)
-    if batch.first <= batch.last and node.durable.chains.size > batch.last + 1:
+    if not batch.repairs and batch.first <= batch.last and node.durable.chains.size > batch.last + 1:
         node.durable.chains.size = batch.last + 1       # what stood above was superseded
         node.durable.terms.size = batch.last + 1
 
@@ -157,12 +158,12 @@ cdef void truth_message(World* world, SimNode* node, const Message* message) noe
 
 
 # --- the committed log ------------------------------------------------------------------------------------------------
-cdef bint _holds(SimNode* node, index_t index, uint64_t chain) noexcept nogil:
-    return index < node.durable.chains.size and node.durable.chains.data[index] == chain
+cdef bint _holds(const SimDurable* durable, index_t index, uint64_t chain) noexcept nogil:
+    return index < durable.chains.size and durable.chains.data[index] == chain
 
 
 cdef bint _is_quorum_durable(World* world, const Membership* membership, index_t index, uint64_t chain) noexcept nogil:
-    """I7: members of the membership in force whose disks hold the entry, dead ones included."""
+    """I7: members of the membership in force whose disks hold the entry, or held it until they were wiped."""
     cdef member_mask_t holders = 0
     cdef member_mask_t incoming = membership_voters_incoming(membership)
     cdef member_mask_t outgoing = membership_voters_outgoing(membership)
@@ -170,7 +171,11 @@ cdef bint _is_quorum_durable(World* world, const Membership* membership, index_t
     cdef int position
     for number in range(world.config.nodes):
         for position in range(membership.count):
-            if world.nodes[number].id == membership.members[position].id and _holds(&world.nodes[number], index, chain):
+            if (_holds(&world.nodes[number].durable, index, chain)
+                    and world.nodes[number].id == membership.members[position].id):
+                holders |= <member_mask_t> 1 << position
+            if (_holds(&world.nodes[number].former, index, chain)
+                    and world.nodes[number].former_id == membership.members[position].id):
                 holders |= <member_mask_t> 1 << position
     return _is_majority(holders, incoming) and (outgoing == 0 or _is_majority(holders, outgoing))
 
@@ -186,7 +191,8 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     if not log_chain(&node.engine.core.log, index, &chain):
         return
     if index <= truth.committed:
-        if truth.chains.data[index] != chain or truth.terms.data[index] != term:
+        # Of a damaged record only the chain is known; the term is in it.
+        if truth.chains.data[index] != chain or (term != 0 and truth.terms.data[index] != term):
             violate(world, VIOLATION_STATE_MACHINE, node.number, index, term)
         return
     if not _grow(world, &truth.chains, index + 1) or not _grow(world, &truth.terms, index + 1):
@@ -225,11 +231,60 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
         violate(world, VIOLATION_NOT_MONOTONIC, node.number, status.committed, node.engine.applied)
     for index in range(node.committed + 1, status.committed + 1):
         _note_committed(world, node, index)
+    if node.engine.core.memberships.size > 1 or status.membership_index > world.truth.membership_index:
+        _check_memberships(world, node, &status)
     node.committed = status.committed
     node.term = status.term
     if node.engine.applied != node.applied and not node.engine.apply_is_partial:
         node.applied = node.engine.applied
         _check_state_hash(world, node)
+        leases_check(world, node)
+
+
+# --- membership -------------------------------------------------------------------------------------------------------
+cdef bint _decides(const Membership* membership, member_mask_t mask, const Membership* names) noexcept nogil:
+    """Could those of `names` (by position) whose bits are set decide alone under `membership`?"""
+    cdef member_mask_t there = 0
+    cdef int position, place
+    for position in range(names.count):
+        place = membership_position(membership, names.members[position].id)
+        if mask >> position & 1 and place >= 0:
+            there |= <member_mask_t> 1 << place
+    return (_is_majority(there, membership_voters_incoming(membership))
+            and (not membership.is_joint or _is_majority(there, membership_voters_outgoing(membership))))
+
+
+cdef bint _intersect(const Membership* before, const Membership* after) noexcept nogil:
+    """Does every quorum of one share a member with every quorum of the other? By trying all subsets."""
+    cdef Membership names = before[0]
+    cdef member_mask_t all, mask
+    cdef int position
+    for position in range(after.count):
+        if membership_position(before, after.members[position].id) < 0:
+            names.members[names.count] = after.members[position]
+            names.count += 1
+    all = (<member_mask_t> 1 << names.count) - 1
+    for mask in range(all + 1):
+        if _decides(before, mask, &names) and _decides(after, all & ~mask, &names):
+            return False
+    return True
+
+
+cdef void _check_memberships(World* world, SimNode* node, const CoreStatus* status) noexcept nogil:
+    """I10: each configuration after the one before it; a leader has one open change at most (thesis 4.1)."""
+    cdef Vec[Membership]* known = &node.engine.core.memberships
+    cdef uint32_t open = 0
+    cdef size_t i
+    for i in range(known.size):
+        open += known.data[i].index > status.committed
+        if i > 0 and not _intersect(&known.data[i - 1], &known.data[i]):
+            violate(world, VIOLATION_MEMBERSHIP, node.number, known.data[i - 1].index, known.data[i].index)
+    # Before its own-term commit a leader need not know what is committed.
+    if open > 1 and status.role == LEADER and status.is_ready_to_read:
+        violate(world, VIOLATION_MEMBERSHIP, node.number, open, status.committed)
+    if known.data[0].index <= status.committed and known.data[0].index > world.truth.membership_index:
+        world.truth.membership_index = known.data[0].index
+        world.counts.memberships += 1
 
 
 # --- a node comes back ------------------------------------------------------------------------------------------------
@@ -249,6 +304,8 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
         record = log_record(&node.engine.core.log, index)
         if record != NULL:
             _note_record(world, node, record)
+        elif log_chain(&node.engine.core.log, index, &chain):
+            _note_damaged(world, node, index, chain)
     if node.acked_index == 0 or status.is_repairing:
         return
     if not log_chain(&node.engine.core.log, node.acked_index, &chain) or chain != node.acked_chain:
@@ -256,6 +313,12 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
             violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
         elif status.last < node.acked_index and status.last_term <= node.acked_term:
             violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
+
+
+cdef void _note_damaged(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:
+    """Unreadable, but known by its hash: what was said of it stands, as the node votes only when it has it again."""
+    if _grow(world, &node.durable.chains, index + 1):
+        node.durable.chains.data[index] = chain
 
 
 cdef void truth_compare_all(World* world) noexcept nogil:

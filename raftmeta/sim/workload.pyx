@@ -6,6 +6,7 @@
          counter stands between the acknowledged adds and the submitted ones
     I15  a watch of the whole keyspace sees every revision once, in order, and the same bytes on every node, over any
          number of resumptions
+    I17  leases: raftmeta/sim/leases
 A client waits in no thread: a call is a small struct that comes back as `owner`.
 """
 
@@ -22,11 +23,12 @@ from raftmeta.raft.types cimport index_t
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH, SUBMIT_WATCH,
                                             Submission)
-from raftmeta.sim.world_state cimport (CALL_ADD, CALL_DELETE, CALL_PUT, CALL_READ, SIM_KEYS, SIM_WATCHES,
+from raftmeta.sim.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
+from raftmeta.sim.world_state cimport (CALL_ADD, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ, SIM_KEYS, SIM_WATCHES,
                                        VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE, VIOLATION_STALE_READ,
                                        VIOLATION_WATCH, SimCall, SimNode, SimWatch, World, violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
-from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op
+from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
 from raftmeta.wire.msgpack cimport Reader, read_array, read_bool, read_int, read_uint, reader_over, unsigned_max
 
 cdef enum:
@@ -103,26 +105,45 @@ cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* v
         op.value.length = <uint32_t> (8 + (draw >> 16) % (VALUE_BYTES_MAX - 8))
 
 
-cdef void _submit_command(World* world, SimNode* node) noexcept nogil:
+cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
     cdef SimCall* call = _take_call(world)
-    cdef Submission* submission
     cdef Op op
     cdef uint8_t[8] key
     cdef uint8_t[VALUE_BYTES_MAX] value
-    cdef Vec[uint8_t]* payload = &world.scratch
-    cdef status_t status
     if call == NULL:
         return
     _begin_call(world, node, call, CALL_PUT)
     _fill_op(world, call, &op, key, value)
     node.next_sequence += 1
-    payload.clear()
-    status = command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.outstanding_base, NULL,
-                               payload)
-    if status != OK:
+    world.scratch.clear()
+    if command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.outstanding_base, NULL,
+                         &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
         return
-    submission = <Submission*> calloc(1, sizeof(Submission) + payload.size)
+    _submit_command(world, node, call)
+
+
+cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
+    """A client without a lease asks for one; one that has one lets go of it now and then."""
+    cdef SimCall* call
+    if node.lease.id != 0:
+        if next_random(&world.random_workload) % 16 == 0:
+            leases_drop(world, node)
+        return
+    if not leases_want(world, node, node.next_sequence + 1):
+        return
+    call = _take_call(world)
+    if call == NULL:
+        return
+    _begin_call(world, node, call, CALL_GRANT)
+    node.next_sequence += 1
+    _submit_command(world, node, call)
+
+
+cdef void _submit_command(World* world, SimNode* node, SimCall* call) noexcept nogil:
+    """The payload stands in scratch."""
+    cdef Vec[uint8_t]* payload = &world.scratch
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + payload.size)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
@@ -142,8 +163,10 @@ cdef void workload_call(World* world, SimNode* node) noexcept nogil:
         return
     if next_random(&world.random_workload) % 4 == 0:
         _submit_read(world, node)
+    elif node.engine.session != 0 and next_random(&world.random_workload) % 64 == 0:
+        _submit_grant(world, node)
     elif node.engine.session != 0:
-        _submit_command(world, node)
+        _submit_change(world, node)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -188,16 +211,22 @@ cdef void _check_command(World* world, SimNode* node, SimCall* call, status_t st
                          const uint8_t* body, uint32_t length) noexcept nogil:
     if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
         world.counts.unknown += 1
+        if call.kind == CALL_GRANT:
+            leases_refused(node)
     elif status == OK:
         world.counts.acknowledged += 1
         world.truth.acked_index = max(world.truth.acked_index, index)
         world.truth.acked_revision = max(world.truth.acked_revision, revision)
         if call.kind == CALL_ADD:
             _check_add(world, node, call, body, length)
+        elif call.kind == CALL_GRANT:
+            leases_granted(world, node, index)
     else:
         world.counts.refused += 1
         if call.kind == CALL_ADD:
             world.truth.adds_submitted[call.key] -= 1       # certainly not applied: it must not show
+        elif call.kind == CALL_GRANT:
+            leases_refused(node)
 
 
 cdef void workload_done(World* world, SimNode* node, void* owner, status_t status, uint64_t revision, index_t index,
@@ -309,6 +338,7 @@ cdef void workload_look(World* world, SimNode* node) noexcept nogil:
 cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil:
     """Its watches died with it; the next ones go on where they stood."""
     cdef int i
+    leases_forget(node)
     for i in range(SIM_WATCHES):
         node.watches[i].watch = NULL
         node.watches[i].is_pending = False
@@ -328,3 +358,4 @@ cdef void workload_release(World* world) noexcept nogil:
     for i in range(world.call_blocks.size):
         free(world.call_blocks.data[i])
     world.call_blocks.release()
+    command_release(&world.command)

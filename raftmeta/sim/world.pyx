@@ -11,20 +11,30 @@ from libc.string cimport memset
 from raftmeta._core cimport LEADER
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport hash64, next_random
+from raftmeta.ports cimport FileName
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
+from raftmeta.sim.disk cimport sim_disk_flip
 from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE,
-                                  SIM_RESTART, SIM_WAKE, SimEvent, events_pop, events_push)
-from raftmeta.sim.network cimport network_connect, network_cut, network_deliver, network_heal
-from raftmeta.sim.nodes cimport node_boot, node_crash, node_create, node_destroy, node_disk, node_disk_done, node_run
+                                  SIM_RESTART, SIM_ROOM, SIM_WAKE, SimEvent, events_pop, events_push)
+from raftmeta.sim.network cimport (network_connect, network_cut, network_deliver, network_heal, network_release,
+                                   network_replay)
+from raftmeta.sim.nodes cimport (node_boot, node_crash, node_create, node_destroy, node_disk, node_disk_done,
+                                 node_is_whole, node_run, node_wipe)
 from raftmeta.sim.truth cimport truth_compare_all
 from raftmeta.sim.workload cimport workload_call, workload_final, workload_release
-from raftmeta.sim.world_state cimport (NO_VIOLATION, VIOLATION_LIVENESS, VIOLATION_NO_MEMORY, SimConfig, SimFrame,
-                                       SimNode, World, violate)
+from raftmeta.sim.world_state cimport (NO_VIOLATION, SIM_BEGIN_NS, VIOLATION_LIVENESS, VIOLATION_NO_MEMORY, SimConfig,
+                                       SimFrame, SimNode, World, violate)
+from raftmeta.status cimport OK
+from raftmeta.storage.recovery cimport segment_name
+from raftmeta.storage.wal_state cimport Segment
+from raftmeta.wire.commands cimport command_init
 
 cdef enum:
     HEAL_NS = 400_000_000       # mean life of a partition
     PAUSE_NS = 800_000_000      # longest pause
+    FULL_NS = 500_000_000       # mean time until a full disk has room again
+    REPLAYS = 8                 # frames of one replay
 
 
 cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
@@ -35,6 +45,7 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
     config.sector_bytes = 512
     config.history_bytes_max = 64 * 1024
     config.session_ttl_ms = 5_000
+    config.lease_ttl_ms = 1_000
     config.faults.latency_us = 300
     config.faults.delay_us = 100_000
     config.faults.fault_gap_us = 300_000
@@ -67,7 +78,8 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
     world.random_disk = next_random(&random)
     world.random_faults = next_random(&random)
     world.random_workload = next_random(&random)
-    world.now_ns = 1_000_000_000
+    world.now_ns = SIM_BEGIN_NS
+    command_init(&world.command)
     world.faults_are_on = True
     world.clients_are_on = True
     network_heal(world)
@@ -96,6 +108,7 @@ cdef void world_destroy(World* world) noexcept nogil:
             free(frame)
     world.events.heap.release()
     workload_release(world)
+    network_release(world)
     world.truth.chains.release()
     world.truth.terms.release()
     world.truth.state_hashes.release()
@@ -153,6 +166,60 @@ cdef void _cut_at_sync(World* world, SimNode* node) noexcept nogil:
         node.disk.faults.cut_at_write = 1 + (draw >> 8) % 20
 
 
+# --- faults of a minority (atlas: what must be survivable, reliability.md 3.2) ----------------------------------------
+cdef bint _may_lose_one(World* world, const SimNode* node) noexcept nogil:
+    """May this node's disk fail? Sound copies must form a quorum then, as often as this happens."""
+    cdef uint32_t number
+    cdef uint32_t suspects = 1
+    if not node_is_whole(world, node):
+        return False
+    for number in range(world.config.nodes):
+        if world.nodes[number].is_suspect and node_is_whole(world, &world.nodes[number]):
+            world.nodes[number].is_suspect = False
+        suspects += world.nodes[number].is_suspect
+    return 2 * suspects < world.config.nodes
+
+
+cdef void _wipe(World* world, SimNode* node) noexcept nogil:
+    if not _may_lose_one(world, node):
+        return
+    world.counts.wipes += 1
+    node_crash(world, node, False)
+    node_wipe(world, node)
+    node.is_suspect = True
+    _plan_restart(world, node)
+
+
+cdef void _flip(World* world, SimNode* node) noexcept nogil:
+    """A process dies and a bit of its log does not survive. Not with a power cut: both at once may hide that the last
+    batch was acknowledged (docs/decisions/log.md "The mark is not synced with each batch")."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef Segment segment
+    cdef FileName name
+    if not _may_lose_one(world, node):
+        return
+    segment = node.wal.segments.data[draw % node.wal.segments.size]
+    segment_name(segment.number, name.text)
+    node_crash(world, node, False)
+    if sim_disk_flip(node.disk, name.text, (draw >> 16) % segment.end, 1 << (draw >> 8) % 8) == OK:
+        world.counts.flips += 1
+        node.is_suspect = True
+    _plan_restart(world, node)
+
+
+# --- faults of calls --------------------------------------------------------------------------------------------------
+cdef void _fill_disk(World* world, SimNode* node) noexcept nogil:
+    """Nearly nothing fits any more, for a while."""
+    cdef uint64_t bytes = 1 + next_random(&world.random_faults) % world.config.segment_bytes
+    cdef size_t i
+    for i in range(node.disk.files.size):
+        if node.disk.files.data[i].in_use:
+            bytes += node.disk.files.data[i].cached.size
+    world.counts.full_disks += 1
+    node.disk.faults.capacity_bytes = bytes
+    _plan(world, SIM_ROOM, node.number, 0, FULL_NS // 1000, &world.random_faults)
+
+
 cdef void _transfer(World* world, SimNode* node) noexcept nogil:
     cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
     if submission == NULL:
@@ -167,7 +234,7 @@ cdef void _transfer(World* world, SimNode* node) noexcept nogil:
 cdef void _strike(World* world) noexcept nogil:
     """One fault event: each kind strikes with its own rate."""
     cdef SimNode* node = _any_node(world)
-    cdef uint32_t number
+    cdef uint32_t number, _number
     if _draws(world, world.config.faults.partition_ppm):
         _partition(world)
     if _draws(world, world.config.faults.crash_ppm):
@@ -183,6 +250,15 @@ cdef void _strike(World* world) noexcept nogil:
         node.paused_until_ns = world.now_ns + next_random(&world.random_faults) % PAUSE_NS
     if _draws(world, world.config.faults.transfer_ppm) and node.is_up and not _is_paused(world, node):
         _transfer(world, node)
+    if _draws(world, world.config.faults.wipe_ppm):
+        _wipe(world, _any_node(world))
+    if _draws(world, world.config.faults.flip_ppm):
+        _flip(world, _any_node(world))
+    if _draws(world, world.config.faults.full_ppm):
+        _fill_disk(world, _any_node(world))
+    if _draws(world, world.config.faults.replay_ppm):
+        for _number in range(REPLAYS):
+            network_replay(world, next_random(&world.random_faults))
 
 
 cdef bint _is_paused(World* world, SimNode* node) noexcept nogil:
@@ -222,6 +298,8 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
             _plan(world, SIM_FAULT, 0, 0, world.config.faults.fault_gap_us, &world.random_faults)
     elif event.kind == SIM_HEAL:
         network_heal(world)
+    elif event.kind == SIM_ROOM:
+        node.disk.faults.capacity_bytes = 0
     elif event.kind == SIM_RESTART:
         if not node.is_up and event.life == node.life:
             node_boot(world, node)
@@ -270,6 +348,8 @@ cdef bint _is_settled(World* world) noexcept nogil:
         node = &world.nodes[number]
         if not node.is_up or node.engine.state != ENGINE_RUNNING or node.calls_open != 0 or _is_paused(world, node):
             return False
+        if not node_is_whole(world, node):
+            return False        # a wiped node is a voter again, a damaged one repaired
         if node.engine.core_status.leader == 0 or node.engine.core_status.leader != first.engine.core_status.leader:
             return False
         if node.engine.applied != first.engine.applied or node.engine.applied != node.engine.core_status.last:

@@ -3,18 +3,34 @@
 INVARIANTS: dict[int, str]
 FAULTS: tuple[str, ...]
 
+def swarm_profile(seed: int) -> dict[str, int]:
+    """The arguments of World that the seed chooses."""
+
 class World:
     """A simulated cluster. The same arguments give the same history, to the byte (trace_hash).
 
     seed: any integer, taken modulo 2**64. nodes: 1 to 7. segment_bytes: size of a log segment, from 4096.
     sector_bytes: 512 or 4096, what a power cut keeps, loses or tears. faults: rates by the names in FAULTS; `_ppm`
-    are millionths (of frames, of fault events or of syncs), `_us` microseconds.
+    are millionths (of frames, of fault events or of syncs), `_us` microseconds. history_bytes_max: what watches may
+    resume from. lease_ttl_ms: of the leases that clients keep.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
 
     def __init__(
-        self, seed: int, *, nodes: int = 3, segment_bytes: int = 65536, sector_bytes: int = 512, **faults: int
+        self,
+        seed: int,
+        *,
+        nodes: int = 3,
+        segment_bytes: int = 65536,
+        sector_bytes: int = 512,
+        history_bytes_max: int = 65536,
+        lease_ttl_ms: int = 1000,
+        **faults: int,
     ) -> None: ...
+    @staticmethod
+    def swarm(seed: int) -> World:
+        """The world whose size and faults are chosen by the seed too: each fault is there with p = 0.5."""
+
     def run(self, events: int) -> int:
         """Handle up to `events` more events without the GIL; return how many. It stops at the first violation."""
 
@@ -24,6 +40,10 @@ class World:
     @property
     def violation(self) -> str | None:
         """The first invariant that did not hold, with where and the numbers that contradict it; None: all held."""
+
+    @property
+    def profile(self) -> dict[str, int]:
+        """The arguments that make this world again, beside its seed."""
 
     @property
     def trace_hash(self) -> int:

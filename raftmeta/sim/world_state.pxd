@@ -4,7 +4,9 @@
 # network    frames on their way, faults on them, partitions, connections
 # nodes      one node's life: boot, crash, restart, its disk's schedule
 # workload   clients on the nodes, and what they may see (I13, I14, I15)
+# leases     leases that clients keep, and when they may end (I17)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
+# swarm      which faults a seed has
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Chunk, Slice
@@ -17,17 +19,22 @@ from raftmeta.sim.events cimport SimEvents
 from raftmeta.status cimport status_t
 from raftmeta.storage.identity cimport Identity
 from raftmeta.storage.wal_state cimport Wal
+from raftmeta.wire.commands cimport Command
 
 cdef enum:
     SIM_NODES_MAX = 7
+    SIM_BEGIN_NS = 1_000_000_000    # the world's clock begins here: 0 means never
     SIM_KEYS = 16               # keys of the workload; half of them counters
     SIM_WATCHES = 2             # watches of one node
+    SIM_LEASES = 16             # of all nodes, those of dead keepers included
+    SIM_OLD_FRAMES = 64         # kept to be sent once more, long after
 
 # Everything that may go wrong, with its rate. Probabilities in millionths, times in microseconds.
 cdef struct SimFaultRates:
     uint32_t drop_ppm           # of frames (reliability.md N5)
     uint32_t duplicate_ppm
-    uint32_t delay_ppm          # of frames that take up to delay_us instead of latency_us
+    uint32_t reorder_ppm        # of frames that may be overtaken; others keep the order of their connection
+    uint32_t delay_ppm          # of frames that take up to delay_us instead of latency_us, and are overtaken
     uint32_t delay_us
     uint32_t latency_us         # upper bound of the usual delay
     uint32_t partition_ppm      # of fault events: a partition (N1-N3), whole or one-way
@@ -36,6 +43,10 @@ cdef struct SimFaultRates:
     uint32_t cut_at_sync_ppm    # power fails at a coming sync or write of one node (P2, D2)
     uint32_t pause_ppm          # a node does nothing for a while (P3)
     uint32_t transfer_ppm       # leadership is handed over (R2)
+    uint32_t wipe_ppm           # a member comes back with an empty disk (M6)
+    uint32_t flip_ppm           # a bit of a member's log is flipped while it is down (D3)
+    uint32_t full_ppm           # a disk takes no new sector for a while (D7)
+    uint32_t replay_ppm         # frames of long ago, of dead connections too, arrive once more (N8)
     uint32_t fault_gap_us       # mean time between fault events
     uint32_t down_us            # mean time until a crashed node returns
     uint32_t disk_us            # upper bound of a usual sync
@@ -49,6 +60,7 @@ cdef struct SimConfig:
     uint32_t sector_bytes
     uint64_t history_bytes_max
     uint32_t session_ttl_ms
+    uint32_t lease_ttl_ms
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
 
@@ -57,6 +69,12 @@ cdef struct SimFrame:
     Chunk* chunk                # head and records in one piece
     uint32_t source
     uint64_t source_life
+    bint is_replay              # of long ago: it comes as if the present connection had brought it
+
+cdef struct SimOldFrame:
+    Chunk* chunk                # NULL: none
+    uint32_t source
+    uint32_t target
 
 # What the client calls of the workload are and where they stand.
 cdef enum SimCallKind:
@@ -64,6 +82,7 @@ cdef enum SimCallKind:
     CALL_ADD = 2
     CALL_READ = 3
     CALL_DELETE = 4
+    CALL_GRANT = 5
 
 cdef struct SimCall:
     SimCall* next_free
@@ -82,6 +101,19 @@ cdef struct SimWatch:
     bint is_pending             # asked for, not there yet
     bint has_items
     bint must_close             # it said LAGGED or COMPACTED: resume with a new one
+
+# The lease that a node's client keeps, and how long it may believe so.
+cdef struct SimLease:
+    uint64_t id                 # 0: none
+    uint64_t until_ns           # as lease_kept said
+    bint is_asked               # a grant is under way
+
+# A lease as the replicated state shows it (I17).
+cdef struct SimLeaseTruth:
+    uint64_t id                 # 0: free place
+    uint32_t keeper             # node
+    index_t seen_index          # it stood in the state after this entry,
+    uint64_t deadline_ms        # with this deadline on the lease clock
 
 # What the disk of a node certainly holds (I5, I6): looked up in the simulated disk, not believed from the log's word.
 cdef struct SimDurable:
@@ -112,6 +144,7 @@ cdef struct SimNode:
     Inbound[SIM_NODES_MAX] inbound
     uint64_t[SIM_NODES_MAX] inbound_life        # life of the peer that opened it
     bint[SIM_NODES_MAX] connects                # a SIM_CONNECT is scheduled
+    uint64_t[SIM_NODES_MAX] arrivals_ns         # of the last frame to each node that keeps its order
     # seen so far in this life (I9)
     index_t applied
     index_t committed
@@ -121,11 +154,16 @@ cdef struct SimNode:
     uint64_t acked_chain
     term_t acked_term
     SimDurable durable
+    # what its wiped predecessor had promised: the fault came after the promise (I7)
+    member_id_t former_id
+    SimDurable former
+    bint is_suspect             # wiped or damaged, and not yet a whole voter again
     # workload
     uint64_t next_sequence
     uint32_t calls_open
     uint64_t session_seen
     SimWatch[SIM_WATCHES] watches
+    SimLease lease
 
 # The committed log as the whole cluster agrees on it.
 cdef struct SimTruth:
@@ -142,6 +180,8 @@ cdef struct SimTruth:
     int64_t[SIM_KEYS] add_highest
     Map64[uint64_t] numbers     # (number, key) of acknowledged adds
     Vec[uint64_t] event_hashes  # by revision: hash of the changes of that revision (I15)
+    SimLeaseTruth[SIM_LEASES] leases
+    index_t membership_index    # of the newest committed membership
 
 cdef enum SimViolation:
     NO_VIOLATION = 0
@@ -159,6 +199,7 @@ cdef enum SimViolation:
     VIOLATION_STALE_READ = 13           # I13
     VIOLATION_NOT_ONCE = 14             # I14
     VIOLATION_WATCH = 15                # I15
+    VIOLATION_LEASE = 17                # I17
     VIOLATION_LIVENESS = 22             # I22
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
@@ -168,6 +209,7 @@ cdef struct SimCounts:
     uint64_t frames
     uint64_t dropped
     uint64_t duplicated
+    uint64_t reordered          # frames that were let out of their order
     uint64_t crashes
     uint64_t power_cuts
     uint64_t partitions
@@ -180,6 +222,17 @@ cdef struct SimCounts:
     uint64_t reads
     uint64_t watch_events
     uint64_t truncations
+    uint64_t wipes
+    uint64_t flips
+    uint64_t damaged            # boots that found damaged records
+    uint64_t full_disks
+    uint64_t refused_writes     # that found no room
+    uint64_t replays
+    uint64_t memberships        # committed changes
+    uint64_t compactions        # of the history
+    uint64_t leases_granted
+    uint64_t leases_expired
+    uint64_t lease_renewals
 
 cdef struct World:
     SimConfig config
@@ -200,6 +253,8 @@ cdef struct World:
     uint64_t violation_a
     uint64_t violation_b
     uint64_t trace_hash         # of every event handled: the same seed gives the same hash
+    SimOldFrame[SIM_OLD_FRAMES] old_frames
+    Command command             # scratch of the workload
     SimCall* free_calls
     Vec[void*] call_blocks
     Vec[uint8_t] scratch

@@ -1,0 +1,47 @@
+"""Swarm profiles: each fault is there or not, by the toss of a coin, and then has a rate of its own.
+
+A run in which everything always happens hides what needs long quiet between two faults: an omitted fault is what lets
+another one reach deep (reliability.md 3.3). What it never does: draw from a stream of the running world.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.native.intrinsics cimport next_random
+
+
+cdef uint32_t _rate(uint64_t* random, uint32_t most_ppm) noexcept nogil:
+    """0 in half of the cases, else between a tenth of most_ppm and most_ppm."""
+    cdef uint64_t draw = next_random(random)
+    if draw & 1:
+        return 0
+    return most_ppm // 10 + <uint32_t> ((draw >> 1) % (most_ppm - most_ppm // 10))
+
+
+cdef uint32_t _size(uint64_t* random) noexcept nogil:
+    """1 to 7 nodes, most often 3."""
+    cdef uint64_t draw = next_random(random) % 10
+    return <uint32_t> draw + 1 if draw < 7 else <uint32_t> 3
+
+
+cdef void swarm_config(SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed     # not the streams of world_create
+    config.nodes = _size(&random)
+    config.segment_bytes = <uint32_t> 16384 << next_random(&random) % 3 * 2
+    config.sector_bytes = 512 if next_random(&random) % 4 else 4096
+    config.history_bytes_max = <uint64_t> 8192 << next_random(&random) % 4
+    config.lease_ttl_ms = 400 + <uint32_t> (next_random(&random) % 2000)
+    config.faults.drop_ppm = _rate(&random, 100_000)
+    config.faults.duplicate_ppm = _rate(&random, 50_000)
+    config.faults.reorder_ppm = _rate(&random, 20_000)
+    config.faults.delay_ppm = _rate(&random, 50_000)
+    config.faults.partition_ppm = _rate(&random, 400_000)
+    config.faults.crash_ppm = _rate(&random, 300_000)
+    config.faults.crash_all_ppm = _rate(&random, 50_000)
+    config.faults.cut_at_sync_ppm = _rate(&random, 300_000)
+    config.faults.pause_ppm = _rate(&random, 200_000)
+    config.faults.transfer_ppm = _rate(&random, 300_000)
+    config.faults.slow_disk_ppm = _rate(&random, 30_000)
+    config.faults.wipe_ppm = _rate(&random, 60_000)
+    config.faults.flip_ppm = _rate(&random, 150_000)
+    config.faults.full_ppm = _rate(&random, 100_000)
+    config.faults.replay_ppm = _rate(&random, 500_000)

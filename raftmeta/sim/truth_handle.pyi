@@ -1,0 +1,77 @@
+"""Lies about a living world, for tests of the checks."""
+
+from raftmeta.sim.world_handle import World
+
+class Liar:
+    """Bends one fact of a world, so that a true statement of the engine and the world's truth contradict each other.
+
+    number: a node that is up (ValueError otherwise). Afterwards World.violation names the invariant, at once or when the
+    engine makes its next statement.
+    """
+
+    def __init__(self, world: World) -> None: ...
+    def acknowledge(self, number: int, index: int) -> None:
+        """The node says that its disk has everything up to index."""
+
+    def campaign(self, number: int, term: int) -> None:
+        """The node asks for votes in a term."""
+
+    def grant_vote(self, number: int, target: int) -> None:
+        """The node votes for another in its present term."""
+
+    def lead(self, number: int, term: int) -> None:
+        """The node says that it leads in a term."""
+
+    def look(self, number: int) -> None:
+        """Check the node as after each of its turns."""
+
+    def recover(self, number: int) -> None:
+        """Check the node as after its return."""
+
+    def change_committed_entry(self, index: int) -> None:
+        """As if another entry of another term had been committed at index."""
+
+    def change_chain(self, index: int) -> None:
+        """As if another entry of the same term had been committed at index."""
+
+    def change_state_hash(self, index: int) -> None:
+        """As if the state after index had been another one."""
+
+    def forget_committed(self, number: int, count: int) -> None:
+        """As if neither this node nor the world had seen the last `count` commits yet."""
+
+    def forget_disks(self) -> None:
+        """As if nothing were known to be durable anywhere."""
+
+    def forget_applied(self, number: int) -> None:
+        """As if the node's state had not been looked at yet."""
+
+    def raise_committed(self, number: int) -> None:
+        """As if the node had known one commit more before."""
+
+    def vouch(self, number: int, index: int) -> None:
+        """As if the node had acknowledged up to index."""
+
+    def open_change(self, number: int, drops: int) -> None:
+        """As if a configuration without the first `drops` members came next, in one step. The world must not go on."""
+
+    def owe_reads(self, entries: int) -> None:
+        """As if entries that no node has were acknowledged."""
+
+    def count_adds(self, number: int) -> None:
+        """As if every counter had already answered with this number, once."""
+
+    def skip_event(self) -> None:
+        """As if each watch had to show one revision more than it did."""
+
+    def extend_leases(self, more_ms: int) -> None:
+        """As if every lease had been shown with a later deadline."""
+
+    def believe_leases(self, more_ns: int) -> None:
+        """As if the keepers had been told a later end."""
+
+    def cut_off(self, number: int) -> None:
+        """Nothing reaches or leaves this node until the world heals."""
+
+    def fail_next_sync(self, number: int) -> None:
+        """The disk of this node refuses its next sync, once."""

@@ -1,0 +1,146 @@
+# Lies about a living world: what each check of raftmeta/sim/truth and its companions says to them, for tests.
+
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+
+from raftmeta._core cimport CoreStatus, core_status
+from raftmeta.raft.types cimport APPEND_RESPONSE, VOTE, VOTE_RESPONSE, Membership, Message
+from raftmeta.sim.network cimport network_cut
+from raftmeta.sim.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
+from raftmeta.sim.world_handle cimport World
+from raftmeta.sim.world_state cimport SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimNode
+
+
+cdef class Liar:
+    """Bends one fact of a world, so that a true statement of the engine and the world's truth contradict each other."""
+    cdef World world
+
+    def __init__(self, World world):
+        self.world = world
+
+    cdef SimNode* _node(self, unsigned int number) except NULL:
+        if number >= self.world.native.config.nodes or not self.world.native.nodes[number].is_up:
+            raise ValueError(f"no node {number} that is up")
+        return &self.world.native.nodes[number]
+
+    cdef _say(self, SimNode* node, int type, uint64_t term, uint64_t index, uint64_t target):
+        cdef Message message
+        memset(&message, 0, sizeof(Message))
+        message.type = type
+        message.source = node.id
+        message.target = target
+        message.term = term
+        message.index = index
+        truth_message(self.world.native, node, &message)
+
+    def acknowledge(self, number: int, index: int) -> None:
+        cdef SimNode* node = self._node(number)
+        self._say(node, APPEND_RESPONSE, node.durable.hard.term, index, 0)
+
+    def campaign(self, number: int, term: int) -> None:
+        self._say(self._node(number), VOTE, term, 0, 0)
+
+    def grant_vote(self, number: int, target: int) -> None:
+        cdef SimNode* node = self._node(number)
+        self._say(node, VOTE_RESPONSE, node.durable.hard.term, 0, self._node(target).id)
+
+    def lead(self, number: int, term: int) -> None:
+        truth_leader(self.world.native, self._node(number), term)
+
+    def look(self, number: int) -> None:
+        truth_after_run(self.world.native, self._node(number))
+
+    def recover(self, number: int) -> None:
+        truth_recovered(self.world.native, self._node(number))
+
+    def change_committed_entry(self, index: int) -> None:
+        cdef uint64_t at = index
+        self.world.native.truth.chains.data[at] ^= 1
+        self.world.native.truth.terms.data[at] += 1
+
+    def change_chain(self, index: int) -> None:
+        cdef uint64_t at = index
+        self.world.native.truth.chains.data[at] ^= 1
+
+    def change_state_hash(self, index: int) -> None:
+        cdef uint64_t at = index
+        self.world.native.truth.state_hashes.data[at] ^= 2
+
+    def forget_committed(self, number: int, count: int) -> None:
+        """As if neither this node nor the world had seen the last `count` commits yet."""
+        cdef uint64_t last = self.world.native.truth.committed - <uint64_t> count
+        self.world.native.truth.committed = last
+        self._node(number).committed = min(self._node(number).committed, last)
+
+    def forget_disks(self) -> None:
+        """As if nothing were known to be durable anywhere."""
+        cdef int number
+        for number in range(self.world.native.config.nodes):
+            self.world.native.nodes[number].durable.chains.clear()
+
+    def forget_applied(self, number: int) -> None:
+        self._node(number).applied = 0
+
+    def raise_committed(self, number: int) -> None:
+        self._node(number).committed += 1
+
+    def vouch(self, number: int, index: int) -> None:
+        """As if the node had acknowledged up to index."""
+        cdef SimNode* node = self._node(number)
+        cdef CoreStatus status
+        core_status(node.engine.core, &status)
+        node.acked_index = index
+        node.acked_chain = 1
+        node.acked_term = status.term
+
+    def open_change(self, number: int, drops: int) -> None:
+        """As if a configuration without the first `drops` members came next, in one step. The world must not go on."""
+        cdef SimNode* node = self._node(number)
+        cdef Membership membership = node.engine.core.memberships.back()
+        cdef int i
+        membership.index = node.committed + 1
+        membership.count -= drops
+        for i in range(membership.count):
+            membership.members[i] = membership.members[i + <int> drops]
+        if not node.engine.core.memberships.push(membership):
+            raise MemoryError
+
+    def owe_reads(self, entries: int) -> None:
+        """As if entries that no node has were acknowledged."""
+        self.world.native.truth.acked_index += <uint64_t> entries
+
+    def count_adds(self, number: int) -> None:
+        """As if every counter had already answered with this number, once."""
+        cdef int key
+        for key in range(SIM_KEYS):
+            self.world.native.truth.add_highest[key] = number
+
+    def skip_event(self) -> None:
+        """As if each watch had to show one revision more than it did."""
+        cdef int number, watch
+        for number in range(self.world.native.config.nodes):
+            for watch in range(SIM_WATCHES):
+                self.world.native.nodes[number].watches[watch].next_revision += 1
+
+    def extend_leases(self, more_ms: int) -> None:
+        """As if every lease had been shown with a later deadline."""
+        cdef int i
+        for i in range(SIM_LEASES):
+            self.world.native.truth.leases[i].deadline_ms += <uint64_t> more_ms
+
+    def believe_leases(self, more_ns: int) -> None:
+        """As if the keepers had been told a later end."""
+        cdef int number
+        for number in range(self.world.native.config.nodes):
+            self.world.native.nodes[number].lease.until_ns += <uint64_t> more_ns
+
+    def cut_off(self, number: int) -> None:
+        """Nothing reaches or leaves this node until the world heals."""
+        cdef unsigned int other
+        for other in range(self.world.native.config.nodes):
+            if other != <unsigned int> number:
+                network_cut(self.world.native, other, number)
+                network_cut(self.world.native, number, other)
+
+    def fail_next_sync(self, number: int) -> None:
+        self._node(number).disk.faults.fail_at_sync = 1

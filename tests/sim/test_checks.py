@@ -1,0 +1,214 @@
+"""A check that cannot fail proves nothing: each one is told a lie about a healthy world and must name its invariant."""
+
+from __future__ import annotations
+
+import pytest
+
+from raftmeta.sim.truth_handle import Liar
+from raftmeta.sim.world_handle import World
+
+SETTLE_EVENTS = 200_000
+
+
+@pytest.fixture
+def world() -> World:
+    """Three nodes without faults, some hundred entries on the way."""
+    world = World(5)
+    world.run(5_000)
+    assert world.violation is None
+    assert world.committed > 100
+    return world
+
+
+def leader_of(world: World) -> dict[str, int]:
+    leader = max((node for node in world.nodes() if node["is_up"]), key=lambda node: (node["role"], node["term"]))
+    assert leader["id"] == leader["leader"]
+    return leader
+
+
+def follower_of(world: World) -> dict[str, int]:
+    return next(node for node in world.nodes() if node["number"] != leader_of(world)["number"])
+
+
+def expect(world: World, invariant: str) -> None:
+    assert world.violation is not None
+    assert world.violation.split(" ")[0] == invariant, world.violation
+
+
+def test_a_second_leader_of_a_term_is_seen(world: World) -> None:
+    """I1: paper 5.2."""
+    leader = leader_of(world)
+    Liar(world).lead(follower_of(world)["number"], leader["term"])
+    expect(world, "I1")
+
+
+def test_another_entry_of_the_same_index_and_term_is_seen(world: World) -> None:
+    """I2: a log that comes back is held against what is committed."""
+    liar = Liar(world)
+    liar.change_chain(50)
+    liar.recover(follower_of(world)["number"])
+    expect(world, "I2")
+
+
+def test_a_leader_without_a_committed_entry_is_seen(world: World) -> None:
+    """I3: paper 5.4.3; its last committed entry is another one than the cluster's."""
+    liar = Liar(world)
+    liar.change_committed_entry(world.committed)
+    liar.lead(leader_of(world)["number"], leader_of(world)["term"] + 1)
+    expect(world, "I3")
+
+
+def test_a_different_entry_at_a_committed_index_is_seen(world: World) -> None:
+    """I4: compared with the logs of all nodes at the end."""
+    Liar(world).change_chain(50)
+    world.settle(SETTLE_EVENTS)
+    expect(world, "I4")
+
+
+def test_an_acknowledgement_above_the_disk_is_seen(world: World) -> None:
+    """I5: index is not on this node's disk yet, whatever its log says."""
+    follower = follower_of(world)
+    Liar(world).acknowledge(follower["number"], follower["last"] + 1)
+    expect(world, "I5")
+
+
+def test_an_acknowledgement_of_what_the_disk_has_is_no_violation(world: World) -> None:
+    """I5, the other side: a true statement passes."""
+    follower = follower_of(world)
+    Liar(world).acknowledge(follower["number"], follower["persisted"])
+    assert world.violation is None
+
+
+def test_a_term_that_is_not_durable_is_seen(world: World) -> None:
+    """I6: no word of a term before the term is on the disk."""
+    follower = follower_of(world)
+    Liar(world).campaign(follower["number"], follower["term"] + 1)
+    expect(world, "I6")
+
+
+def test_a_vote_that_is_not_durable_is_seen(world: World) -> None:
+    """I6: the disk knows a vote for another candidate."""
+    follower = follower_of(world)
+    Liar(world).grant_vote(leader_of(world)["number"], follower["number"])
+    expect(world, "I6")
+
+
+def test_a_commit_without_a_durable_quorum_is_seen(world: World) -> None:
+    """I7: the leader commits what too few disks hold."""
+    leader = leader_of(world)["number"]
+    liar = Liar(world)
+    liar.forget_committed(leader, 1)
+    liar.forget_disks()
+    liar.look(leader)
+    expect(world, "I7")
+
+
+def test_a_log_that_lost_what_was_acknowledged_is_seen(world: World) -> None:
+    """I8: more was vouched for than came back."""
+    follower = follower_of(world)
+    liar = Liar(world)
+    liar.vouch(follower["number"], follower["last"] + 1)
+    liar.recover(follower["number"])
+    expect(world, "I8")
+
+
+def test_a_commit_index_that_steps_back_is_seen(world: World) -> None:
+    """I9."""
+    leader = leader_of(world)["number"]
+    liar = Liar(world)
+    liar.raise_committed(leader)
+    liar.look(leader)
+    expect(world, "I9")
+
+
+def test_two_open_changes_of_membership_are_seen(world: World) -> None:
+    """I10: thesis 4.1."""
+    leader = leader_of(world)["number"]
+    liar = Liar(world)
+    liar.open_change(leader, 0)
+    liar.open_change(leader, 0)
+    liar.look(leader)
+    expect(world, "I10")
+
+
+def test_electorates_that_do_not_intersect_are_seen(world: World) -> None:
+    """I10: of three to one in one step: the two others and that one could both decide."""
+    leader = leader_of(world)["number"]
+    liar = Liar(world)
+    liar.open_change(leader, 2)
+    liar.look(leader)
+    expect(world, "I10")
+
+
+def test_a_different_state_is_seen(world: World) -> None:
+    """I11, I20: one index, two state hashes."""
+    node = follower_of(world)
+    liar = Liar(world)
+    liar.change_state_hash(node["applied"])
+    liar.forget_applied(node["number"])
+    liar.look(node["number"])
+    expect(world, "I11")
+
+
+def test_a_read_that_misses_acknowledged_entries_is_seen(world: World) -> None:
+    """I13: the next read is served from a state without them."""
+    Liar(world).owe_reads(1_000_000)
+    world.run(20_000)
+    expect(world, "I13")
+
+
+def test_a_counter_above_what_was_submitted_is_seen(world: World) -> None:
+    """I14: somebody's add counted twice."""
+    Liar(world).count_adds(1_000_000)
+    world.settle(SETTLE_EVENTS)
+    expect(world, "I14")
+
+
+def test_a_gap_in_a_watch_is_seen(world: World) -> None:
+    """I15: the next revision is not the one after the last."""
+    Liar(world).skip_event()
+    world.run(20_000)
+    expect(world, "I15")
+
+
+def test_a_lease_that_ends_before_its_deadline_is_seen() -> None:
+    """I17: the state had shown a later deadline."""
+    world = World(5, client_gap_us=500)
+    world.run(20_000)
+    assert world.counts["leases_granted"] > 0
+    Liar(world).extend_leases(1_000_000)
+    world.run(20_000)
+    expect(world, "I17")
+
+
+def test_a_lease_that_ends_while_its_keeper_believes_in_it_is_seen() -> None:
+    """I17: a node is cut off for longer than its lease lives, and was told that it has an hour more."""
+    world = World(5, client_gap_us=500, lease_ttl_ms=500)
+    world.run(20_000)
+    liar = Liar(world)
+    liar.believe_leases(3_600_000_000_000)
+    liar.cut_off(follower_of(world)["number"])
+    world.run(200_000)
+    expect(world, "I17")
+
+
+def test_a_cluster_that_does_not_converge_is_seen(world: World) -> None:
+    """I22: far fewer events than healing takes."""
+    Liar(world).cut_off(leader_of(world)["number"])
+    world.run(2_000)
+    world.settle(0)
+    expect(world, "I22")
+
+
+def test_a_node_that_stops_itself_is_seen(world: World) -> None:
+    """A failed sync poisons the log (reliability.md D5): the node stops, and the world says so."""
+    Liar(world).fail_next_sync(follower_of(world)["number"])
+    world.run(5_000)
+    assert world.violation is not None
+    assert world.violation.startswith("a node stopped itself")
+
+
+def test_lies_about_nodes_that_are_not_there_are_refused(world: World) -> None:
+    """A number beyond the cluster."""
+    with pytest.raises(ValueError, match="no node 3"):
+        Liar(world).look(3)
