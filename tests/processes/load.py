@@ -77,7 +77,7 @@ class Load:
 
     def check(self, cluster: Cluster) -> None:
         """Every acknowledged write is on every node as it was acknowledged, and no two have one revision."""
-        assert not self.unexpected
+        assert not self.unexpected, "\n".join(self.unexpected[:5])
         assert self.acknowledged
         assert len({one.revision for one in self.acknowledged}) == len(self.acknowledged)
         for name, node in cluster.nodes.items():

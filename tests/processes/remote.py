@@ -52,6 +52,7 @@ class RemoteProcess:
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[Any]] = {}
         self._next_id = 0
+        self._answers_ended = False
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -60,7 +61,7 @@ class RemoteProcess:
         assert not self.is_alive, "already running"
         made: Future[Any] = Future()
         with self._lock, self.log.open("ab") as log:
-            self._waiting, self._next_id = {0: made}, 1
+            self._waiting, self._next_id, self._answers_ended = {0: made}, 1, False
             self._process = subprocess.Popen(
                 self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
@@ -113,6 +114,9 @@ class RemoteProcess:
         with self._lock:
             process = self._process
             assert process is not None and process.stdin is not None, "never started"
+            if self._answers_ended:
+                future.set_exception(ProcessGone(f"process {process.pid} is gone"))
+                return future
             identifier, self._next_id = self._next_id, self._next_id + 1
             self._waiting[identifier] = future
             call = {"id": identifier, "function": name_of(function), "arguments": to_json(arguments)}
@@ -142,6 +146,8 @@ class RemoteProcess:
                 else:
                     future.set_result(from_json(answer["value"]))
         with self._lock:
+            # A killed process may take a call for a moment after its last word: nobody would answer that one.
+            self._answers_ended |= self._waiting is waiting
             left = list(waiting.values())
             waiting.clear()
         for future in left:
