@@ -27,7 +27,8 @@ cdef enum:
     IDENTITY_BYTES_MAX = 16 * 1024      # the longest membership is 10,600 bytes
 
 
-# Then the cluster name, the node name and, unless the state is BLANK or JOINING, the founding membership.
+# Then the cluster name, the node name and, when accepted or founded here, the founding membership. A node that became
+# FOUNDED by joining never knew it.
 cdef packed struct IdentityHeader:
     uint32_t magic
     uint32_t crc                # crc32c over all behind it
@@ -66,7 +67,7 @@ cdef void identity_destroy(Identity* identity) noexcept nogil:
 
 # --- write ------------------------------------------------------------------------------------------------------------
 cdef bint _has_membership(const GenesisRecord* genesis) noexcept nogil:
-    return genesis.state == ACCEPTED or genesis.state == FOUNDED
+    return genesis.state == ACCEPTED or (genesis.state == FOUNDED and genesis.membership.count != 0)
 
 
 cdef status_t _encode(Identity* identity) noexcept nogil:
@@ -158,7 +159,7 @@ cdef status_t _decode(Identity* identity, const uint8_t* bytes, size_t length) n
     identity.genesis.state = header.genesis_state
     identity.genesis.cluster_low = header.cluster_low
     identity.genesis.cluster_high = header.cluster_high
-    if _has_membership(&identity.genesis):
+    if header.membership_length != 0 or header.genesis_state == ACCEPTED:
         status = membership_decode(names + names_length, header.membership_length, &identity.genesis.membership)
     return CORRUPT if status != OK or header.id == 0 else OK
 

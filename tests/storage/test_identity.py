@@ -41,6 +41,16 @@ def test_a_boot_number_is_durable_before_the_node_speaks() -> None:
             disk.crash()
 
 
+def test_a_node_that_joined_is_founded_without_the_founding_membership() -> None:
+    """It was never told. The file must hold that too: when it could not, a joined node said JOINING for ever, and after
+    all members had been wiped in turn nobody was left whom a blank one would have joined."""
+    disk = SimulatedDisk()
+    identity = opened(disk)
+    assert identity.set_genesis(GenesisState.JOINING, (3, 4)) == Status.OK
+    assert identity.set_genesis(GenesisState.FOUNDED, (3, 4)) == Status.OK
+    assert opened(disk).genesis == (GenesisState.FOUNDED, (3, 4), 0)
+
+
 @pytest.mark.parametrize("fault", ["cut_at_sync", "cut_at_write"])
 def test_a_power_cut_leaves_the_old_identity_or_the_new_one(fault: str) -> None:
     """decisions/log.md D10: replaced by rename; a leftover working file is written over."""
