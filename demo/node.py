@@ -201,7 +201,7 @@ class Program:
             await done  # a task that fails ends the program, and the failure is in its log
 
     async def _report_on(self) -> None:
-        while True:
+        while self.node.is_running:
             say({"report": report(self.node, self.writers, self.watcher)})
             await asyncio.sleep(REPORT_S)
 
