@@ -26,7 +26,7 @@ class Message(NamedTuple):
     source: int
     target: int
     term: int = 0
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]
     log_term: int = 0
     commit: int = 0
     hint: int = 0
@@ -34,7 +34,7 @@ class Message(NamedTuple):
     free_bytes: int = 0
     reject: bool = False
     flags: int = 0
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]
     records: bytes = b""
 
 class Member(NamedTuple):
@@ -50,7 +50,7 @@ class Membership(NamedTuple):
 
     members: tuple[Member, ...]
     is_joint: bool = False
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]
 
 class HardState(NamedTuple):
     """Paper Figure 2 "persistent state" beside the log."""
@@ -62,14 +62,14 @@ class HardState(NamedTuple):
 class SnapshotPoint(NamedTuple):
     """The entry that a snapshot reaches."""
 
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]
     term: int = 0
     chain: int = 0
 
 class Entry(NamedTuple):
     """One record, read. `type` is "NOOP", "COMMAND", "CONFIGURATION" or the number of an unknown one."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     term: int
     type: str
     payload: bytes
@@ -99,7 +99,7 @@ class ReadReady(NamedTuple):
     """An answer to read_index; `status` is "OK" or "NO_LEADER"."""
 
     context: int
-    index: int
+    index: int  # type: ignore[assignment]
     status: str
 
 class ProposalRefused(NamedTuple):

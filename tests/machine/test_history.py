@@ -112,7 +112,7 @@ def test_memory_below_the_floor_is_given_back() -> None:
             machine.handle.publish()
         if round_number == 2:
             settled = machine.handle.status().state_bytes
-    assert machine.handle.status().state_bytes <= settled + 16_384     # one block of history more or less
+    assert machine.handle.status().state_bytes <= settled + 16_384  # one block of history more or less
     assert machine.handle.range_shared(count_only=True)[2] == 0
 
 

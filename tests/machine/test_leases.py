@@ -181,7 +181,7 @@ def test_lease_named_twice_in_one_entry_ends_once(machine: Machine) -> None:
     machine.lease_ms = 300
     assert machine.apply(c.expire((7, 300), (7, 300))).changed == 1
     assert machine.handle.due_leases(300) == [(8, 300)]
-    assert loaded(machine.handle.dump()).status().leases == 1      # loading counts the state hash anew
+    assert loaded(machine.handle.dump()).status().leases == 1  # loading counts the state hash anew
 
 
 def test_due_leases_are_cut_at_most_and_stay_due(machine: Machine) -> None:
