@@ -33,7 +33,7 @@ cdef void queue_push(WatchQueue* queue, WatchItem* item, EventBatch* batch) noex
 # Hand over the last item, for which there always is room.
 cdef void queue_end(WatchQueue* queue, uint8_t kind, uint64_t revision) noexcept nogil
 
-# The consumer: append up to items_max encoded items to out, none after bytes_max is reached. NO_MEMORY: what *count
-# says was taken, the rest waits.
-cdef status_t queue_take(WatchQueue* queue, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
+# The consumer: append up to items_max encoded items to out, none after bytes_max is reached, no events of a revision
+# above `shown`. NO_MEMORY: what *count says was taken, the rest waits.
+cdef status_t queue_take(WatchQueue* queue, uint64_t shown, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil

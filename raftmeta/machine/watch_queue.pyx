@@ -187,7 +187,7 @@ cdef void _pop(WatchQueue* queue, WatchItem* front) noexcept nogil:
     _free_item(before)
 
 
-cdef status_t queue_take(WatchQueue* queue, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
+cdef status_t queue_take(WatchQueue* queue, uint64_t shown, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil:
     cdef size_t start = out.size
     cdef size_t whole
@@ -197,7 +197,7 @@ cdef status_t queue_take(WatchQueue* queue, uint32_t items_max, uint32_t bytes_m
     count[0] = 0
     while count[0] < items_max and (count[0] == 0 or out.size - start < bytes_max):
         front = load_acquire(&queue.taken.next)
-        if front == NULL:
+        if front == NULL or (front.kind == WATCH_EVENTS and front.revision > shown):
             return OK
         whole = out.size
         end = _fragment(front, queue.given) if front.kind == WATCH_EVENTS else 0

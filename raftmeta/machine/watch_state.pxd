@@ -66,6 +66,7 @@ cdef struct Watch:
     uint32_t match_last         # position of the last one in Hub.matches
     uint32_t key_length
     uint32_t end_length
+    const uint64_t* shown       # Hub.shown
     WatchQueue queue
     # The bytes of key and end follow.
 
@@ -78,6 +79,7 @@ cdef struct WatchMatch:
 cdef struct Hub:
     uint64_t queue_bytes_max
     uint64_t revision           # last one published or, without watches, seen
+    uint64_t shown              # shared: consumers take events up to this revision
     uint64_t turn               # position in behind of the watch that is served first
     uint64_t progress_turn
     WatchIndex index

@@ -15,6 +15,7 @@ from raftmeta.machine.watch_queue cimport (
 from raftmeta.machine.watch_state cimport (
     LIST_ALL, LIST_COUNT, LIST_MEMBERS, LIST_PROGRESS, LIST_WOKEN, WATCH_BEHIND, WATCH_ENDED, WATCH_LIVE,
     WATCH_NOWHERE, EventBatch, EventSpan, WatchItem, WatchList, WatchMatch)
+from raftmeta.native.atomics cimport load_acquire, store_release
 from raftmeta.status cimport COMPACTED, NO_MEMORY, OK
 
 ctypedef Watch* watch_pointer_t
@@ -142,7 +143,12 @@ cdef Hub* hub_create(uint64_t queue_bytes_max) noexcept nogil:
     cdef Hub* hub = <Hub*>calloc(1, sizeof(Hub))
     if hub != NULL:
         hub.queue_bytes_max = queue_bytes_max
+        hub.shown = ~<uint64_t>0
     return hub
+
+
+cdef void hub_show(Hub* hub, uint64_t revision) noexcept nogil:
+    store_release[uint64_t](&hub.shown, revision)
 
 
 cdef void hub_destroy(Hub* hub) noexcept nogil:
@@ -161,7 +167,7 @@ cdef void hub_destroy(Hub* hub) noexcept nogil:
     free(hub)
 
 
-cdef Watch* _new_watch(const Bytes* key, const Bytes* end, uint32_t filter, void* owner) noexcept nogil:
+cdef Watch* _new_watch(Hub* hub, const Bytes* key, const Bytes* end, uint32_t filter, void* owner) noexcept nogil:
     cdef Watch* watch = <Watch*>calloc(1, sizeof(Watch) + key.length + end.length)
     cdef int which
     if watch == NULL:
@@ -177,6 +183,7 @@ cdef Watch* _new_watch(const Bytes* key, const Bytes* end, uint32_t filter, void
     for which in range(LIST_COUNT):
         watch.place[which] = WATCH_NOWHERE
     queue_init(&watch.queue)
+    watch.shown = &hub.shown
     return watch
 
 
@@ -187,7 +194,7 @@ cdef status_t hub_add(Hub* hub, Machine* machine, const Bytes* key, const Bytes*
     _follow(hub, machine.revision)
     if not _reserve_lists(hub):
         return NO_MEMORY
-    fresh = _new_watch(key, end, filter, owner)
+    fresh = _new_watch(hub, key, end, filter, owner)
     if fresh == NULL:
         return NO_MEMORY
     _list_add(&hub.watches, LIST_ALL, fresh)
@@ -445,4 +452,4 @@ cdef uint32_t hub_take_woken(Hub* hub, void** owners, uint32_t most) noexcept no
 
 cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil:
-    return queue_take(&watch.queue, items_max, bytes_max, out, count)
+    return queue_take(&watch.queue, load_acquire[uint64_t](watch.shown), items_max, bytes_max, out, count)

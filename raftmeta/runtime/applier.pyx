@@ -1,27 +1,25 @@
 """From committed records to results.
 
 Order of one slice, which is the order that other threads may rely on:
-    1. the machine applies records, in index order; watches are enqueued entry by entry,
-    2. the new state is published (other threads read it from here on),
-    3. callers of this node get their results, reads whose index is applied are served.
-So who is told of a write can read it, and an event is in its queue before its writer's call returns (DESIGN "Watches").
-
-Completions of step 3 are made while the machine applies (their bytes are only valid then), but nobody is woken before
-CallerPort.flush, which the turn calls after step 2: see runtime/engine.
+    1. the machine applies records, in index order, and enqueues their events with the watches, which hide them,
+    2. the new state is published: other threads read it from here on,
+    3. events are shown, callers of this node get their results, reads that wait for this state are served.
+So whoever is told of a write, or sees its event, can read it; and an event can be taken before its writer's call
+returns (ARCHITECTURE "Watches"). While an entry is half applied nothing is published and nobody is told.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta._core cimport Apply, core_applied
-from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, machine_apply,
-                                       machine_changes, machine_publish)
-from raftmeta.machine.watches cimport hub_publish
+from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, MachineStatus, machine_apply,
+                                       machine_changes, machine_publish, machine_status)
+from raftmeta.machine.watches cimport hub_publish, hub_show
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.record cimport record_bytes, record_payload
 from raftmeta.raft.types cimport Record, index_t
-from raftmeta.runtime.callers cimport callers_applied, callers_serve_reads
+from raftmeta.runtime.callers cimport callers_answer, callers_applied, callers_serve_reads
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.runtime.housekeeping cimport housekeeping_keep_alive_applied
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
@@ -72,6 +70,7 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     memset(&result, 0, sizeof(ApplyResult))
     cdef ApplyOutcome outcome = machine_apply(engine.machine, record, &result)
     is_done[0] = outcome != APPLY_MORE
+    engine.apply_is_partial = outcome == APPLY_MORE
     if outcome == APPLY_FATAL:
         return result.status
     if outcome == APPLY_MORE:
@@ -86,7 +85,7 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
             return status
     if result.session != 0 and result.session == engine.session:
         if result.sequence != 0:
-            callers_applied(engine, &result)
+            return callers_applied(engine, &result)
         else:
             housekeeping_keep_alive_applied(engine, hash64(0, record_payload(record), record.length))
     return OK
@@ -117,14 +116,23 @@ cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
             if engine.clock.now_ns(engine.clock.self) >= end_ns:
                 break
     more[0] = engine.to_apply.size != 0
-    if engine.must_publish:
-        engine.must_publish = False
-        status = machine_publish(engine.machine)
-        if status == OK:
-            status = core_applied(engine.core, engine.applied)
-        if status == OK:
-            callers_serve_reads(engine)
-    return status
+    return OK if engine.apply_is_partial or not engine.must_publish else _publish(engine)
+
+
+cdef status_t _publish(Engine* engine) noexcept nogil:
+    cdef MachineStatus machine
+    cdef status_t status = machine_publish(engine.machine)
+    engine.must_publish = False
+    engine.published = engine.applied
+    if status == OK:
+        status = core_applied(engine.core, engine.applied)
+    if status != OK:
+        return status
+    machine_status(engine.machine, &machine)
+    hub_show(engine.hub, machine.revision)
+    callers_answer(engine)
+    callers_serve_reads(engine)
+    return OK
 
 
 cdef void applier_release(Engine* engine) noexcept nogil:

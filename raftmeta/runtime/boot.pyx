@@ -18,7 +18,7 @@ from raftmeta._core cimport (PEER_CONNECTED, core_create, core_membership, core_
                              core_restore_membership, core_restore_records, core_restored, core_set_free_bytes,
                              core_status)
 from raftmeta.machine.machine cimport machine_create
-from raftmeta.machine.watches cimport hub_create
+from raftmeta.machine.watches cimport hub_create, hub_show
 from raftmeta.raft.genesis cimport (FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted,
                                     genesis_release)
 from raftmeta.raft.membership cimport membership_decode
@@ -63,6 +63,7 @@ cdef status_t _start(Engine* engine) noexcept nogil:
     """The core is restored: follow its membership and greet the links that are up already."""
     cdef status_t status
     cdef int i
+    hub_show(engine.hub, 0)
     core_status(engine.core, &engine.core_status)
     engine.membership_seen = engine.membership_logged = core_membership(engine.core).index
     status = peers_follow_membership(engine, core_membership(engine.core))
@@ -104,7 +105,7 @@ cdef status_t _restore(Engine* engine, const WalOpened* opened) noexcept nogil:
         status = _restore_records(engine, opened)
     if status == OK:
         status = core_restored(engine.core, &opened.hard_state, opened.start.index)
-    engine.applied = engine.apply_queued = opened.start.index
+    engine.applied = engine.published = engine.apply_queued = opened.start.index
     return status
 
 

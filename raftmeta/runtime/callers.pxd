@@ -12,8 +12,9 @@ cdef status_t callers_propose(Engine* engine) noexcept nogil
 # The leader or its term changed, or a forwarded command was silent too long: propose again what is not answered.
 cdef void callers_propose_again(Engine* engine) noexcept nogil
 cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil
-# An entry of this node's session was applied.
-cdef void callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil
+# An entry of this node's session was applied; its caller is told by callers_answer, when the state is published.
+cdef status_t callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil
+cdef void callers_answer(Engine* engine) noexcept nogil
 # This node's session is gone: what was proposed may have been applied, what was not certainly was not.
 cdef void callers_session_lost(Engine* engine) noexcept nogil
 cdef status_t callers_ask_reads(Engine* engine) noexcept nogil

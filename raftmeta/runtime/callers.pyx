@@ -21,7 +21,7 @@ from raftmeta._core cimport LEADER, ProposalRefused, ReadReady, core_propose, co
 from raftmeta.machine.machine cimport ApplyResult
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
-from raftmeta.runtime.engine_state cimport (OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Engine,
+from raftmeta.runtime.engine_state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Engine,
                                             Outstanding, ReadRound, Submission)
 from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED, WITHDRAWN,
                               status_t)
@@ -189,17 +189,39 @@ cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexce
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
-cdef void callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil:
-    cdef uint64_t position = result.sequence - engine.outstanding_base
+cdef status_t callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil:
+    cdef Answer answer
+    answer.sequence = result.sequence
+    answer.status = result.status
+    answer.revision = result.revision
+    answer.index = result.index
+    answer.offset = engine.answer_bytes.size
+    answer.length = result.length
+    if not engine.answer_bytes.append(result.body, result.length) or not engine.answers.push(answer):
+        return NO_MEMORY
+    return OK
+
+
+cdef void _answer(Engine* engine, const Answer* answer) noexcept nogil:
+    cdef uint64_t position = answer.sequence - engine.outstanding_base
     cdef Outstanding* at
-    if result.sequence < engine.outstanding_base or position >= engine.outstanding.size:
+    if answer.sequence < engine.outstanding_base or position >= engine.outstanding.size:
         return          # answered before: this is a second copy in the log
     at = &engine.outstanding.at(position)
     if at.state == OUTSTANDING_DONE:
         return
-    _complete(engine, at, result.status, result.revision, result.index, result.body, result.length)
+    _complete(engine, at, answer.status, answer.revision, answer.index, engine.answer_bytes.data + answer.offset,
+              answer.length)
     if position == 0:
         _forget_answered(engine)
+
+
+cdef void callers_answer(Engine* engine) noexcept nogil:
+    cdef size_t i
+    for i in range(engine.answers.size):
+        _answer(engine, &engine.answers.data[i])
+    engine.answers.clear()
+    engine.answer_bytes.clear()
 
 
 cdef void callers_session_lost(Engine* engine) noexcept nogil:
@@ -268,7 +290,7 @@ cdef void callers_serve_reads(Engine* engine) noexcept nogil:
     cdef ReadRound* round
     while engine.read_rounds.size != 0:
         round = &engine.read_rounds.front()
-        if not round.is_answered or round.index > engine.applied:
+        if not round.is_answered or round.index > engine.published:
             return
         for _ in range(round.count):
             engine.callers.done(engine.callers.self, engine.readers.front(), OK, 0, round.index, NULL, 0)

@@ -35,7 +35,8 @@ from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJ
 from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING,
                                             ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
                                             SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP, SUBMIT_READ, SUBMIT_TRANSFER,
-                                            SUBMIT_UNWATCH, SUBMIT_WATCH, Engine, PendingJob, Submission)
+                                            SUBMIT_UNWATCH, SUBMIT_WATCH, Engine, PendingJob, Submission,
+                                            TICKS_PER_TURN_MAX)
 from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                             housekeeping_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
@@ -49,7 +50,6 @@ from raftmeta.wire.hello cimport Hello
 
 cdef enum:
     FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
-    TUNE_TICKS_PER_TURN = 5     # ticks made up for at once after a late turn; messages that wait are read in between
     TUNE_WATCH_CHANGES = 2000   # changes replayed to late watchers in one turn
     BLOCKED_RETRY_TICKS = 20    # a write that found no room is tried again
 
@@ -309,7 +309,7 @@ cdef status_t _run_ticks(Engine* engine) noexcept nogil:
             status = core_peer_event(engine.core, CLOCK_JUMPED, 0)
             if status >= FATAL_FROM:
                 return status
-    while engine.next_tick_ns <= engine.now_ns and done < TUNE_TICKS_PER_TURN:
+    while engine.next_tick_ns <= engine.now_ns and done < TICKS_PER_TURN_MAX:
         engine.next_tick_ns += tick_ns
         done += 1
         status = _tick(engine)
@@ -489,6 +489,8 @@ cdef void engine_release(Engine* engine) noexcept nogil:
     engine.body.release()
     engine.payloads.release()
     engine.own_payload.release()
+    engine.answers.release()
+    engine.answer_bytes.release()
     engine.outstanding.release()
     engine.readers.release()
     engine.readers_waiting.release()

@@ -19,6 +19,9 @@ from raftmeta.wire.commands cimport Command
 from raftmeta.wire.frame cimport ClusterId
 from raftmeta.wire.hello cimport Hello
 
+cdef enum:
+    TICKS_PER_TURN_MAX = 5      # made up for at once after a late turn; messages that wait are read in between
+
 cdef struct EngineConfig:
     uint8_t name_length
     uint8_t cluster_name_length
@@ -121,6 +124,15 @@ cdef struct KeepAlive:
     uint64_t hash
     uint64_t sent_ns
 
+# An answer that waits until its state is published; the body stands in Engine.answer_bytes.
+cdef struct Answer:
+    uint64_t sequence
+    status_t status
+    uint64_t revision
+    index_t index
+    size_t offset
+    uint32_t length
+
 cdef enum OutstandingState:
     OUTSTANDING_QUEUED = 1      # not proposed since the last leader change
     OUTSTANDING_PROPOSED = 2    # handed to the core; may be in the log
@@ -219,8 +231,11 @@ cdef struct Engine:
     uint32_t apply_offset       # in to_apply's front slice
     index_t apply_queued        # last index in to_apply
     index_t applied
+    index_t published           # as `applied`, but readers can see it
     bint apply_is_partial       # machine said APPLY_MORE for the record at apply_offset
     bint must_publish
+    Vec[Answer] answers         # of applied entries, not yet given to their callers
+    Vec[uint8_t] answer_bytes
 
     # this node's session and its commands
     uint64_t session            # 0: none open. Read by callers' threads (aligned, atomic by the machine), as is

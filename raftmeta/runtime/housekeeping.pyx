@@ -7,7 +7,11 @@ often or too early harms nobody.
 
 When is a kept lease known to be held? A keep-alive is known in the log by its payload, which ends with an id that is
 nobody's lease (a random number), so that no two are alike. When it is applied here, the lease lasts at least ttl
-after the moment *before* that keep-alive was sent: the lease clock of its entry is not older than that moment's.
+after the moment *before* that keep-alive was sent, because the leader proposes expiry late enough:
+    1. an entry carries the lease clock as confirmed when it was appended; time since that confirmation is missing in it
+    2. the next confirmed round adds that time, at most one election time-out, as if it had passed after the append
+    3. ticks that a late turn makes up for may count TICKS_PER_TURN_MAX too many between two rounds
+So a deadline may come that much too early on the clock, and is due only so much after it.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -21,7 +25,8 @@ from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.runtime.callers cimport callers_session_lost
-from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, Engine,
+from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST,
+                                            TICKS_PER_TURN_MAX, Engine,
                                             KeepAlive, KeptLease, Link, Submission)
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_KEEP_ALIVE,
@@ -189,23 +194,30 @@ cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept
     return _propose(engine)
 
 
+cdef inline uint64_t _lease_clock_error_ms(const Engine* engine) noexcept nogil:
+    return (<uint64_t> engine.config.core.election_timeout_ticks + TICKS_PER_TURN_MAX + 1) * engine.config.tick_ms
+
+
 cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
     """Leases before sessions; nothing is proposed again before the last proposal of this term was applied."""
+    cdef uint64_t error_ms = _lease_clock_error_ms(engine)
+    cdef uint64_t due_ms = engine.core_status.lease_ms
     cdef uint32_t count
     cdef status_t status = OK
+    if due_ms <= error_ms:
+        return OK
+    due_ms -= error_ms
     if engine.housekeeping_term == engine.core_status.term and engine.applied < engine.expiry_proposed:
         return OK
     engine.due.clear()
     engine.due_deadlines.clear()
-    count = machine_due_leases(engine.machine, engine.core_status.lease_ms, &engine.due, &engine.due_deadlines,
-                               TUNE_DUE_MAX)
+    count = machine_due_leases(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
     if count != 0:
         status = _expire(engine, COMMAND_LEASE_EXPIRE, count)
         engine.counters.leases_expired += count
         engine.callers.event(engine.callers.self, EVENT_LEASES_EXPIRED, count, 0, 0)
     else:
-        count = machine_due_sessions(engine.machine, engine.core_status.lease_ms, &engine.due, &engine.due_deadlines,
-                                     TUNE_DUE_MAX)
+        count = machine_due_sessions(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
         if count == 0:
             return OK
         status = _expire(engine, COMMAND_SESSION_EXPIRE, count)
