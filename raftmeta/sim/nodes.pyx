@@ -235,16 +235,16 @@ cdef void _drop_jobs(DiskJob* job) noexcept nogil:
 
 
 cdef void _release(SimNode* node) noexcept nogil:
-    if node.engine != NULL:
-        engine_release(node.engine)
-        free(node.engine)
-        node.engine = NULL
-    if node.wal != NULL:
+    if node.wal != NULL:            # it closes its files through the engine's port
         wal_destroy(node.wal)
         node.wal = NULL
     if node.identity != NULL:
         identity_destroy(node.identity)
         node.identity = NULL
+    if node.engine != NULL:
+        engine_release(node.engine)
+        free(node.engine)
+        node.engine = NULL
 
 
 cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept nogil:

@@ -80,7 +80,7 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
 )  # fmt: skip
 def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> None:
     """What the invariants speak about happened: elections, conflicts, answers, reads, watches, leases."""
-    assert totals[work] >= 50
+    assert totals[work] >= 10
 
 
 def test_every_world_made_progress(histories: list[History]) -> None:
