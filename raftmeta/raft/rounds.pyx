@@ -27,8 +27,9 @@ cdef void rounds_begin_term(Core* core) noexcept nogil:
 cdef void rounds_tick(Core* core) noexcept nogil:
     # The lease clock goes on between confirmations, at most an election time-out ahead of the last one; what comes of
     # it takes effect by entries only, and those a quorum must commit. If it advanced at confirmations instead:
-    #   1. a leader is cut off for a while   2. a keep-alive is stamped with a clock that stands   3. the leader is heard
-    #   again and the clock leaps over that while   4. the lease ends earlier than ttl after its keep-alive was sent.
+    #   1. a leader is cut off for a while        2. a keep-alive is stamped with a clock that stands
+    #   3. the leader is heard again, and the clock leaps over that while
+    #   4. the lease ends earlier than ttl after its keep-alive was sent
     if core.lease_is_running and core.now - core.lease_tick <= core.config.election_timeout_ticks:
         core.lease_ms += core.config.tick_ms
     if core.now >= core.heartbeat_tick:
