@@ -4,7 +4,7 @@
 # no other leader had been elected when round n was sent. On that rest
 #     reads       a read index taken before round n was sent is good (thesis 6.4)
 #     lease reads for a while nobody else can be elected, counted from when round n was SENT (thesis 6.4.1; an option)
-#     lease clock it runs for an election time-out after a confirmed round was sent, and stands still otherwise: a
+#     lease clock it advances over the time between two confirmed rounds, by send time, and stands still otherwise: a
 #                 leader that nobody answers cannot let a lease expire (DESIGN "Leases")
 from libc.stdint cimport uint64_t
 

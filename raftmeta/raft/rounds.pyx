@@ -25,13 +25,6 @@ cdef void rounds_begin_term(Core* core) noexcept nogil:
 
 
 cdef void rounds_tick(Core* core) noexcept nogil:
-    # The lease clock goes on between confirmations, at most an election time-out ahead of the last one; what comes of
-    # it takes effect by entries only, and those a quorum must commit. If it advanced at confirmations instead:
-    #   1. a leader is cut off for a while        2. a keep-alive is stamped with a clock that stands
-    #   3. the leader is heard again, and the clock leaps over that while
-    #   4. the lease ends earlier than ttl after its keep-alive was sent
-    if core.lease_is_running and core.now - core.lease_tick <= core.config.election_timeout_ticks:
-        core.lease_ms += core.config.tick_ms
     if core.now >= core.heartbeat_tick:
         core.must_heartbeat = True
 
@@ -97,6 +90,8 @@ cdef void _confirm(Core* core) noexcept nogil:
 cdef void _advance_leases(Core* core, uint64_t sent_tick) noexcept nogil:
     cdef uint64_t timeout_ticks = core.config.election_timeout_ticks
     cdef uint64_t margin_ticks = timeout_ticks * TUNE_LEASE_MARGIN_PERCENT // 100 + 1
+    if core.lease_is_running and sent_tick > core.lease_tick:
+        core.lease_ms += min(sent_tick - core.lease_tick, timeout_ticks) * core.config.tick_ms
     core.lease_is_running = True
     core.lease_tick = sent_tick
     if timeout_ticks > margin_ticks:

@@ -38,7 +38,7 @@ def test_a_keep_alive_is_worth_its_whole_ttl(seed: int) -> None:
     2. A keep-alive was sent and stamped with that clock.
     3. A quorum answered again: the clock leapt over the whole interval, also over what lay before the keep-alive.
     4. So its lease ended less than ttl after it was sent, while its keeper still counted on all of ttl.
-    Mended in raft/rounds: the clock runs with the ticks, for at most an election time-out beyond a confirmed round.
+    Mended in runtime/housekeeping: a leader proposes expiry only an election time-out after the deadline.
     """
     world = World(seed, lease_ttl_ms=400, partition_ppm=700_000, pause_ppm=500_000, fault_gap_us=200_000,
                   client_gap_us=1_000)  # fmt: skip
