@@ -21,7 +21,7 @@ from tests.processes.waiting import wait_until
 
 MIB = 1024 * 1024
 OUTSTANDING_MAX = 256
-LEASE_S = 1.0
+LEASE_S = 1.5  # would end while the flood goes on
 KEYS_PER_WRITE = 2500
 MANY_KEYS = 1_000_000
 
@@ -47,6 +47,7 @@ def resident_bytes(_node: raftmeta.Node) -> int:
 def flood(node: raftmeta.Node, seconds: float, value_bytes: int) -> dict[str, Any]:
     """Eight times as many writers as may be under way; what came of it, and a lease that was held meanwhile."""
     value = bytes(value_bytes)
+    has_room = asyncio.Event()
     found: dict[str, Any] = {"done": 0, "overloaded": 0, "other": [], "refused_s": 0.0}
 
     async def write(face: raftmeta.aio.Node, writer: int, until: float) -> None:
@@ -54,10 +55,12 @@ def flood(node: raftmeta.Node, seconds: float, value_bytes: int) -> dict[str, An
             try:
                 await face.put(f"flood/{writer}", value, timeout_s=30)
                 found["done"] += 1
+                has_room.set()
             except raftmeta.Overloaded:
                 found["refused_s"] = max(found["refused_s"], time.monotonic() - began)
                 found["overloaded"] += 1
-                await asyncio.sleep(0.01)
+                has_room.clear()  # what fills the node has not been answered yet
+                await has_room.wait()
             except raftmeta.RaftmetaError as error:
                 found["other"].append(repr(error))
 
@@ -67,9 +70,10 @@ def flood(node: raftmeta.Node, seconds: float, value_bytes: int) -> dict[str, An
         await asyncio.gather(*(write(face, writer, until) for writer in range(8 * OUTSTANDING_MAX)))
 
     with node.lease(LEASE_S) as lease:
-        node.put("held", b"", lease=lease.id)
+        node.put(f"held/{node.name}", b"", lease=lease.id)
         asyncio.run(run())
-        found["is_held"] = lease.held() and node.get("held", timeout_s=30) is not None
+        found["is_held"] = lease.held()
+        found["is_attached"] = node.get(f"held/{node.name}", timeout_s=30) is not None
     return found
 
 
@@ -81,16 +85,21 @@ def test_too_many_writers_are_refused_and_cost_nobody_anything(cluster: Cluster)
     for node in (leader, follower):
         node.call(flood, 0.5, 4096)  # buffers reach their size
     before = {node.name: node.call(resident_bytes) for node in cluster.nodes.values()}
-    calls = [node.begin(flood, 2.5, 4096) for node in (leader, follower)]
+    calls = [node.begin(flood, 3.0, 4096) for node in (leader, follower)]
     for found in [call.result(60) for call in calls]:
         assert found["overloaded"] > OUTSTANDING_MAX
         assert found["done"] > OUTSTANDING_MAX
         assert found["other"] == []
         assert found["refused_s"] < 0.5  # it waited for this process's event loop, not for the cluster
         assert found["is_held"]
+        assert found["is_attached"]
     assert told(leader)["term"] == term
     for node in cluster.nodes.values():
         assert node.call(resident_bytes) - before[node.name] < 128 * MIB
+
+
+def in_flight(node: raftmeta.Node) -> int:
+    return node.metrics()["operations_in_flight"]
 
 
 def put_blocked(node: raftmeta.Node, count: int) -> list[str]:
@@ -124,7 +133,8 @@ def test_without_a_quorum_what_is_too_much_is_refused_before_the_rest_times_out(
     assert kinds[:50] == ["Overloaded"] * 50
     assert set(kinds[50:]) <= {"Withdrawn", "OutcomeTimeout"}
     cluster.wait_ready()
-    assert cluster.nodes["a"].call(put, "after", b"")
+    wait_until(lambda: leader.call(in_flight) < OUTSTANDING_MAX, timeout_s=20, what="what was under way to end")
+    assert leader.call(put, "after", b"")
 
 
 # --- a very large range -----------------------------------------------------------------------------------------------
