@@ -18,7 +18,7 @@ cdef struct FileName:
 
 # One flat folder. Calls block; in production only the write thread makes them (and the opening thread before it runs).
 # A write is in the cache until `sync` of its file returns OK; a created, renamed or removed name until
-# `sync_directory` returns OK (reliability.md D1, D10). After the first failed write or sync of a file the caller
+# `sync_directory` returns OK (docs/decisions/log.md D1, D10). After the first failed write or sync of a file the caller
 # stops; it never retries (D5).
 cdef struct DiskPort:
     void* self
@@ -55,4 +55,5 @@ cdef struct NetworkPort:
     void* self
     # Queue one frame: header and body bytes are copied, records are held until sent. Dropped when the link is down or
     # its queue is over the limit: the protocol repeats what matters.
-    void (*send)(void* self, uint32_t link, const uint8_t* head, size_t head_length, const Slice* records) noexcept nogil
+    void (*send)(void* self, uint32_t link, const uint8_t* head, size_t head_length,
+                 const Slice* records) noexcept nogil

@@ -1,5 +1,5 @@
-# What a native function returns: 0 is OK, everything else says what happened. Native code never raises (DESIGN
-# section 2); runtime/ turns a status into the error of raftmeta/errors.py that tells the operation's fate.
+# What a native function returns: 0 is OK, everything else says what happened. Native code never raises (ARCHITECTURE
+# "Native code"); runtime/ turns a status into the error of raftmeta/errors.py that tells the operation's fate.
 #
 # FORMAT_: statuses 1..63 stand in replicated results and in client frames and may never be renumbered.
 
@@ -56,7 +56,7 @@ cdef enum:
 
     # Fatal: the node stops and keeps its files; 96..
     NO_MEMORY = 96
-    DISK_FAILED = 97            # a write or sync failed; never retried (reliability.md D5)
+    DISK_FAILED = 97            # a write or sync failed; never retried (docs/decisions/log.md D5)
     INVARIANT_BROKEN = 98       # see broken() in native/invariants.pxd
     UNKNOWN_ENTRY = 99          # an entry type or command above the feature level reached apply
     POWER_CUT = 100             # simulated disks only: this node is off

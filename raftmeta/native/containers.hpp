@@ -2,7 +2,7 @@
 //
 // What they decide: nothing. What they never do: throw, call Python, keep a global, run a constructor.
 // Growth that fails returns false or NULL and leaves the container as it was; the caller turns that into a
-// Fatal status that stops the node (DESIGN "Native code never takes the GIL and never raises").
+// Fatal status that stops the node (ARCHITECTURE "Native code").
 // T must be trivially copyable: elements move by memcpy and no destructor runs. A zeroed struct is an empty
 // container, so structs that hold containers are made with calloc; every owner calls release() once.
 #pragma once

@@ -1,5 +1,6 @@
-# What the core believes at every step. A belief that proves wrong stops the node and keeps its files (DESIGN section
-# 5): nothing is guessed, and a test, the simulator or a person reads the number and its two contradicting facts.
+# What the core believes at every step. A belief that proves wrong stops the node and keeps its files
+# (docs/invariants.md): nothing is guessed, and a test, the simulator or a person reads the number and its two
+# contradicting facts.
 
 # CoreStatus.broken; the two facts stand in broken_a and broken_b.
 cdef enum Invariant:

@@ -1,4 +1,4 @@
-# What may leave this member, and when: nothing is said before it is durable (DESIGN law 3).
+# What may leave this member, and when: nothing is said before it is durable (ARCHITECTURE "What is durable when").
 #
 #     a message of a term            waits until that term, and the vote cast in it, are on this disk (paper Figure 2)
 #     an accepting APPEND_RESPONSE   also waits until the records it acknowledges are

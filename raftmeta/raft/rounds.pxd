@@ -5,7 +5,7 @@
 #     reads       a read index taken before round n was sent is good (thesis 6.4)
 #     lease reads for a while nobody else can be elected, counted from when round n was SENT (thesis 6.4.1; an option)
 #     lease clock it advances over the time between two confirmed rounds, by send time, and stands still otherwise: a
-#                 leader that nobody answers cannot let a lease expire (DESIGN "Leases")
+#                 leader that nobody answers cannot let a lease expire (ARCHITECTURE "Leases")
 from libc.stdint cimport uint64_t
 
 from raftmeta.raft.state cimport Core

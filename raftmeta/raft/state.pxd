@@ -123,7 +123,7 @@ cdef struct Core:
     uint64_t round_void         # rounds up to it prove nothing for reads (a clock jumped)
     uint64_t lease_until        # lease reads may be served before this tick
     bint lease_is_off           # until the end of the term: a transfer was tried
-    uint64_t lease_ms           # lease clock (DESIGN "Leases")
+    uint64_t lease_ms           # lease clock (ARCHITECTURE "Leases")
     uint64_t lease_tick         # up to here, by send tick of a confirmed round, it has advanced
     bint lease_is_running       # lease_tick is the beginning of an interval
     member_id_t transferring
@@ -162,7 +162,7 @@ cdef struct Core:
     member_id_t ready_leader
     index_t ready_membership
 
-# The first belief that was wrong is remembered; nothing is done any more (DESIGN section 5).
+# The first belief that was wrong is remembered; nothing is done any more (docs/invariants.md).
 cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) noexcept nogil:
     if core.broken == 0:
         core.broken = what

@@ -125,7 +125,7 @@ cdef status_t _start_empty(Engine* engine, const Membership* membership) noexcep
 
 cdef status_t _begin_again(Engine* engine, Wal* wal, Identity* identity) noexcept nogil:
     """This folder lost what it had acknowledged. Its old incarnation must never vote again: another one begins with an
-    empty log, and the leader takes it as a learner (DESIGN "Log", "Identity and genesis")."""
+    empty log, and the leader takes it as a learner (ARCHITECTURE "Log", "Identity and genesis")."""
     cdef SnapshotPoint beginning
     cdef HardState hard_state
     cdef status_t status = identity_renew(identity, &engine.random)

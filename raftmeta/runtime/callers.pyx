@@ -261,7 +261,7 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
 
 
 cdef status_t _ask_again(Engine* engine, ReadRound* round) noexcept nogil:
-    """A new context for a round that got no answer; an old context is never used twice (reliability.md R1)."""
+    """A new context for a round that got no answer; an old context is never used twice (docs/divergence.md "Reads")."""
     cdef status_t status
     engine.next_read_context += 1
     status = core_read_index(engine.core, engine.next_read_context)

@@ -1,5 +1,5 @@
 # What the engine proposes by itself: this node's session, keep-alives of its leases, and, on the leader, expiry and
-# the history floor. All are urgent: never Overloaded, never NoSpace (DESIGN "Leases").
+# the history floor. All are urgent: never Overloaded, never NoSpace (ARCHITECTURE "Leases").
 from libc.stdint cimport uint64_t
 
 from raftmeta.runtime.engine_state cimport Engine, Submission

@@ -280,7 +280,7 @@ cdef bint _with_successor(const Membership* current, const Link* link, Membershi
 
 cdef status_t _take_back(Engine* engine) noexcept nogil:
     """A voter's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
-    its old self once it has caught up (DESIGN "Identity and genesis"). One at a time."""
+    its old self once it has caught up (ARCHITECTURE "Identity and genesis"). One at a time."""
     cdef const Membership* current = core_membership(engine.core)
     cdef Membership target
     cdef int i

@@ -1,8 +1,8 @@
 """The engine's side of the network: identity of connections, frames in, frames out.
 
 What it decides: whether a HELLO or a frame belongs here. What it never does: interpret a message (the core does), wait,
-or answer a frame that it refused: the connection is closed and counted, nothing else (reliability.md I18, I19).
-Sources: DESIGN "Identity and genesis"; docs/formats.md "Frame", "HELLO".
+or answer a frame that it refused: the connection is closed and counted, nothing else (docs/invariants.md I18, I19).
+Sources: ARCHITECTURE "Identity and genesis"; docs/formats.md "Frame", "HELLO".
 """
 
 from libc.stdint cimport uint8_t, uint32_t
@@ -111,6 +111,7 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
     for i in range(MEMBERS_MAX):
         if engine.links[i].is_used and not named[i]:
             engine.links[i].is_wanted = False
+            engine.links[i].is_initial = False      # its place may be given to another name
     return OK
 
 
@@ -134,8 +135,15 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
     return OK
 
 
+cdef bint _is_held_by_another(const Engine* engine, const Hello* hello) noexcept nogil:
+    """Another incarnation of that name answers us at this moment, and two folders cannot have one name. When the other
+    one's process is gone its connection breaks, and this one is heard when it asks again (docs/divergence.md)."""
+    cdef int place = _find_name(engine, hello.name, hello.name_length)
+    return place >= 0 and engine.links[place].is_up and engine.links[place].id != hello.id
+
+
 cdef status_t _note_boot(Engine* engine, int place, const Hello* hello) noexcept nogil:
-    """A lower boot number of the same incarnation is an older image of that disk (reliability.md D12): refuse it."""
+    """A lower boot number of the same incarnation is an older image of that disk: refuse it."""
     cdef Link* link = &engine.links[place]
     if link.id == hello.id and hello.boot < link.boot:
         return OLD_BOOT
@@ -157,6 +165,8 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
     cdef int place
     if status == OK and hello.purpose != HELLO_PEER:
         status = BAD_FIELD
+    if status == OK and _is_held_by_another(engine, hello):
+        status = FOREIGN_NODE
     if status == OK:
         place = peers_link_of_name(engine, hello.name, hello.name_length, hello.address, hello.address_length)
         status = OVERLOADED if place < 0 else _note_boot(engine, place, hello)

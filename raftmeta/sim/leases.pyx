@@ -6,7 +6,7 @@
          that knows of it; but for one tick, in which both clocks count: held() keeps 5 % of ttl back for such things
          the lease clock never runs ahead of time itself
 What it never does: renew a lease itself. The engine keeps it, as in production (runtime/housekeeping).
-Sources: DESIGN "Leases"; reliability.md I17.
+Sources: ARCHITECTURE "Leases"; docs/invariants.md I17.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

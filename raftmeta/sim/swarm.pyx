@@ -1,7 +1,7 @@
 """Swarm profiles: each fault is there or not, by the toss of a coin, and then has a rate of its own.
 
 A run in which everything always happens hides what needs long quiet between two faults: an omitted fault is what lets
-another one reach deep (reliability.md 3.3). What it never does: draw from a stream of the running world.
+another one reach deep (docs/faults.md). What it never does: draw from a stream of the running world.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

@@ -1,4 +1,4 @@
-# What must be true for the whole cluster, checked where it could first become false (reliability.md 3.1).
+# What must be true for the whole cluster, checked where it could first become false (docs/invariants.md).
 from libc.stdint cimport uint64_t
 
 from raftmeta.raft.types cimport Message, index_t, term_t

@@ -2,7 +2,7 @@
 
 A check stands where its invariant could first become false: at the message that claims too much (I5, I6), at the first
 commit of an entry (I4, I7), at the leader's first word (I1, I3), at a node's return (I8). So a bug falls at its first
-wrong step and not only when a later crash happens to show it. Sources: reliability.md 3.1, paper Figure 3.
+wrong step and not only when a later crash happens to show it. Sources: docs/invariants.md, paper Figure 3.
 """
 
 from libc.stddef cimport size_t

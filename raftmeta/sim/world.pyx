@@ -166,7 +166,7 @@ cdef void _cut_at_sync(World* world, SimNode* node) noexcept nogil:
         node.disk.faults.cut_at_write = 1 + (draw >> 8) % 20
 
 
-# --- faults of a minority (atlas: what must be survivable, reliability.md 3.2) ----------------------------------------
+# --- faults of a minority (atlas: what must be survivable, docs/faults.md) ----------------------------------------
 cdef bint _may_lose_one(World* world, const SimNode* node) noexcept nogil:
     """May this node's disk fail? Sound copies must form a quorum then, as often as this happens."""
     cdef uint32_t number

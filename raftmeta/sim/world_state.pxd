@@ -31,7 +31,7 @@ cdef enum:
 
 # Everything that may go wrong, with its rate. Probabilities in millionths, times in microseconds.
 cdef struct SimFaultRates:
-    uint32_t drop_ppm           # of frames (reliability.md N5)
+    uint32_t drop_ppm           # of frames (docs/faults.md)
     uint32_t duplicate_ppm
     uint32_t reorder_ppm        # of frames that may be overtaken; others keep the order of their connection
     uint32_t delay_ppm          # of frames that take up to delay_us instead of latency_us, and are overtaken

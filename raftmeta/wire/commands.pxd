@@ -107,7 +107,7 @@ cdef struct Txn:
     uint32_t else_count
 
 # Proof that a lead, lock, membership or lease is still held: the key exists with exactly this create revision (and its
-# lease, if the store attached one, has not expired). Checked before anything else of the command (features.md 4.3).
+# lease, if the store attached one, has not expired). Checked before anything else of the command.
 cdef struct Fence:
     bint is_present
     Bytes key

@@ -10,7 +10,7 @@
 #
 # So a walker over a schema reads straight down and looks at the status once, at the end; only what would loop or
 # allocate by a value that was read has to look before (read_array_max bounds it by the bytes that are left).
-# Source: github.com/msgpack/msgpack spec.md.
+# Source: github.com/msgpack/msgpack, the format specification.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
