@@ -26,12 +26,16 @@ from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, Sna
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport EVENT_FOUNDED, EVENT_LOG_OPENED, ENGINE_GENESIS, ENGINE_RUNNING, Engine
 from raftmeta.runtime.peers cimport peers_follow_membership
-from raftmeta.status cimport CORRUPT, NO_MEMORY, OK, status_t
+from raftmeta.status cimport CORRUPT, DISK_FAILED, NO_MEMORY, NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_open, identity_renew
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WalOpened, wal_begin, wal_free_bytes, wal_open,
                                    wal_open_done)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport command_init
+
+cdef enum:
+    FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
+    IDENTITY_RETRY_TICKS = 20   # between two tries to write the genesis record on a full disk
 
 
 cdef status_t _begin_genesis(Engine* engine, const GenesisRecord* record) noexcept nogil:
@@ -190,8 +194,12 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
 
 # --- a founding -------------------------------------------------------------------------------------------------------
 cdef status_t boot_identity_persisted(Engine* engine, const DiskJob* job) noexcept nogil:
+    if job.status == NO_SPACE:      # nothing was written; the peers wait as long as this node does
+        engine.genesis.must_persist = True
+        engine.identity_tick = engine.ticks + IDENTITY_RETRY_TICKS
+        return OK
     if job.status != OK:
-        return job.status
+        return job.status if job.status >= FATAL_FROM else DISK_FAILED
     engine.cluster.low = job.genesis.cluster_low
     engine.cluster.high = job.genesis.cluster_high
     return genesis_persisted(&engine.genesis)

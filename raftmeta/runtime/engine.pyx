@@ -401,7 +401,7 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
 
 cdef status_t _persist_genesis(Engine* engine) noexcept nogil:
     cdef DiskJob* job
-    if not engine.genesis.must_persist:
+    if not engine.genesis.must_persist or engine.ticks < engine.identity_tick:
         return OK
     job = disk_job_create(JOB_IDENTITY)
     if job == NULL:

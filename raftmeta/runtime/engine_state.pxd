@@ -220,6 +220,7 @@ cdef struct Engine:
 
     Link[MEMBERS_MAX] links
     index_t membership_seen     # index of the membership that the links follow
+    uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
     index_t membership_logged   # index of the membership that the log was told
     Ring[PendingJob] blocked    # writes that found no room, in order; tried again every BLOCKED_RETRY_TICKS
     uint64_t blocked_tick
