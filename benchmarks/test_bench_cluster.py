@@ -62,7 +62,7 @@ def read_linearizably(node: raftmeta.Node, count: int) -> None:
 @pytest.mark.parametrize("outstanding", [64, 1024])
 def test_awaited_puts(benchmark: BenchmarkFixture, member: NodeProcess, outstanding: int) -> None:
     """Throughput of one event loop."""
-    count = outstanding * 50
+    count = outstanding * 400
     benchmark.extra_info["operations"] = count
     benchmark.pedantic(member.call, args=(put_many, outstanding, count), rounds=5, warmup_rounds=1)
 
