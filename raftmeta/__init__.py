@@ -44,6 +44,7 @@ from raftmeta.errors import (
     ReadyTimeout,
     Refused,
     StorageCorrupt,
+    Unsupported,
     Withdrawn,
 )
 from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
@@ -101,6 +102,7 @@ __all__ = [
     "StorageCorrupt",
     "TxnReply",
     "TxnResult",
+    "Unsupported",
     "Watch",
     "WatchBatch",
     "WatchEvent",

@@ -9,6 +9,7 @@
     │   ├── NoSpace                 no quorum has room on its disks
     │   ├── Withdrawn               timed out before it was proposed                            (TimeoutError)
     │   ├── NodeClosed              this node was closed, or never started
+    │   ├── Unsupported             the back end does not promise that (interfaces.Capabilities)
     │   └── ForkedProcess           this process is a fork of the one that runs the node
     ├── Refused                     applied, and the answer is no; `revision` is that of the refusal
     │   ├── KeyExists    KeyMissing    CompareFailed    Fenced
@@ -67,6 +68,7 @@ __all__ = [
     "ReadyTimeout",
     "Refused",
     "StorageCorrupt",
+    "Unsupported",
     "Withdrawn",
 ]
 
@@ -116,6 +118,14 @@ class NodeClosed(NotExecuted):
 
 class ForkedProcess(NotExecuted):
     """The node runs in the parent process; a forked child cannot use it."""
+
+
+class Unsupported(NotExecuted):
+    """This back end does not promise what was asked for. capability: its name in interfaces.Capabilities."""
+
+    def __init__(self, message: str, *, capability: str = "") -> None:
+        super().__init__(message)
+        self.capability = capability
 
 
 # --- applied, and the answer is no ----------------------------------------------------------------------------------

@@ -29,7 +29,9 @@ def test_all_is_sorted_and_holds_no_name_twice(path: Path) -> None:
     assert names == sorted(set(names))
 
 
-@pytest.mark.parametrize("name", ["raftmeta", "raftmeta.aio", "raftmeta.operations", "raftmeta.results"])
+@pytest.mark.parametrize(
+    "name", ["raftmeta", "raftmeta.aio", "raftmeta.interfaces", "raftmeta.operations", "raftmeta.results"]
+)
 def test_all_is_what_the_module_shows(name: str) -> None:
     """Every public name that is bound in a public module stands in __all__, and every name there is bound."""
     module = importlib.import_module(name)

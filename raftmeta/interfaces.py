@@ -1,0 +1,625 @@
+"""The four interfaces of KIP-30, as every back end of raftmeta offers them, with their contracts.
+
+    GroupMembership     who is here: join, leave, the members and their data, told on every change
+    LeaderElection      who leads: nominate, resign, the leader with its epoch, told on every change
+    Storage             a persistent key-value storage: fetch, put, update, and what Kafka needs beyond
+    ListenerRegistry    told when a value or a set of keys changes
+
+Each has an asyncio twin with the same names (Aio...). A back end is an object that hands them out (Backend, AioBackend)
+and declares by Capabilities which promises it keeps; whoever needs one asks for it at the start and gets a ConfigError
+then, not a surprise later. This module decides what the contracts are; it never talks to anybody. raftmeta's own
+implementation is raftmeta/recipes, and docs/kip30.md tells where each line of the contracts is fulfilled and tested.
+
+Words. *held*: a member, a lead or a lock is held by a lease; it is lost when the lease cannot be kept alive, when its
+owner joined anew elsewhere, or when it was given back. *epoch*: of a member or a lead; a number that only grows for one
+group or service, from one holder to the next. *fence*: a write that carries it is refused (Fenced) once its holder has
+lost what it held; that alone protects a holder that was paused between asking held() and writing.
+
+Errors are those of raftmeta/errors.py for every back end. Any call may raise NotExecuted (certainly not applied),
+OutcomeUnknown (may be applied) or Fatal besides the ones its docstring names; a call on a closed object NodeClosed.
+
+Listeners are callables that take one change. A back end calls each listener in order, never two calls of one listener
+at a time, on no thread of its caller, and without holding a lock. One that throws is logged and counted, one that is
+slow delays nobody else. Either every revision is told in order or, after a gap, one call whose `coalesced` is true and
+which carries the whole new state. Every change after add_..._listener returned is told; after remove_... returned no
+further call begins, also when a listener removes itself. On asyncio a listener may be a coroutine function.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeAlias
+
+from raftmeta.errors import ConfigError
+from raftmeta.operations import Create, Delete, Fence, Update
+
+__all__ = [
+    "AioBackend",
+    "AioGroupMembership",
+    "AioHeld",
+    "AioLeaderElection",
+    "AioListenerRegistry",
+    "AioStorage",
+    "Backend",
+    "Capabilities",
+    "Data",
+    "FenceLike",
+    "GroupChange",
+    "GroupListener",
+    "GroupMember",
+    "GroupMembership",
+    "HasFence",
+    "Held",
+    "HeldBase",
+    "KeySetChange",
+    "KeySetListener",
+    "Leader",
+    "LeaderChange",
+    "LeaderElection",
+    "LeaderListener",
+    "ListenerRegistry",
+    "Storage",
+    "StorageOperation",
+    "Stored",
+    "ValueChange",
+    "ValueListener",
+]
+
+Data: TypeAlias = bytes | str
+"""What is stored: bytes, or str for its UTF-8. Always read back as bytes."""
+
+StorageOperation: TypeAlias = Create | Update | Delete
+"""One step of Storage.multi; keys and values as in raftmeta/operations.py, without leases."""
+
+
+class HasFence(Protocol):
+    """Whatever is held: a lead, a member, a lock."""
+
+    @property
+    def fence(self) -> Fence: ...
+
+
+FenceLike: TypeAlias = Fence | HasFence
+
+
+# --- what a back end promises ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a back end promises beyond the bare methods. Declared, checked at start-up, proven by the conformance suite.
+
+    fencing: `fence=` is checked by the store with the write, in one step.
+    epochs: the epochs of a group or service only grow, over crashes of every process too.
+    immediate_rejoin: an owner that comes back after its own crash takes its place at once, and fences its old life.
+    lost_in_time: whoever holds something is told of its loss before another can have it.
+    ordered_listeners: listeners are told every revision in order, or one coalesced call; never silently less.
+    resumable_watches: a break of the connection or a change of the server leads to no coalesced call by itself.
+    compare_and_set: `expected_revision=` of Storage.update and delete.
+    multi: Storage.multi, all or nothing.
+    linearizable_reads: a read sees every write that was answered anywhere before it began.
+    durable: what was answered survives the crash of every process at once.
+    exactly_once: a call whose outcome is unknown can be gone on with, and is applied at most once.
+    ttl_precision_s: how many seconds after its time to live a silent holder is removed at the latest, while a majority
+        is up; infinite: not promised.
+    """
+
+    fencing: bool = False
+    epochs: bool = False
+    immediate_rejoin: bool = False
+    lost_in_time: bool = False
+    ordered_listeners: bool = False
+    resumable_watches: bool = False
+    compare_and_set: bool = False
+    multi: bool = False
+    linearizable_reads: bool = False
+    durable: bool = False
+    exactly_once: bool = False
+    ttl_precision_s: float = float("inf")
+
+    def missing(self, needed: Capabilities) -> tuple[str, ...]:
+        """The names of what is needed and not promised here, in the order of the fields."""
+        return tuple(field.name for field in fields(self) if not _covers(self, needed, field.name))
+
+    def require(self, needed: Capabilities) -> None:
+        """Raise ConfigError that names everything which is needed and not promised here."""
+        missing = self.missing(needed)
+        if missing:
+            raise ConfigError(
+                f"capabilities: this back end does not promise {', '.join(missing)}; choose another one, or do without",
+                field="capabilities",
+            )
+
+
+def _covers(offered: Capabilities, needed: Capabilities, name: str) -> bool:
+    have, want = getattr(offered, name), getattr(needed, name)
+    return bool(have <= want) if name == "ttl_precision_s" else bool(have or not want)
+
+
+# --- what is told ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member as everybody sees it. epoch: grows with each joining of the group."""
+
+    id: str
+    data: bytes
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The leader of a service as everybody sees it. epoch: grows from leader to leader."""
+
+    id: str
+    data: bytes
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """The new full set of members. A member that joined anew, or changed its data, changes the group too.
+
+    revision: of the change. coalesced: revisions in between were not told one by one.
+    """
+
+    group: str
+    members: Mapping[str, GroupMember]
+    revision: int
+    coalesced: bool
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all members: what KIP-30 onGroupChange gets."""
+        return frozenset(self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """The new leader, None when the service has none. revision, coalesced: as in GroupChange."""
+
+    service: str
+    leader: Leader | None
+    revision: int
+    coalesced: bool
+
+    @property
+    def id(self) -> str | None:
+        """The id of the leader: what KIP-30 onLeaderChange gets."""
+        return None if self.leader is None else self.leader.id
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """The new value of a key, None when it was deleted. revision, coalesced: as in GroupChange."""
+
+    key: str
+    value: bytes | None
+    revision: int
+    coalesced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeySetChange:
+    """The new full set of the keys that begin with namespace. revision, coalesced: as in GroupChange."""
+
+    namespace: str
+    keys: frozenset[str]
+    revision: int
+    coalesced: bool
+
+
+GroupListener: TypeAlias = Callable[[GroupChange], object]
+LeaderListener: TypeAlias = Callable[[LeaderChange], object]
+ValueListener: TypeAlias = Callable[[ValueChange], object]
+KeySetListener: TypeAlias = Callable[[KeySetChange], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The data of a key. revision: changes with every write to it; what expected_revision is compared with."""
+
+    data: bytes
+    revision: int
+
+
+# --- what is held ---------------------------------------------------------------------------------------------------
+
+
+class HeldBase(ABC):
+    """What its holder has: a place in a group, a lead, a lock. The same on both faces but for waiting."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Of the member, the candidate, or the holder of a lock."""
+
+    @property
+    @abstractmethod
+    def data(self) -> bytes:
+        """The data it was taken with."""
+
+    @property
+    @abstractmethod
+    def epoch(self) -> int:
+        """Grows from holder to holder."""
+
+    @property
+    @abstractmethod
+    def fence(self) -> Fence:
+        """For `fence=` of any write: refused as Fenced once this is lost. The object itself may be given as well.
+
+        Raises Unsupported where the back end has no fencing.
+        """
+
+    @abstractmethod
+    def held(self) -> bool:
+        """Whether it is certainly held now, by this process's own clock; asks nobody.
+
+        It turns false before anybody else can have it (Capabilities.lost_in_time), with a margin for clocks that
+        drift. Between the answer and what you do next this process may be paused: only a fence protects that.
+        """
+
+    @abstractmethod
+    def remaining_s(self) -> float:
+        """Seconds for which it is certainly held without any further news."""
+
+
+class Held(HeldBase):
+    """What is held, for callers that may block."""
+
+    @abstractmethod
+    def wait_lost(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is not held any more; False: timeout_s seconds passed (None: wait for ever)."""
+
+
+class AioHeld(HeldBase):
+    """What is held, on asyncio."""
+
+    @abstractmethod
+    async def wait_lost(self, timeout_s: float | None = None) -> bool:
+        """As Held.wait_lost."""
+
+
+# --- the four interfaces --------------------------------------------------------------------------------------------
+
+
+class GroupMembership(ABC):
+    """KIP-30 Group Membership: being a member of one group, and observing it. Observing needs no joining."""
+
+    @property
+    @abstractmethod
+    def group(self) -> str:
+        """The name of the group; one instance is for one group and never changes it."""
+
+    @abstractmethod
+    def init(self, context: Any) -> None:
+        """Set up on a context of the back end (raftmeta: a Node or Client). Once, before any other call."""
+
+    @abstractmethod
+    def join(self, id: str, data: Data = b"", *, on_lost: Callable[[Held], object] | None = None) -> Held:
+        """Become a member; it lasts until leave, close, or the loss of its lease.
+
+        on_lost: called once when the membership is lost, not when it was left; the member has to join anew.
+        An owner that joins after its own crash takes its old place at once, and its old life is fenced.
+        Raises IdConflict: somebody else is a member by this id, or this owner is already, in this life.
+        """
+
+    @abstractmethod
+    def leave(self, id: str) -> None:
+        """Stop being a member. Idempotent; an id that is not a member here is ignored."""
+
+    @abstractmethod
+    def membership_list(self) -> frozenset[str]:
+        """The ids of all members."""
+
+    @abstractmethod
+    def membership(self) -> dict[str, bytes]:
+        """The ids of all members and their data."""
+
+    @abstractmethod
+    def members(self) -> dict[str, GroupMember]:
+        """All members with data and epoch."""
+
+    @abstractmethod
+    def add_listener(self, listener: GroupListener) -> None:
+        """Call listener for every change from now on, until it is removed. Adding it twice calls it once."""
+
+    @abstractmethod
+    def remove_listener(self, listener: GroupListener) -> None:
+        """Stop calling listener; one that was not added is ignored."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave with every id that joined here, stop the listeners, free everything. Idempotent."""
+
+
+class LeaderElection(ABC):
+    """KIP-30 Leader Election: running for the lead of one service, and observing who has it."""
+
+    @property
+    @abstractmethod
+    def service(self) -> str:
+        """The name of the service; one instance is for one service and never changes it."""
+
+    @abstractmethod
+    def init(self, context: Any) -> None:
+        """As GroupMembership.init."""
+
+    @abstractmethod
+    def get_leader(self) -> str | None:
+        """The id of the leader, None when the service has none."""
+
+    @abstractmethod
+    def leader(self) -> Leader | None:
+        """The leader with data and epoch."""
+
+    @abstractmethod
+    def nominate(
+        self,
+        candidate: str,
+        data: Data = b"",
+        *,
+        on_elected: Callable[[Held], object] | None = None,
+        on_lost: Callable[[Held], object] | None = None,
+    ) -> bool:
+        """Make candidate eligible until it resigns; True: it is the leader now.
+
+        Candidates are elected in the order of their nominations. One whose lease was lost is nominated anew, behind
+        the others. A candidate that is eligible here already stays so, and its place is told.
+        on_elected, on_lost: called with the lead each time it is won and lost, in this order; on_lost comes before
+        anybody else can lead (Capabilities.lost_in_time), and also for a lead that was resigned elsewhere.
+        Raises IdConflict: somebody else is a candidate by this id.
+        """
+
+    @abstractmethod
+    def lead(self, candidate: str) -> Held | None:
+        """The lead that a candidate of this instance holds now, for its fence and epoch; None when it does not lead."""
+
+    @abstractmethod
+    def terms(self, candidate: str, data: Data = b"") -> Iterator[Held]:
+        """Nominate candidate and give each lead that it wins: `for lead in ...terms("a"): while lead.held(): ...`
+
+        The next one is waited for after the last is lost. The iterator ends when the candidate resigned or the
+        instance was closed. Leaving the loop resigns. Raises what nominate raises.
+        """
+
+    @abstractmethod
+    def resign(self, leader: str) -> None:
+        """Give the lead back, and be no candidate any more until nominated again. The next candidate leads at once.
+
+        One who waits is withdrawn. Ignored for anybody who is no candidate of this instance. Stop acting as the leader
+        before you call it.
+        """
+
+    @abstractmethod
+    def add_listener(self, listener: LeaderListener) -> None:
+        """As GroupMembership.add_listener; called when the leader, its epoch or its data changed."""
+
+    @abstractmethod
+    def remove_listener(self, listener: LeaderListener) -> None:
+        """As GroupMembership.remove_listener."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Resign every candidate of this instance, stop the listeners, free everything. Idempotent."""
+
+
+class Storage(ABC):
+    """KIP-30 Storage, and what Kafka needs beyond it. Keys are str."""
+
+    @abstractmethod
+    def init(self, context: Any) -> None:
+        """As GroupMembership.init."""
+
+    @abstractmethod
+    def fetch(self, key: str) -> Future[bytes | None]:
+        """The data of a key, None without one, as a future: the call does not wait."""
+
+    @abstractmethod
+    def get(self, key: str) -> Stored | None:
+        """The data of a key with its revision, None without one."""
+
+    @abstractmethod
+    def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int:
+        """Store data under a key that does not exist, and return its revision. Raises KeyExists, Fenced."""
+
+    @abstractmethod
+    def update(self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None) -> int:
+        """Replace the data of a key that exists, and return its new revision.
+
+        expected_revision: that it must have, 0: any. Raises KeyMissing, CompareFailed, Fenced.
+        """
+
+    @abstractmethod
+    def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None:
+        """Remove a key that exists. expected_revision: as in update. Raises KeyMissing, CompareFailed, Fenced."""
+
+    @abstractmethod
+    def children(self, namespace: str) -> frozenset[str]:
+        """The keys that begin with namespace, whole."""
+
+    @abstractmethod
+    def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int:
+        """Do all of the operations, or none of them, and return the one revision of all that changed.
+
+        Raises KeyExists, KeyMissing, CompareFailed, Fenced: nothing was changed. Unsupported without that capability.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free everything. Idempotent."""
+
+
+class ListenerRegistry(ABC):
+    """KIP-30 Listener Registry: told when a value or a set of keys changes."""
+
+    @abstractmethod
+    def init(self, context: Any) -> None:
+        """As GroupMembership.init."""
+
+    @abstractmethod
+    def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
+        """Call listener whenever the key is put, updated or deleted. As GroupMembership.add_listener."""
+
+    @abstractmethod
+    def remove_value_change_listener(self, key: str, listener: ValueListener) -> None:
+        """As GroupMembership.remove_listener."""
+
+    @abstractmethod
+    def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
+        """Call listener whenever a key that begins with namespace appears or vanishes; "" is every key."""
+
+    @abstractmethod
+    def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
+        """As GroupMembership.remove_listener."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop all listeners and free everything. Idempotent."""
+
+
+# --- the same on asyncio --------------------------------------------------------------------------------------------
+
+
+class AioGroupMembership(ABC):
+    """GroupMembership on asyncio: the same contract, call by call."""
+
+    @property
+    @abstractmethod
+    def group(self) -> str: ...
+    @abstractmethod
+    async def init(self, context: Any) -> None: ...
+    @abstractmethod
+    async def join(
+        self, id: str, data: Data = b"", *, on_lost: Callable[[AioHeld], object] | None = None
+    ) -> AioHeld: ...
+    @abstractmethod
+    async def leave(self, id: str) -> None: ...
+    @abstractmethod
+    async def membership_list(self) -> frozenset[str]: ...
+    @abstractmethod
+    async def membership(self) -> dict[str, bytes]: ...
+    @abstractmethod
+    async def members(self) -> dict[str, GroupMember]: ...
+    @abstractmethod
+    async def add_listener(self, listener: GroupListener) -> None: ...
+    @abstractmethod
+    async def remove_listener(self, listener: GroupListener) -> None: ...
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class AioLeaderElection(ABC):
+    """LeaderElection on asyncio: the same contract, call by call."""
+
+    @property
+    @abstractmethod
+    def service(self) -> str: ...
+    @abstractmethod
+    async def init(self, context: Any) -> None: ...
+    @abstractmethod
+    async def get_leader(self) -> str | None: ...
+    @abstractmethod
+    async def leader(self) -> Leader | None: ...
+    @abstractmethod
+    async def nominate(
+        self,
+        candidate: str,
+        data: Data = b"",
+        *,
+        on_elected: Callable[[AioHeld], object] | None = None,
+        on_lost: Callable[[AioHeld], object] | None = None,
+    ) -> bool: ...
+    @abstractmethod
+    def lead(self, candidate: str) -> AioHeld | None: ...
+    @abstractmethod
+    def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]: ...
+    @abstractmethod
+    async def resign(self, leader: str) -> None: ...
+    @abstractmethod
+    async def add_listener(self, listener: LeaderListener) -> None: ...
+    @abstractmethod
+    async def remove_listener(self, listener: LeaderListener) -> None: ...
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class AioStorage(ABC):
+    """Storage on asyncio: the same contract, call by call; fetch gives an awaitable that is under way already."""
+
+    @abstractmethod
+    async def init(self, context: Any) -> None: ...
+    @abstractmethod
+    def fetch(self, key: str) -> Awaitable[bytes | None]: ...
+    @abstractmethod
+    async def get(self, key: str) -> Stored | None: ...
+    @abstractmethod
+    async def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int: ...
+    @abstractmethod
+    async def update(
+        self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None
+    ) -> int: ...
+    @abstractmethod
+    async def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None: ...
+    @abstractmethod
+    async def children(self, namespace: str) -> frozenset[str]: ...
+    @abstractmethod
+    async def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int: ...
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class AioListenerRegistry(ABC):
+    """ListenerRegistry on asyncio: the same contract, call by call."""
+
+    @abstractmethod
+    async def init(self, context: Any) -> None: ...
+    @abstractmethod
+    async def add_value_change_listener(self, key: str, listener: ValueListener) -> None: ...
+    @abstractmethod
+    async def remove_value_change_listener(self, key: str, listener: ValueListener) -> None: ...
+    @abstractmethod
+    async def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None: ...
+    @abstractmethod
+    async def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None: ...
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+# --- what hands them out --------------------------------------------------------------------------------------------
+
+
+class Backend(Protocol):
+    """A back end, for callers that may block: raftmeta.Node, raftmeta.Client, and every plug-in.
+
+    group and election give the same instance for the same name; all are initialised, and closed with the back end.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+    def group(self, name: str) -> GroupMembership: ...
+    def election(self, service: str) -> LeaderElection: ...
+    @property
+    def storage(self) -> Storage: ...
+    @property
+    def listeners(self) -> ListenerRegistry: ...
+    def close(self) -> None: ...
+
+
+class AioBackend(Protocol):
+    """A back end on asyncio."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+    def group(self, name: str) -> AioGroupMembership: ...
+    def election(self, service: str) -> AioLeaderElection: ...
+    @property
+    def storage(self) -> AioStorage: ...
+    @property
+    def listeners(self) -> AioListenerRegistry: ...
+    async def close(self) -> None: ...
