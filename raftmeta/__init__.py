@@ -49,10 +49,10 @@ from raftmeta.errors import (
 )
 from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
 from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
-from raftmeta.runtime.answers import Revision
 from raftmeta.runtime.node import Node
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_watch import Watch
+from raftmeta.wire.revision import Revision
 
 __version__ = "0.1.0"
 

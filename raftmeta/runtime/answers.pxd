@@ -13,16 +13,10 @@ cdef enum Purpose:
     PURPOSE_READ = 5            # None: now read the published state
     PURPOSE_WATCH = 6           # the 8 bytes of a Watch*
 
-cdef class Revision:
-    cdef readonly uint64_t revision
-    cdef readonly uint64_t index
-    cdef readonly object result
-
 cdef inline bint purpose_wants_body(uint8_t purpose) noexcept nogil:
     return (purpose == PURPOSE_PREVIOUS or purpose == PURPOSE_TXN or purpose == PURPOSE_NUMBER
             or purpose == PURPOSE_WATCH)
 
-cdef Revision new_revision(uint64_t revision, uint64_t index, object result)
 # The answer of a ticket that is DONE with status OK.
 cdef object answer_of(const Ticket* ticket, uint8_t purpose)
 # The error of one that is DONE with another status; not raised.

@@ -9,11 +9,11 @@ from typing import Protocol, Self
 from raftmeta import aio as _aio
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchReset
-from raftmeta.runtime.answers import Revision
 from raftmeta.runtime.node_base import NodeBase
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_view import EventReader
 from raftmeta.runtime.node_watch import Watch
+from raftmeta.wire.revision import Revision
 
 class _HasId(Protocol):
     """A lease of either face."""

@@ -22,10 +22,10 @@ from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.node_lease cimport Lease
 from raftmeta.runtime.node_view cimport EventReader, metrics_of, status_of
 from raftmeta.runtime.node_watch cimport Watch
-from raftmeta.runtime.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
-                                     update_op)
 from raftmeta.wire.commands cimport Fence, Op
 from raftmeta.wire.python_commands cimport take_fence, take_number
+from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
+                                  update_op)
 
 from raftmeta.errors import Fatal, NotExecuted, NotReady
 

@@ -8,12 +8,12 @@ from typing import Any, Self
 from raftmeta.config import Config, Identity
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
-from raftmeta.runtime.answers import Revision
 from raftmeta.runtime.node import Node as SyncNode
 from raftmeta.runtime.node import _HasId
 from raftmeta.runtime.node_base import PendingResult
 from raftmeta.runtime.node_lease import LeaseBase as _LeaseBase
 from raftmeta.runtime.node_watch import WatchBase as _WatchBase
+from raftmeta.wire.revision import Revision
 
 class Node:
     """One member of a cluster, or with `of` the face of one that runs already; belongs to one event loop.

@@ -27,10 +27,10 @@ from raftmeta.runtime.node_lease cimport LeaseBase
 from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase
 from raftmeta.runtime.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
                                        mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
-from raftmeta.runtime.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
-                                     update_op)
 from raftmeta.wire.commands cimport Fence, Op
 from raftmeta.wire.python_commands cimport take_fence, take_number
+from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
+                                  update_op)
 
 from raftmeta.errors import (Fatal, InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
                              OutcomeUnknown, ReadyTimeout, Withdrawn)

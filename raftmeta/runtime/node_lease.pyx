@@ -15,8 +15,8 @@ from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.runtime.answers cimport PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, deadline_after
 from raftmeta.runtime.engine_state cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
-from raftmeta.runtime.verbs cimport lease_ttl_ms
 from raftmeta.wire.python_commands cimport take_number
+from raftmeta.wire.verbs cimport lease_ttl_ms
 
 from raftmeta.errors import LeaseExpired
 

@@ -19,8 +19,9 @@ PYTHON_FACING = {
     "raftmeta.runtime.node_lease",
     "raftmeta.runtime.node_view",
     "raftmeta.runtime.node_watch",
-    "raftmeta.runtime.verbs",
     "raftmeta.wire.python_commands",
+    "raftmeta.wire.revision",
+    "raftmeta.wire.verbs",
 }
 
 _STRING = re.compile(r"[rRbBuUfF]{0,2}('''|\"\"\"|'|\")(?:\\.|(?!\1).)*?\1", re.DOTALL)

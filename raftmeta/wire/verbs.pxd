@@ -1,4 +1,4 @@
-# Arguments of the verbs as operations: what both faces of a node encode alike.
+# Arguments of the verbs as operations: what the faces of a node and the client library encode alike.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.wire.commands cimport Fence, Op

@@ -1,4 +1,4 @@
-"""Arguments of a node's verbs as operations of one command.
+"""Arguments of the verbs as operations of one command.
 
 It decides nothing but defaults; wire/python_commands checks every argument and names the one that is wrong. A put, the
 call that is made most often, is filled in without a Python object of its own.
