@@ -13,6 +13,7 @@ from raftmeta.raft.genesis cimport Genesis, GenesisRecord
 from raftmeta.raft.state cimport Core, CoreConfig
 from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t,
                                   term_t)
+from raftmeta.runtime.checkpoint cimport CheckpointPort
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Command
@@ -202,6 +203,7 @@ cdef struct Engine:
     DiskPort disk               # boot only; afterwards the disk belongs to the jobs
     DiskJobPort jobs
     CallerPort callers
+    CheckpointPort checkpoints  # optional: set before engine_boot
 
     EngineState state
     status_t fatal              # why ENGINE_STOPPED, OK when closed
