@@ -19,7 +19,7 @@ from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.record cimport record_bytes, record_payload
 from raftmeta.raft.types cimport Record, index_t
-from raftmeta.runtime.callers cimport callers_answer, callers_applied, callers_serve_reads
+from raftmeta.runtime.callers cimport callers_answer, callers_applied, callers_await, callers_serve_reads
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.runtime.housekeeping cimport housekeeping_keep_alive_applied
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
@@ -88,6 +88,8 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
             return callers_applied(engine, &result)
         else:
             housekeeping_keep_alive_applied(engine, hash64(0, record_payload(record), record.length))
+    elif callers_await(engine, result.session, result.sequence):
+        return callers_applied(engine, &result)
     return OK
 
 

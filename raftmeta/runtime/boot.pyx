@@ -184,7 +184,7 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
         return status
     _take_identity(engine, wal, self)
     engine.state = ENGINE_GENESIS
-    engine.outstanding_base = 1
+    engine.own.base = 1
     command_init(&engine.scratch)
     status = _begin_genesis(engine, &self.genesis)
     if status == OK:

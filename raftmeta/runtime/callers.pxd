@@ -7,12 +7,17 @@ from raftmeta.runtime.engine_state cimport Engine, Submission
 from raftmeta.status cimport status_t
 
 cdef void callers_submit(Engine* engine, Submission* submission) noexcept nogil
+# A command in a client's own session.
+cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept nogil
 # Hand queued commands to the core, as many as it takes.
 cdef status_t callers_propose(Engine* engine) noexcept nogil
 # The leader or its term changed, or a forwarded command was silent too long: propose again what is not answered.
 cdef void callers_propose_again(Engine* engine) noexcept nogil
 cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil
-# An entry of this node's session was applied; its caller is told by callers_answer, when the state is published.
+# Whether a client of this node waits for the answer of (session, sequence).
+cdef bint callers_await(Engine* engine, uint64_t session, uint64_t sequence) noexcept nogil
+# An entry of this node's session, or one that a client waits for, was applied; its caller is told by callers_answer,
+# when the state is published.
 cdef status_t callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil
 cdef void callers_answer(Engine* engine) noexcept nogil
 # This node's session is gone: what was proposed may have been applied, what was not certainly was not.

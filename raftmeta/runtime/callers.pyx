@@ -1,10 +1,14 @@
 """Commands and reads that callers of this node wait for.
 
-A command has the sequence number of its node's session from the moment it is encoded. It stays in `outstanding` from
+A command has the sequence number of its session from the moment it is encoded. It stays in a CommandQueue from
 submission until its own entry is applied on *this* node; then its caller gets the result and everything below the first
 unanswered sequence is forgotten. Whatever may have been lost on the way (a leader that died, a forward that broke) is
 proposed again under the same number, and the session table of the replicated machine makes that exactly once
 (paper 8, thesis 6.3).
+
+There are two queues: `own` holds commands of this node's session, whose sequences are dense, so that an answer finds
+its command by subtraction; `clients` holds those of clients, each in a session of its own, found by the hash of session
+and sequence. A client may send one command twice, through two connections: both copies are proposed and both answered.
 
 Why a refusal can still mean "not executed": a command that was handed to *one* leader only and that this leader
 refused certainly stands in no log. One that was handed over twice may stand in the first leader's log; it goes on
@@ -21,8 +25,9 @@ from raftmeta._core cimport LEADER, ProposalRefused, ReadReady, core_propose, co
 from raftmeta.machine.machine cimport ApplyResult
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
-from raftmeta.runtime.engine_state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Engine,
-                                            Outstanding, ReadRound, Submission)
+from raftmeta.native.intrinsics cimport hash64
+from raftmeta.runtime.engine_state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED,
+                                            CommandQueue, Engine, Outstanding, ReadRound, Submission)
 from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED, WITHDRAWN,
                               status_t)
 
@@ -40,12 +45,17 @@ cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t r
     engine.counters.commands_completed += 1
 
 
-cdef void _forget_answered(Engine* engine) noexcept nogil:
-    while engine.outstanding.size != 0 and engine.outstanding.front().state == OUTSTANDING_DONE:
-        engine.outstanding.pop_front()
-        engine.outstanding_base += 1
-        if engine.next_queued != 0:
-            engine.next_queued -= 1
+cdef void _forget_answered(Engine* engine, CommandQueue* queue) noexcept nogil:
+    cdef uint64_t* newest
+    while queue.commands.size != 0 and queue.commands.front().state == OUTSTANDING_DONE:
+        if queue.commands.front().name != 0:
+            newest = engine.clients_by_name.find(queue.commands.front().name)
+            if newest != NULL and newest[0] == queue.base:
+                engine.clients_by_name.erase(queue.commands.front().name)
+        queue.commands.pop_front()
+        queue.base += 1
+        if queue.next_queued != 0:
+            queue.next_queued -= 1
 
 
 cdef void _reject(Engine* engine, Submission* submission, status_t status) noexcept nogil:
@@ -55,23 +65,72 @@ cdef void _reject(Engine* engine, Submission* submission, status_t status) noexc
     free(submission)
 
 
-cdef void callers_submit(Engine* engine, Submission* submission) noexcept nogil:
+cdef bint _enqueue(CommandQueue* queue, Submission* submission) noexcept nogil:
     cdef Outstanding item
     memset(&item, 0, sizeof(Outstanding))
     item.submission = submission
     item.state = OUTSTANDING_QUEUED
-    if engine.outstanding.size == 0:
-        engine.outstanding_base = submission.sequence
-        engine.next_queued = 0
-    if not engine.outstanding.push(item):
+    return queue.commands.push(item)
+
+
+cdef void callers_submit(Engine* engine, Submission* submission) noexcept nogil:
+    cdef CommandQueue* own = &engine.own
+    if own.commands.size == 0:
+        own.base = submission.sequence
+        own.next_queued = 0
+    if not _enqueue(own, submission):
         _reject(engine, submission, OVERLOADED)
         return
     if engine.session == 0 or submission.session != engine.session:
-        _complete(engine, &engine.outstanding.back(), NOT_READY, 0, 0, NULL, 0)
-        _forget_answered(engine)
-    elif engine.outstanding.size > engine.config.outstanding_max and not submission.is_urgent:
-        _complete(engine, &engine.outstanding.back(), OVERLOADED, 0, 0, NULL, 0)
-        _forget_answered(engine)
+        _complete(engine, &own.commands.back(), NOT_READY, 0, 0, NULL, 0)
+        _forget_answered(engine, own)
+    elif own.commands.size > engine.config.outstanding_max and not submission.is_urgent:
+        _complete(engine, &own.commands.back(), OVERLOADED, 0, 0, NULL, 0)
+        _forget_answered(engine, own)
+
+
+# --- commands of clients ----------------------------------------------------------------------------------------------
+cdef inline uint64_t _name(uint64_t session, uint64_t sequence) noexcept nogil:
+    return hash64(sequence, &session, sizeof(uint64_t)) | 1
+
+
+cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept nogil:
+    cdef CommandQueue* clients = &engine.clients
+    cdef uint64_t name = _name(submission.session, submission.sequence)
+    cdef uint64_t* newest
+    if clients.commands.size >= engine.config.outstanding_max and not submission.is_urgent:
+        _reject(engine, submission, OVERLOADED)
+        return
+    if clients.commands.size == 0:
+        clients.base = max(clients.base, <uint64_t> 1)
+        clients.next_queued = 0
+    newest = engine.clients_by_name.insert(name)
+    if newest == NULL or not _enqueue(clients, submission):
+        _reject(engine, submission, OVERLOADED)
+        return
+    clients.commands.back().name = name
+    clients.commands.back().earlier = newest[0]
+    newest[0] = clients.base + clients.commands.size - 1
+
+
+cdef bint callers_await(Engine* engine, uint64_t session, uint64_t sequence) noexcept nogil:
+    return (engine.clients.commands.size != 0
+            and engine.clients_by_name.find(_name(session, sequence)) != NULL)
+
+
+cdef void _answer_client(Engine* engine, const Answer* answer) noexcept nogil:
+    """Every copy of the command that waits here."""
+    cdef uint64_t* newest = engine.clients_by_name.find(_name(answer.session, answer.sequence))
+    cdef uint64_t number = newest[0] if newest != NULL else 0
+    cdef Outstanding* at
+    while number != 0 and number >= engine.clients.base:
+        at = &engine.clients.commands.at(number - engine.clients.base)
+        number = at.earlier
+        if (at.state != OUTSTANDING_DONE and at.submission.session == answer.session
+                and at.submission.sequence == answer.sequence):
+            _complete(engine, at, answer.status, answer.revision, answer.index,
+                      engine.answer_bytes.data + answer.offset, answer.length)
+    _forget_answered(engine, &engine.clients)
 
 
 # --- proposing --------------------------------------------------------------------------------------------------------
@@ -86,15 +145,16 @@ cdef bint _claim(Engine* engine, Outstanding* at) noexcept nogil:
     return True
 
 
-cdef size_t _gather(Engine* engine, size_t first, Vec[Slice]* payloads, bint* is_urgent) noexcept nogil:
+cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice]* payloads,
+                    bint* is_urgent) noexcept nogil:
     """Collect queued commands of one urgency from position first on; return the position after the last looked at."""
     cdef size_t position = first
     cdef uint64_t total = 0
     cdef Outstanding* at
     cdef Slice payload
     payloads.clear()
-    while position < engine.outstanding.size and payloads.size < TUNE_PROPOSE_COUNT_MAX:
-        at = &engine.outstanding.at(position)
+    while position < queue.commands.size and payloads.size < TUNE_PROPOSE_COUNT_MAX:
+        at = &queue.commands.at(position)
         if at.state == OUTSTANDING_QUEUED:
             if payloads.size != 0 and (at.submission.is_urgent != is_urgent[0]
                                        or total + at.submission.length > engine.config.propose_bytes_max):
@@ -112,12 +172,12 @@ cdef size_t _gather(Engine* engine, size_t first, Vec[Slice]* payloads, bint* is
     return position
 
 
-cdef void _mark_batch(Engine* engine, size_t first, size_t end, status_t status) noexcept nogil:
+cdef void _mark_batch(Engine* engine, CommandQueue* queue, size_t first, size_t end, status_t status) noexcept nogil:
     """Record what the core said to the batch that was gathered from [first, end)."""
     cdef size_t position
     cdef Outstanding* at
     for position in range(first, end):
-        at = &engine.outstanding.at(position)
+        at = &queue.commands.at(position)
         if at.state != OUTSTANDING_QUEUED or at.context != engine.next_batch:
             continue
         if status == OK:
@@ -128,25 +188,19 @@ cdef void _mark_batch(Engine* engine, size_t first, size_t end, status_t status)
             _complete(engine, at, status, 0, 0, NULL, 0)
 
 
-cdef status_t callers_propose(Engine* engine) noexcept nogil:
+cdef status_t _propose_queue(Engine* engine, CommandQueue* queue) noexcept nogil:
     cdef Vec[Slice]* payloads = &engine.payloads
     cdef bint is_urgent = False
     cdef size_t first, end
     cdef status_t status
-    if engine.core_status.leader == 0 or engine.session == 0:
-        return OK
-    if engine.proposed_to != engine.core_status.leader or engine.proposed_term != engine.core_status.term:
-        engine.proposed_to = engine.core_status.leader
-        engine.proposed_term = engine.core_status.term
-        callers_propose_again(engine)
-    while engine.next_queued < engine.outstanding.size:
-        first = engine.next_queued
+    while queue.next_queued < queue.commands.size:
+        first = queue.next_queued
         engine.next_batch += 1
-        end = _gather(engine, first, payloads, &is_urgent)
+        end = _gather(engine, queue, first, payloads, &is_urgent)
         if payloads.size == 0:
             if end == first:
                 return NO_MEMORY
-            engine.next_queued = end
+            queue.next_queued = end
             continue
         status = core_propose(engine.core, payloads.data, <uint32_t> payloads.size, engine.next_batch, is_urgent,
                               engine.core_status.role != LEADER)
@@ -154,28 +208,46 @@ cdef status_t callers_propose(Engine* engine) noexcept nogil:
             return status
         if status == NO_LEADER or status == NOT_READY:
             break       # stays queued: a leader will be known again, or the callers withdraw
-        _mark_batch(engine, first, end, status)
-        engine.next_queued = end
-    _forget_answered(engine)
+        _mark_batch(engine, queue, first, end, status)
+        queue.next_queued = end
+    _forget_answered(engine, queue)
     return OK
 
 
-cdef void callers_propose_again(Engine* engine) noexcept nogil:
+cdef status_t callers_propose(Engine* engine) noexcept nogil:
+    cdef status_t status = OK
+    if engine.core_status.leader == 0:
+        return OK
+    if engine.proposed_to != engine.core_status.leader or engine.proposed_term != engine.core_status.term:
+        engine.proposed_to = engine.core_status.leader
+        engine.proposed_term = engine.core_status.term
+        callers_propose_again(engine)
+    if engine.session != 0:
+        status = _propose_queue(engine, &engine.own)
+    return status if status != OK else _propose_queue(engine, &engine.clients)
+
+
+cdef void _queue_again(Engine* engine, CommandQueue* queue) noexcept nogil:
     cdef size_t position
     cdef Outstanding* at
-    for position in range(engine.outstanding.size):
-        at = &engine.outstanding.at(position)
+    for position in range(queue.commands.size):
+        at = &queue.commands.at(position)
         if at.state == OUTSTANDING_PROPOSED:
             at.state = OUTSTANDING_QUEUED
             engine.counters.proposals_repeated += 1
-    engine.next_queued = 0
+    queue.next_queued = 0
 
 
-cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil:
+cdef void callers_propose_again(Engine* engine) noexcept nogil:
+    _queue_again(engine, &engine.own)
+    _queue_again(engine, &engine.clients)
+
+
+cdef void _refused(Engine* engine, CommandQueue* queue, const ProposalRefused* refusal) noexcept nogil:
     cdef size_t position
     cdef Outstanding* at
-    for position in range(engine.outstanding.size):
-        at = &engine.outstanding.at(position)
+    for position in range(queue.commands.size):
+        at = &queue.commands.at(position)
         if at.state != OUTSTANDING_PROPOSED or at.context != refusal.context:
             continue
         if at.proposals == 1 and refusal.status != NO_LEADER and refusal.status != NOT_READY:
@@ -183,14 +255,20 @@ cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexce
             continue
         at.proposals -= 1           # that leader certainly did not append it
         at.state = OUTSTANDING_QUEUED
-        if position < engine.next_queued:
-            engine.next_queued = position
-    _forget_answered(engine)
+        if position < queue.next_queued:
+            queue.next_queued = position
+    _forget_answered(engine, queue)
+
+
+cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil:
+    _refused(engine, &engine.own, refusal)
+    _refused(engine, &engine.clients, refusal)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 cdef status_t callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil:
     cdef Answer answer
+    answer.session = result.session if result.session != engine.session else 0
     answer.sequence = result.sequence
     answer.status = result.status
     answer.revision = result.revision
@@ -202,36 +280,43 @@ cdef status_t callers_applied(Engine* engine, const ApplyResult* result) noexcep
     return OK
 
 
-cdef void _answer(Engine* engine, const Answer* answer) noexcept nogil:
-    cdef uint64_t position = answer.sequence - engine.outstanding_base
+cdef void _answer_own(Engine* engine, const Answer* answer) noexcept nogil:
+    cdef uint64_t position = answer.sequence - engine.own.base
     cdef Outstanding* at
-    if answer.sequence < engine.outstanding_base or position >= engine.outstanding.size:
+    if answer.sequence < engine.own.base or position >= engine.own.commands.size:
         return          # answered before: this is a second copy in the log
-    at = &engine.outstanding.at(position)
+    at = &engine.own.commands.at(position)
     if at.state == OUTSTANDING_DONE:
         return
     _complete(engine, at, answer.status, answer.revision, answer.index, engine.answer_bytes.data + answer.offset,
               answer.length)
     if position == 0:
-        _forget_answered(engine)
+        _forget_answered(engine, &engine.own)
 
 
 cdef void callers_answer(Engine* engine) noexcept nogil:
     cdef size_t i
     for i in range(engine.answers.size):
-        _answer(engine, &engine.answers.data[i])
+        if engine.answers.data[i].session == 0:
+            _answer_own(engine, &engine.answers.data[i])
+        else:
+            _answer_client(engine, &engine.answers.data[i])
     engine.answers.clear()
     engine.answer_bytes.clear()
 
 
 cdef void callers_session_lost(Engine* engine) noexcept nogil:
+    _end_queue(engine, &engine.own, NOT_READY)
+
+
+cdef void _end_queue(Engine* engine, CommandQueue* queue, status_t not_executed) noexcept nogil:
     cdef size_t position
     cdef Outstanding* at
-    for position in range(engine.outstanding.size):
-        at = &engine.outstanding.at(position)
+    for position in range(queue.commands.size):
+        at = &queue.commands.at(position)
         if at.state != OUTSTANDING_DONE:
-            _complete(engine, at, OUTCOME_UNKNOWN if at.proposals != 0 else NOT_READY, 0, 0, NULL, 0)
-    _forget_answered(engine)
+            _complete(engine, at, OUTCOME_UNKNOWN if at.proposals != 0 else not_executed, 0, 0, NULL, 0)
+    _forget_answered(engine, queue)
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
@@ -314,12 +399,8 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
 # --- the end ----------------------------------------------------------------------------------------------------------
 cdef void callers_stop(Engine* engine) noexcept nogil:
     cdef size_t i
-    cdef Outstanding* at
-    for i in range(engine.outstanding.size):
-        at = &engine.outstanding.at(i)
-        if at.state != OUTSTANDING_DONE:
-            _complete(engine, at, OUTCOME_UNKNOWN if at.proposals != 0 else NODE_CLOSED, 0, 0, NULL, 0)
-    _forget_answered(engine)
+    _end_queue(engine, &engine.own, NODE_CLOSED)
+    _end_queue(engine, &engine.clients, NODE_CLOSED)
     for i in range(engine.readers.size):
         engine.callers.done(engine.callers.self, engine.readers.at(i), NODE_CLOSED, 0, 0, NULL, 0)
     engine.readers.clear()

@@ -30,13 +30,13 @@ from raftmeta.runtime.applier cimport applier_release, applier_run, applier_take
 from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persisted
 from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
                                        callers_refused, callers_repeat_reads, callers_serve_reads, callers_stop,
-                                       callers_submit)
+                                       callers_submit, callers_submit_client)
 from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy
 from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING,
-                                            ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
-                                            SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP, SUBMIT_READ, SUBMIT_TRANSFER,
-                                            SUBMIT_UNWATCH, SUBMIT_WATCH, Engine, PendingJob, Submission,
-                                            TICKS_PER_TURN_MAX)
+                                            ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
+                                            SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP, SUBMIT_READ,
+                                            SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Engine, PendingJob,
+                                            Submission, TICKS_PER_TURN_MAX)
 from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                             housekeeping_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
@@ -135,6 +135,9 @@ cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept n
     cdef status_t status = OK
     if submission.kind == SUBMIT_COMMAND:
         callers_submit(engine, submission)
+        return OK
+    if submission.kind == SUBMIT_CLIENT_COMMAND:
+        callers_submit_client(engine, submission)
         return OK
     if submission.kind == SUBMIT_READ:
         if not engine.readers_waiting.push(submission.owner):
@@ -491,7 +494,9 @@ cdef void engine_release(Engine* engine) noexcept nogil:
     engine.own_payload.release()
     engine.answers.release()
     engine.answer_bytes.release()
-    engine.outstanding.release()
+    engine.own.commands.release()
+    engine.clients.commands.release()
+    engine.clients_by_name.release()
     engine.readers.release()
     engine.readers_waiting.release()
     engine.read_rounds.release()

@@ -56,6 +56,8 @@ cdef enum SubmissionKind:
     SUBMIT_TRANSFER = 7         # leadership to member `number`, 0: any
     SUBMIT_MEMBERSHIP = 8       # payload: encoded Membership to change to
     SUBMIT_CAMPAIGN = 9         # tests and demo
+    SUBMIT_CLIENT_COMMAND = 10  # payload: command envelope of a client's own session, proposed as given; `session` and
+                                # `sequence` as its answer will name them: (id, 0) for a SESSION_OPEN
 
 cdef struct Submission:
     Submission* next            # the lock-free queue's link
@@ -68,7 +70,7 @@ cdef struct Submission:
     uint32_t filter             # SUBMIT_WATCH
     uint64_t sequence           # SUBMIT_COMMAND: from 1, ascending by 1 in the order of submission; goes on when the
                                 # session changes
-    uint64_t session            # SUBMIT_COMMAND: the session it was encoded for
+    uint64_t session            # SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND: the session it was encoded for
     uint64_t number
     uint64_t ttl_ms
 
@@ -127,6 +129,7 @@ cdef struct KeepAlive:
 
 # An answer that waits until its state is published; the body stands in Engine.answer_bytes.
 cdef struct Answer:
+    uint64_t session            # 0: this node's own
     uint64_t sequence
     status_t status
     uint64_t revision
@@ -146,6 +149,14 @@ cdef struct Outstanding:
     uint32_t proposals          # times it was handed to a leader that may have appended it
     uint64_t context            # of the batch it was last proposed in
     uint64_t proposed_tick
+    uint64_t name               # clients: hash of (session, sequence), never 0
+    uint64_t earlier            # clients: number of an earlier command of the same hash, 0: none
+
+# Commands that wait for their result, in the order of their submission.
+cdef struct CommandQueue:
+    Ring[Outstanding] commands
+    uint64_t base               # number of the front one, from 1; of this node's own commands, its sequence
+    size_t next_queued          # position from which QUEUED ones may stand
 
 cdef struct ReadRound:
     uint64_t context            # 0: void, to be asked again
@@ -242,14 +253,15 @@ cdef struct Engine:
 
     # this node's session and its commands
     uint64_t session            # 0: none open. Read by callers' threads (aligned, atomic by the machine), as is
-                                # outstanding_base: the lowest sequence not answered
+                                # own.base: the lowest sequence not answered
     uint64_t session_opening    # id in the SESSION_OPEN under way
     uint64_t session_tick       # of the last SESSION_OPEN
     uint64_t next_batch
     Vec[Slice] payloads         # scratch of callers_propose
-    Ring[Outstanding] outstanding
-    uint64_t outstanding_base   # sequence of the front
-    size_t next_queued          # position in outstanding from which QUEUED ones may stand
+    CommandQueue own
+    # commands of clients of this node, each in the client's own session
+    CommandQueue clients
+    Map64[uint64_t] clients_by_name         # hash of (session, sequence): number of the newest one with it
     member_id_t proposed_to     # leader and term at the last proposal: a change means propose again
     term_t proposed_term
 

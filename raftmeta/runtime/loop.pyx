@@ -200,7 +200,7 @@ cdef void _share(Loop* loop) noexcept nogil:
     """What callers encode with: a session that ended since makes a refusal, a base that rose since a longer memory."""
     cdef Engine* engine = &loop.engine
     store_release(&loop.session, engine.session)
-    store_release(&loop.lowest_unanswered, engine.outstanding_base)
+    store_release(&loop.lowest_unanswered, engine.own.base)
     store_release(&loop.machine, engine.machine)
     loop.fatal = engine.fatal
     store_release(&loop.state, <uint32_t> engine.state)

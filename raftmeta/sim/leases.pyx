@@ -46,7 +46,7 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
     command.kind = COMMAND_LEASE_GRANT
     command.session = node.engine.session
     command.sequence = sequence
-    command.lowest_unanswered = node.engine.outstanding_base
+    command.lowest_unanswered = node.engine.own.base
     command.id = node.lease.id
     command.ttl_ms = world.config.lease_ttl_ms
     world.scratch.clear()

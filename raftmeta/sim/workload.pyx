@@ -116,7 +116,7 @@ cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
     _fill_op(world, call, &op, key, value)
     node.next_sequence += 1
     world.scratch.clear()
-    if command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.outstanding_base, NULL,
+    if command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.own.base, NULL,
                          &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
         return

@@ -151,7 +151,7 @@ cdef class World:
                 "vote": status.vote, "leader": status.leader, "committed": status.committed, "last": status.last,
                 "persisted": status.persisted, "applied": engine.applied, "lease_ms": status.lease_ms,
                 "is_repairing": status.is_repairing, "session": engine.session,
-                "calls_open": self.native.nodes[number].calls_open, "outstanding": engine.outstanding.size,
+                "calls_open": self.native.nodes[number].calls_open, "outstanding": engine.own.commands.size,
                 "read_rounds": engine.read_rounds.size, "blocked_writes": engine.blocked.size,
             })
         return described
