@@ -3,9 +3,14 @@
 # Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them
 # again and has every chain, tombstone and change record as they were. Leases and sessions are copied when the dump
 # begins.
+#
+# A difference holds what changed since an earlier dump of the same machine (docs/formats.md "Differences"): the
+# counters, leases and sessions whole, for they are small or change all the time; of the keys and the history only what
+# is new. What was shared between the two roots is not even looked at.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.state cimport Machine
+from raftmeta.machine.tree_state cimport Root
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 
@@ -25,7 +30,8 @@ cdef enum DumpRecord:
     DUMP_LEASE = 3
     DUMP_SESSION = 4            # followed by its DUMP_RESULT records
     DUMP_RESULT = 5
-    DUMP_KEY = 6                # a key as it was at the history floor, in key order
+    DUMP_KEY = 6                # a key as it was at the history floor, in key order; in a difference only what changed,
+                                # and a key that is gone as a tombstone without numbers
     DUMP_REVISION = 7           # followed by its DUMP_CHANGE records
     DUMP_CHANGE = 8
     DUMP_END = 9
@@ -78,14 +84,29 @@ cdef packed struct DumpRevision:
     uint64_t count              # of DUMP_CHANGE records that follow
 
 cdef packed struct DumpEnd:
-    uint64_t hash               # of all records before, each with its head: hash64(hash of those before it, record)
+    uint64_t hash               # of all records before, each with its head: hash64(hash of those before it, record);
+                                # of none: 0, in a difference the hash of the dump it builds on
 
 # Pinned at begin. next and end may be called by another thread than the one that applies, one at a time.
 cdef struct Dump:
     void* cursor
+# What a difference is taken from: the root of an earlier dump stays pinned for it. Zeroed: none.
+cdef struct DumpBase:
+    const Root* root
+    uint64_t revision
+    uint64_t hash               # of the earlier dump's records
+
 # NOT_READY: an entry is under way (APPLY_MORE). NO_MEMORY.
 cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil
 # Appends about bytes_max bytes of whole records to out; *done after the last.
 cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out,
                                 bint* done) noexcept nogil
 cdef void machine_dump_end(Machine* machine, Dump* dump) noexcept nogil
+
+# Before the first machine_dump_next: give only what changed since base, which must stay as it is until the dump ends.
+cdef void machine_dump_since(Dump* dump, const DumpBase* base) noexcept nogil
+# Of a dump that is done: base forgets what it held and holds this one, also after machine_dump_end.
+cdef void machine_dump_keep(Machine* machine, Dump* dump, DumpBase* base) noexcept nogil
+# The state that machine_load_done accepted, before anything is applied to it, as base.
+cdef void machine_dump_base_loaded(Machine* machine, DumpBase* base) noexcept nogil
+cdef void machine_dump_base_forget(Machine* machine, DumpBase* base) noexcept nogil

@@ -6,7 +6,7 @@
 # begin.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from raftmeta.machine.deadlines cimport Deadlines
 from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, step_changes
@@ -15,15 +15,16 @@ from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_st
 from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup, sessions_find
 from raftmeta.machine.state cimport PHASE_IDLE
-from raftmeta.machine.tree cimport (Cursor, Entry, cursor_next, cursor_seek, entry_at, entry_key, entry_value, tree_pin,
-                                    tree_unpin)
-from raftmeta.machine.tree_state cimport Root
+from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek, entry_at,
+                                    entry_key, entry_value, root_difference, tree_pin, tree_unpin)
 from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport NOT_READY, NO_MEMORY, OK
+from raftmeta.wire.commands cimport KEY_BYTES_MAX
 
 cdef enum:
     TUNE_PASSED_KEY_BYTES = 64      # what looking at a key that is not in the dump counts of a chunk
+    TUNE_DIFFERENCES = 256          # changed keys looked for at once
 
 cdef enum DumpStage:
     STAGE_HEAD = 1                  # what was encoded at begin
@@ -45,6 +46,14 @@ cdef struct DumpCursor:
     uint32_t next_change            # 0: its DUMP_REVISION is next too
     uint64_t first_block
     Vec[HistoryBlock*] blocks
+    # Of a difference; NULL: everything.
+    const Root* since
+    uint64_t since_revision
+    Vec[Difference] changed         # keys found, [next_changed, size) not given yet
+    size_t next_changed
+    bint has_more                   # keys beyond those, from `from_key` on
+    uint16_t from_length
+    uint8_t[KEY_BYTES_MAX + 1] from_key
 
 
 # --- begin and end ----------------------------------------------------------------------------------------------------
@@ -75,18 +84,47 @@ cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil:
     dump.cursor = cursor
     return OK
 
+# What the history tells is not told again by keys: those matter only when the floor has passed the base.
+cdef void machine_dump_since(Dump* dump, const DumpBase* base) noexcept nogil:
+    cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
+    cursor.since = base.root
+    cursor.since_revision = base.revision
+    cursor.hash = base.hash
+    cursor.has_more = cursor.floor > base.revision
+    cursor.next_revision = max(cursor.floor, base.revision) + 1
+
 cdef void machine_dump_end(Machine* machine, Dump* dump) noexcept nogil:
     cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
     if cursor == NULL:
         return
-    tree_unpin(machine.tree, cursor.root)
+    if cursor.root != NULL:
+        tree_unpin(machine.tree, cursor.root)
     subtract_shared(&machine.dumps, <uint64_t>1)
     _free(cursor)
     dump.cursor = NULL
 
+cdef void machine_dump_keep(Machine* machine, Dump* dump, DumpBase* base) noexcept nogil:
+    cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
+    machine_dump_base_forget(machine, base)
+    base.root = cursor.root
+    base.revision = cursor.revision
+    base.hash = cursor.hash
+    cursor.root = NULL
+
+cdef void machine_dump_base_loaded(Machine* machine, DumpBase* base) noexcept nogil:
+    base.root = tree_pin(machine.tree)
+    base.revision = machine.revision
+    base.hash = machine.load.hash
+
+cdef void machine_dump_base_forget(Machine* machine, DumpBase* base) noexcept nogil:
+    if base.root != NULL:
+        tree_unpin(machine.tree, base.root)
+    base.root = NULL
+
 cdef void _free(DumpCursor* cursor) noexcept nogil:
     cursor.head.release()
     cursor.blocks.release()
+    cursor.changed.release()
     free(cursor)
 
 cdef bint _copy_blocks(Machine* machine, DumpCursor* cursor) noexcept nogil:
@@ -213,7 +251,7 @@ cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max
     if cursor.stage == STAGE_HEAD:
         is_kept = _give_head(cursor, end, out)
     if is_kept and cursor.stage == STAGE_KEYS:
-        is_kept = _give_keys(cursor, end, out)
+        is_kept = _give_changed(cursor, end, out) if cursor.since != NULL else _give_keys(cursor, end, out)
     if is_kept and cursor.stage == STAGE_HISTORY:
         is_kept = _give_history(cursor, end, out)
     if is_kept and cursor.stage == STAGE_END and out.size < end:
@@ -243,7 +281,9 @@ cdef bint _give_end(DumpCursor* cursor, Vec[uint8_t]* out) noexcept nogil:
     cursor.stage = STAGE_DONE
     return _append(out, DUMP_END, &fields, sizeof(DumpEnd), NULL, 0, NULL, 0)
 
-cdef bint _give_version(DumpCursor* cursor, Vec[uint8_t]* out, uint32_t kind, const Entry* entry) noexcept nogil:
+# The key stands apart: a tombstone made here has none of its own.
+cdef bint _give_version(DumpCursor* cursor, Vec[uint8_t]* out, uint32_t kind, const Entry* entry,
+                        const uint8_t* key) noexcept nogil:
     cdef size_t start = out.size
     cdef DumpVersion fields
     fields.create_revision = entry.create_revision
@@ -253,7 +293,7 @@ cdef bint _give_version(DumpCursor* cursor, Vec[uint8_t]* out, uint32_t kind, co
     fields.value_length = entry.value_length
     fields.key_length = entry.key_length
     fields.flags = entry.flags
-    if not _append(out, kind, &fields, sizeof(DumpVersion), entry_key(entry), entry.key_length, entry_value(entry),
+    if not _append(out, kind, &fields, sizeof(DumpVersion), key, entry.key_length, entry_value(entry),
                    entry.value_length):
         return False
     cursor.hash = hash64(cursor.hash, out.data + start, out.size - start)
@@ -268,13 +308,62 @@ cdef bint _give_keys(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept
             return True
         entry = entry_at(cursor.keys.entry, cursor.floor)
         passed_bytes += TUNE_PASSED_KEY_BYTES
-        if is_live(entry) and not _give_version(cursor, out, DUMP_KEY, entry):
+        if is_live(entry) and not _give_version(cursor, out, DUMP_KEY, entry, entry_key(entry)):
             return False
         cursor_next(&cursor.keys)
     cursor.stage = STAGE_HISTORY
     return True
 
+# Keys that are at the floor not what they were in the base.
+cdef bint _give_changed(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t passed_bytes = 0
+    while cursor.has_more or cursor.next_changed < cursor.changed.size:
+        if out.size + passed_bytes >= end:
+            return True
+        if cursor.next_changed == cursor.changed.size:
+            if not _find_changed(cursor):
+                return False
+            continue
+        passed_bytes += TUNE_PASSED_KEY_BYTES
+        if not _give_difference(cursor, out, &cursor.changed.data[cursor.next_changed]):
+            return False
+        cursor.next_changed += 1
+    cursor.stage = STAGE_HISTORY
+    return True
+
+cdef bint _find_changed(DumpCursor* cursor) noexcept nogil:
+    cdef const Difference* last
+    cdef const Entry* entry
+    cursor.changed.clear()
+    cursor.next_changed = 0
+    if root_difference(cursor.since, cursor.root, &cursor.changed, TUNE_DIFFERENCES, cursor.from_key,
+                       cursor.from_length, &cursor.has_more) != OK:
+        return False
+    if cursor.has_more:
+        # The key that follows the last one: a zero byte longer.
+        last = &cursor.changed.back()
+        entry = last.newer if last.newer != NULL else last.older
+        memcpy(cursor.from_key, entry_key(entry), entry.key_length)
+        cursor.from_key[entry.key_length] = 0
+        cursor.from_length = entry.key_length + 1
+    return True
+
+cdef bint _give_difference(DumpCursor* cursor, Vec[uint8_t]* out, const Difference* difference) noexcept nogil:
+    cdef const Entry* entry = entry_at(difference.newer, cursor.floor)
+    cdef Entry gone
+    if is_live(entry):
+        # Changed only above the floor: the history tells it.
+        return entry.mod_revision <= cursor.since_revision or _give_version(cursor, out, DUMP_KEY, entry,
+                                                                            entry_key(entry))
+    if not is_live(difference.older):
+        return True
+    memset(&gone, 0, sizeof(Entry))
+    gone.key_length = difference.older.key_length
+    gone.flags = ENTRY_TOMBSTONE
+    return _give_version(cursor, out, DUMP_KEY, &gone, entry_key(difference.older))
+
 cdef bint _give_history(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef const Entry* entry
     cdef Step* step
     while cursor.next_revision <= cursor.revision:
         step = _step(cursor, cursor.next_revision)
@@ -283,7 +372,8 @@ cdef bint _give_history(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexc
         if cursor.next_change == 0 and not _give_revision(cursor, out, step):
             return False
         while cursor.next_change < step.count:
-            if not _give_version(cursor, out, DUMP_CHANGE, step_changes(step)[cursor.next_change].after):
+            entry = step_changes(step)[cursor.next_change].after
+            if not _give_version(cursor, out, DUMP_CHANGE, entry, entry_key(entry)):
                 return False
             cursor.next_change += 1
             if out.size >= end and cursor.next_change < step.count:

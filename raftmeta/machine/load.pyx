@@ -5,16 +5,20 @@ from libc.string cimport memset
 from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE, DUMP_RESULT, DUMP_REVISION,
                                     DUMP_SESSION, DUMP_STATE, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead,
                                     DumpLease, DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
-from raftmeta.machine.history cimport Step, history_begin_at, history_commit, history_prepare, step_changes
-from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX, Lease, leases_attach, leases_find, leases_grant
+from raftmeta.machine.history cimport (History, Step, history_begin_at, history_commit, history_prepare,
+                                       history_release, step_changes)
+from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
+                                      leases_release)
 from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.plan cimport is_live
-from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, session_restore_kept, sessions_find,
-                                        sessions_remember_ended, sessions_restore)
+from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
+                                        sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
-from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, tree_find,
-                                    tree_free_entry, tree_load, tree_load_begin, tree_load_end, tree_new_entry,
-                                    tree_put, tree_writer_root)
+from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek,
+                                    tree_cut_chain, tree_find, tree_free_entry, tree_load, tree_load_begin,
+                                    tree_load_end, tree_new_entry, tree_put, tree_reclaim, tree_remove,
+                                    tree_writer_root)
+from raftmeta.machine.trim cimport machine_trim
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, INCOMPLETE, NO_MEMORY, OK
 from raftmeta.wire.commands cimport CHANGES_MAX, KEY_BYTES_MAX, Bytes
@@ -34,19 +38,16 @@ cdef status_t machine_load_chunk(Machine* machine, const uint8_t* bytes, size_t 
         status = _record(machine, head.kind, bytes + position, head.length)
         if status != OK:
             return status
-        machine.load.hash = hash64(machine.load.hash, bytes + position - sizeof(DumpHead),
-                                   sizeof(DumpHead) + head.length)
+        if head.kind != DUMP_END:       # it names the hash of those before it
+            machine.load.hash = hash64(machine.load.hash, bytes + position - sizeof(DumpHead),
+                                       sizeof(DumpHead) + head.length)
         position += head.length
     return OK
 
 cdef status_t machine_load_done(Machine* machine) noexcept nogil:
-    cdef MachineStatus status
     if machine.load.kind != DUMP_END:
         return INCOMPLETE
-    machine_status(machine, &status)
-    if status.state_hash.low != machine.load.state_hash.low or status.state_hash.high != machine.load.state_hash.high:
-        return BAD_CHECKSUM
-    return OK
+    return _attach_keys(machine)
 
 # Bytes of the struct of a kind; 0: no such kind.
 cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
@@ -69,7 +70,7 @@ cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
 cdef bint _may_follow(Machine* machine, uint32_t kind) noexcept nogil:
     cdef uint32_t before = machine.load.kind
     if kind == DUMP_STATE:
-        return before == 0 and machine.applied == 0
+        return before == DUMP_END or before == 0 and machine.applied == 0
     if machine.load.changes_left > 0:
         return kind == DUMP_CHANGE
     if kind == DUMP_CHANGE or before == 0 or before == DUMP_END:
@@ -86,8 +87,10 @@ cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uin
         return BAD_FIELD
     if length < _fields_of(kind):
         return BAD_LENGTH
+    if machine.load.kind == DUMP_END:
+        _begin_difference(machine)
     # The keys are complete when what follows them comes.
-    if kind > DUMP_KEY and machine.load.kind <= DUMP_KEY:
+    if kind > DUMP_KEY and machine.load.kind <= DUMP_KEY and not machine.load.is_difference:
         status = tree_load_end(machine.tree, machine.compacted)
         if status != OK:
             return status
@@ -96,6 +99,16 @@ cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uin
     status = _load(machine, kind, bytes, length)
     machine.load.kind = kind
     return status
+
+# What was loaded is complete, and what changed since follows; leases and sessions come anew.
+cdef void _begin_difference(Machine* machine) noexcept nogil:
+    leases_release(&machine.leases)
+    sessions_release(&machine.sessions)
+    memset(&machine.leases, 0, sizeof(Leases))
+    memset(&machine.sessions, 0, sizeof(Sessions))
+    machine.load.kind = 0
+    machine.load.is_difference = True
+    machine.load.since_revision = machine.revision
 
 # Leases and sessions come by id, results by sequence: each once.
 cdef inline bint _ascends(Machine* machine, uint64_t number) noexcept nogil:
@@ -134,16 +147,41 @@ cdef status_t _load_state(Machine* machine, const DumpState* state) noexcept nog
         return BAD_VERSION
     if state.compacted > state.revision or state.revision > state.applied:
         return BAD_FIELD
+    if state.applied < machine.applied or state.revision < machine.revision or state.compacted < machine.compacted:
+        return BAD_FIELD
     machine.applied = state.applied
-    machine.compacted = state.compacted
-    machine.readers_floor = state.compacted
     machine.lease_ms = state.lease_ms
     machine.feature_level = state.feature_level
     machine.load.state_hash.low = state.hash_low
     machine.load.state_hash.high = state.hash_high
     machine.revision = state.revision
-    history_begin_at(&machine.history, state.compacted)
-    return tree_load_begin(machine.tree)
+    machine.load.floor = state.compacted
+    if not machine.load.is_difference:
+        _begin_history(machine, state.compacted)
+        return tree_load_begin(machine.tree)
+    if state.compacted > machine.load.since_revision:
+        return _pass_history(machine)
+    return OK
+
+cdef void _begin_history(Machine* machine, uint64_t floor) noexcept nogil:
+    memset(&machine.history, 0, sizeof(History))
+    history_begin_at(&machine.history, floor)
+    machine.compacted = floor
+    machine.readers_floor = floor
+
+# The floor has passed all that was loaded before: of it only the newest version of each key stays, to be changed.
+cdef status_t _pass_history(Machine* machine) noexcept nogil:
+    _move_floor(machine, machine.load.since_revision)
+    if machine.history.trimmed != machine.load.since_revision:
+        return NO_MEMORY
+    history_release(&machine.history)
+    _begin_history(machine, machine.load.floor)
+    return OK
+
+cdef void _move_floor(Machine* machine, uint64_t floor) noexcept nogil:
+    machine.compacted = floor
+    machine.readers_floor = floor
+    machine_trim(machine, ~<uint32_t>0)
 
 cdef status_t _load_ended(Machine* machine, uint64_t id) noexcept nogil:
     if id == 0 or machine.sessions.ended.find(id) != NULL or machine.sessions.ended.size == FORMAT_ENDED_MAX:
@@ -188,15 +226,20 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields) 
     if fields.flags & ENTRY_TOMBSTONE:
         if fields.flags != ENTRY_TOMBSTONE or fields.value_length or fields.lease or fields.create_revision:
             return False
-        return kind == DUMP_CHANGE and fields.version == 0 and fields.mod_revision == machine.load.revision
+        if kind == DUMP_KEY:
+            return (machine.load.is_difference and machine.compacted > machine.load.since_revision
+                    and fields.version == 0 and fields.mod_revision == 0)
+        return fields.version == 0 and fields.mod_revision == machine.load.revision
     if fields.flags & ~<uint16_t>ENTRY_COUNTER or fields.version == 0 or fields.create_revision == 0:
         return False
     if fields.flags & ENTRY_COUNTER and fields.value_length != sizeof(uint64_t):
         return False
     if fields.create_revision > fields.mod_revision:
         return False
-    return fields.mod_revision == machine.load.revision if kind == DUMP_CHANGE else (
-        fields.mod_revision <= machine.compacted)
+    if kind == DUMP_CHANGE:
+        return fields.mod_revision == machine.load.revision
+    return fields.mod_revision <= machine.compacted and (
+        not machine.load.is_difference or fields.mod_revision > machine.load.since_revision)
 
 cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* fields,
                             const Bytes* rest) noexcept nogil:
@@ -206,15 +249,43 @@ cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* 
         return BAD_LENGTH
     if fields.key_length == 0 or fields.key_length > KEY_BYTES_MAX or not _is_sound(machine, kind, fields):
         return BAD_FIELD
+    if kind == DUMP_KEY and fields.flags & ENTRY_TOMBSTONE:
+        return _load_gone(machine, rest.data, fields.key_length)
     entry = tree_new_entry(machine.tree, rest.data, fields.key_length, rest.data + fields.key_length,
                            fields.value_length, fields.create_revision, fields.mod_revision, fields.version,
                            fields.lease, fields.flags)
     if entry == NULL:
         return NO_MEMORY
-    status = tree_load(machine.tree, entry) if kind == DUMP_KEY else _load_change(machine, rest.data, entry)
+    if kind == DUMP_CHANGE:
+        status = _load_change(machine, rest.data, entry)
+    elif machine.load.is_difference:
+        status = _load_changed_key(machine, entry)
+    else:
+        status = tree_load(machine.tree, entry)
     if status != OK:
         tree_free_entry(machine.tree, entry)
     return status
+
+# A key of a difference: what it was before is below the floor.
+cdef status_t _load_changed_key(Machine* machine, Entry* entry) noexcept nogil:
+    cdef status_t status = tree_put(machine.tree, entry)
+    if status == OK:
+        tree_cut_chain(machine.tree, entry, machine.compacted)
+    return status
+
+cdef status_t _load_gone(Machine* machine, const uint8_t* key, uint16_t key_length) noexcept nogil:
+    cdef Entry* gone
+    cdef status_t status
+    if tree_find(machine.tree, key, key_length) == NULL:
+        return BAD_FIELD
+    gone = tree_new_entry(machine.tree, key, key_length, NULL, 0, 0, machine.compacted, 0, 0, ENTRY_TOMBSTONE)
+    if gone == NULL:
+        return NO_MEMORY
+    status = tree_put(machine.tree, gone)
+    if status != OK:
+        tree_free_entry(machine.tree, gone)
+        return status
+    return tree_remove(machine.tree, key, key_length)
 
 cdef status_t _load_revision(Machine* machine, const DumpRevision* fields) noexcept nogil:
     if fields.revision != machine.history.newest + 1 or fields.revision > machine.revision:
@@ -244,13 +315,21 @@ cdef status_t _load_change(Machine* machine, const uint8_t* key, Entry* entry) n
     return OK
 
 cdef status_t _load_end(Machine* machine, const DumpEnd* fields) noexcept nogil:
+    cdef MachineStatus loaded
     cdef status_t status
     if fields.hash != machine.load.hash:
         return BAD_CHECKSUM
     if machine.history.newest != machine.revision:
         return BAD_FIELD
-    status = _attach_keys(machine)
-    return machine_publish(machine) if status == OK else status
+    if machine.load.is_difference:
+        _move_floor(machine, machine.load.floor)
+    machine_status(machine, &loaded)
+    if loaded.state_hash.low != machine.load.state_hash.low or loaded.state_hash.high != machine.load.state_hash.high:
+        return BAD_CHECKSUM
+    status = machine_publish(machine)
+    if status == OK:
+        tree_reclaim(machine.tree, ~<uint32_t>0)
+    return status
 
 cdef status_t _attach_keys(Machine* machine) noexcept nogil:
     cdef Cursor cursor

@@ -103,12 +103,22 @@ class MachineHandle:
         """Return (status, kept result, revision) of a sequence."""
     def lease(self, lease: int) -> tuple[int, int, int, int]:
         """Return (status, ttl_ms, deadline_ms, attached keys)."""
-    def dump(self, bytes_max: int = 1 << 16) -> DumpHandle:
-        """Begin a dump of the state as it is now. Raises ValueError(status) while an entry is under way."""
+    def dump(self, bytes_max: int = 1 << 16, base: DumpBaseHandle | None = None) -> DumpHandle:
+        """Begin a dump of the state as it is now, of what changed since base if that holds a dump; once all of it was
+        taken, base holds this one. Raises ValueError(status) while an entry is under way."""
+    def dump_base(self) -> DumpBaseHandle:
+        """Return a base that holds no dump."""
+    def dump_base_loaded(self) -> DumpBaseHandle:
+        """Return a base that holds what load_done accepted."""
     def load_chunk(self, chunk: bytes) -> int:
-        """Load one chunk of a dump into this empty machine; return the status."""
+        """Load one chunk of a dump, or of a difference behind it, into this empty machine; return the status."""
     def load_done(self) -> int:
         """Check that all of a dump was loaded; return the status."""
+
+class DumpBaseHandle:
+    """What a difference is taken from (DumpBase)."""
+
+    def __init__(self, owner: MachineHandle) -> None: ...
 
 class DumpHandle(Iterator[bytes]):
     """The chunks of a dump; pinned until the last was taken, or close()."""

@@ -7,12 +7,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, Machine,
-                                       MachineLimits, MachineStatus, machine_apply, machine_changes,
+from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, DumpBase,
+                                       Machine, MachineLimits, MachineStatus, machine_apply, machine_changes,
                                        machine_create_with, machine_destroy, machine_due_leases, machine_due_sessions,
-                                       machine_dump_begin, machine_dump_end, machine_dump_next, machine_get,
-                                       machine_get_shared, machine_history, machine_lease, machine_load_chunk,
-                                       machine_load_done, machine_publish, machine_range_shared,
+                                       machine_dump_base_forget, machine_dump_base_loaded, machine_dump_begin,
+                                       machine_dump_end, machine_dump_keep, machine_dump_next, machine_dump_since,
+                                       machine_get, machine_get_shared, machine_history, machine_lease,
+                                       machine_load_chunk, machine_load_done, machine_publish, machine_range_shared,
                                        machine_session_exists, machine_session_result, machine_status)
 from raftmeta.machine.tree cimport Entry, entry_key, entry_value
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
@@ -266,8 +267,16 @@ cdef class MachineHandle:
         return status, ttl_ms, deadline_ms, key_count
 
     # --- dump and load ------------------------------------------------------------------------------------------------
-    def dump(self, uint32_t bytes_max=1 << 16):
-        return DumpHandle(self, bytes_max)
+    def dump(self, uint32_t bytes_max=1 << 16, DumpBaseHandle base=None):
+        return DumpHandle(self, bytes_max, base)
+
+    def dump_base(self):
+        return DumpBaseHandle(self)
+
+    def dump_base_loaded(self):
+        cdef DumpBaseHandle handle = DumpBaseHandle(self)
+        machine_dump_base_loaded(self.machine, &handle.base)
+        return handle
 
     def load_chunk(self, bytes chunk not None):
         return machine_load_chunk(self.machine, <const uint8_t*>PyBytes_AS_STRING(chunk),
@@ -277,20 +286,37 @@ cdef class MachineHandle:
         return machine_load_done(self.machine)
 
 
+@cython.no_gc_clear          # the machine must outlive what is pinned in it
+cdef class DumpBaseHandle:
+    cdef MachineHandle owner
+    cdef DumpBase base
+
+    def __cinit__(self, MachineHandle owner not None):
+        self.base.root = NULL
+        self.owner = owner
+
+    def __dealloc__(self):
+        machine_dump_base_forget(self.owner.machine, &self.base)
+
+
 @cython.no_gc_clear          # the machine must outlive its dump
 cdef class DumpHandle:
     cdef MachineHandle owner
+    cdef DumpBaseHandle base
     cdef Dump dump
     cdef uint32_t bytes_max
     cdef bint is_done
 
-    def __cinit__(self, MachineHandle owner not None, uint32_t bytes_max):
+    def __cinit__(self, MachineHandle owner not None, uint32_t bytes_max, DumpBaseHandle base):
         self.dump.cursor = NULL
         self.owner = owner
+        self.base = base
         self.bytes_max = bytes_max
         cdef status_t status = machine_dump_begin(owner.machine, &self.dump)
         if status != OK:
             raise ValueError(status)
+        if base is not None and base.base.root != NULL:
+            machine_dump_since(&self.dump, &base.base)
 
     def __iter__(self):
         return self
@@ -299,7 +325,7 @@ cdef class DumpHandle:
         cdef Vec[uint8_t] out
         cdef status_t status
         if self.is_done:
-            self.close()
+            self._end()
             raise StopIteration
         memset(&out, 0, sizeof(out))
         with nogil:
@@ -310,6 +336,11 @@ cdef class DumpHandle:
             return _bytes(out.data, out.size)
         finally:
             out.release()
+
+    cdef _end(self):
+        if self.base is not None and self.dump.cursor != NULL:
+            machine_dump_keep(self.owner.machine, &self.dump, &self.base.base)
+        self.close()
 
     def close(self):
         machine_dump_end(self.owner.machine, &self.dump)

@@ -35,6 +35,9 @@ cdef struct LoadState:
     uint64_t number                 # least id or sequence that may come next
     Hash128 state_hash              # that the state must have at the end
     uint64_t hash                   # of the records so far
+    bint is_difference              # what is being loaded changes what was loaded before it ...
+    uint64_t since_revision         # ... which ended with this revision
+    uint64_t floor                  # that the history has at the end
 
 cdef struct Machine:
     MachineLimits limits

@@ -56,10 +56,11 @@ class Machine:
         return self.handle.status().state_hash
 
 
-def loaded(chunks: Iterable[bytes], **limits: int) -> MachineHandle:
-    """A machine that loaded these chunks, all of them and well."""
+def loaded(chunks: Iterable[bytes], *differences: Iterable[bytes], **limits: int) -> MachineHandle:
+    """A machine that loaded these chunks, and the differences behind them, all of them and well."""
     machine = MachineHandle(**limits)
-    for chunk in chunks:
-        assert machine.load_chunk(chunk) == c.OK
+    for layer in (chunks, *differences):
+        for chunk in layer:
+            assert machine.load_chunk(chunk) == c.OK
     assert machine.load_done() == c.OK
     return machine

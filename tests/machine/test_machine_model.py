@@ -1,4 +1,4 @@
-"""The machine against the plain model, three ways at once: in long slices, in short ones, and from dumps."""
+"""The machine against the plain model, four ways: in long slices, in short ones, from dumps, from differences."""
 
 from __future__ import annotations
 
@@ -115,6 +115,9 @@ class MachineComparison(RuleBasedStateMachine):
         self.loaded = MachineHandle(**LIMITS)
         self.clock_ms = 0
         self.running_dump: Any = None
+        self.base = self.sliced.dump_base()
+        self.layers: list[list[bytes]] = []
+        self.layered = MachineHandle(**LIMITS)
 
     def apply(self, fields: list[Any]) -> None:
         payload = msgpack.packb(fields, use_bin_type=True)
@@ -131,7 +134,7 @@ class MachineComparison(RuleBasedStateMachine):
         return Answer(applied.status, applied.revision, applied.body, applied.is_duplicate, applied.changed)
 
     def machines(self) -> list[MachineHandle]:
-        return [self.whole, self.sliced, self.loaded]
+        return [self.whole, self.sliced, self.loaded, self.layered]
 
     # --- entries ------------------------------------------------------------------------------------------------------
     @initialize()
@@ -226,6 +229,23 @@ class MachineComparison(RuleBasedStateMachine):
         status = loaded(dump).status()
         assert (status.state_hash, status.applied) == (state_hash, applied)
 
+    @rule(bytes_max=st.sampled_from([1, 300, 1 << 20]))
+    def add_difference_and_load_all(self, bytes_max: int) -> None:
+        """The first one is a whole dump; what is loaded gives the dump of what was applied, byte for byte."""
+        self.layers.append(list(self.sliced.dump(bytes_max, self.base)))
+        self.layered = loaded(*self.layers)
+        assert b"".join(self.layered.dump()) == b"".join(self.whole.dump())
+
+    @precondition(lambda self: len(self.layers) > 0)
+    @rule()
+    def go_on_from_what_was_loaded(self) -> None:
+        """A node that restarts takes its next difference from the state it has loaded."""
+        copy = loaded(*self.layers)
+        if copy.status().applied == self.sliced.status().applied:
+            self.sliced = copy
+            self.base = copy.dump_base_loaded()
+            self.running_dump = None
+
     # --- what must hold -----------------------------------------------------------------------------------------------
     @invariant()
     def states_agree(self) -> None:
@@ -290,10 +310,11 @@ class MachineComparison(RuleBasedStateMachine):
                     assert machine.history(at_revision) == (c.OK, changes, wall_ms)
 
 
-def loaded(chunks: Any) -> MachineHandle:
+def loaded(*layers: Any) -> MachineHandle:
     machine = MachineHandle(**LIMITS)
-    for chunk in chunks:
-        assert machine.load_chunk(chunk) == c.OK
+    for chunks in layers:
+        for chunk in chunks:
+            assert machine.load_chunk(chunk) == c.OK
     assert machine.load_done() == c.OK
     return machine
 
