@@ -31,6 +31,7 @@ LAYERS = {
     "net": 3,
     "runtime": 4,
     "aio": 5,
+    "faults": 5,
     "backends": 5,
     "gateways": 5,
     "recipes": 5,
@@ -49,7 +50,7 @@ PURE_HEADERS = {"stdlib.h", "string.h", "sys/mman.h"}  # memory is not the outsi
 PURE_EXTERNALS = {"cython", "libc.stddef", "libc.stdint", "libc.stdlib", "libc.string"}
 # The Python faces of pure modules also need the words of Python itself.
 FACE_EXTERNALS = {"__future__", "collections", "cpython", "dataclasses", "enum", "typing"}
-PUBLIC_PARTS = {"", "aio", "config", "errors", "history", "interfaces", "operations", "results", "testing"}
+PUBLIC_PARTS = {"", "aio", "config", "errors", "faults", "history", "interfaces", "operations", "results", "testing"}
 TOOL_FOLDERS = ("demo", "jepsen", "benchmarks")
 
 

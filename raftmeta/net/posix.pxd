@@ -16,6 +16,10 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: SOL_SOCKET
     enum: SO_ERROR
     enum: SO_KEEPALIVE
+    enum: SO_LINGER
+    cdef struct linger:
+        int l_onoff
+        int l_linger
     enum: MSG_NOSIGNAL
     int socket(int domain, int type, int protocol)
     int connect(int fd, const sockaddr* address, socklen_t length)

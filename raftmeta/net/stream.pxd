@@ -35,6 +35,8 @@ cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil
 cdef ssize_t stream_read(Stream* stream, uint8_t* into, size_t room) noexcept nogil
 # Bytes of parts that were taken, the first one from `offset` on; STREAM_WOULD_BLOCK, STREAM_BROKEN.
 cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint32_t offset) noexcept nogil
+# stream_close will end it with a reset, and what the socket still holds is thrown away.
+cdef void stream_reset_at_close(Stream* stream) noexcept nogil
 cdef void stream_close(Stream* stream) noexcept nogil
 
 # "host:port" apart; port is set and *host_length is that of the host without brackets. BAD_FIELD.

@@ -115,6 +115,14 @@ cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint
             return STREAM_BROKEN
 
 
+cdef void stream_reset_at_close(Stream* stream) noexcept nogil:
+    cdef posix.linger none
+    none.l_onoff = 1
+    none.l_linger = 0
+    if stream.fd >= 0:
+        posix.setsockopt(stream.fd, posix.SOL_SOCKET, posix.SO_LINGER, &none, sizeof(none))
+
+
 cdef void stream_close(Stream* stream) noexcept nogil:
     cdef int fd = stream.fd
     if fd >= 0:

@@ -26,6 +26,8 @@ cdef void transport_send(void* self, uint32_t link, const uint8_t* head, size_t 
                          const Slice* records) noexcept nogil
 # Write what was queued since the last flush, as far as the sockets take it.
 cdef void transport_flush(Transport* transport) noexcept nogil
+# Before transport_close: connections end with a reset, and what their sockets still hold is thrown away.
+cdef void transport_reset(Transport* transport) noexcept nogil
 # Close everything. transport_close_in_child only closes descriptors: a fork child has no right to more.
 cdef void transport_close(Transport* transport) noexcept nogil
 cdef void transport_close_in_child(Transport* transport) noexcept nogil

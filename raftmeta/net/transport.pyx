@@ -14,7 +14,7 @@ from raftmeta.net.accepted cimport accepted_close, accepted_readable, accepted_t
 from raftmeta.net.outgoing cimport (outgoing_event, outgoing_flush, outgoing_nudge, outgoing_queue, outgoing_release,
                                     outgoing_resolved, outgoing_tick, outgoing_unwant, outgoing_want)
 from raftmeta.net.resolver cimport Resolution, resolver_close, resolver_create, resolver_take
-from raftmeta.net.stream cimport Stream, stream_close, stream_init
+from raftmeta.net.stream cimport Stream, stream_close, stream_init, stream_reset_at_close
 from raftmeta.net.transport_state cimport (OUTGOING_CONNECTING, TAG_ACCEPTED, TAG_LISTENER, TAG_OUTGOING, Accepted,
                                            Transport, TransportLimits, TransportPort, transport_tag,
                                            transport_wake_at)
@@ -123,6 +123,14 @@ cdef void transport_flush(Transport* transport) noexcept nogil:
     for link in range(<uint32_t> MEMBERS_MAX):
         if transport.outgoing[link].is_dirty:
             outgoing_flush(transport, link)
+
+
+cdef void transport_reset(Transport* transport) noexcept nogil:
+    cdef uint32_t i
+    for i in range(transport.accepted_max):
+        stream_reset_at_close(&transport.accepted[i].stream)
+    for i in range(<uint32_t> MEMBERS_MAX):
+        stream_reset_at_close(&transport.outgoing[i].stream)
 
 
 cdef void transport_close(Transport* transport) noexcept nogil:

@@ -18,6 +18,7 @@ from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, member
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, EngineCounters, Inbound, Submission
 from raftmeta.runtime.event_log cimport EventLog
+from raftmeta.runtime.faults cimport Faults
 from raftmeta.runtime.tickets cimport Ticket, Wakeups
 from raftmeta.runtime.write_thread cimport WriteThread
 from raftmeta.status cimport status_t
@@ -27,6 +28,7 @@ from raftmeta.storage.wal_state cimport Wal
 
 # Submission kinds that the loop answers itself; engine_state.SubmissionKind has the others.
 cdef enum LoopSubmissionKind:
+    LOOP_SET_FAULTS = 99            # payload: the table of LinkFaults from now on (runtime/faults); number: its seed
     LOOP_AWAIT_READY = 100          # done when the node has a leader, a session, and has applied what was committed
     LOOP_AWAIT_FOLLOWER = 101       # done when the node does not lead (any more)
 
@@ -70,6 +72,7 @@ cdef struct LinkTable:
 cdef struct Loop:
     Engine engine
     Transport transport
+    Faults faults                   # of the network, on purpose; none but in tests
     TransportLimits transport_limits
     Inbound* inbounds               # by place in transport.accepted
     RealDisk disk
@@ -86,6 +89,7 @@ cdef struct Loop:
     int listener                    # until the transport has it; -1: none
     uint32_t is_asleep              # shared: the loop waits, or is about to; whoever adds work then writes wake_fd
     uint32_t is_closing             # shared
+    uint32_t is_aborted             # shared: closing as if the process had been killed
     uint64_t random                 # state of the random stream
 
     Wakeups wakeups                 # the loop thread's own, as is
@@ -120,6 +124,9 @@ cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil
 cdef void loop_ring(void* loop) noexcept nogil
 # Everybody who waits is answered, both threads end. False: the disk does not answer; the block must be left alone.
 cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil
+# Before loop_stop: end as a killed process would. What is queued is neither sent nor written, connections are reset, no
+# file is synced. Callers are still told what became of their operations: they live in this process.
+cdef void loop_abort(Loop* loop) noexcept nogil
 cdef void loop_destroy(Loop* loop) noexcept nogil
 # In a fork child, where there are no threads: only descriptors.
 cdef void loop_close_in_child(Loop* loop) noexcept nogil

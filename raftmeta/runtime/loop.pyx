@@ -30,12 +30,13 @@ from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_shared, 
                                       subtract_shared)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport next_random
-from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start, wall_now_ms
+from raftmeta.native.threads cimport Handoff, boot_now_ns, thread_join, thread_start, wall_now_ms
 from raftmeta.net cimport posix
 from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child, transport_event,
-                                     transport_flush, transport_init, transport_nudge, transport_resolved,
-                                     transport_send, transport_tick, transport_unwant, transport_want)
-from raftmeta.net.transport_state cimport TransportPort
+                                     transport_flush, transport_init, transport_nudge, transport_reset,
+                                     transport_resolved, transport_send, transport_tick, transport_unwant,
+                                     transport_want)
+from raftmeta.net.transport_state cimport TransportPort, transport_wake_at
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello,
                                       engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
@@ -43,10 +44,12 @@ from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadl
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_LINK_DOWN, EVENT_LINK_UP,
                                             EVENT_PEER_REFUSED, EVENT_TRACE, Link)
 from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
+from raftmeta.runtime.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
+                                      faults_send, faults_send_late, faults_set)
 from raftmeta.runtime.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
-from raftmeta.runtime.write_thread cimport (write_thread_ring, write_thread_start, write_thread_stop,
-                                            write_thread_submit)
-from raftmeta.status cimport NO_MEMORY, NODE_CLOSED, OK, WITHDRAWN, status_t
+from raftmeta.runtime.write_thread cimport (write_thread_abort, write_thread_ring, write_thread_start,
+                                            write_thread_stop, write_thread_submit)
+from raftmeta.status cimport NO_MEMORY, NODE_CLOSED, NOT_READY, OK, WITHDRAWN, status_t
 from raftmeta.storage.disk cimport (real_disk_close, real_disk_close_in_child, real_disk_lock, real_disk_open,
                                     real_disk_port)
 from raftmeta.storage.identity cimport identity_create, identity_destroy
@@ -75,6 +78,16 @@ cdef uint64_t _random_next(void* self) noexcept nogil:
 
 cdef void _submit_job(void* self, DiskJob* job) noexcept nogil:
     write_thread_submit(&(<Loop*> self).writer, job)
+
+
+cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
+                const Slice* records) noexcept nogil:
+    cdef Loop* loop = <Loop*> self
+    if loop.faults.count == 0:
+        transport_send(&loop.transport, link, head, head_length, records)
+    else:
+        faults_send(&loop.faults, &loop.transport, &loop.engine.links[link], link, head, head_length, records,
+                    boot_now_ns())
 
 
 cdef bint _claim(void* self, void* owner) noexcept nogil:
@@ -118,8 +131,8 @@ cdef void _fill_ports(Loop* loop) noexcept nogil:
     engine.clock.wall_ms = _wall_ms
     engine.random.self = &loop.random
     engine.random.next = _random_next
-    engine.network.self = &loop.transport
-    engine.network.send = transport_send
+    engine.network.self = loop
+    engine.network.send = _send
     engine.disk = real_disk_port(&loop.disk)
     engine.jobs.self = loop
     engine.jobs.submit = _submit_job
@@ -140,6 +153,8 @@ cdef void _own_hello(void* self, Hello* hello) noexcept nogil:
 cdef status_t _on_hello(void* self, uint32_t place, const Hello* hello) noexcept nogil:
     cdef Loop* loop = <Loop*> self
     memset(&loop.inbounds[place], 0, sizeof(Inbound))
+    if faults_cut_name(&loop.faults, hello.name, hello.name_length):
+        return NOT_READY
     cdef status_t status = engine_hello(&loop.engine, hello, &loop.inbounds[place])
     if status == OK:
         loop.links_checked_ns = 0       # its address may be new
@@ -148,15 +163,26 @@ cdef status_t _on_hello(void* self, uint32_t place, const Hello* hello) noexcept
 
 
 cdef status_t _on_frame(void* self, uint32_t place, const Slice* frame) noexcept nogil:
-    return engine_frame(&(<Loop*> self).engine, &(<Loop*> self).inbounds[place], frame)
+    cdef Loop* loop = <Loop*> self
+    cdef Inbound* inbound = &loop.inbounds[place]
+    if loop.faults.count != 0 and faults_are_cut(&loop.faults, &loop.engine.links[inbound.link], FAULT_CUT_FROM):
+        return OK
+    return engine_frame(&loop.engine, inbound, frame)
 
 
 cdef status_t _on_link_up(void* self, uint32_t link, const Hello* hello) noexcept nogil:
-    return engine_link_up(&(<Loop*> self).engine, link, hello)
+    cdef Loop* loop = <Loop*> self
+    if faults_are_cut(&loop.faults, &loop.engine.links[link], FAULT_CUT_TO | FAULT_CUT_FROM):
+        return NOT_READY
+    return engine_link_up(&loop.engine, link, hello)
 
 
 cdef void _on_link_down(void* self, uint32_t link, bint was_refused) noexcept nogil:
-    engine_link_down(&(<Loop*> self).engine, link, was_refused)
+    cdef Loop* loop = <Loop*> self
+    # Nothing comes back through a cut, not even that nobody listens there.
+    if faults_are_cut(&loop.faults, &loop.engine.links[link], FAULT_CUT_TO | FAULT_CUT_FROM):
+        was_refused = False
+    engine_link_down(&loop.engine, link, was_refused)
 
 
 cdef void _on_refused(void* self, status_t status, uint32_t link) noexcept nogil:
@@ -165,11 +191,15 @@ cdef void _on_refused(void* self, status_t status, uint32_t link) noexcept nogil
 
 cdef void _follow_links(Loop* loop) noexcept nogil:
     """Keep connections to those that the engine wants, and to nobody else."""
+    cdef bint is_wanted
     cdef uint32_t i
     cdef Link* link
     for i in range(<uint32_t> MEMBERS_MAX):
         link = &loop.engine.links[i]
-        if link.is_used and link.is_wanted and not link.is_self and link.address_length != 0:
+        is_wanted = link.is_used and link.is_wanted and not link.is_self and link.address_length != 0
+        if loop.faults.count != 0 and not link.is_up:
+            is_wanted = is_wanted and not faults_are_cut(&loop.faults, link, FAULT_CUT_TO | FAULT_CUT_FROM)
+        if is_wanted:
             transport_want(&loop.transport, i, link.address, link.address_length)
         else:
             transport_unwant(&loop.transport, i)
@@ -273,6 +303,13 @@ cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
     free(submission)
 
 
+cdef void _set_faults(Loop* loop, Submission* submission) noexcept nogil:
+    cdef status_t status = faults_set(&loop.faults, <const uint8_t*> submission + sizeof(Submission),
+                                      submission.length, submission.number)
+    _done(loop, submission.owner, status, 0, 0, NULL, 0)
+    free(submission)
+
+
 cdef void _take_submissions(Loop* loop) noexcept nogil:
     cdef Submission* submission = loop.submissions.take()
     cdef Submission* next
@@ -280,13 +317,15 @@ cdef void _take_submissions(Loop* loop) noexcept nogil:
         next = submission.next
         if submission.kind >= LOOP_AWAIT_READY:
             _await(loop, submission)
+        elif submission.kind == LOOP_SET_FAULTS:
+            _set_faults(loop, submission)
         else:
             engine_submit(&loop.engine, submission)
         submission = next
 
 
-cdef void _take_finished_jobs(Loop* loop) noexcept nogil:
-    cdef DiskJob* job = loop.jobs_done.take()
+cdef void _take_finished_jobs(Loop* loop, Handoff[DiskJob]* jobs) noexcept nogil:
+    cdef DiskJob* job = jobs.take()
     cdef DiskJob* next
     while job != NULL:
         next = job.next
@@ -359,8 +398,12 @@ cdef void* _loop_main(void* argument) noexcept nogil:
         if loop.engine.state != ENGINE_STOPPED:
             _look_at_network(loop, events, count)
         _take_submissions(loop)
-        _take_finished_jobs(loop)
+        _take_finished_jobs(loop, &loop.jobs_done)
         engine_run(&loop.engine, &more)
+        if load_shared(&loop.is_aborted):
+            break           # what this turn said stays here
+        if loop.faults.late.size != 0:
+            transport_wake_at(&loop.transport, faults_send_late(&loop.faults, &loop.transport, boot_now_ns()))
         if loop.engine.state == ENGINE_STOPPED:
             transport_close(&loop.transport)    # fatal: nothing leaves any more, and peers see at once that it is gone
         transport_flush(&loop.transport)
@@ -377,6 +420,8 @@ cdef void _end(Loop* loop) noexcept nogil:
     _take_submissions(loop)
     _answer_awaiting(loop)
     _flush(loop)
+    if load_shared(&loop.is_aborted):
+        transport_reset(&loop.transport)
     transport_close(&loop.transport)
     event_log_close(loop.event_log)
 
@@ -466,6 +511,11 @@ cdef status_t loop_start(Loop* loop, int listener) noexcept nogil:
     return status
 
 
+cdef void loop_abort(Loop* loop) noexcept nogil:
+    store_shared(&loop.is_aborted, <uint32_t> 1)
+    write_thread_abort(&loop.writer)
+
+
 cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil:
     cdef uint64_t one = 1
     store_shared(&loop.is_closing, <uint32_t> 1)
@@ -478,9 +528,11 @@ cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil:
 cdef void loop_destroy(Loop* loop) noexcept nogil:
     engine_stop(&loop.engine, OK)
     _take_submissions(loop)         # pushed after the last turn
-    _take_finished_jobs(loop)
+    _take_finished_jobs(loop, &loop.jobs_done)
+    _take_finished_jobs(loop, &loop.writer.asked)       # an aborted write thread left them
     wakeups_flush(&loop.wakeups)
     transport_close(&loop.transport)
+    faults_release(&loop.faults)
     engine_release(&loop.engine)
     loop.awaiting.release()
     free(loop.inbounds)

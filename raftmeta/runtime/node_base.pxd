@@ -27,6 +27,7 @@ cdef class NodeBase:
     cdef Vec[uint8_t] scratch           # for encoding without running any Python code
     cdef set attached           # watches and leases whose C parts the loop may still write to
     cdef object faces           # asyncio faces: a fork child closes their descriptors too
+    cdef bytes link_faults      # LinkFaults that hold from the start on (runtime/faults); empty but in tests
     cdef object __weakref__
 
     cdef int _open(self, Loop* loop, object listener) except -1
@@ -44,6 +45,10 @@ cdef class NodeBase:
     cdef int begin(self) except -1
     # Answer everybody and end both threads, without the GIL. False: the disk hangs; the block is left to it.
     cdef bint end(self) except -1
+    # The same, as if the process had been killed (loop_abort).
+    cdef bint abort(self) except -1
+    # From now on, or from the start on: the table as bytes of LinkFaults. Returns when it holds.
+    cdef int set_link_faults(self, bytes table, uint64_t seed) except -1
     cdef int forked(self) except -1
     # The block, unless the node is not running in this process; it may have stopped for good.
     cdef Loop* started(self) except NULL

@@ -29,8 +29,10 @@ from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_
                                        raise_status, raise_unless_ok)
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, EngineConfig,
                                             Submission)
-from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LinkTable, loop_add_peer, loop_close_in_child, loop_create,
-                                    loop_destroy, loop_open, loop_ring, loop_start, loop_stop, loop_submit)
+from raftmeta.runtime.faults cimport faults_set
+from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, LinkTable, loop_abort, loop_add_peer,
+                                    loop_close_in_child, loop_create, loop_destroy, loop_open, loop_ring, loop_start,
+                                    loop_stop, loop_submit)
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
 from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, OK, status_t
@@ -177,6 +179,7 @@ cdef class NodeBase:
     def __cinit__(self, *args, **kwargs):
         self.attached = set()
         self.faces = weakref.WeakSet()
+        self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, cluster="default", config=None):
         config = Config() if config is None else config
@@ -231,6 +234,7 @@ cdef class NodeBase:
         _fill_config(&loop.engine.config, self.config, self.identity)
         _fill_limits(loop, self.config)
         _add_peers(loop, self.identity)
+        raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))
         with nogil:
             status = loop_open(loop, path_bytes, &holder)
         if status != OK:
@@ -244,6 +248,20 @@ cdef class NodeBase:
         cdef bint has_ended = _end(loop, self.close_timeout_ns)
         self.attached.clear()
         return has_ended
+
+    cdef bint abort(self) except -1:
+        loop_abort(self.started())
+        return self.end()
+
+    cdef int set_link_faults(self, bytes table, uint64_t seed) except -1:
+        cdef Submission* submission
+        self.link_faults = table
+        if self.life != LIFE_RUNNING:
+            return 0
+        submission = _submission(LOOP_SET_FAULTS, table, len(table))
+        submission.number = seed
+        self.finish(self._send(submission, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        return 0
 
     cdef int forked(self) except -1:
         """In a fork child: close what came along, touch nothing else; the native block is left as it was copied."""

@@ -16,6 +16,7 @@ cdef struct WriteThread:
     uint32_t bell                   # counts; the thread sleeps on it
     uint32_t is_asleep
     uint32_t is_closing
+    uint32_t is_aborted             # jobs that were not begun stay in `asked`
     bint is_running
     pthread_t thread
 
@@ -23,5 +24,7 @@ cdef status_t write_thread_start(WriteThread* writer) noexcept nogil    # NO_MEM
 # The loop: queue one job; the thread looks when it is rung.
 cdef void write_thread_submit(WriteThread* writer, DiskJob* job) noexcept nogil
 cdef void write_thread_ring(WriteThread* writer) noexcept nogil
+# Before write_thread_stop: as if the process had been killed.
+cdef void write_thread_abort(WriteThread* writer) noexcept nogil
 # Jobs that were asked for are still done. False: the disk did not answer in time and the thread goes on.
 cdef bint write_thread_stop(WriteThread* writer, unsigned long long timeout_ns) noexcept nogil

@@ -55,6 +55,8 @@ cdef void* _write_main(void* argument) noexcept nogil:
     cdef bint is_prepared = False
     while True:
         seen = load_shared(&writer.bell)
+        if load_shared(&writer.is_aborted):
+            return NULL
         jobs = writer.asked.take()
         if jobs != NULL:
             disk_jobs_run(writer.wal, writer.identity, jobs)
@@ -85,6 +87,10 @@ cdef void _wake(WriteThread* writer) noexcept nogil:
 cdef void write_thread_ring(WriteThread* writer) noexcept nogil:
     if not writer.asked.is_empty() and exchange_shared(&writer.is_asleep, <uint32_t> 0):
         _wake(writer)
+
+
+cdef void write_thread_abort(WriteThread* writer) noexcept nogil:
+    store_shared(&writer.is_aborted, <uint32_t> 1)
 
 
 cdef bint write_thread_stop(WriteThread* writer, unsigned long long timeout_ns) noexcept nogil:

@@ -16,6 +16,7 @@ PYTHON_FACING = {
     "raftmeta.runtime.node",
     "raftmeta.runtime.node_aio",
     "raftmeta.runtime.node_base",
+    "raftmeta.runtime.node_faults",
     "raftmeta.runtime.node_lease",
     "raftmeta.runtime.node_view",
     "raftmeta.runtime.node_watch",
