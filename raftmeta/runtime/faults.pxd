@@ -5,7 +5,7 @@
 #
 #     cut to      frames to the peer are lost                   cut from    frames from it are ignored
 #
-# A connection that is open when it is cut stays open, as over a cable that was pulled: neither side is told. While a peer
+# A connection that is open when it is cut stays open, as over a pulled cable: neither side is told. While a peer
 # is cut off in either direction, no new connection to or from it gets through HELLO, which needs both directions.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
