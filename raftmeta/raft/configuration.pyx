@@ -31,10 +31,13 @@ cdef status_t configuration_take(Core* core, index_t index, const uint8_t* paylo
     if status != OK:
         return status
     membership.index = index
+    # A repaired record may bring one that the committed one in front has replaced long ago.
+    if core.memberships.size != 0 and index < core.memberships.data[0].index:
+        return OK
     if not core.memberships.push(membership):
         out_of_memory(core)
         return NO_MEMORY
-    # A repaired record may bring an older configuration than those that are known.
+    # Or one between those that are known.
     i = core.memberships.size - 1
     while i > 0 and core.memberships.data[i - 1].index > index:
         moved = core.memberships.data[i - 1]

@@ -3,6 +3,13 @@
 What it decides: whether this folder may run (identity), what of its log is still there (storage/wal says), and when the
 core may start. What it never does: send a message, or start a core whose state is not on the disk.
 
+Order of an opening, and why:
+    1. the identity file is read: whose folder is it?
+    2. the log is read, then settled: nothing is written before every file is known to be ours and of a known format,
+    3. the identity file says the next boot number, or another incarnation where the log is lost,
+    4. whose log begins, and the lost one goes.
+A crash between 3 and 4 leaves the log of the incarnation before (Identity.former), which counts for nothing.
+
 Order at the founding, and why:
     1. the log begins, with the founding membership in its first segment,
     2. the identity file says FOUNDED.
@@ -19,16 +26,15 @@ from raftmeta._core cimport (PEER_CONNECTED, core_create, core_membership, core_
                              core_status)
 from raftmeta.machine.machine cimport machine_create
 from raftmeta.machine.watches cimport hub_create, hub_show
-from raftmeta.raft.genesis cimport (FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted,
-                                    genesis_release)
+from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport EVENT_FOUNDED, EVENT_LOG_OPENED, ENGINE_GENESIS, ENGINE_RUNNING, Engine
 from raftmeta.runtime.peers cimport peers_follow_membership
-from raftmeta.status cimport CORRUPT, DISK_FAILED, NO_MEMORY, NO_SPACE, OK, status_t
-from raftmeta.storage.identity cimport Identity, identity_open, identity_renew
-from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WalOpened, wal_begin, wal_free_bytes, wal_open,
+from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_NODE, NO_MEMORY, NO_SPACE, OK, status_t
+from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
+from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID, WalOpened, wal_begin, wal_free_bytes, wal_open,
                                    wal_open_done)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport command_init
@@ -127,68 +133,75 @@ cdef status_t _start_empty(Engine* engine, const Membership* membership) noexcep
     return status if status != OK else _start(engine)
 
 
-cdef status_t _begin_again(Engine* engine, Wal* wal, Identity* identity) noexcept nogil:
-    """This folder lost what it had acknowledged. Its old incarnation must never vote again: another one begins with an
-    empty log, and the leader takes it as a learner (ARCHITECTURE "Log", "Identity and genesis")."""
-    cdef SnapshotPoint beginning
-    cdef HardState hard_state
-    cdef status_t status = identity_renew(identity, &engine.random)
-    memset(&beginning, 0, sizeof(SnapshotPoint))
-    memset(&hard_state, 0, sizeof(HardState))
-    if status != OK:
-        return status
-    _take_identity(engine, wal, identity)
-    status = wal_begin(wal, &beginning, &hard_state, NULL, 0, 0)
-    if status == OK:
-        genesis_release(&engine.genesis)
-        status = _begin_genesis(engine, &identity.genesis)
-    return status if status != OK else _start_empty(engine, &identity.genesis.membership)
-
-
 cdef void _take_identity(Engine* engine, Wal* wal, const Identity* identity) noexcept nogil:
     engine.id = identity.id
     engine.boot = identity.boot
     engine.cluster.low = identity.genesis.cluster_low
     engine.cluster.high = identity.genesis.cluster_high
     wal.limits.owner = identity.id
+    wal.limits.void_owner = identity.former
 
 
-cdef status_t _open_log(Engine* engine, Wal* wal, Identity* identity) noexcept nogil:
-    cdef WalOpened opened
+# --- a life begins ----------------------------------------------------------------------------------------------------
+cdef status_t _begin_again(Engine* engine, Wal* wal, const Membership* membership) noexcept nogil:
+    """An empty log for an incarnation that has none; the leader takes it as a learner."""
+    cdef SnapshotPoint beginning
+    cdef HardState hard_state
     cdef status_t status
-    memset(&opened, 0, sizeof(WalOpened))
-    status = wal_open(wal, &opened)
+    memset(&beginning, 0, sizeof(SnapshotPoint))
+    memset(&hard_state, 0, sizeof(HardState))
+    status = wal_begin(wal, &beginning, &hard_state, NULL, 0, 0)
+    return status if status != OK else _start_empty(engine, membership)
+
+
+cdef status_t _go_on(Engine* engine, Wal* wal, const WalOpened* opened) noexcept nogil:
+    cdef status_t status = _create_parts(engine)
+    if status == OK:
+        status = _restore(engine, opened)
     if status != OK:
         return status
-    engine.callers.event(engine.callers.self, EVENT_LOG_OPENED, opened.state, opened.last, opened.dropped_bytes)
-    if engine.genesis.record.state not in (FOUNDED, JOINING):
-        wal_open_done(wal)
-        return OK       # whatever stands there was begun by a founding that this node did not see the end of
-    if opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST:
-        wal_open_done(wal)
-        return _begin_again(engine, wal, identity)
-    status = _create_parts(engine)
-    if status == OK:
-        status = _restore(engine, &opened)
-    wal_open_done(wal)
-    if status == OK:
-        core_set_free_bytes(engine.core, wal_free_bytes(wal))
-        status = _start(engine)
-    return status
+    core_set_free_bytes(engine.core, wal_free_bytes(wal))
+    return _start(engine)
+
+
+cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, const WalOpened* opened) noexcept nogil:
+    cdef bint is_lost = opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST
+    cdef bint is_member = identity.genesis.state == FOUNDED or identity.genesis.state == JOINING
+    cdef status_t status
+    if is_member and is_lost:
+        # It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log").
+        status = identity_renew(identity, &engine.random)
+    else:
+        status = identity_count_boot(identity)
+    if status != OK:
+        return status
+    _take_identity(engine, wal, identity)
+    engine.state = ENGINE_GENESIS
+    engine.own.base = 1
+    command_init(&engine.scratch)
+    status = _begin_genesis(engine, &identity.genesis)
+    if status != OK or not is_member:
+        return status       # whatever stands there was begun by a founding that this node did not see the end of
+    if is_lost or opened.state == WAL_VOID:
+        return _begin_again(engine, wal, &identity.genesis.membership)
+    return _go_on(engine, wal, opened)
 
 
 cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nogil:
     cdef Identity* self = <Identity*> identity
+    cdef WalOpened opened
     cdef status_t status = identity_open(self, &engine.random)
     if status != OK:
         return status
     _take_identity(engine, wal, self)
-    engine.state = ENGINE_GENESIS
-    engine.own.base = 1
-    command_init(&engine.scratch)
-    status = _begin_genesis(engine, &self.genesis)
+    memset(&opened, 0, sizeof(WalOpened))
+    status = wal_open(wal, &opened)
+    if status == OK and self.is_new and opened.state != WAL_BLANK:
+        status = FOREIGN_NODE       # a log, and nobody knows whose
     if status == OK:
-        status = _open_log(engine, wal, self)
+        engine.callers.event(engine.callers.self, EVENT_LOG_OPENED, opened.state, opened.last, opened.dropped_bytes)
+        status = _begin_life(engine, wal, self, &opened)
+    wal_open_done(wal)
     return status
 
 

@@ -76,6 +76,8 @@ cdef DiskPort sim_disk_port(SimDisk* disk) noexcept nogil
 cdef status_t sim_disk_crash(SimDisk* disk) noexcept nogil
 # Only the process died: nothing is lost, handles are void.
 cdef void sim_disk_reopen(SimDisk* disk) noexcept nogil
+# Time passes: the kernel writes back everything that waits for a sync, names too. No fault strikes meanwhile.
+cdef status_t sim_disk_write_back(SimDisk* disk) noexcept nogil
 
 # Damage to both images, as if the medium had aged. NOT_FOUND: no such file or beyond its end.
 cdef status_t sim_disk_flip(SimDisk* disk, const char* name, uint64_t offset, uint8_t mask) noexcept nogil

@@ -558,6 +558,15 @@ cdef void sim_disk_reopen(SimDisk* disk) noexcept nogil:
     _collect(disk)
 
 
+cdef status_t sim_disk_write_back(SimDisk* disk) noexcept nogil:
+    cdef size_t i
+    cdef status_t status = OK
+    for i in range(disk.files.size):
+        if status == OK and disk.files.data[i].in_use:
+            status = _sync_sectors(disk, &disk.files.data[i])
+    return status if status != OK else _keep_names(disk, disk.pending.size)
+
+
 cdef SimDisk* sim_disk_copy(const SimDisk* source, uint64_t seed) noexcept nogil:
     cdef SimDisk* disk = sim_disk_create(seed, source.sector_bytes)
     cdef const SimFile* file

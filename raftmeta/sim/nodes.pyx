@@ -26,7 +26,8 @@ from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_node_down, network_node_up, network_port
 from raftmeta.sim.truth cimport truth_after_run, truth_durable, truth_leader, truth_recovered
 from raftmeta.sim.workload cimport workload_done, workload_forget_node, workload_look, workload_woken
-from raftmeta.sim.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimLease, SimNode, World, violate
+from raftmeta.sim.world_state cimport (VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY, SimLease, SimNode,
+                                       World, violate)
 from raftmeta.status cimport NO_SPACE, OK, POWER_CUT, status_t
 from raftmeta.storage.identity cimport identity_create, identity_destroy
 from raftmeta.storage.wal cimport WAL_DAMAGED, wal_create, wal_destroy
@@ -217,6 +218,11 @@ cdef void node_boot(World* world, SimNode* node) noexcept nogil:
     if status != OK:
         violate(world, VIOLATION_FATAL, node.number, status, 0)
         return
+    if node.id != 0 and node.id != node.engine.id:
+        world.counts.renewals += 1
+        if not node.was_flipped:        # nothing but a damaged medium may cost a member
+            violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, 0)
+        _end_incarnation(node)
     node.id = node.engine.id
     node.is_up = True
     if node.engine.state == ENGINE_RUNNING:
@@ -267,8 +273,8 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
         sim_disk_reopen(node.disk)
 
 
-cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
-    sim_disk_destroy(node.disk)
+cdef void _end_incarnation(SimNode* node) noexcept nogil:
+    """What it held counts for what was committed with it; what it vouched for binds nobody any more."""
     node.former.chains.release()
     node.former.terms.release()
     node.former = node.durable
@@ -276,6 +282,12 @@ cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
     memset(&node.durable, 0, sizeof(node.durable))
     node.id = 0
     node.acked_index = 0
+    node.was_flipped = False
+
+
+cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
+    sim_disk_destroy(node.disk)
+    _end_incarnation(node)
     node.disk = sim_disk_create(next_random(&world.random_disk), world.config.sector_bytes)
     if node.disk == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)

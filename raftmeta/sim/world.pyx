@@ -14,7 +14,7 @@ from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport FileName
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
-from raftmeta.sim.disk cimport sim_disk_flip
+from raftmeta.sim.disk cimport sim_disk_flip, sim_disk_write_back
 from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE,
                                   SIM_RESTART, SIM_ROOM, SIM_WAKE, SimEvent, events_pop, events_push)
 from raftmeta.sim.network cimport (network_connect, network_cut, network_deliver, network_heal, network_release,
@@ -191,8 +191,9 @@ cdef void _wipe(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void _flip(World* world, SimNode* node) noexcept nogil:
-    """A process dies and a bit of its log does not survive. Not with a power cut: both at once may hide that the last
-    batch was acknowledged (docs/decisions/log.md "The mark is not synced with each batch")."""
+    """A process dies, the kernel writes back what it left, and a bit of its log does not survive. Not with a power cut:
+    both at once may hide that the last batch was acknowledged (docs/decisions/log.md "The mark is not synced with each
+    batch"). The power may fail while the damaged log is opened."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef Segment segment
     cdef FileName name
@@ -201,9 +202,11 @@ cdef void _flip(World* world, SimNode* node) noexcept nogil:
     segment = node.wal.segments.data[draw % node.wal.segments.size]
     segment_name(segment.number, name.text)
     node_crash(world, node, False)
+    if sim_disk_write_back(node.disk) != OK:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
     if sim_disk_flip(node.disk, name.text, (draw >> 16) % segment.end, 1 << (draw >> 8) % 8) == OK:
         world.counts.flips += 1
-        node.is_suspect = True
+        node.is_suspect = node.was_flipped = True
     _plan_restart(world, node)
 
 

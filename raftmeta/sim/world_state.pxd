@@ -158,6 +158,7 @@ cdef struct SimNode:
     member_id_t former_id
     SimDurable former
     bint is_suspect             # wiped or damaged, and not yet a whole voter again
+    bint was_flipped            # a bit of this incarnation's log
     # workload
     uint64_t next_sequence
     uint32_t calls_open
@@ -225,6 +226,7 @@ cdef struct SimCounts:
     uint64_t wipes
     uint64_t flips
     uint64_t damaged            # boots that found damaged records
+    uint64_t renewals           # boots that found the log lost and began as another incarnation
     uint64_t full_disks
     uint64_t refused_writes     # that found no room
     uint64_t replays

@@ -1,7 +1,7 @@
 # Who this folder is: cluster and node name, incarnation, boot number, and how far its cluster is founded.
 #
 # One small file, replaced as a whole (new file, sync, rename, directory sync): there is always one that is complete.
-# The boot number grows at each open, before the node says a word, so that peers can refuse what an older life said.
+# The boot number grows with each life, before the node says a word, so that peers can refuse what an older life said.
 # docs/formats.md "Identity file".
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -18,7 +18,8 @@ cdef enum:
 cdef struct Identity:
     const DiskPort* disk
     member_id_t id              # incarnation: drawn when the folder was blank, or by identity_renew
-    uint64_t boot               # of this life; the first is 1
+    member_id_t former          # incarnation before identity_renew, whose log in this folder is void; 0: none
+    uint64_t boot               # of this life once identity_count_boot returned; the first is 1
     uint8_t name_length
     uint8_t cluster_name_length
     uint8_t[NAME_BYTES_MAX] name
@@ -31,11 +32,13 @@ cdef struct Identity:
 cdef Identity* identity_create(const DiskPort* disk, const uint8_t* name, uint32_t name_length,
                                const uint8_t* cluster_name, uint32_t cluster_name_length) noexcept nogil
 cdef void identity_destroy(Identity* identity) noexcept nogil
-# Read the file (or found it in a blank folder) and make the next boot number durable. FOREIGN_CLUSTER, FOREIGN_NODE:
-# the folder belongs to another cluster or node name; nothing was written. NEWER_FORMAT, CORRUPT, DISK_FAILED, NO_SPACE.
+# Read the file, or draw an incarnation for a folder that has none. Writes nothing. FOREIGN_CLUSTER, FOREIGN_NODE: the
+# folder belongs to another cluster or node name. BAD_FIELD, NEWER_FORMAT, CORRUPT, DISK_FAILED, NO_MEMORY.
 cdef status_t identity_open(Identity* identity, const RandomPort* random) noexcept nogil
+# This life begins: the next boot number, durable on return. The folder is known to be ours now, the log included.
+cdef status_t identity_count_boot(Identity* identity) noexcept nogil
 # Durable on return.
 cdef status_t identity_set_genesis(Identity* identity, const GenesisRecord* genesis) noexcept nogil
 # The log of this folder lost what it acknowledged (WAL_TAIL_LOST): another incarnation begins, of the same founded
-# cluster, which must be told to take it as a learner. Durable on return; boot is 1 again.
+# cluster, which must be told to take it as a learner. Durable on return; boot is 1 again, `former` names the old one.
 cdef status_t identity_renew(Identity* identity, const RandomPort* random) noexcept nogil

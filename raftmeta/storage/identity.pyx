@@ -41,6 +41,7 @@ cdef packed struct IdentityHeader:
     uint64_t boot
     uint64_t cluster_low
     uint64_t cluster_high
+    uint64_t former
 
 
 cdef Identity* identity_create(const DiskPort* disk, const uint8_t* name, uint32_t name_length,
@@ -84,6 +85,7 @@ cdef status_t _encode(Identity* identity) noexcept nogil:
     header.boot = identity.boot
     header.cluster_low = identity.genesis.cluster_low
     header.cluster_high = identity.genesis.cluster_high
+    header.former = identity.former
     out.clear()
     if not (out.append(<const uint8_t*> &header, sizeof(IdentityHeader))
             and out.append(identity.cluster_name, identity.cluster_name_length)
@@ -155,6 +157,7 @@ cdef status_t _decode(Identity* identity, const uint8_t* bytes, size_t length) n
     if status != OK:
         return status
     identity.id = header.id
+    identity.former = header.former
     identity.boot = header.boot
     identity.genesis.state = header.genesis_state
     identity.genesis.cluster_low = header.cluster_low
@@ -200,8 +203,11 @@ cdef status_t identity_open(Identity* identity, const RandomPort* random) noexce
         identity.is_new = True
         identity.id = _draw(random)
         identity.genesis.state = BLANK
-    elif status != OK:
-        return status
+        return OK
+    return status
+
+
+cdef status_t identity_count_boot(Identity* identity) noexcept nogil:
     identity.boot += 1
     return _replace(identity)
 
@@ -212,6 +218,7 @@ cdef status_t identity_set_genesis(Identity* identity, const GenesisRecord* gene
 
 
 cdef status_t identity_renew(Identity* identity, const RandomPort* random) noexcept nogil:
+    identity.former = identity.id
     identity.id = _draw(random)
     identity.boot = 1
     # It knows its cluster, but no vote of its former self counts any more.

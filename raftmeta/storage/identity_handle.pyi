@@ -11,6 +11,9 @@ class IdentityHandle:
     @property
     def id(self) -> int: ...
     @property
+    def former(self) -> int:
+        """The incarnation before the last renewal, 0: none."""
+    @property
     def boot(self) -> int: ...
     @property
     def is_new(self) -> bool: ...
@@ -18,7 +21,9 @@ class IdentityHandle:
     def genesis(self) -> tuple[int, tuple[int, int], int]:
         """(GenesisState, cluster id, members of the founding membership)"""
     def open(self) -> int:
-        """Read or found the file and count this boot; return a status."""
+        """Read the file, or draw an incarnation for a blank folder; write nothing; return a status."""
+    def count_boot(self) -> int:
+        """Make the next boot number durable; return a status."""
     def renew(self) -> int:
         """Become another incarnation of the same cluster; return a status."""
     def set_genesis(self, state: int, cluster: tuple[int, int], membership: bytes = b"") -> int:

@@ -40,6 +40,10 @@ cdef class IdentityHandle:
         return self.identity.id
 
     @property
+    def former(self):
+        return self.identity.former
+
+    @property
     def boot(self):
         return self.identity.boot
 
@@ -54,6 +58,9 @@ cdef class IdentityHandle:
 
     def open(self):
         return folder.identity_open(self.identity, &self.random)
+
+    def count_boot(self):
+        return folder.identity_count_boot(self.identity)
 
     def renew(self):
         return folder.identity_renew(self.identity, &self.random)

@@ -23,7 +23,8 @@ from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport BAD_VERSION, CORRUPT, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.extents cimport damage_add, extents_append, extents_cut, extents_replace
 from raftmeta.storage.mark cimport MARK_MISSING, MARK_SOUND, MarkFound, MarkSlot, mark_open
-from raftmeta.storage.recovery cimport FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound
+from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID,
+                                        RecoveryFound)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
                                        BatchHeader, BatchSummary, SegmentHeader, SegmentKey, batch_chains,
                                        batch_header_decode, batch_previous_chains, batch_search, record_search,
@@ -58,6 +59,7 @@ cdef struct Walk:
     MarkSlot mark
     Vec[uint64_t] mark_chains
     Hole hole
+    bint has_void               # a segment or the mark is WalLimits.void_owner's
     bint begins_too_early       # a batch supersedes what stands before the first segment
     bint is_lost
     bint is_torn
@@ -116,6 +118,14 @@ cdef status_t _load_image(Wal* wal, const char* name, Segment* segment) noexcept
     return status
 
 
+cdef bint _is_own(const Walk* walk, uint64_t owner) noexcept nogil:
+    return walk.wal.limits.owner == 0 or owner in (0, walk.wal.limits.owner)
+
+
+cdef bint _is_void(const Walk* walk, uint64_t owner) noexcept nogil:
+    return owner != 0 and owner == walk.wal.limits.void_owner
+
+
 cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexcept nogil:
     cdef Loaded loaded
     cdef Segment* segment = &loaded.segment
@@ -127,10 +137,14 @@ cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexc
         status = segment_header_decode(segment.image.bytes(), segment.image.used, &loaded.header, &loaded.membership,
                                        &loaded.begin)
         loaded.is_sound = status == OK and loaded.header.number == number
-        if status == OK and walk.wal.limits.owner != 0 and loaded.header.owner not in (0, walk.wal.limits.owner):
-            status = FOREIGN_NODE
-        elif status == CORRUPT:
+        if status == CORRUPT:
             status = OK
+        elif status == OK and _is_void(walk, loaded.header.owner):
+            walk.has_void = True
+            chunk_drop(segment.image)
+            return OK
+        elif status == OK and not _is_own(walk, loaded.header.owner):
+            status = FOREIGN_NODE
     segment.number = number
     segment.uuid_low = loaded.header.uuid_low
     segment.uuid_high = loaded.header.uuid_high
@@ -494,23 +508,31 @@ cdef bint _is_any_sound(const Walk* walk) noexcept nogil:
     return False
 
 
-cdef status_t _recover(Walk* walk) noexcept nogil:
+cdef status_t _load_mark(Walk* walk) noexcept nogil:
     cdef Wal* wal = walk.wal
+    cdef status_t status = mark_open(&wal.mark, wal.disk, False, &walk.mark_found, &walk.mark, &walk.mark_chains)
+    if status != OK or walk.mark_found != MARK_SOUND:
+        return status
+    # Neither a batch number nor a segment number ever comes twice, whosever it was.
+    wal.batch.number = walk.mark.batch.number
+    wal.next_segment = max(wal.next_segment, walk.mark.segment + 1)
+    if _is_void(walk, walk.mark.owner):
+        walk.has_void = True
+        walk.mark_found = MARK_MISSING
+        return OK
+    return OK if _is_own(walk, walk.mark.owner) else FOREIGN_NODE
+
+
+cdef status_t _recover(Walk* walk) noexcept nogil:
     cdef status_t status = _load(walk)
     if status == OK:
-        status = mark_open(&wal.mark, wal.disk, False, &walk.mark_found, &walk.mark, &walk.mark_chains)
+        status = _load_mark(walk)
     if status != OK:
         return status
-    if walk.mark_found == MARK_SOUND and wal.limits.owner != 0 and walk.mark.owner not in (0, wal.limits.owner):
-        return FOREIGN_NODE
-    if walk.loaded.size == 0:
-        walk.is_lost = walk.mark_found != MARK_MISSING
-        if walk.mark_found == MARK_SOUND:
-            wal.batch.number = walk.mark.batch.number
-            wal.next_segment = walk.mark.segment + 1
-        return OK
     if not _is_any_sound(walk):
-        return CORRUPT
+        walk.is_lost = not walk.has_void and (walk.loaded.size != 0 or walk.mark_found != MARK_MISSING)
+        return OK
+    walk.has_void = False       # beside a stream of our own it is what a crash in wal_begin left
     _drop_void(walk)
     status = _follow(walk)
     while status == OK and walk.begins_too_early and walk.loaded.size > 1:
@@ -536,7 +558,9 @@ cdef status_t recover(Wal* wal, RecoveryFound* found, uint64_t* torn_bytes) noex
     wal.next_segment = 1
     status = _recover(&walk)
     torn_bytes[0] = walk.torn_bytes
-    if walk.is_lost:
+    if walk.has_void:
+        found[0] = FOUND_VOID
+    elif walk.is_lost:
         found[0] = FOUND_LOST
     elif wal.segments.size == 0:
         found[0] = FOUND_BLANK

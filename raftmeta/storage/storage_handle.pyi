@@ -89,6 +89,7 @@ class WalHandle:
         reserve_bytes: int = 0,
         alignment_bytes: int = 512,
         owner: int = 0,
+        void_owner: int = 0,
         seed: int = 1,
     ) -> None: ...
     def close(self) -> None:

@@ -165,7 +165,7 @@ cdef class WalHandle:
     cdef Disk disk
 
     def __cinit__(self, Disk disk, *, uint32_t segment_bytes=65536, uint64_t log_bytes_max=0, uint64_t reserve_bytes=0,
-                  uint32_t alignment_bytes=512, uint64_t owner=0, uint64_t seed=1):
+                  uint32_t alignment_bytes=512, uint64_t owner=0, uint64_t void_owner=0, uint64_t seed=1):
         cdef WalLimits limits
         memset(&limits, 0, sizeof(WalLimits))
         limits.segment_bytes = segment_bytes
@@ -173,6 +173,7 @@ cdef class WalHandle:
         limits.reserve_bytes = reserve_bytes
         limits.alignment_bytes = alignment_bytes
         limits.owner = owner
+        limits.void_owner = void_owner
         self.disk = disk
         self.wal = log.wal_create(&disk.port, &limits, seed)
         if self.wal == NULL:

@@ -34,6 +34,7 @@ cdef enum WalState:
     WAL_TAIL_LOST = 4               # acknowledged records are gone and their chain is not known, or the hard state is
                                     # lost in both places: re-join as a new incarnation (only wal_begin is accepted)
     WAL_BLANK = 5                   # a new folder
+    WAL_VOID = 6                    # only what WalLimits.void_owner left: blank for this owner
 
 # What open found. Pointers are valid until wal_open_done.
 cdef struct WalOpened:
@@ -54,7 +55,8 @@ cdef struct WalOpened:
 cdef Wal* wal_create(const DiskPort* disk, const WalLimits* limits, uint64_t random_seed) noexcept nogil
 cdef void wal_destroy(Wal* wal) noexcept nogil
 # Reads, checks and repairs the stream; makes the tail durable before it returns; prepares the segment to write to.
-# OK, NEWER_FORMAT, DISK_FAILED, NO_SPACE, NO_MEMORY, CORRUPT (nothing usable; files are left as they are).
+# OK, NEWER_FORMAT, FOREIGN_NODE, DISK_FAILED, NO_SPACE, NO_MEMORY. Writes nothing before every file was understood, nor
+# with a state from WAL_TAIL_LOST on.
 cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil
 cdef void wal_open_done(Wal* wal) noexcept nogil
 # A new folder, or after an install: the stream begins after `point`.

@@ -28,11 +28,12 @@ from raftmeta.status cimport DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE,
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forget, extents_replace
 from raftmeta.storage.mark cimport MarkFound, MarkSlot, mark_close, mark_open, mark_sync, mark_write
 from raftmeta.storage.reading cimport read_records
-from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, RecoveryFound, recover,
-                                        segment_name, segment_number)
+from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
+                                        recover, segment_name, segment_number)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
                                        BatchHeader, SegmentHeader, batch_header_encode, segment_header_encode)
-from raftmeta.storage.wal cimport WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WalBatch, WalOpened
+from raftmeta.storage.wal cimport (WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WAL_VOID, WalBatch,
+                                   WalOpened)
 from raftmeta.storage.wal_state cimport Extent, Segment, Spare, Wal, WalLimits
 
 cdef enum:
@@ -118,7 +119,7 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
     if status == OK:
         wal.was_opened = True
         status = _adopt_spares(wal)
-    if status == OK and found not in (FOUND_BLANK, FOUND_LOST):
+    if status == OK and found not in (FOUND_BLANK, FOUND_LOST, FOUND_VOID):
         status = _settle(wal)
     if status != OK:
         # Files are as they were; a second try begins with a new Wal.
@@ -128,11 +129,13 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
         opened.state = WAL_BLANK
     elif found == FOUND_LOST:
         opened.state = WAL_TAIL_LOST
+    elif found == FOUND_VOID:
+        opened.state = WAL_VOID
     elif found == FOUND_DAMAGED:
         opened.state = WAL_DAMAGED
     elif found == FOUND_TORN:
         opened.state = WAL_TORN_TAIL
-    if found in (FOUND_BLANK, FOUND_LOST):
+    if opened.state in (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID):
         return OK
     return _answer(wal, opened)
 

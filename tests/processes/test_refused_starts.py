@@ -36,23 +36,21 @@ def copy(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "a"))
 
 
-def contents(folder: Path, *, but: tuple[str, ...] = ("lock",)) -> dict[str, tuple[bytes, int]]:
-    """Every file but those named, with its bytes and the time of its last change."""
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file but the lock, with its bytes and the time of its last change."""
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in but
+        if path.is_file() and path.name != "lock"
     }
 
 
-def refusal(
-    name: str, folder: Path, *, cluster: str = "default", address: str = "", but: tuple[str, ...] = ("lock",)
-) -> raftmeta.RaftmetaError:
-    """The error of start(), after a look at the clock and at the folder, which is as it was but for the files `but`."""
+def refusal(name: str, folder: Path, *, cluster: str = "default", address: str = "") -> raftmeta.RaftmetaError:
+    """The error of start(), after a look at the clock and at the folder, which is as it was."""
     peers = {one: f"127.0.0.1:{port}" for one, port in zip("abc", free_ports(3), strict=True)}
     peers |= {name: address} if address else {}
     node = raftmeta.Node(name, peers=peers, data_dir=folder, cluster=cluster)
-    before = contents(folder, but=but)
+    before = contents(folder)
     passed_s = []
     for _ in range(3):  # the machine may be busy elsewhere once
         began = time.monotonic()
@@ -60,7 +58,7 @@ def refusal(
             node.start()
         passed_s.append(time.monotonic() - began)
     assert min(passed_s) < REFUSED_S
-    assert contents(folder, but=but) == before
+    assert contents(folder) == before
     return caught.value
 
 
@@ -142,15 +140,21 @@ def newer_mark(file: bytearray) -> None:
     ids=["identity", "segment", "batch", "mark"],
 )
 def test_a_newer_format_is_refused(copy: Path, pattern: str, change: Callable[[bytearray], None]) -> None:
-    """A file with a version above ours is not damaged: nothing is cut, repaired or begun anew.
-
-    The log is opened in the name of the identity, whose boot number has grown by then: that one number may differ.
-    """
+    """A file with a version above ours is not damaged: nothing is cut, repaired or begun anew."""
     files = list(copy.rglob(pattern))
     assert files
     for path in files:
         content = bytearray(path.read_bytes())
         change(content)
         path.write_bytes(content)
-    but = ("lock",) if pattern == "identity" else ("lock", "identity")
-    assert isinstance(refusal("a", copy, but=but), raftmeta.NewerFormat)
+    assert isinstance(refusal("a", copy), raftmeta.NewerFormat)
+
+
+def test_a_log_without_the_identity_that_it_was_written_under_is_refused(copy: Path) -> None:
+    """Nobody knows whose it is: it must neither be used nor written over."""
+    (copy / "identity").unlink()
+    assert isinstance(refusal("a", copy), raftmeta.ForeignFolder)
+    for log in copy.glob("*.log"):
+        log.write_bytes(bytes(log.stat().st_size))
+    (copy / "mark").unlink()
+    assert isinstance(refusal("a", copy), raftmeta.ForeignFolder)

@@ -18,6 +18,7 @@ def opened(
 ) -> IdentityHandle:
     identity = IdentityHandle(disk, name, cluster, seed=seed)
     assert identity.open() == Status.OK
+    assert identity.count_boot() == Status.OK
     return identity
 
 
@@ -114,6 +115,7 @@ def test_a_renewed_identity_is_another_member_of_the_same_cluster() -> None:
     disk.crash()
     again = opened(disk, seed=9)
     assert again.id != former
+    assert (again.former, again.boot) == (former, 2)
     assert again.genesis == (GenesisState.JOINING, (3, 4), 0)
 
 

@@ -60,7 +60,7 @@ def check_honest(opened: OpenedLog, model: LogModel) -> None:
 
 def check_never_wrong(opened: OpenedLog, model: LogModel) -> None:
     """As check_honest, or the log says that it cannot be used."""
-    if opened.status == Status.CORRUPT or opened.state == WalState.WAL_TAIL_LOST:
+    if opened.state == WalState.WAL_TAIL_LOST:
         assert not opened.records
         return
     check_honest(opened, model)
@@ -226,6 +226,59 @@ def test_a_segment_of_another_incarnation_is_refused() -> None:
     assert WalHandle(disk, **LIMITS, owner=7).open().status == Status.OK
 
 
+def test_a_log_without_a_sound_header_is_lost_and_left_alone() -> None:
+    """decisions/log.md "A lost log": to refuse it would stop a node that its cluster can well replace."""
+    log = small_log()
+    log.disk.zero(FIRST, 0, 2 * SECTOR)
+    before = log.disk.counters["writes"]
+    wal = WalHandle(log.disk, **LIMITS)
+    assert (wal.open().state, log.disk.counters["writes"]) == (WalState.WAL_TAIL_LOST, before)
+    assert wal.begin((0, 0, 0), (0, 0, 0)) == Status.OK
+    wal.close()
+    assert open_copy(log.disk).state == WalState.WAL_CLEAN
+
+
+@pytest.mark.parametrize("loss", ["headers", "hole", "segments", "nothing"])
+def test_a_new_incarnation_begins_its_log_over_the_former_ones_at_any_power_cut(loss: str) -> None:
+    """decisions/log.md "A lost log": void until the new log stands, then the new log alone; never a mixture."""
+    seen = set()
+    for seed in range(12):
+        for moment in range(1, 14):
+            disk = SimulatedDisk(seed=seed)
+            log = LogDriver(disk, {**LIMITS, "owner": 7})
+            assert log.open() is not None and log.begin()
+            assert log.append([700] * 3) and log.append([900] * 3) and log.append([10])
+            log.wal.close()
+            if loss == "headers":
+                disk.zero(FIRST, 0, 2 * SECTOR)
+            elif loss == "hole":
+                disk.zero(FIRST, 2 * SECTOR, 6 * SECTOR)
+            elif loss == "segments":
+                disk.forget(FIRST)
+            former = WalHandle(disk, **LIMITS, owner=8, void_owner=7)
+            assert former.open().state == WalState.WAL_VOID
+            disk.plan(cut_at_sync=moment, cut_after_sync=seed % 2)
+            status = former.begin((0, 0, 0), (1, 0, 0), b"m")
+            former.close()
+            disk.plan()
+            disk.crash()
+            again = WalHandle(disk, **LIMITS, owner=8, void_owner=7)
+            opened = again.open()
+            assert opened.status == Status.OK
+            assert opened.state == WalState.WAL_CLEAN or status == Status.POWER_CUT
+            if opened.state == WalState.WAL_VOID:
+                assert again.begin((0, 0, 0), (1, 0, 0), b"m") == Status.OK
+            else:
+                assert (opened.state, opened.first, opened.last) == (WalState.WAL_CLEAN, 1, 0)
+                assert (opened.hard_state, opened.membership) == ((1, 0, 0), b"m")
+            seen.add((status, opened.state))
+            again.close()
+            assert WalHandle(disk, **LIMITS, owner=9).open().status == Status.FOREIGN_NODE
+            last = WalHandle(disk, **LIMITS, owner=8)
+            assert last.open().state == WalState.WAL_CLEAN
+    assert {(Status.POWER_CUT, WalState.WAL_VOID), (Status.OK, WalState.WAL_CLEAN)} <= seen
+
+
 @pytest.mark.parametrize("fault", ["lose_at_write", "misdirect_at_write"])
 def test_a_lost_or_misdirected_write_names_the_damaged_records(fault: str) -> None:
     """decisions/log.md D4: a batch that was reported written and stands nowhere, or over another one."""
@@ -269,9 +322,8 @@ def test_hard_state_lost_in_both_places_is_the_end_of_this_incarnation() -> None
     log.disk.zero("mark", 0, 2 * 4096)
     wal = WalHandle(log.disk, **LIMITS)
     opened = wal.open()
-    if opened.status == Status.OK:
-        assert opened.state == WalState.WAL_TAIL_LOST
-        assert wal.append(1, [], hard_state=(1, 1, 1)) == Status.INVARIANT_BROKEN
-        assert wal.begin((9, 2, 5), (4, 0, 9)) == Status.OK
-        wal.close()
-        assert WalHandle(log.disk, **LIMITS).open().start == (9, 2, 5)
+    assert (opened.status, opened.state) == (Status.OK, WalState.WAL_TAIL_LOST)
+    assert wal.append(1, [], hard_state=(1, 1, 1)) == Status.INVARIANT_BROKEN
+    assert wal.begin((9, 2, 5), (4, 0, 9)) == Status.OK
+    wal.close()
+    assert WalHandle(log.disk, **LIMITS).open().start == (9, 2, 5)
