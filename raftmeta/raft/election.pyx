@@ -171,8 +171,15 @@ cdef void election_tick(Core* core) noexcept nogil:
         # Check-quorum (thesis 6.2): a leader cut off from a majority stops within one election time-out.
         if not quorum_has(&core.electorate, heard_members(core)):
             step_down(core, core.hard.term, STEPPED_DOWN_NO_QUORUM)
-    elif core.now >= core.election_tick:
+    elif core.now >= core.election_tick or _waits_for_nobody(core):
         campaign(core, False)
+
+
+# A sole voter needs no vote but its own (paper 5.2): there is no other candidate whose time-out it must let pass. While
+# it hears a leader, that one is about to leave and still tells others so; and a lease may hold until its time is over.
+cdef bint _waits_for_nobody(Core* core) noexcept nogil:
+    return (core.role == FOLLOWER and core.leader == 0 and not core.config.lease_reads and _can_lead(core)
+            and core.electorate.incoming | core.electorate.outgoing == own_bit(core))
 
 
 cdef member_mask_t heard_members(Core* core) noexcept nogil:

@@ -124,6 +124,56 @@ def test_5_2_a_candidate_wins_with_a_majority_and_not_with_less(members: int, ne
     assert role(cluster) == "LEADER"
 
 
+@pytest.mark.parametrize("learners", [0, 2])
+def test_5_2_a_sole_voter_waits_for_no_time_out(learners: int) -> None:
+    """paper 5.2: a majority of one is its own vote; learners have none (docs/divergence.md "Elections")."""
+    cluster = Cluster.of(1, learners=learners)
+    cluster.tick(1)
+    cluster.settle()
+    assert (role(cluster), cluster[1].status().term) == ("LEADER", 1)
+
+
+def test_5_2_one_of_two_voters_waits_for_its_time_out() -> None:
+    """paper 5.2: with anybody else to ask, the randomized time-out keeps two from asking at once."""
+    cluster = Cluster.of(2)
+    for _ in range(ELECTION_TICKS - 1):
+        cluster.tick_all()
+    assert {role(cluster, i) for i in (1, 2)} == {"FOLLOWER"}
+
+
+def test_5_2_a_sole_voter_whose_disk_is_slow_begins_one_election() -> None:
+    """paper 5.2: its own vote counts when it is durable; until then it does not raise its term again."""
+    cluster = Cluster.of(1)
+    cluster.nodes[1].is_slow = True
+    for _ in range(ELECTION_TICKS - 1):
+        cluster.tick(1)
+    assert (role(cluster), cluster[1].status().term) == ("CANDIDATE", 1)
+
+
+def test_5_2_a_sole_voter_with_lease_reads_waits_for_its_time_out() -> None:
+    """thesis 6.4.1: another leader's lease, from before the others left, may still hold."""
+    cluster = Cluster.of(1, lease_reads=True)
+    for _ in range(ELECTION_TICKS - 1):
+        cluster.tick(1)
+    assert role(cluster) == "FOLLOWER"
+
+
+@pytest.mark.parametrize("leader_says_farewell", [True, False])
+def test_6_the_last_voter_leads_as_soon_as_its_leader_is_gone(leader_says_farewell: bool) -> None:
+    """paper 6: with the others removed its vote is a majority, whether the leader hands over or its process dies."""
+    cluster = led(3)
+    cluster.act(1, "change_membership", membership_of([2]))
+    while electorates(cluster[2].membership()) != [{2}]:
+        assert role(cluster, 2) == "FOLLOWER"
+        cluster.deliver()
+    if not leader_says_farewell:
+        cluster.crash(1)
+        cluster.act(2, "peer_event", "PEER_REFUSED", 1)
+        cluster.tick(2)
+    cluster.settle()
+    assert (role(cluster, 2), cluster[2].status().term) == ("LEADER", 2)
+
+
 def test_5_2_a_repeated_vote_counts_once() -> None:
     """paper 5.2: a majority of servers, not of messages."""
     cluster = alone(members=5)
