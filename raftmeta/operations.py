@@ -135,7 +135,7 @@ class Get:
 class Range:
     """Read the keys of [start, end) in order, at most limit (0: all, CommandRefused over 10,000).
 
-    Result: a RangeResult; its count goes on beyond the limit, by 10,000 at most.
+    Result: a RangeResult, which says whether there are more.
     """
 
     start: Key
@@ -296,10 +296,14 @@ class KeyRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """count: keys of the range, also those beyond the limit."""
+    """records: in order of keys. more: the range has keys beyond the limit.
+
+    count: how many records these are; where it was asked for, how many keys the range has.
+    """
 
     count: int
     records: list[KeyRecord]
+    more: bool = False
 
 
 class TxnResult(NamedTuple):

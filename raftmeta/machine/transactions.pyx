@@ -302,16 +302,19 @@ cdef void _counter_value(Transaction* transaction, int64_t number, Bytes* value)
     value.length = COUNTER_BYTES
     scratch.size += COUNTER_BYTES
 
-# [count, records]: all keys of the range are counted, up to CHANGES_MAX beyond the limit. Without a limit the answer
-# must be whole.
+# [records, more]. Nothing is looked at beyond the limit but whether there is more; without one the answer must be
+# whole.
 cdef status_t _range(Transaction* transaction, const Op* op) noexcept nogil:
     cdef uint32_t count
     cdef uint32_t most = min(op.limit, <uint32_t>CHANGES_MAX) if op.limit else CHANGES_MAX
-    cdef status_t status = plan_range(transaction.plan, &op.key, &op.end, most, most + CHANGES_MAX, &transaction.views,
-                                      &count)
+    cdef status_t status = plan_range(transaction.plan, &op.key, &op.end, most, most + 1, &transaction.views, &count)
     if status == OK and count > most and most != op.limit:
         status = TOO_MANY_CHANGES
-    return _records(transaction, count) if status == OK else status
+    if status == OK:
+        status = result_array(&transaction.body, 2)
+    if status == OK:
+        status = _records(transaction)
+    return result_bool(&transaction.body, count > most) if status == OK else status
 
 # How many; with [count, records] of what was there, if asked for.
 cdef status_t _delete_range(Transaction* transaction, const Op* op) noexcept nogil:
@@ -323,9 +326,11 @@ cdef status_t _delete_range(Transaction* transaction, const Op* op) noexcept nog
     if status == OK and count > CHANGES_MAX:
         status = TOO_MANY_CHANGES
     if status == OK and op.flags & OP_WANT_PREVIOUS:
-        status = _records(transaction, count)
-    elif status == OK:
+        status = result_array(&transaction.body, 2)
+    if status == OK:
         status = result_unsigned(&transaction.body, count)
+    if status == OK and op.flags & OP_WANT_PREVIOUS:
+        status = _records(transaction)
     for i in range(transaction.views.size):
         if status == OK:
             status = plan_touch(transaction.plan, &transaction.views.data[i].key, &planned)
@@ -334,11 +339,11 @@ cdef status_t _delete_range(Transaction* transaction, const Op* op) noexcept nog
         plan_delete(transaction.plan, planned)
     return status
 
-cdef status_t _records(Transaction* transaction, uint32_t count) noexcept nogil:
+cdef status_t _records(Transaction* transaction) noexcept nogil:
     cdef Vec[uint8_t]* body = &transaction.body
     cdef uint32_t records = <uint32_t>transaction.views.size
     cdef uint32_t i
-    if result_array(body, 2) != OK or result_unsigned(body, count) != OK or result_array(body, records) != OK:
+    if result_array(body, records) != OK:
         return NO_MEMORY
     for i in range(records):
         if body.size > FORMAT_RESULT_BYTES_MAX:

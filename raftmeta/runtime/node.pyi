@@ -144,13 +144,16 @@ class Node(NodeBase):
         limit: int = 0,
         revision: int = 0,
         keys_only: bool = False,
+        count: bool = False,
         count_only: bool = False,
         local: bool = False,
         timeout_s: float | None = 5.0,
     ) -> RangeResult:
-        """The records of [start, end), or with a prefix, in order of keys and as of one revision; count is of all.
+        """The records of [start, end), or with a prefix, in order of keys and as of one revision.
 
-        An empty end means to the last key. limit: at most so many records, 0: all.
+        An empty end means to the last key. limit: at most so many records, 0: all; `more` says that there are others,
+        and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
+        looked at. count_only: nothing but that. keys_only: without the values.
         """
     def lease(
         self,

@@ -152,15 +152,15 @@ cdef class Node(NodeBase):
             self._agree_on_read(False, deadline_after(timeout_s))
         return self.read_key(key, at_revision)
 
-    def range(self, start="", end="", *, prefix=None, limit=0, revision=0, keys_only=False, count_only=False,
-              local=False, timeout_s=5.0):
+    def range(self, start="", end="", *, prefix=None, limit=0, revision=0, keys_only=False, count=False,
+              count_only=False, local=False, timeout_s=5.0):
         cdef uint64_t at_revision, most
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         start, end = range_bounds(start, end, prefix)
         take_number(int(revision), "revision", (<uint64_t> 1 << 63) - 1, &at_revision)
         take_number(limit, "limit", ~<uint32_t> 0, &most)
         self._agree_on_read(local, deadline_ns)
-        return self.read_range(start, end, most, &at_revision, keys_only, count_only)
+        return self.read_range(start, end, most, &at_revision, keys_only, count, count_only)
 
     # --- leases and watches -------------------------------------------------------------------------------------------
     def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):

@@ -155,6 +155,7 @@ class Node:
         limit: int = 0,
         revision: int = 0,
         keys_only: bool = False,
+        count: bool = False,
         count_only: bool = False,
         local: bool = False,
         timeout_s: float | None = 5.0,

@@ -458,13 +458,13 @@ cdef class Node:
             await self._agree_on_read(deadline_after(timeout_s))
         return self.node.read_key(key, at_revision)
 
-    async def range(self, start="", end="", *, prefix=None, limit=0, revision=0, keys_only=False, count_only=False,
-                    local=False, timeout_s=5.0):
+    async def range(self, start="", end="", *, prefix=None, limit=0, revision=0, keys_only=False, count=False,
+                    count_only=False, local=False, timeout_s=5.0):
         start, end = range_bounds(start, end, prefix)
         if not local:
             await self._agree_on_read(deadline_after(timeout_s))
-        return self.node.range(start, end, limit=limit, revision=revision, keys_only=keys_only, count_only=count_only,
-                               local=True)
+        return self.node.range(start, end, limit=limit, revision=revision, keys_only=keys_only, count=count,
+                               count_only=count_only, local=True)
 
     # --- leases and watches -------------------------------------------------------------------------------------------
     async def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):

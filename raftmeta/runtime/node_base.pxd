@@ -76,9 +76,10 @@ cdef class NodeBase:
 
     # Reads of the published state, in the caller's thread.
     cdef object read_key(self, object key, uint64_t revision)
-    # *revision: which (0: the newest) and, afterwards, which it was.
+    # *revision: which (0: the newest) and, afterwards, which it was. Only with_count and count_only look at keys beyond
+    # the limit.
     cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
-                           bint count_only)
+                           bint with_count, bint count_only)
     cdef Machine* machine(self) except NULL
     # A buffer of one's own while Python code may run in between; give it back when done.
     cdef Vec[uint8_t] borrow_scratch(self) noexcept

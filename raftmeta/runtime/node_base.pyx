@@ -459,22 +459,23 @@ cdef class NodeBase:
             self.give_back_scratch(&found)
 
     cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
-                           bint count_only):
+                           bint with_count, bint count_only):
         cdef uint64_t count = 0
-        cdef bint more = True
+        cdef bint more = not count_only
+        cdef bint ignored
         cdef list records = []
         cdef list part
         at = start
-        while more and not count_only and not (limit and <uint64_t> len(records) >= limit):
+        while more and not (limit and <uint64_t> len(records) >= limit):
             part = self._read_part(at, end, limit - <uint64_t> len(records) if limit else 0, revision, keys_only, False,
                                    &count, &more)
             records += part
             if more:
                 at = part[len(part) - 1].key + b"\0"
         count = len(records)
-        if more:        # the limit came first, or only the number is wanted
-            self._read_part(start, end, 0, revision, False, True, &count, &more)
-        return RangeResult(count, records)
+        if count_only or (with_count and more):
+            self._read_part(start, end, 0, revision, False, True, &count, &ignored)
+        return RangeResult(count, records, bool(more))
 
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more):

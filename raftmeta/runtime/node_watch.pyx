@@ -131,7 +131,7 @@ cdef class WatchBase:
             return TAKE_CLOSED
         cdef uint64_t revision = 0
         key, end = self.bounds[:self.key_length], self.bounds[self.key_length:]
-        found = self.node.read_range(key, end, 0, &revision, False, False)
+        found = self.node.read_range(key, end, 0, &revision, False, False, False)
         self.ready.append(WatchReset(revision, found.records))
         self.resume = revision + 1
         return TAKE_REOPEN

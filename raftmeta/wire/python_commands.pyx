@@ -426,6 +426,8 @@ cdef object _read_array(Reader* reader, int depth):
             return _TxnResult(values[0], values[1])
         if isinstance(values[0], int):
             return _RangeResult(values[0], values[1])
+    if count == 2 and isinstance(values[0], list) and isinstance(values[1], bool):
+        return _RangeResult(len(values[0]), values[0], values[1])
     return values
 
 cdef object _read_key_record(Reader* reader):

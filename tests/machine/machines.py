@@ -49,8 +49,8 @@ class Machine:
 
     def keys(self) -> list[bytes]:
         """The live keys, in order."""
-        record = self.results(c.read_range(b"", b""))[0][1]
-        return [key for key, *_ in record]
+        records, _ = self.results(c.read_range(b"", b""))[0]
+        return [key for key, *_ in records]
 
     def state_hash(self) -> int:
         return self.handle.status().state_hash

@@ -287,7 +287,8 @@ class Transaction:
             return [len(records), records] if flags & c.WANT_PREVIOUS else len(records)
         if kind == c.RANGE:
             records = self.in_range(*fields[:2])
-            return [len(records), records[: fields[2] or None]]
+            limit = fields[2] or len(records)
+            return [records[:limit], len(records) > limit]
         if kind == c.ADD:
             return self.add(*fields)
         return self.branch(fields[0])

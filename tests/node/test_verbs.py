@@ -10,7 +10,19 @@ import pytest
 
 import raftmeta
 from raftmeta import Node, Revision
-from raftmeta.operations import Add, Create, Delete, Fence, Get, ModRevision, Put, Range, RangeEmpty, Version
+from raftmeta.operations import (
+    Add,
+    Create,
+    Delete,
+    Fence,
+    Get,
+    ModRevision,
+    Put,
+    Range,
+    RangeEmpty,
+    Version,
+    prefix_end,
+)
 from tests.node.nodes import one_node
 
 
@@ -155,10 +167,23 @@ def test_range_is_in_order_of_bytes_and_limited(node: Node) -> None:
     assert [record.key.decode() for record in found.records] == keys
     part = node.range("range/010", "range/020", limit=3)
     assert [record.key for record in part.records] == [b"range/010", b"range/011", b"range/012"]
-    assert part.count == 10
+    assert (part.count, part.more) == (3, True)
+    assert node.range("range/010", "range/020", limit=10).more is False
+    counted = node.range("range/010", "range/020", limit=3, count=True)
+    assert (counted.count, counted.records, counted.more) == (10, part.records, True)
     counted = node.range(prefix="range/", count_only=True)
-    assert (counted.count, counted.records) == (50, [])
+    assert (counted.count, counted.records, counted.more) == (50, [], False)
     assert {record.value for record in node.range(prefix="range/", keys_only=True).records} == {b""}
+
+
+def test_pages_make_up_the_range(node: Node) -> None:
+    """The page after one that has more begins behind its last key."""
+    keys = {node.put(f"page/{i:02}", b"").revision: f"page/{i:02}" for i in range(25)}
+    pages = [node.range(prefix="page/", limit=10)]
+    while pages[-1].more:
+        pages.append(node.range(pages[-1].records[-1].key + b"\0", prefix_end("page/"), limit=10))
+    assert [page.count for page in pages] == [10, 10, 5]
+    assert [record.key.decode() for page in pages for record in page.records] == list(keys.values())
 
 
 def test_a_long_range_comes_whole_and_of_one_revision(node: Node) -> None:

@@ -81,6 +81,17 @@ def test_a_result_is_msgpack_and_reads_back(status: int, revision: int, body: Sh
     assert decode_result(written) == (status, revision, value)
 
 
+@given(st.lists(KEY_VIEWS, max_size=3), st.booleans())
+def test_a_range_says_whether_there_is_more(views: list[tuple[Any, ...]], more: bool) -> None:
+    """[records, more]; the count that callers see is that of the records."""
+    written = result_write(
+        [("begin", 0, 5), ("array", 2), ("array", len(views)), *(("key", *view) for view in views), ("bool", more)]
+    )
+    assert written == msgpack.packb([0, 5, [[list(view) for view in views], more]], use_bin_type=True)
+    expected = RangeResult(len(views), [KeyRecord(*view[:6]) for view in views], more)
+    assert decode_result(written) == (0, 5, expected)
+
+
 @given(st.lists(KEY_VIEWS, max_size=5))
 def test_records_one_after_another_read_back(views: list[tuple[Any, ...]]) -> None:
     """What a range read of the machine appends."""
