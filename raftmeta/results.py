@@ -36,6 +36,7 @@ class MemberStatus:
 
     role: "voter", "learner", or "" when the membership does not name it.
     is_connected: our connection to it is up; always true for this node itself.
+    bytes_in, bytes_out: of frames from it and to it since this node started, as of the last 10 ms.
     """
 
     name: str
@@ -44,6 +45,8 @@ class MemberStatus:
     role: str
     is_self: bool
     is_connected: bool
+    bytes_in: int = 0
+    bytes_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

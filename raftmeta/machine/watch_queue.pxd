@@ -21,7 +21,8 @@ cdef EventBatch* batch_create(uint64_t revision, uint64_t wall_ms, uint32_t coun
 cdef void batch_drop(EventBatch* batch) noexcept nogil
 cdef const EventSpan* batch_span(const EventBatch* batch, uint32_t position, bint with_previous) noexcept nogil
 
-cdef void queue_init(WatchQueue* queue) noexcept nogil
+# total: counts the bytes of many queues, for metrics.
+cdef void queue_init(WatchQueue* queue, uint64_t* total) noexcept nogil
 # Nobody takes any more.
 cdef void queue_release(WatchQueue* queue) noexcept nogil
 cdef uint64_t queue_bytes(const WatchQueue* queue) noexcept nogil

@@ -81,7 +81,8 @@ cdef void batch_drop(EventBatch* batch) noexcept nogil:
 
 # --- the producer -----------------------------------------------------------------------------------------------------
 
-cdef void queue_init(WatchQueue* queue) noexcept nogil:
+cdef void queue_init(WatchQueue* queue, uint64_t* total) noexcept nogil:
+    queue.total = total
     queue.stub.is_embedded = True
     queue.ending.is_embedded = True
     queue.newest = &queue.stub
@@ -96,6 +97,7 @@ cdef inline void _free_item(WatchItem* item) noexcept nogil:
 cdef void queue_release(WatchQueue* queue) noexcept nogil:
     cdef WatchItem* item = queue.taken
     cdef WatchItem* following
+    subtract_shared(queue.total, queue.bytes)
     while item != NULL:
         following = item.next
         batch_drop(item.batch)
@@ -129,6 +131,7 @@ cdef void queue_push(WatchQueue* queue, WatchItem* item, EventBatch* batch) noex
     if batch != NULL:
         add_shared[uint64_t](&batch.holders, 1)
     add_shared(&queue.bytes, item.bytes)
+    add_shared(queue.total, item.bytes)
     store_release(&queue.newest.next, item)
     queue.newest = item
 
@@ -180,6 +183,7 @@ cdef status_t _append_item(const WatchItem* item, uint32_t given, uint32_t end, 
 cdef void _pop(WatchQueue* queue, WatchItem* front) noexcept nogil:
     cdef WatchItem* before = queue.taken
     subtract_shared(&queue.bytes, front.bytes)
+    subtract_shared(queue.total, front.bytes)
     batch_drop(front.batch)
     front.batch = NULL
     queue.taken = front

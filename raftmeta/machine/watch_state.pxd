@@ -53,6 +53,7 @@ cdef struct WatchQueue:
     WatchItem* taken            # the consumer's
     uint32_t given              # events of the front that went out as fragments
     uint64_t bytes              # atomic; rises by the producer, falls by the consumer
+    uint64_t* total             # atomic: of all queues of the hub
 
 cdef struct Watch:
     void* owner
@@ -78,6 +79,7 @@ cdef struct WatchMatch:
 
 cdef struct Hub:
     uint64_t queue_bytes_max
+    uint64_t queued_bytes       # atomic: what waits in all queues together
     uint64_t revision           # last one published or, without watches, seen
     uint64_t shown              # shared: consumers take events up to this revision
     uint64_t turn               # position in behind of the watch that is served first

@@ -57,6 +57,8 @@ cdef status_t hub_pump(Hub* hub, Machine* machine, uint32_t changes_max, bint* m
 # Consumers take events up to `revision` only: called with the machine's revision after machine_publish, so that whoever
 # saw an event can read what it tells. Until the first call all events may be taken.
 cdef void hub_show(Hub* hub, uint64_t revision) noexcept nogil
+# How many watches there are, and the bytes that wait in all their queues together.
+cdef void hub_measure(const Hub* hub, uint64_t* watches, uint64_t* queued_bytes) noexcept nogil
 # Owners with something new since the last call (to be woken once each), at most `most`.
 cdef uint32_t hub_take_woken(Hub* hub, void** owners, uint32_t most) noexcept nogil
 # The node stops: every watch that has not ended gets WATCH_CLOSED, and its owner is to be woken.

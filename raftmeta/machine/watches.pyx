@@ -139,6 +139,11 @@ cdef void _follow(Hub* hub, uint64_t revision) noexcept nogil:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 
+cdef void hub_measure(const Hub* hub, uint64_t* watches, uint64_t* queued_bytes) noexcept nogil:
+    watches[0] = hub.watches.size
+    queued_bytes[0] = load_acquire(&hub.queued_bytes)
+
+
 cdef Hub* hub_create(uint64_t queue_bytes_max) noexcept nogil:
     cdef Hub* hub = <Hub*>calloc(1, sizeof(Hub))
     if hub != NULL:
@@ -182,7 +187,7 @@ cdef Watch* _new_watch(Hub* hub, const Bytes* key, const Bytes* end, uint32_t fi
         memcpy(<uint8_t*>_end(watch), end.data, end.length)
     for which in range(LIST_COUNT):
         watch.place[which] = WATCH_NOWHERE
-    queue_init(&watch.queue)
+    queue_init(&watch.queue, &hub.queued_bytes)
     watch.shown = &hub.shown
     return watch
 

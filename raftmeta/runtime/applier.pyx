@@ -93,12 +93,12 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     return OK
 
 
-cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
+cdef status_t _apply_slice(Engine* engine) noexcept nogil:
     cdef uint64_t end_ns = 0
     cdef uint32_t until_clock = TUNE_ENTRIES_PER_CLOCK
     cdef const Record* record
     cdef bint is_done
-    cdef status_t status = OK
+    cdef status_t status
     while engine.to_apply.size != 0:
         record = <const Record*> (engine.to_apply.front().data + engine.apply_offset)
         status = _apply_one(engine, record, &is_done)
@@ -117,6 +117,20 @@ cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
                 end_ns = engine.now_ns + engine.config.apply_slice_ns
             if engine.clock.now_ns(engine.clock.self) >= end_ns:
                 break
+    return OK
+
+
+cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
+    cdef uint64_t begun_ns, time_ns
+    cdef status_t status
+    if engine.to_apply.size != 0:
+        begun_ns = engine.clock.now_ns(engine.clock.self)
+        status = _apply_slice(engine)
+        if status != OK:
+            return status
+        time_ns = engine.clock.now_ns(engine.clock.self) - begun_ns
+        engine.counters.apply_time_ns += time_ns
+        engine.counters.apply_time_ns_max = max(engine.counters.apply_time_ns_max, time_ns)
     more[0] = engine.to_apply.size != 0
     return OK if engine.apply_is_partial or not engine.must_publish else _publish(engine)
 

@@ -35,7 +35,7 @@ from raftmeta.runtime.peers cimport peers_follow_membership
 from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_NODE, NO_MEMORY, NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID, WalOpened, wal_begin, wal_free_bytes, wal_open,
-                                   wal_open_done)
+                                   wal_open_done, wal_used_bytes)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport command_init
 
@@ -160,7 +160,9 @@ cdef status_t _go_on(Engine* engine, Wal* wal, const WalOpened* opened) noexcept
         status = _restore(engine, opened)
     if status != OK:
         return status
-    core_set_free_bytes(engine.core, wal_free_bytes(wal))
+    engine.free_bytes = wal_free_bytes(wal)
+    engine.log_bytes = wal_used_bytes(wal)
+    core_set_free_bytes(engine.core, engine.free_bytes)
     return _start(engine)
 
 

@@ -183,6 +183,7 @@ cdef void _mark_batch(Engine* engine, CommandQueue* queue, size_t first, size_t 
         if status == OK:
             at.state = OUTSTANDING_PROPOSED
             at.proposals += 1
+            engine.counters.proposals += 1
             at.proposed_tick = engine.ticks
         elif at.proposals == 0:
             _complete(engine, at, status, 0, 0, NULL, 0)

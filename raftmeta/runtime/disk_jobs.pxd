@@ -21,6 +21,7 @@ cdef struct DiskJob:
     uint8_t kind
     status_t status             # result
     uint64_t free_bytes         # room in the log after the job
+    uint64_t log_bytes          # what the log holds, as is
     WalBatch batch              # JOB_WRITE; slices is `slices`
     Vec[Slice] slices           # bytes are held by the core until core_persisted(batch.write_id)
     Vec[uint8_t] membership     # JOB_WRITE: encoded membership in force; batch.membership points here

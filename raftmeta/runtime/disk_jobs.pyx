@@ -15,7 +15,7 @@ from raftmeta.raft.types cimport HardState, SnapshotPoint
 from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, DiskJobKind
 from raftmeta.status cimport OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_set_genesis
-from raftmeta.storage.wal cimport wal_append, wal_begin, wal_free_bytes, wal_read
+from raftmeta.storage.wal cimport wal_append, wal_begin, wal_free_bytes, wal_read, wal_used_bytes
 from raftmeta.storage.wal_state cimport Wal
 
 cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil:
@@ -63,4 +63,5 @@ cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil
         elif job.kind == JOB_IDENTITY:
             job.status = _persist_genesis(wal, <Identity*> identity, job)
         job.free_bytes = wal_free_bytes(wal)
+        job.log_bytes = wal_used_bytes(wal)
         job = job.next

@@ -16,16 +16,17 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from raftmeta._core cimport (CLOCK_JUMPED, LEADER, Ready, Write, core_campaign, core_change_membership, core_destroy,
-                             core_has_ready, core_log_read, core_membership, core_peer_event, core_persisted,
-                             core_ready, core_set_free_bytes, core_status, core_tick, core_transfer, LogRead)
+from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, LogRead, Ready, Write, core_campaign,
+                             core_change_membership, core_destroy, core_has_ready, core_log_read, core_membership,
+                             core_peer_event, core_persisted, core_ready, core_set_free_bytes, core_status, core_tick,
+                             core_transfer)
 from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.machine.watches cimport hub_add, hub_close, hub_destroy, hub_pump, hub_remove, hub_take_woken
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
 from raftmeta.raft.membership cimport membership_decode, membership_encode, membership_position
-from raftmeta.raft.types cimport Membership
+from raftmeta.raft.types cimport Membership, member_id_t
 from raftmeta.runtime.applier cimport applier_release, applier_run, applier_take
 from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persisted
 from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
@@ -173,6 +174,13 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------
+cdef void _count_write(Engine* engine, const Write* write) noexcept nogil:
+    cdef uint32_t i
+    engine.counters.writes += 1
+    for i in range(write.slice_count):
+        engine.counters.write_bytes += write.slices[i].length
+
+
 cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     cdef DiskJob* job = disk_job_create(JOB_WRITE)
     cdef const Membership* membership = core_membership(engine.core)
@@ -200,7 +208,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
         job.batch.membership = job.membership.data
         job.batch.membership_length = <uint32_t> job.membership.size
         job.batch.membership_index = membership.index
-    engine.counters.writes += 1
+    _count_write(engine, write)
     if engine.blocked.size != 0:
         pending.job = job
         return OK if engine.blocked.push(pending) else NO_MEMORY
@@ -256,6 +264,8 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
         chunk_drop(job.records.chunk)
         disk_job_destroy(job)
         return
+    engine.free_bytes = job.free_bytes
+    engine.log_bytes = job.log_bytes
     if job.kind == JOB_WRITE:
         status = _write_done(engine, job)
     elif job.kind == JOB_READ:
@@ -286,7 +296,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
         return genesis_tick(&engine.genesis)
     status = core_tick(engine.core, engine.clock.wall_ms(engine.clock.self))
     if status == OK:
-        core_status(engine.core, &engine.core_status)
+        _look_at_core(engine)
         status = housekeeping_tick(engine)
     _retry_blocked(engine)
     if engine.ticks % timeout_ticks == 0:
@@ -346,6 +356,8 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     for i in range(ready.refusal_count):
         callers_refused(engine, &ready.refusals[i])
     for i in range(ready.trace_count):
+        if ready.traces[i].type == TRACE_BECAME_CANDIDATE:
+            engine.counters.elections += 1
         engine.callers.event(engine.callers.self, EVENT_TRACE, ready.traces[i].type | ready.traces[i].term << 8,
                              ready.traces[i].a, ready.traces[i].b)
     return status
@@ -359,8 +371,15 @@ cdef status_t _drain_core(Engine* engine) noexcept nogil:
         status = core_ready(engine.core, &ready)
         if status == OK:
             status = _carry_out(engine, &ready)
-    core_status(engine.core, &engine.core_status)
+    _look_at_core(engine)
     return status if status != OK else _follow_membership(engine)
+
+
+cdef void _look_at_core(Engine* engine) noexcept nogil:
+    cdef member_id_t leader = engine.core_status.leader
+    core_status(engine.core, &engine.core_status)
+    if engine.core_status.leader != leader and engine.core_status.leader != 0:
+        engine.counters.leader_changes += 1
 
 
 cdef void _tell_woken(Engine* engine) noexcept nogil:

@@ -113,6 +113,8 @@ cdef struct Link:
     uint64_t boot
     uint64_t sequence           # frames sent on this connection
     bint was_refused            # the last reconnect was refused
+    uint64_t bytes_in           # of whole frames, over all connections of this name
+    uint64_t bytes_out
 
 # A connection that a peer opened to us: it only brings frames.
 cdef struct Inbound:
@@ -198,12 +200,16 @@ cdef struct EngineCounters:
     uint64_t frames_received
     uint64_t frames_sent
     uint64_t entries_applied
-    uint64_t commands_completed
+    uint64_t apply_time_ns      # spent in slices
+    uint64_t apply_time_ns_max  # in one slice
+    uint64_t proposals          # commands of callers handed to a leader, repetitions included
     uint64_t proposals_repeated
+    uint64_t commands_completed
     uint64_t writes
-    uint64_t write_bytes
+    uint64_t write_bytes        # records in them
     uint64_t reads_served
-    uint64_t elections
+    uint64_t elections          # this node stood for
+    uint64_t leader_changes     # this node learned of
     uint64_t leases_expired
 
 cdef struct Engine:
@@ -237,6 +243,8 @@ cdef struct Engine:
     index_t membership_logged   # index of the membership that the log was told
     Ring[PendingJob] blocked    # writes that found no room, in order; tried again every BLOCKED_RETRY_TICKS
     uint64_t blocked_tick
+    uint64_t free_bytes         # room of the log, as of the last job done
+    uint64_t log_bytes          # what it holds, as is
     bint was_ready
     Vec[uint8_t] body           # scratch for encoding
 

@@ -52,6 +52,10 @@ cdef struct NodeStatus:
     uint64_t connections_evicted
     uint64_t bytes_in
     uint64_t bytes_out
+    uint64_t log_bytes
+    uint64_t log_free_bytes
+    uint64_t watches
+    uint64_t watch_queue_bytes
     CoreStatus core
     MachineStatus machine
     EngineCounters counters
@@ -59,6 +63,8 @@ cdef struct NodeStatus:
 cdef struct LinkStatus:
     member_id_t id                  # incarnation by its last HELLO; 0: none yet
     uint64_t boot
+    uint64_t bytes_in
+    uint64_t bytes_out
     uint8_t name_length             # 0: free place
     uint8_t is_self
     uint8_t is_up

@@ -26,6 +26,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta._core cimport LEADER, TRACE_COMMITTED, core_membership
 from raftmeta.machine.machine cimport machine_status
+from raftmeta.machine.watches cimport hub_measure
 from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_shared, store_release, store_shared,
                                       subtract_shared)
 from raftmeta.native.chunks cimport Slice
@@ -217,6 +218,8 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
             continue
         table.links[i].id = link.id
         table.links[i].boot = link.boot
+        table.links[i].bytes_in = link.bytes_in
+        table.links[i].bytes_out = link.bytes_out
         table.links[i].is_self = link.is_self
         table.links[i].is_up = link.is_up
         table.links[i].was_refused = link.was_refused
@@ -255,11 +258,14 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.connections_evicted = loop.transport.counters.evicted
     status.bytes_in = loop.transport.counters.bytes_in
     status.bytes_out = loop.transport.counters.bytes_out
+    status.log_bytes = engine.log_bytes
+    status.log_free_bytes = engine.free_bytes
     status.core = engine.core_status
     status.core.applied = engine.applied    # the core hears of it in the next turn
     status.counters = engine.counters
     if engine.machine != NULL:
         machine_status(engine.machine, &status.machine)
+        hub_measure(engine.hub, &status.watches, &status.watch_queue_bytes)
     loop.status.write(status)
     if loop.links_changed:
         _publish_links(loop)
@@ -382,6 +388,7 @@ cdef void _look_at_network(Loop* loop, const posix.epoll_event* events, int coun
         transport_resolved(&loop.transport, now_ns)
     if now_ns - loop.links_checked_ns >= TUNE_LINKS_PERIOD_NS:
         loop.links_checked_ns = now_ns
+        loop.links_changed = True       # their bytes: too much to copy in every turn
         _follow_links(loop)
     if now_ns >= loop.transport.deadline_ns:
         transport_tick(&loop.transport, now_ns)

@@ -4,7 +4,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint64_t
 
 from raftmeta._core cimport CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
-from raftmeta.native.atomics cimport load_shared
+from raftmeta.native.atomics cimport load_acquire, load_shared
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
 from raftmeta.runtime.answers cimport deadline_after
@@ -73,16 +73,18 @@ cdef list _members(NodeBase node, uint64_t own_id, const LinkTable* links):
             membership.members[i].address[:membership.members[i].address_length].decode())
     for i in range(MEMBERS_MAX):
         if links.links[i].name_length != 0:
-            connected[links.links[i].name[:links.links[i].name_length]] = (links.links[i].id, links.links[i].is_up != 0)
+            connected[links.links[i].name[:links.links[i].name_length]] = (
+                links.links[i].id, links.links[i].is_up != 0, links.links[i].bytes_in, links.links[i].bytes_out)
     own = node.identity.name
     for raw in sorted({*roles, *connected}):
         name = raw.decode()
-        member_id, role, address = roles.get(raw, (connected.get(raw, (0, False))[0], "", ""))
+        link_id, is_up, bytes_in, bytes_out = connected.get(raw, (0, False, 0, 0))
+        member_id, role, address = roles.get(raw, (link_id, "", ""))
         if not address and name in node.identity.peers:
             address = str(node.identity.peers[name])
         is_self = name == own
         members.append(MemberStatus(name, own_id if is_self else member_id, address, role, is_self,
-                                    is_self or connected.get(raw, (0, False))[1]))
+                                    is_self or is_up, bytes_in, bytes_out))
     return members
 
 
@@ -112,17 +114,26 @@ cdef dict metrics_of(NodeBase node):
     cdef StatusBlock block
     node.read_status(&block)
     return {
-        "term": block.core.term, "is_leader": int(block.core.role == LEADER), "committed": block.core.committed,
+        "term": block.core.term, "role": block.core.role, "is_leader": int(block.core.role == LEADER),
+        "elections": block.counters.elections, "leader_changes": block.counters.leader_changes,
+        "committed": block.core.committed,
         "applied": block.core.applied, "persisted": block.core.persisted, "last": block.core.last,
         "revision": block.machine.revision, "compacted": block.machine.compacted, "keys": block.machine.keys,
         "state_bytes": block.machine.state_bytes, "history_bytes": block.machine.history_bytes,
         "leases": block.machine.leases, "sessions": block.machine.sessions,
+        "watches": block.watches, "watch_queue_bytes": block.watch_queue_bytes,
         "operations_in_flight": load_shared(&node.loop.in_flight),
         "turns": block.turns,
-        "entries_applied": block.counters.entries_applied, "commands_completed": block.counters.commands_completed,
-        "proposals_repeated": block.counters.proposals_repeated, "reads_served": block.counters.reads_served,
-        "log_writes": block.counters.writes, "log_bytes": block.counters.write_bytes,
-        "elections": block.counters.elections, "leases_expired": block.counters.leases_expired,
+        "proposals": block.counters.proposals, "proposals_repeated": block.counters.proposals_repeated,
+        "commands_completed": block.counters.commands_completed, "reads_served": block.counters.reads_served,
+        "leases_expired": block.counters.leases_expired,
+        "entries_applied": block.counters.entries_applied,
+        "apply_time_ns": block.counters.apply_time_ns, "apply_time_ns_max": block.counters.apply_time_ns_max,
+        "log_bytes": block.log_bytes, "log_free_bytes": block.log_free_bytes,
+        "log_writes": block.counters.writes, "log_write_bytes": block.counters.write_bytes,
+        "log_syncs": load_acquire(&node.loop.disk.counters.syncs),
+        "log_sync_time_ns": load_acquire(&node.loop.disk.counters.time_ns),
+        "log_sync_time_ns_max": load_acquire(&node.loop.disk.counters.time_ns_max),
         "frames_sent": block.counters.frames_sent, "frames_received": block.counters.frames_received,
         "frames_refused": block.counters.frames_refused, "frames_dropped": block.frames_dropped,
         "connections_accepted": block.connections_accepted, "connections_refused": block.connections_refused,

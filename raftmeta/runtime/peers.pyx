@@ -291,6 +291,7 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
         return OK               # one side does not know its cluster yet: the protocol repeats it
     if status == OK:
         inbound.sequence += 1
+        engine.links[inbound.link].bytes_in += frame.length
         engine.counters.frames_received += 1
         if header.type == FRAME_MESSAGE:
             status = _step_message(engine, header, frame)
@@ -324,6 +325,7 @@ cdef void _send(Engine* engine, int place, FrameType type, const Slice* records)
                  engine.body.data + FRAME_HEADER_BYTES, <uint32_t> (engine.body.size - FRAME_HEADER_BYTES),
                  records.data, records.length)
     engine.counters.frames_sent += 1
+    link.bytes_out += engine.body.size + records.length
     engine.network.send(engine.network.self, place, engine.body.data, engine.body.size, records)
 
 

@@ -8,10 +8,17 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport DiskPort
 from raftmeta.status cimport status_t
 
+# Counted by the thread that syncs; read with load_acquire by any other.
+cdef struct SyncCounters:
+    uint64_t syncs              # of files and of the folder
+    uint64_t time_ns            # spent in them
+    uint64_t time_ns_max        # in one
+
 cdef struct RealDisk:
     int directory               # descriptor of the folder, O_CLOEXEC; -1: closed
     int lock                    # descriptor of its lock file, -1: not locked
     Vec[uint64_t] settled       # inodes that were opened or made in this life: their cache can be believed
+    SyncCounters counters
 
 # Opens (and creates, mode 0700, parents must exist) the folder. NOT_FOUND, DISK_FAILED.
 cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil

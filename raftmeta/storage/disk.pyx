@@ -9,8 +9,10 @@ from libc.errno cimport EACCES, EAGAIN, EDQUOT, EFBIG, EINTR, ENOENT, ENOSPC, er
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy, memset, strlen
 
+from raftmeta.native.atomics cimport store_release
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, FileName, file_t
 from raftmeta.status cimport DISK_FAILED, IN_USE, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, status_t
 from raftmeta.storage.disk cimport RealDisk
@@ -222,7 +224,18 @@ cdef status_t _write(void* self, file_t file, uint64_t offset, const Slice* part
 
 cdef status_t _sync(void* self, file_t file) noexcept nogil:
     # Also when the file grew: fdatasync writes the metadata that is needed to read the data back.
-    return OK if fdatasync(file) == 0 else DISK_FAILED
+    cdef uint64_t begun_ns = boot_now_ns()
+    cdef int result = fdatasync(file)
+    _count_sync(<RealDisk*> self, boot_now_ns() - begun_ns)
+    return OK if result == 0 else DISK_FAILED
+
+
+# One thread counts; others may read at any time.
+cdef void _count_sync(RealDisk* disk, uint64_t time_ns) noexcept nogil:
+    store_release(&disk.counters.syncs, disk.counters.syncs + 1)
+    store_release(&disk.counters.time_ns, disk.counters.time_ns + time_ns)
+    if time_ns > disk.counters.time_ns_max:
+        store_release(&disk.counters.time_ns_max, time_ns)
 
 
 cdef status_t _truncate(void* self, file_t file, uint64_t size_bytes) noexcept nogil:
@@ -244,7 +257,10 @@ cdef status_t _remove(void* self, const char* name) noexcept nogil:
 
 
 cdef status_t _sync_directory(void* self) noexcept nogil:
-    return OK if fsync(_directory(self)) == 0 else DISK_FAILED
+    cdef uint64_t begun_ns = boot_now_ns()
+    cdef int result = fsync(_directory(self))
+    _count_sync(<RealDisk*> self, boot_now_ns() - begun_ns)
+    return OK if result == 0 else DISK_FAILED
 
 
 cdef status_t _list_names(void* self, Vec[FileName]* names) noexcept nogil:

@@ -822,3 +822,7 @@ cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil:
     if wal.limits.log_bytes_max != 0:
         room = min(room, wal.limits.log_bytes_max - min(wal.limits.log_bytes_max, wal.used_bytes))
     return room
+
+
+cdef uint64_t wal_used_bytes(const Wal* wal) noexcept nogil:
+    return wal.used_bytes
