@@ -3,7 +3,7 @@
     RaftmetaError
     ├── NotExecuted                 certainly not applied: safe to try again
     │   ├── NoLeader                no leader is known, or it stepped down before it took the operation
-    │   ├── NotReady                this node has not caught up, or has no session yet; `unreachable` names peers
+    │   ├── NotReady                this node has not caught up, or has no session yet; says who is missing
     │   │   └── ReadyTimeout        ... within the time given                                   (TimeoutError)
     │   ├── Overloaded              too much is under way already
     │   ├── NoSpace                 no quorum has room on its disks
@@ -89,11 +89,16 @@ class NoLeader(NotExecuted):
 
 
 class NotReady(NotExecuted):
-    """This node cannot serve yet. unreachable: names of the peers it has no connection to."""
+    """This node cannot serve yet.
 
-    def __init__(self, message: str, *, unreachable: Sequence[str] = ()) -> None:
+    unreachable: names of the peers it has no connection to. lost_disks: names of voters whose folders are blank; when
+    those left are no majority, only a backup brings the cluster back.
+    """
+
+    def __init__(self, message: str, *, unreachable: Sequence[str] = (), lost_disks: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.unreachable = tuple(unreachable)
+        self.lost_disks = tuple(lost_disks)
 
 
 class ReadyTimeout(NotReady, TimeoutError):

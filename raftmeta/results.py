@@ -55,6 +55,8 @@ class NodeStatus:
 
     state: "starting" (not yet part of a founded cluster), "running", or "stopped".
     leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
+    lost_disks: voters whose folders are blank, so that another incarnation answers under their name; a leader takes
+    them back one at a time, as long as a majority of voters has its disk.
     The indexes are those of the log; revision and compacted bound the history that reads and watches can name.
     """
 
@@ -76,6 +78,7 @@ class NodeStatus:
     compacted: int
     keys: int
     state_hash: str
+    lost_disks: tuple[str, ...]
     members: tuple[MemberStatus, ...]
 
     @property

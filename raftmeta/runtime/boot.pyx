@@ -30,7 +30,8 @@ from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
-from raftmeta.runtime.engine_state cimport EVENT_FOUNDED, EVENT_LOG_OPENED, ENGINE_GENESIS, ENGINE_RUNNING, Engine
+from raftmeta.runtime.engine_state cimport (EVENT_FOUNDED, EVENT_JOINED, EVENT_LOG_OPENED, ENGINE_GENESIS,
+                                            ENGINE_RUNNING, Engine)
 from raftmeta.runtime.peers cimport peers_follow_membership
 from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_NODE, NO_MEMORY, NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
@@ -221,5 +222,8 @@ cdef status_t boot_identity_persisted(Engine* engine, const DiskJob* job) noexce
 
 
 cdef status_t boot_found(Engine* engine) noexcept nogil:
-    engine.callers.event(engine.callers.self, EVENT_FOUNDED, engine.cluster.low, engine.cluster.high, 0)
+    if engine.genesis.record.state == JOINING:
+        engine.callers.event(engine.callers.self, EVENT_JOINED, engine.cluster.low, engine.cluster.high, engine.id)
+    else:
+        engine.callers.event(engine.callers.self, EVENT_FOUNDED, engine.cluster.low, engine.cluster.high, 0)
     return _start_empty(engine, &engine.genesis.record.membership)

@@ -111,6 +111,7 @@ cdef struct Link:
     bint is_wanted              # named initially or in the membership: the network keeps trying
     member_id_t id              # incarnation by its last HELLO; 0: none yet
     uint64_t boot
+    uint8_t genesis_state       # as of that HELLO
     uint64_t sequence           # frames sent on this connection
     bint was_refused            # the last reconnect was refused
     uint64_t bytes_in           # of whole frames, over all connections of this name
@@ -189,6 +190,9 @@ cdef enum EngineEventType:
     EVENT_FATAL = 9                 # a = status
     EVENT_LEASES_EXPIRED = 10       # a = how many
     EVENT_COMPACTED = 11            # a = history floor
+    EVENT_JOINED = 12               # this blank folder belongs to a living cluster: a, b = cluster id, c = incarnation
+    EVENT_QUORUM_LOST = 13          # too many voters lost their disks: a = links that did (a bit each), b = how many,
+                                    # c = of how many voters
 
 cdef enum EngineState:
     ENGINE_GENESIS = 1          # no cluster yet, or not yet part of it
@@ -239,6 +243,9 @@ cdef struct Engine:
 
     Link[MEMBERS_MAX] links
     index_t membership_seen     # index of the membership that the links follow
+    uint32_t lost_links         # voters by name that lost their disks and were not taken back yet, a bit for each link
+    uint32_t lost_count         # how many those are
+    uint32_t voter_count        # of how many
     uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
     index_t membership_logged   # index of the membership that the log was told
     Ring[PendingJob] blocked    # writes that found no room, in order; tried again every BLOCKED_RETRY_TICKS

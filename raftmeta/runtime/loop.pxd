@@ -56,6 +56,9 @@ cdef struct NodeStatus:
     uint64_t log_free_bytes
     uint64_t watches
     uint64_t watch_queue_bytes
+    uint32_t lost_links             # Engine, as is
+    uint32_t lost_count
+    uint32_t voter_count
     CoreStatus core
     MachineStatus machine
     EngineCounters counters

@@ -260,6 +260,9 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.bytes_out = loop.transport.counters.bytes_out
     status.log_bytes = engine.log_bytes
     status.log_free_bytes = engine.free_bytes
+    status.lost_links = engine.lost_links
+    status.lost_count = engine.lost_count
+    status.voter_count = engine.voter_count
     status.core = engine.core_status
     status.core.applied = engine.applied    # the core hears of it in the next turn
     status.counters = engine.counters

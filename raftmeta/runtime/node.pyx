@@ -205,7 +205,8 @@ cdef class Node(NodeBase):
         return thread
 
 
-_WARNINGS = {"stopped", "session_lost", "peer_refused", "stepped_down", "leader_lost", "record_repaired"}
+_WARNINGS = {"stopped", "session_lost", "peer_refused", "stepped_down", "leader_lost", "record_repaired",
+             "quorum_lost"}
 
 
 def _log(events, logger, name):

@@ -295,9 +295,7 @@ cdef class Node:
         try:
             await self.wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
         except Withdrawn:
-            away = self.node.unreachable()
-            raise ReadyTimeout("the node is not ready" + (f"; no connection to {', '.join(away)}" if away else ""),
-                               unreachable=away) from None
+            raise self.node.not_ready(ReadyTimeout, "the node is not ready") from None
 
     # --- writes -------------------------------------------------------------------------------------------------------
     # Each is submitted by a function of C types, from inside the coroutine; a session that ended between encoding and

@@ -88,6 +88,9 @@ cdef class NodeBase:
     cdef int read_status(self, StatusBlock* status) except -1
     cdef uint64_t member_by_name(self, object name) except? 0
     cdef list unreachable(self)
+    cdef list names_of_links(self, uint32_t places)         # a bit for each place in the table of links
+    # A NotReady of that kind which names the peers that are away and the voters that lost their disks.
+    cdef object not_ready(self, object kind, str message)
 
     # The calling thread waits, without the GIL: True when done. Signals are looked at often enough for Ctrl-C.
     cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1

@@ -437,7 +437,7 @@ cdef class NodeBase:
         cdef Loop* loop = self.running()
         cdef Machine* machine = load_acquire(&loop.machine)
         if machine == NULL:
-            raise NotReady("this node is not part of a founded cluster yet", unreachable=self.unreachable())
+            raise self.not_ready(NotReady, "this node is not part of a founded cluster yet")
         return machine
 
     cdef object read_key(self, object key, uint64_t revision):
@@ -533,6 +533,28 @@ cdef class NodeBase:
             if links.links[i].name_length != 0 and not links.links[i].is_self and not links.links[i].is_up
         ]
 
+    cdef object not_ready(self, object kind, str message):
+        cdef StatusBlock status
+        self.read_status(&status)
+        away = self.unreachable()
+        lost = self.names_of_links(status.lost_links)
+        if lost and 2 * (status.voter_count - status.lost_count) <= status.voter_count:
+            message += (f"; {len(lost)} of {status.voter_count} voters lost their disks ({', '.join(lost)}), so no "
+                        "majority can ever be had: restore the cluster from a backup")
+        elif lost:
+            message += f"; lost its disk and waits for a leader to take it back: {', '.join(lost)}"
+        if away:
+            message += f"; no connection to {', '.join(away)}"
+        return kind(message, unreachable=away, lost_disks=lost)
+
+    cdef list names_of_links(self, uint32_t places):
+        cdef LinkTable links
+        cdef int i
+        while not self.loop.links.read(&links):
+            pass
+        return sorted((<char*> links.links[i].name)[:links.links[i].name_length].decode()
+                      for i in range(MEMBERS_MAX) if places >> i & 1)
+
     # --- waiting ------------------------------------------------------------------------------------------------------
     cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:
         cdef uint64_t now_ns, pause_ns
@@ -569,9 +591,7 @@ cdef class NodeBase:
         try:
             self.finish(self.submit_wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
         except Withdrawn:
-            away = self.unreachable()
-            raise ReadyTimeout("the node is not ready" + (f"; no connection to {', '.join(away)}" if away else ""),
-                               unreachable=away) from None
+            raise self.not_ready(ReadyTimeout, "the node is not ready") from None
         return 0
 
 

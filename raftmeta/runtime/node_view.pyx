@@ -9,8 +9,9 @@ from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
 from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
-                                            EVENT_LEASES_EXPIRED, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED,
-                                            EVENT_PEER_REFUSED, EVENT_READY, EVENT_SESSION_LOST, EVENT_TRACE)
+                                            EVENT_JOINED, EVENT_LEASES_EXPIRED, EVENT_LINK_DOWN, EVENT_LINK_UP,
+                                            EVENT_LOG_OPENED, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY,
+                                            EVENT_SESSION_LOST, EVENT_TRACE)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
 from raftmeta.runtime.loop cimport LinkTable
@@ -54,6 +55,7 @@ _EVENTS = {
     EVENT_FATAL: ("stopped", ("status",)),
     EVENT_LEASES_EXPIRED: ("leases_expired", ("count",)),
     EVENT_COMPACTED: ("history_compacted", ("floor",)),
+    EVENT_QUORUM_LOST: ("quorum_lost", ("names", "lost", "voters")),
 }
 
 
@@ -107,7 +109,8 @@ cdef object status_of(NodeBase node):
         role=_ROLES.get(block.core.role, "") if is_running else "", term=block.core.term, leader=leader,
         committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted,
         last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted,
-        keys=block.machine.keys, state_hash=state_hash, members=tuple(members))
+        keys=block.machine.keys, state_hash=state_hash, lost_disks=tuple(node.names_of_links(block.lost_links)),
+        members=tuple(members))
 
 
 cdef dict metrics_of(NodeBase node):
@@ -153,6 +156,9 @@ cdef object _event(NodeBase node, const EventBlock* block):
     elif block.type == EVENT_FOUNDED:
         return NodeEvent(block.number, block.wall_ms / 1000, "cluster_founded",
                          {"cluster_id": f"{block.b:016x}{block.a:016x}"})
+    elif block.type == EVENT_JOINED:
+        return NodeEvent(block.number, block.wall_ms / 1000, "joined",
+                         {"cluster_id": f"{block.b:016x}{block.a:016x}", "incarnation": block.c})
     else:
         name, words = _EVENTS.get(block.type, ("event", ("a", "b", "c")))
         numbers = (block.a, block.b, block.c)
@@ -163,6 +169,8 @@ cdef object _event(NodeBase node, const EventBlock* block):
         place = facts["peer"]
         is_link = place < MEMBERS_MAX
         facts["peer"] = links.links[place].name[:links.links[place].name_length].decode() if is_link else ""
+    if "names" in facts:
+        facts["names"] = ",".join(node.names_of_links(facts["names"])) if node.loop != NULL else ""
     return NodeEvent(block.number, block.wall_ms / 1000, name, facts)
 
 

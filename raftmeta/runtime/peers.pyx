@@ -8,12 +8,15 @@ Sources: ARCHITECTURE "Identity and genesis"; docs/formats.md "Frame", "HELLO".
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
-from raftmeta._core cimport PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_peer_event, core_step
+from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
+                             core_peer_event, core_step)
 from raftmeta.native.chunks cimport Slice
-from raftmeta.raft.genesis cimport BLANK, FOUNDED, GenesisMessage, genesis_hello, genesis_step
-from raftmeta.raft.types cimport MEMBERS_MAX, PROPOSE, Membership, Message, member_id_t
-from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, ENGINE_GENESIS,
-                                            ENGINE_RUNNING, Engine, Inbound, Link)
+from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
+from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.quorum cimport quorum_count
+from raftmeta.raft.types cimport MEMBERS_MAX, PROPOSE, VOTER_INCOMING, Member, Membership, Message, member_id_t
+from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
+                                            ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
 from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, NOT_READY, OK,
                               OLD_BOOT, OVERLOADED, STALE, status_t)
 from raftmeta.wire.commands cimport command_decode
@@ -106,15 +109,65 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
             return NO_MEMORY
         named[place] = True
         engine.links[place].is_wanted = True
-    if membership.count == 0:           # a joining node knows only the names it was given
-        return OK
     for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and not named[i]:
+        # A joining node without a membership knows only the names it was given.
+        if membership.count != 0 and engine.links[i].is_used and not named[i]:
             engine.links[i].is_wanted = False
             engine.links[i].is_initial = False      # its place may be given to another name
+    _look_for_lost(engine)
     return OK
 
 
+# --- voters whose disks are gone --------------------------------------------------------------------------------------
+cdef bint _was_wiped(const Engine* engine, const Link* link) noexcept nogil:
+    """Its folder was blank when it was last heard of, and no log has named it since."""
+    return engine.genesis.record.state == JOINING if link.is_self else link.genesis_state in (BLANK, JOINING)
+
+
+cdef bint _has_lost_its_vote(const Engine* engine, const Membership* membership, const Member* voter,
+                             const Link* link) noexcept nogil:
+    cdef member_id_t id = engine.id if link.is_self else link.id
+    return id != 0 and id != voter.id and membership_position(membership, id) < 0 and _was_wiped(engine, link)
+
+
+cdef void _count_lost(Engine* engine, const Membership* membership) noexcept nogil:
+    cdef int i, place
+    for i in range(membership.count):
+        if not membership.members[i].roles & VOTER_INCOMING:
+            continue
+        engine.voter_count += 1
+        place = _find_name(engine, membership.members[i].name, membership.members[i].name_length)
+        if place >= 0 and _has_lost_its_vote(engine, membership, &membership.members[i], &engine.links[place]):
+            engine.lost_links |= <uint32_t> 1 << place
+
+
+cdef void _count_lost_by_names(Engine* engine) noexcept nogil:
+    """A blank node that joins has no membership yet; the names that it was given are the best it knows."""
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and engine.links[i].is_initial:
+            engine.voter_count += 1
+            if _was_wiped(engine, &engine.links[i]):
+                engine.lost_links |= <uint32_t> 1 << i
+
+
+cdef void _look_for_lost(Engine* engine) noexcept nogil:
+    cdef uint32_t before = engine.lost_links
+    if engine.core == NULL:
+        return
+    engine.lost_links = engine.voter_count = 0
+    if core_membership(engine.core).count != 0:
+        _count_lost(engine, core_membership(engine.core))
+    else:
+        _count_lost_by_names(engine)
+    engine.lost_count = quorum_count(engine.lost_links)
+    # A majority of the voters must still have its disk.
+    if engine.lost_links != before and 2 * (engine.voter_count - engine.lost_count) <= engine.voter_count:
+        engine.callers.event(engine.callers.self, EVENT_QUORUM_LOST, engine.lost_links, engine.lost_count,
+                             engine.voter_count)
+
+
+# --- HELLO ------------------------------------------------------------------------------------------------------------
 cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept nogil:
     """What both directions of a connection refuse alike."""
     cdef Hello own
@@ -149,6 +202,8 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello) noexcept
         return OLD_BOOT
     link.id = hello.id
     link.boot = hello.boot
+    link.genesis_state = hello.genesis_state
+    _look_for_lost(engine)
     return OK
 
 

@@ -15,11 +15,16 @@ from tests.processes.load import Load, read_all, start_again
 from tests.processes.remote import RemoteError
 from tests.processes.waiting import wait_until
 
+LOST_MAJORITY = r"2 of 3 voters lost their disks \(a, b\), so no majority can ever be had: restore .* from a backup"
 NOT_EXECUTED = ("Withdrawn", "NotReady", "ReadyTimeout", "NoLeader")
 
 
 def put_soon(node: raftmeta.Node, key: str, value: bytes) -> int:
     return int(node.put(key, value, timeout_s=0.3))
+
+
+def events(node: raftmeta.Node) -> list[str]:
+    return [str(event) for event in node.events(timeout_s=0)]
 
 
 def get_locally(node: raftmeta.Node, key: str) -> bytes | None:
@@ -64,9 +69,15 @@ def test_two_wiped_folders_of_three_found_no_new_cluster(cluster: Cluster) -> No
     cluster.start()
     calls = [node.begin(ready, 1.5) for node in cluster.nodes.values()]
     for call in calls:
-        with pytest.raises(RemoteError) as caught:
+        with pytest.raises(RemoteError, match=LOST_MAJORITY) as caught:
             call.result(10)
         assert caught.value.kind == "ReadyTimeout"
+    for node in cluster.nodes.values():
+        assert told(node)["lost_disks"] == ["a", "b"]
+        assert "quorum_lost names=a,b lost=2 voters=3" in node.call(events)
+    for name in "ab":
+        said = [line for line in cluster.nodes[name].call(events) if line.startswith(("joined", "cluster_founded"))]
+        assert said == [f"joined cluster_id={before['cluster_id']} incarnation={told(cluster.nodes[name])['id']}"]
     for node in cluster.nodes.values():
         assert refused_kind(node, put_soon, "key", b"lost") in NOT_EXECUTED
         now = told(node)
@@ -112,10 +123,12 @@ def test_a_wiped_node_comes_back_as_another_incarnation(cluster: Cluster, which:
         new = told(lost)
         assert new["id"] != old["id"]
         assert new["cluster_id"] == old["cluster_id"]
+        assert not any(line.startswith("quorum_lost") for node in cluster.nodes.values() for line in node.call(events))
         wait_until(lambda: new["id"] in voters(cluster), timeout_s=20, what=lambda: f"its vote\n{cluster.logs()}")
         assert old["id"] not in voters(cluster)
         assert len(voters(cluster)) == 3
         load.wait_for_more()
+    assert [told(node)["lost_disks"] for node in cluster.nodes.values()] == [[], [], []]
     load.check(cluster)
     other = next(node for node in cluster.nodes.values() if node is not lost)
     other.kill()
