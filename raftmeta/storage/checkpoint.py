@@ -1,0 +1,373 @@
+"""The local checkpoint: a base and what changed since, as checked rows of an LMDB environment.
+
+What it decides: which layers a manifest names, when a new base is due, and whether a row is what was written. What it
+never does: look into a record, keep a Python object for each key, repair, or believe LMDB that a page is undamaged (it
+has no checksums: docs/formats.md "Checkpoint"). One thread at a time uses a store.
+
+Why chunks and not a row for each key: LMDB copies whole pages, so that 1 % of the keys, changed here and there, would
+rewrite a quarter of them (docs/decisions/state-tree.md "Checkpoints").
+
+    store = CheckpointStore(folder)
+    manifest = store.open()             None: there is none
+    for records in store.records(): ...
+    store.write(head, chunks, is_base=store.is_base_due())
+    store.close()
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import lmdb
+
+from raftmeta.native.native_handle import crc32c, hash128
+
+FORMAT_MAGIC = 0x504B4352  # "RCKP" in file order
+FORMAT_VERSION = 1
+FORMAT_BASE, FORMAT_DIFFERENCE = 1, 2
+FORMAT_MAP_BYTES = 1 << 40  # set once: growing a map that is open is unsafe; takes address space, not room
+MEMBERSHIP_BYTES_MAX = 16 * 1024
+ROW_BYTES_MAX = 16 * 1024 * 1024 + 64
+TUNE_TRANSACTION_BYTES = 16 * 1024 * 1024  # LMDB keeps what is not committed in memory
+
+_MANIFEST_KEY = b"m"
+_MANIFEST = struct.Struct("<IIB3xIQQQQQQQIIQQ")
+_LAYER = struct.Struct("<QIIQQQQ")
+_CHUNK_KEY = struct.Struct(">cQI")
+_ROW_HEAD = struct.Struct("<II")
+_CRC_BEGIN = 8  # magic and checksum of the manifest are not covered
+
+
+class CheckpointError(Exception):
+    """A checkpoint could not be read or written; the one before, if there is one, is as it was."""
+
+
+class CheckpointDamaged(CheckpointError):
+    """A row is not what was written."""
+
+
+class CheckpointNewerFormat(CheckpointError):
+    """A newer version of raftmeta wrote it."""
+
+
+class CheckpointNoSpace(CheckpointError):
+    """The disk is full; it may be tried again."""
+
+
+class CheckpointFailed(CheckpointError):
+    """The disk failed: this store writes nothing any more (docs/decisions/log.md D5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A base or a difference: `chunks` rows under its number."""
+
+    number: int
+    chunks: int
+    kind: int
+    record_count: int
+    record_bytes: int
+    hash_low: int
+    hash_high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What state a checkpoint is, and the layers that make it."""
+
+    cluster_low: int
+    cluster_high: int
+    index: int
+    term: int
+    chain: int
+    wall_ms: int
+    membership_index: int
+    membership: bytes
+    feature_level: int
+    state_hash_low: int
+    state_hash_high: int
+    layers: tuple[Layer, ...] = ()
+
+    def pack(self) -> bytes:
+        """The row, as docs/formats.md "Checkpoint" has it."""
+        fields = (
+            FORMAT_VERSION,
+            len(self.layers),
+            self.cluster_low,
+            self.cluster_high,
+            self.index,
+            self.term,
+            self.chain,
+            self.wall_ms,
+            self.membership_index,
+            len(self.membership),
+            self.feature_level,
+            self.state_hash_low,
+            self.state_hash_high,
+        )
+        row = bytearray(_MANIFEST.pack(FORMAT_MAGIC, 0, *fields) + self.membership)
+        for layer in self.layers:
+            row += _LAYER.pack(
+                layer.number,
+                layer.chunks,
+                layer.kind,
+                layer.record_count,
+                layer.record_bytes,
+                layer.hash_low,
+                layer.hash_high,
+            )
+        struct.pack_into("<I", row, 4, crc32c(bytes(row[_CRC_BEGIN:])))
+        return bytes(row)
+
+    @staticmethod
+    def unpack(row: bytes) -> Manifest:
+        """The manifest of a row. Raises CheckpointDamaged, CheckpointNewerFormat."""
+        if len(row) < _MANIFEST.size:
+            raise CheckpointDamaged(f"manifest: {len(row)} bytes are too few")
+        magic, crc, version, layer_count, *head, membership_length, level, low, high = _MANIFEST.unpack_from(row)
+        if magic != FORMAT_MAGIC or crc != crc32c(row[_CRC_BEGIN:]):
+            raise CheckpointDamaged("manifest: wrong checksum")
+        if version > FORMAT_VERSION:
+            raise CheckpointNewerFormat(f"manifest: version {version} is newer than {FORMAT_VERSION}")
+        layers_at = _MANIFEST.size + membership_length
+        if membership_length > MEMBERSHIP_BYTES_MAX or len(row) != layers_at + layer_count * _LAYER.size:
+            raise CheckpointDamaged("manifest: its lengths do not add up")
+        membership = row[_MANIFEST.size : layers_at]
+        layers = tuple(Layer(*fields) for fields in _LAYER.iter_unpack(row[layers_at:]))
+        if [layer.kind for layer in layers] != [FORMAT_BASE, *[FORMAT_DIFFERENCE] * (len(layers) - 1)]:
+            raise CheckpointDamaged("manifest: not a base and differences")
+        cluster_low, cluster_high, index, term, chain, wall_ms, membership_index = head
+        return Manifest(
+            cluster_low,
+            cluster_high,
+            index,
+            term,
+            chain,
+            wall_ms,
+            membership_index,
+            membership,
+            level,
+            low,
+            high,
+            layers,
+        )
+
+
+@contextmanager
+def _told_apart(path: Path) -> Iterator[None]:
+    """Errors of LMDB and the system as those of this module; path: of the checkpoint."""
+    try:
+        yield
+    except (lmdb.MapFullError, lmdb.DiskError) as error:
+        raise CheckpointNoSpace(f"{path}: no room for a checkpoint: {error}") from error
+    except (lmdb.CorruptedError, lmdb.InvalidError, lmdb.PageNotFoundError, lmdb.VersionMismatchError) as error:
+        raise CheckpointDamaged(f"{path}: {error}") from error
+    except (lmdb.Error, OSError) as error:
+        # A write that the full disk cut short is told by LMDB as an input/output error.
+        if isinstance(error, lmdb.Error) and _is_full(path):
+            raise CheckpointNoSpace(f"{path}: no room for a checkpoint: {error}") from error
+        raise CheckpointFailed(f"{path}: {error}") from error
+
+
+def _is_full(path: Path) -> bool:
+    return path.exists() and shutil.disk_usage(path).free < TUNE_TRANSACTION_BYTES
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _hash_of(checksums: list[int]) -> tuple[int, int]:
+    return hash128(struct.pack(f"<{len(checksums)}I", *checksums))
+
+
+class CheckpointStore:
+    """The checkpoint in one folder, which nobody else has open: the node's own lock guards it."""
+
+    def __init__(self, path: Path, *, map_bytes: int = FORMAT_MAP_BYTES) -> None:
+        """Nothing is read or made before open(). map_bytes: for tests of a full map."""
+        self.path = path
+        self.manifest: Manifest | None = None
+        self._map_bytes = map_bytes
+        self._environment: lmdb.Environment | None = None
+        self._has_failed = False
+        self._is_damaged = False
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+    def open(self) -> Manifest | None:
+        """The manifest of the checkpoint that is there; None: none.
+
+        Raises CheckpointDamaged, CheckpointNewerFormat, CheckpointFailed: nothing was changed. In the place of a
+        damaged one write() puts a new one.
+        """
+        self.manifest = None
+        if not (self.path / "data.mdb").exists():
+            return None
+        with (
+            self._noting_damage(),
+            _told_apart(self.path),
+            self._open_environment().begin(buffers=True) as transaction,
+        ):
+            row = transaction.get(_MANIFEST_KEY)
+            if row is not None:
+                if len(row) > ROW_BYTES_MAX:
+                    raise CheckpointDamaged(f"manifest: {len(row)} bytes are too many")
+                self.manifest = Manifest.unpack(bytes(row))
+        return self.manifest
+
+    def records(self) -> Iterator[bytes]:
+        """All records, a chunk at a time: the base, then each difference. Raises CheckpointDamaged."""
+        assert self.manifest is not None, "open() found none"
+        with (
+            self._noting_damage(),
+            _told_apart(self.path),
+            self._open_environment().begin(buffers=True) as transaction,
+        ):
+            for layer in self.manifest.layers:
+                checksums: list[int] = []
+                for number in range(layer.chunks):
+                    key = _CHUNK_KEY.pack(b"c", layer.number, number)
+                    row = transaction.get(key)
+                    if row is None or not _ROW_HEAD.size < len(row) <= ROW_BYTES_MAX:
+                        raise CheckpointDamaged(f"chunk {number} of layer {layer.number} is not there")
+                    records = bytes(row[_ROW_HEAD.size :])
+                    checksums.append(crc32c(records, seed=crc32c(key)))
+                    if _ROW_HEAD.pack(checksums[-1], 0) != bytes(row[: _ROW_HEAD.size]):
+                        raise CheckpointDamaged(f"chunk {number} of layer {layer.number}: wrong checksum")
+                    yield records
+                if _hash_of(checksums) != (layer.hash_low, layer.hash_high):
+                    raise CheckpointDamaged(f"layer {layer.number}: wrong hash")
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+    def is_base_due(self) -> bool:
+        """Whether the next layer must be a base: there is none, or the differences outgrew a quarter of it."""
+        if self.manifest is None:
+            return True
+        base, *differences = self.manifest.layers
+        return sum(layer.record_bytes for layer in differences) * 4 > base.record_bytes
+
+    def write(self, head: Manifest, chunks: Iterable[tuple[bytes, int]], *, is_base: bool) -> Manifest:
+        """Write the state `head`, whose layers do not count, as a new layer; return the manifest, durable.
+
+        chunks: (records, how many) of the whole state, or with is_base=False of what changed since the manifest.
+        An error that `chunks` raises goes through. Raises CheckpointNoSpace, CheckpointDamaged (found while writing),
+        CheckpointFailed. After any error the checkpoint is the one before.
+        """
+        if self._has_failed:
+            raise CheckpointFailed("a write failed before")
+        if self._is_damaged:
+            self.remove()
+        kept = () if is_base or self.manifest is None else self.manifest.layers
+        number = 1 + max((layer.number for layer in self.manifest.layers), default=0) if self.manifest else 1
+        try:
+            with self._noting_damage(), _told_apart(self.path):
+                self._remove_unnamed()
+                layer = self._write_chunks(number, chunks, FORMAT_DIFFERENCE if kept else FORMAT_BASE)
+                manifest = replace(head, layers=(*kept, layer))
+                self._commit(manifest)
+        except CheckpointFailed:
+            self._has_failed = True
+            raise
+        return manifest
+
+    def _write_chunks(self, number: int, chunks: Iterable[tuple[bytes, int]], kind: int) -> Layer:
+        """In transactions of bounded size: what no manifest names is nobody's."""
+        checksums: list[int] = []
+        record_count = record_bytes = pending_bytes = 0
+        transaction = self._open_environment().begin(write=True)
+        try:
+            for records, count in chunks:
+                if pending_bytes + len(records) > TUNE_TRANSACTION_BYTES and pending_bytes:
+                    transaction.commit()
+                    transaction = self._open_environment().begin(write=True)
+                    pending_bytes = 0
+                key = _CHUNK_KEY.pack(b"c", number, len(checksums))
+                checksums.append(crc32c(records, seed=crc32c(key)))
+                transaction.put(key, _ROW_HEAD.pack(checksums[-1], 0) + records)
+                record_count += count
+                record_bytes += len(records)
+                pending_bytes += len(records)
+            transaction.commit()
+        except BaseException:
+            transaction.abort()
+            raise
+        return Layer(number, len(checksums), kind, record_count, record_bytes, *_hash_of(checksums))
+
+    def _commit(self, manifest: Manifest) -> None:
+        """The one step that counts: the manifest is replaced, and what it does not name goes, or neither."""
+        with self._open_environment().begin(write=True) as transaction:
+            transaction.put(_MANIFEST_KEY, manifest.pack())
+            self._remove_rows(transaction, {layer.number for layer in manifest.layers})
+        self.manifest = manifest
+
+    def _remove_unnamed(self) -> None:
+        """Chunks of a layer that was never finished."""
+        named = {layer.number for layer in self.manifest.layers} if self.manifest else set()
+        with self._open_environment().begin(write=True) as transaction:
+            self._remove_rows(transaction, named)
+
+    @staticmethod
+    def _remove_rows(transaction: lmdb.Transaction, named: set[int]) -> None:
+        with transaction.cursor() as cursor:
+            is_there = cursor.set_range(b"c")
+            while is_there and cursor.key()[:1] == b"c":
+                _, number, _ = _CHUNK_KEY.unpack(cursor.key())
+                is_there = cursor.next() if number in named else cursor.delete()
+
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except CheckpointDamaged:
+            self._is_damaged = True
+            self.manifest = None
+            raise
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+    def remove(self) -> None:
+        """Remove every file, durably. Raises CheckpointFailed."""
+        self.close()
+        self.manifest = None
+        self._is_damaged = False
+        with _told_apart(self.path):
+            if self.path.exists():
+                shutil.rmtree(self.path)
+                _sync_directory(self.path.parent)
+
+    def close(self) -> None:
+        """Give the environment back; what was written stays. Safe to call twice."""
+        if self._environment is not None:
+            self._environment.close()
+        self._environment = None
+
+    def _open_environment(self) -> lmdb.Environment:
+        if self._environment is not None:
+            return self._environment
+        is_new = not (self.path / "data.mdb").exists()
+        self.path.mkdir(exist_ok=True)
+        # lock=False: the folder of the node is locked, and no reader ever runs beside the writer.
+        self._environment = lmdb.open(
+            str(self.path), map_size=self._map_bytes, max_dbs=0, lock=False, readahead=False, meminit=False
+        )
+        if is_new:
+            _sync_directory(self.path)
+            _sync_directory(self.path.parent)
+        self._check_size(self._environment)
+        return self._environment
+
+    def _check_size(self, environment: lmdb.Environment) -> None:
+        """LMDB would read behind the end of a file that was cut, and the process would end there."""
+        needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+        if (self.path / "data.mdb").stat().st_size < needed:
+            self.close()
+            raise CheckpointDamaged(f"data.mdb is shorter than the {needed} bytes it should have")
