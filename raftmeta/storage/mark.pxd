@@ -39,16 +39,18 @@ cdef struct Mark:
     uint32_t unsynced_writes
     HardState written_hard_state    # of the newest slot
     HardState synced_hard_state     # of the slot that was synced last
-    Vec[uint8_t] scratch
 
 cdef enum MarkFound:
     MARK_MISSING = 0            # no file, or one that was never written to
     MARK_SOUND = 1
     MARK_BROKEN = 2             # bytes, but no sound slot
 
-# Open the file (created when `create`) and read the newest sound slot; chains gets what is known of its last batch.
-cdef status_t mark_open(Mark* mark, const DiskPort* disk, bint create, MarkFound* found, MarkSlot* slot,
+# Open the file if there is one and read the newest sound slot; chains gets what is known of its last batch.
+cdef status_t mark_open(Mark* mark, const DiskPort* disk, MarkFound* found, MarkSlot* slot,
                         Vec[uint64_t]* chains) noexcept nogil
+# Make the file, and room for both slots: a full disk never keeps a mark from being written once this returned OK.
+# NO_SPACE: call it again later. The name is durable after the next sync of the directory.
+cdef status_t mark_make_room(Mark* mark, const DiskPort* disk) noexcept nogil
 cdef status_t mark_write(Mark* mark, const DiskPort* disk, MarkSlot* slot, const uint64_t* chains,
                          bint must_sync) noexcept nogil
 cdef status_t mark_sync(Mark* mark, const DiskPort* disk) noexcept nogil

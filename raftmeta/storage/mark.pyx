@@ -48,41 +48,13 @@ cdef bint _is_zero(const uint8_t* bytes, size_t length) noexcept nogil:
     return True
 
 
-cdef status_t _extend(Mark* mark, const DiskPort* disk, size_t size_bytes) noexcept nogil:
-    cdef Slice zeros
-    zeros.chunk = NULL
-    zeros.data = mark.scratch.data + size_bytes     # nothing was read there
-    zeros.length = <uint32_t> (mark.scratch.size - size_bytes)
-    return disk.write(disk.self, mark.file, size_bytes, &zeros, 1)
-
-
-cdef status_t mark_open(Mark* mark, const DiskPort* disk, bint create, MarkFound* found, MarkSlot* slot,
-                        Vec[uint64_t]* chains) noexcept nogil:
-    cdef size_t got = 0
+cdef status_t _read_slots(Mark* mark, const DiskPort* disk, const uint8_t* bytes, MarkFound* found, MarkSlot* slot,
+                          Vec[uint64_t]* chains) noexcept nogil:
     cdef int position
     cdef MarkSlot other
-    cdef status_t status = disk.open(disk.self, MARK_FILE_NAME, create, &mark.file)
-    found[0] = MARK_MISSING
-    if status == NOT_FOUND:
-        return OK
-    if status != OK:
-        return status
-    mark.is_open = True
-    if not mark.scratch.resize(SLOTS * FORMAT_MARK_SLOT_BYTES):
-        return NO_MEMORY
-    memset(mark.scratch.data, 0, mark.scratch.size)
-    status = disk.read(disk.self, mark.file, 0, mark.scratch.data, mark.scratch.size, &got)
-    if status != OK:
-        return status
-    if not _is_zero(mark.scratch.data, got):
-        found[0] = MARK_BROKEN
-    if create and got < mark.scratch.size:
-        # Room for both slots now, so that a full disk never keeps a mark from being written.
-        status = _extend(mark, disk, got)
-        if status != OK:
-            return status
+    cdef status_t status
     for position in range(SLOTS):
-        status = _decode(mark.scratch.data + position * FORMAT_MARK_SLOT_BYTES, FORMAT_MARK_SLOT_BYTES, &other)
+        status = _decode(bytes + position * FORMAT_MARK_SLOT_BYTES, FORMAT_MARK_SLOT_BYTES, &other)
         if status == NEWER_FORMAT:
             return status
         if status == OK and (found[0] != MARK_SOUND or other.sequence > slot.sequence):
@@ -90,14 +62,54 @@ cdef status_t mark_open(Mark* mark, const DiskPort* disk, bint create, MarkFound
             slot[0] = other
             mark.sequence = other.sequence
             mark.synced_slot = position     # DiskPort.open promises that it is on stable storage
-    mark.is_synced = True
-    if found[0] == MARK_SOUND:
-        mark.synced_hard_state = slot.hard_state
-        chains.clear()
-        if not chains.append(<const uint64_t*> (mark.scratch.data + mark.synced_slot * FORMAT_MARK_SLOT_BYTES
-                                                + sizeof(MarkSlot)), _chain_count(slot)):
-            return NO_MEMORY
+    if found[0] != MARK_SOUND:
+        return OK
+    mark.synced_hard_state = slot.hard_state
+    chains.clear()
+    if not chains.append(<const uint64_t*> (bytes + mark.synced_slot * FORMAT_MARK_SLOT_BYTES + sizeof(MarkSlot)),
+                         _chain_count(slot)):
+        return NO_MEMORY
     return OK
+
+
+cdef status_t mark_open(Mark* mark, const DiskPort* disk, MarkFound* found, MarkSlot* slot,
+                        Vec[uint64_t]* chains) noexcept nogil:
+    cdef uint8_t[SLOTS * FORMAT_MARK_SLOT_BYTES] bytes
+    cdef size_t got = 0
+    cdef status_t status = disk.open(disk.self, MARK_FILE_NAME, False, &mark.file)
+    found[0] = MARK_MISSING
+    mark.is_synced = True
+    if status == NOT_FOUND:
+        return OK
+    if status != OK:
+        return status
+    mark.is_open = True
+    memset(bytes, 0, sizeof(bytes))
+    status = disk.read(disk.self, mark.file, 0, bytes, sizeof(bytes), &got)
+    if status != OK:
+        return status
+    if not _is_zero(bytes, got):
+        found[0] = MARK_BROKEN
+    return _read_slots(mark, disk, bytes, found, slot, chains)
+
+
+cdef status_t mark_make_room(Mark* mark, const DiskPort* disk) noexcept nogil:
+    cdef uint8_t[SLOTS * FORMAT_MARK_SLOT_BYTES] bytes
+    cdef uint64_t size_bytes = 0
+    cdef Slice zeros
+    cdef status_t status = OK
+    if not mark.is_open:
+        status = disk.open(disk.self, MARK_FILE_NAME, True, &mark.file)
+        mark.is_open = mark.is_synced = status == OK
+    if status == OK:
+        status = disk.size(disk.self, mark.file, &size_bytes)
+    if status != OK or size_bytes >= sizeof(bytes):
+        return status
+    memset(bytes, 0, sizeof(bytes))
+    zeros.chunk = NULL
+    zeros.data = bytes
+    zeros.length = <uint32_t> (sizeof(bytes) - size_bytes)
+    return disk.write(disk.self, mark.file, size_bytes, &zeros, 1)
 
 
 cdef status_t mark_write(Mark* mark, const DiskPort* disk, MarkSlot* slot, const uint64_t* chains,
@@ -146,4 +158,3 @@ cdef void mark_close(Mark* mark, const DiskPort* disk) noexcept nogil:
     if mark.is_open:
         disk.close(disk.self, mark.file)
     mark.is_open = False
-    mark.scratch.release()

@@ -510,7 +510,7 @@ cdef bint _is_any_sound(const Walk* walk) noexcept nogil:
 
 cdef status_t _load_mark(Walk* walk) noexcept nogil:
     cdef Wal* wal = walk.wal
-    cdef status_t status = mark_open(&wal.mark, wal.disk, False, &walk.mark_found, &walk.mark, &walk.mark_chains)
+    cdef status_t status = mark_open(&wal.mark, wal.disk, &walk.mark_found, &walk.mark, &walk.mark_chains)
     if status != OK or walk.mark_found != MARK_SOUND:
         return status
     # Neither a batch number nor a segment number ever comes twice, whosever it was.
@@ -530,7 +530,8 @@ cdef status_t _recover(Walk* walk) noexcept nogil:
     if status != OK:
         return status
     if not _is_any_sound(walk):
-        walk.is_lost = not walk.has_void and (walk.loaded.size != 0 or walk.mark_found != MARK_MISSING)
+        # A broken mark alone says nothing: its room is taken before the log begins, and a power cut may leave anything.
+        walk.is_lost = not walk.has_void and (walk.loaded.size != 0 or walk.mark_found == MARK_SOUND)
         return OK
     walk.has_void = False       # beside a stream of our own it is what a crash in wal_begin left
     _drop_void(walk)

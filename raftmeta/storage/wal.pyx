@@ -26,7 +26,7 @@ from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
 from raftmeta.status cimport DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, STALE, status_t
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forget, extents_replace
-from raftmeta.storage.mark cimport MarkFound, MarkSlot, mark_close, mark_open, mark_sync, mark_write
+from raftmeta.storage.mark cimport MarkSlot, mark_close, mark_make_room, mark_sync, mark_write
 from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
                                         recover, segment_name, segment_number)
@@ -144,7 +144,9 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
 # covers all that was found: a second open finds the same.
 cdef status_t _settle(Wal* wal) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
-    cdef status_t status = wal.disk.sync_directory(wal.disk.self)
+    cdef status_t status = mark_make_room(&wal.mark, wal.disk)
+    if status == OK:
+        status = wal.disk.sync_directory(wal.disk.self)
     if status == OK:
         status = _remove_below(wal, wal.segments.data[0].number)
     if status == OK:
@@ -154,8 +156,6 @@ cdef status_t _settle(Wal* wal) noexcept nogil:
         wal.file_is_open = True
         wal.is_writable = True
         status = _erase_torn(wal)
-    if status == OK:
-        status = _open_mark(wal)
     if status == OK:
         status = _write_mark(wal, True)
     # The mark's sequence grew, durably: even with the seed of an earlier life no segment gets a uuid that this life's
@@ -200,19 +200,6 @@ cdef status_t _remove_below(Wal* wal, uint64_t number) noexcept nogil:
     if status == OK and is_changed:
         status = wal.disk.sync_directory(wal.disk.self)
     return status
-
-
-cdef status_t _open_mark(Wal* wal) noexcept nogil:
-    cdef MarkFound found
-    cdef MarkSlot slot
-    cdef Vec[uint64_t] chains
-    cdef status_t status
-    if wal.mark.is_open:
-        return OK
-    memset(&chains, 0, sizeof(chains))
-    status = mark_open(&wal.mark, wal.disk, True, &found, &slot, &chains)
-    chains.release()
-    return status if status != OK else wal.disk.sync_directory(wal.disk.self)
 
 
 # How large the spare and the reserve of an earlier life are.
@@ -463,9 +450,13 @@ cdef status_t _publish(Wal* wal, Place* place) noexcept nogil:
 
 
 # The first segment of a stream, from the spare or, when the disk is full, from the reserve: an install must be
-# possible then, it frees the log before it.
+# possible then, it frees the log before it. Room for the mark comes first: once a segment has its name, a mark that
+# found none would end the log before its first batch.
 cdef status_t _start_stream(Wal* wal, const SnapshotPoint* point, Place* place) noexcept nogil:
-    cdef status_t status = _start_segment(wal, &wal.spare, SEGMENT_BEGINS, point, place)
+    cdef status_t status = mark_make_room(&wal.mark, wal.disk)
+    if status != OK:
+        return status
+    status = _start_segment(wal, &wal.spare, SEGMENT_BEGINS, point, place)
     place.segment.size_bytes = max(<uint64_t> wal.limits.segment_bytes, place.offset)
     if status == NO_SPACE and wal.reserve.size_bytes != 0:
         status = _start_segment(wal, &wal.reserve, SEGMENT_BEGINS | SEGMENT_IS_RESERVE, point, place)
@@ -523,10 +514,8 @@ cdef status_t _restart_stream(Wal* wal, const SnapshotPoint* point) noexcept nog
     if wal.read_is_open:
         wal.disk.close(wal.disk.self, wal.read_file)
         wal.read_is_open = False
-    status = _open_mark(wal)
     # Both slots: the older one must not ask for what is void.
-    if status == OK:
-        status = _write_mark(wal, True)
+    status = _write_mark(wal, True)
     if status == OK:
         status = _write_mark(wal, True)
     if status == OK:

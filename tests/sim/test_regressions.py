@@ -97,3 +97,16 @@ def test_a_lost_log_is_replaced_whatever_happens_meanwhile(seed: int) -> None:
                   fault_gap_us=80_000, down_us=50_000)  # fmt: skip
     world.run(35_000 if seed == 56 else 22_000)
     assert settled(world).counts["renewals"] > 0
+
+
+def test_a_blank_node_on_a_full_disk_begins_its_log_when_there_is_room() -> None:
+    """The log refused everything for ever after one refusal.
+
+    1. A wiped node began its log on a full disk: the first segment found room and got its name.
+    2. The mark beside it found none, and a log whose beginning is half done takes nothing any more.
+    3. The node asked again and again, and got NO_SPACE also when there was room.
+    Mended in storage/wal: room for the mark comes before the segment's name.
+    """
+    world = World.swarm(412)
+    world.run(100_000)
+    settled(world)

@@ -63,7 +63,7 @@ def test_no_seed_breaks_an_invariant(histories: list[History]) -> None:
     "fault",
     [
         "dropped", "duplicated", "reordered", "partitions", "crashes", "power_cuts", "pauses", "transfers", "wipes",
-        "flips", "damaged", "renewals", "full_disks", "refused_writes", "replays",
+        "flips", "damaged", "full_disks", "refused_writes", "replays",
     ],
 )  # fmt: skip
 def test_every_fault_struck(totals: Counter[str], fault: str) -> None:

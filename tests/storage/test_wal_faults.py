@@ -149,6 +149,26 @@ def test_an_install_on_a_full_disk_leaves_the_old_log_or_makes_the_new_one() -> 
     assert log.crash()
 
 
+def test_a_log_begins_as_soon_as_a_full_disk_has_room() -> None:
+    """decisions/log.md D7: a refused beginning leaves nothing half done, wherever the room ended."""
+    begun = []
+    for capacity_bytes in range(0, 14_000, 500):
+        disk = SimulatedDisk()
+        wal = WalHandle(disk, **LIMITS)
+        assert wal.open().state == WalState.WAL_BLANK
+        disk.plan(capacity_bytes=max(capacity_bytes, 1))
+        begun.append(wal.begin(hard_state=(1, 0, 0)))
+        disk.plan()
+        if begun[-1] != Status.OK:
+            assert begun[-1] == Status.NO_SPACE
+            assert not [name for name in disk.list_names() if name.endswith(".log")]
+            assert wal.begin(hard_state=(1, 0, 0)) == Status.OK
+        assert wal.append(1, [make_record(1, 1, b"x")[0]]) == Status.OK
+        wal.close()
+        assert WalHandle(disk, **LIMITS).open().last == 1
+    assert set(begun) == {Status.NO_SPACE, Status.OK}
+
+
 def test_the_power_may_fail_again_while_the_log_is_opened() -> None:
     """D11: recovery itself is interrupted at every write and sync, and still tells the same story."""
     for seed in range(12):
