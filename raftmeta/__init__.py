@@ -8,7 +8,8 @@ Node blocks, raftmeta.aio.Node awaits; Config holds every setting; errors tell w
 (raftmeta/errors.py). Operations and compares of transactions are in raftmeta.operations.
 """
 
-from raftmeta import aio, operations
+from raftmeta import aio, interfaces, operations
+from raftmeta.backends import connect
 from raftmeta.config import Config
 from raftmeta.errors import (
     AddressInUse,
@@ -47,6 +48,7 @@ from raftmeta.errors import (
     Unsupported,
     Withdrawn,
 )
+from raftmeta.interfaces import Capabilities
 from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
 from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.runtime.node import Node
@@ -58,6 +60,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AddressInUse",
+    "Capabilities",
     "CommandRefused",
     "Compacted",
     "CompareFailed",
@@ -109,5 +112,7 @@ __all__ = [
     "WatchReset",
     "Withdrawn",
     "aio",
+    "connect",
+    "interfaces",
     "operations",
 ]

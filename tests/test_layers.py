@@ -32,6 +32,7 @@ LAYERS = {
     "runtime": 4,
     "aio": 5,
     "faults": 5,
+    "prometheus": 5,
     "backends": 5,
     "gateways": 5,
     "recipes": 5,
@@ -39,10 +40,11 @@ LAYERS = {
     "": 5,  # raftmeta/__init__.py: the public names
     "spark": 6,
     "cli": 6,
+    "conformance": 6,
     "testing": 6,
 }
 # Between two parts of one layer only these look at each other, and only in this direction.
-SIDEWAYS = {("_core", "raft"), ("machine", "wire"), ("", "aio")}
+SIDEWAYS = {("_core", "raft"), ("machine", "wire"), ("", "aio"), ("", "backends")}
 FACES = {"raftmeta.raft.core_handle": "_core"}  # a face stands beside the parts of what it shows
 SHARED_LAYER = 0  # its parts are words and shapes: they may name one another
 PURE_LAYERS = {1, 2}
@@ -50,7 +52,19 @@ PURE_HEADERS = {"stdlib.h", "string.h", "sys/mman.h"}  # memory is not the outsi
 PURE_EXTERNALS = {"cython", "libc.stddef", "libc.stdint", "libc.stdlib", "libc.string"}
 # The Python faces of pure modules also need the words of Python itself.
 FACE_EXTERNALS = {"__future__", "collections", "cpython", "dataclasses", "enum", "typing"}
-PUBLIC_PARTS = {"", "aio", "config", "errors", "faults", "history", "interfaces", "operations", "results", "testing"}
+PUBLIC_PARTS = {
+    "",
+    "aio",
+    "config",
+    "errors",
+    "faults",
+    "history",
+    "interfaces",
+    "operations",
+    "prometheus",
+    "results",
+    "testing",
+}
 TOOL_FOLDERS = ("demo", "jepsen", "benchmarks")
 
 

@@ -31,7 +31,7 @@ BANNED_IN_PACKAGE = {
     "the environment": re.compile(r"\bos\.(?:environ|getenv)\b"),
 }
 # Tools for people print, and read what the person set.
-MAY_PRINT = {"cli"}
+MAY_PRINT = {"cli", "conformance"}
 
 _FUNCTION = re.compile(
     r"^([ \t]*)(?:async\s+def|cp?def|def)\s+(?!class\b|struct\b|enum\b|extern\b|union\b|packed\b)[^\n]*\("

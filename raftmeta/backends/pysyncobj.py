@@ -1,0 +1,663 @@
+"""pysyncobj://host:port?partners=host:port,host:port: the four interfaces on PySyncObj, the peer to move from.
+
+Options: partners (of this node; empty: a cluster of one), journal (a file; without it everything is in memory), ttl_s
+(of members and candidates, 10).
+
+It keeps fewer promises than raftmeta and says so: nothing is synced to a disk, reads are local and may be stale, time
+is the callers' wall clocks, nothing is fenced, and an operation whose outcome is unknown stays so. What a promise would
+need is refused (Unsupported) and not imitated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, NoReturn, Self
+
+from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
+
+from raftmeta import errors
+from raftmeta.backends.listeners import Listeners
+from raftmeta.backends.pysyncobj_state import Metastore, Place
+from raftmeta.backends.threads import AioOverThreads
+from raftmeta.backends.url import BackendUrl
+from raftmeta.errors import (
+    ConfigError,
+    NodeClosed,
+    NoLeader,
+    NotExecuted,
+    OutcomeTimeout,
+    OutcomeUnknown,
+    Overloaded,
+    ReadyTimeout,
+    Unsupported,
+)
+from raftmeta.interfaces import (
+    Backend,
+    Capabilities,
+    Data,
+    FenceLike,
+    GroupChange,
+    GroupListener,
+    GroupMember,
+    GroupMembership,
+    Held,
+    KeySetChange,
+    KeySetListener,
+    Leader,
+    LeaderChange,
+    LeaderElection,
+    LeaderListener,
+    ListenerRegistry,
+    Storage,
+    StorageOperation,
+    Stored,
+    ValueChange,
+    ValueListener,
+)
+from raftmeta.operations import Create, Delete, Fence, Update
+
+__all__ = ["PLUGIN", "PySyncObjBackend"]
+
+CAPABILITIES = Capabilities(compare_and_set=True, multi=True, ordered_listeners=True)
+
+CALL_TIMEOUT_S = 5.0
+RENEWALS_PER_TTL = 5
+DRIFT_MARGIN = 0.05  # of the ttl, as raftmeta's own leases
+TICK_S = 0.01
+BATCH_BYTES = 16 << 20  # PySyncObj 0.3.17 cuts a larger entry in parts, and its followers cannot put them together
+DATA_BYTES_MAX = 1 << 20
+NO_DATA = b""
+
+_FATES: dict[int, tuple[type[errors.RaftmetaError], str]] = {
+    FAIL_REASON.QUEUE_FULL: (Overloaded, "PySyncObj's queue is full"),
+    FAIL_REASON.MISSING_LEADER: (NoLeader, "PySyncObj has no leader"),
+    FAIL_REASON.DISCARDED: (NotExecuted, "PySyncObj discarded the command"),
+    FAIL_REASON.NOT_LEADER: (OutcomeUnknown, "PySyncObj lost its leader before the command was committed"),
+    FAIL_REASON.LEADER_CHANGED: (OutcomeUnknown, "PySyncObj changed its leader before the command was committed"),
+    FAIL_REASON.REQUEST_DENIED: (NotExecuted, "PySyncObj denied the command"),
+    FAIL_REASON.UNKNOWN_OUTCOME: (OutcomeUnknown, "PySyncObj does not know the outcome"),
+}
+
+
+def _raw(data: Data) -> bytes:
+    raw = data.encode() if isinstance(data, str) else data
+    if len(raw) > DATA_BYTES_MAX:
+        raise errors.InvalidArgument(f"data: {len(raw)} bytes, more than {DATA_BYTES_MAX}", field="data")
+    return raw
+
+
+def _no_fence(fence: FenceLike | None) -> None:
+    if fence is not None:
+        raise Unsupported(
+            "fence: PySyncObj cannot check one; leave it out, or use raftmeta's own engine", capability="fencing"
+        )
+
+
+# --- what is held -----------------------------------------------------------------------------------------------------
+class _Held(Held):
+    """A member or a lead: held as long as this process could renew it in time, by its own clock."""
+
+    def __init__(self, place: Place, sent_s: float, on_lost: Callable[[Held], object] | None) -> None:
+        self._place = place
+        self._until_s = sent_s + place.ttl_s * (1 - DRIFT_MARGIN)
+        self._on_lost = on_lost
+        self._lost = threading.Event()
+        self._lock = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        return self._place.id
+
+    @property
+    def data(self) -> bytes:
+        return self._place.data
+
+    @property
+    def epoch(self) -> int:
+        return self._place.epoch
+
+    @property
+    def fence(self) -> Fence:
+        raise Unsupported("fence: PySyncObj cannot check one", capability="fencing")
+
+    def held(self) -> bool:
+        return self.remaining_s() > 0
+
+    def remaining_s(self) -> float:
+        return 0.0 if self._lost.is_set() else max(0.0, self._until_s - time.monotonic())
+
+    def wait_lost(self, timeout_s: float | None = None) -> bool:
+        return self._lost.wait(timeout_s)
+
+    def renewed(self, sent_s: float) -> None:
+        self._until_s = sent_s + self._place.ttl_s * (1 - DRIFT_MARGIN)
+
+    def end(self, *, is_told: bool) -> None:
+        """Not held from now on; on_lost is called once, on a thread of its own, unless it was given back."""
+        with self._lock:
+            if self._lost.is_set():
+                return
+            self._lost.set()
+        if is_told and self._on_lost is not None:
+            threading.Thread(target=self._on_lost, args=(self,), name="raftmeta-lost", daemon=True).start()
+
+
+# --- the four ---------------------------------------------------------------------------------------------------------
+class _Part:
+    """What the four share: one backend, one closing."""
+
+    def __init__(self, backend: PySyncObjBackend) -> None:
+        self._backend = backend
+        self._is_closed = False
+
+    def init(self, context: Any) -> None:
+        raise errors.InvalidArgument("context: this instance was set up by its back end already", field="context")
+
+    def _call(self, command: str, *arguments: Any) -> Any:
+        self._check_open()
+        return self._backend.call(command, *arguments)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise NodeClosed(f"this {type(self).__name__.lstrip('_')} is closed")
+        self._backend.check_open()
+
+    def close(self) -> None:
+        self.give_back()
+        self.end()
+
+    def give_back(self) -> None:
+        """Give back one by one what is held through this instance."""
+
+    def end(self) -> None:
+        """Nothing is held or told any more."""
+        self._is_closed = True
+
+    def look(self, revision: int, coalesced: bool) -> None:
+        """Tell the listeners what changed; called on the back end's own thread after each command."""
+
+
+class _Group(_Part, GroupMembership):
+    def __init__(self, backend: PySyncObjBackend, group: str) -> None:
+        super().__init__(backend)
+        self._group = group
+        self._listeners: Listeners[GroupChange] = Listeners()
+        self._told = self.members()
+        self._mine: dict[str, _Held] = {}
+
+    @property
+    def group(self) -> str:
+        return self._group
+
+    def join(self, id: str, data: Data = NO_DATA, *, on_lost: Callable[[Held], object] | None = None) -> Held:
+        sent_s = time.monotonic()
+        ttl_s = self._backend.ttl_s
+        epoch = self._call("join", self._group, id, _raw(data), self._backend.life, ttl_s, time.time())
+        held = _Held(Place(id, _raw(data), self._backend.life, epoch, 0.0, ttl_s), sent_s, on_lost)
+        self._mine[id] = held
+        return held
+
+    def leave(self, id: str) -> None:
+        self._call("leave", self._group, id, self._backend.life)
+        held = self._mine.pop(id, None)
+        if held is not None:
+            held.end(is_told=False)
+
+    def membership_list(self) -> frozenset[str]:
+        return frozenset(self.members())
+
+    def membership(self) -> dict[str, bytes]:
+        return {id: member.data for id, member in self.members().items()}
+
+    def members(self) -> dict[str, GroupMember]:
+        self._check_open()
+        with self._backend.state.lock:
+            places = list(self._backend.state.groups.get(self._group, {}).values())
+        return {place.id: GroupMember(place.id, place.data, place.epoch) for place in places}
+
+    def add_listener(self, listener: GroupListener) -> None:
+        self._check_open()
+        self._listeners.add(listener)
+
+    def remove_listener(self, listener: GroupListener) -> None:
+        self._listeners.remove(listener)
+
+    def look(self, revision: int, coalesced: bool) -> None:
+        members = self.members()
+        if members != self._told:
+            self._told = members
+            self._listeners.tell(GroupChange(self._group, members, revision, coalesced))
+
+    def renewed(self, held_ids: set[str], sent_s: float) -> None:
+        for id, held in list(self._mine.items()):
+            if id in held_ids:
+                held.renewed(sent_s)
+            else:
+                self._mine.pop(id, None)
+                held.end(is_told=True)
+
+    def give_back(self) -> None:
+        for id in list(self._mine):
+            with contextlib.suppress(errors.RaftmetaError):  # its time to live ends it then
+                self.leave(id)
+
+    def end(self) -> None:
+        super().end()
+        for held in self._mine.values():
+            held.end(is_told=False)
+        self._listeners.close()
+
+
+class _Candidate:
+    def __init__(
+        self,
+        data: bytes,
+        on_elected: Callable[[Held], object] | None,
+        on_lost: Callable[[Held], object] | None,
+        sent_s: float,
+    ) -> None:
+        self.data = data
+        self.on_elected = on_elected
+        self.on_lost = on_lost
+        self.sent_s = sent_s
+        self.lead: _Held | None = None
+
+
+class _Election(_Part, LeaderElection):
+    def __init__(self, backend: PySyncObjBackend, service: str) -> None:
+        super().__init__(backend)
+        self._service = service
+        self._listeners: Listeners[LeaderChange] = Listeners()
+        self._told = self.leader()
+        self._mine: dict[str, _Candidate] = {}
+        self._changed = threading.Condition()
+
+    @property
+    def service(self) -> str:
+        return self._service
+
+    def get_leader(self) -> str | None:
+        leader = self.leader()
+        return None if leader is None else leader.id
+
+    def leader(self) -> Leader | None:
+        self._check_open()
+        place = self._first()
+        return None if place is None else Leader(place.id, place.data, place.epoch)
+
+    def nominate(
+        self,
+        candidate: str,
+        data: Data = NO_DATA,
+        *,
+        on_elected: Callable[[Held], object] | None = None,
+        on_lost: Callable[[Held], object] | None = None,
+    ) -> bool:
+        self._check_open()
+        if candidate not in self._mine:
+            mine = _Candidate(_raw(data), on_elected, on_lost, time.monotonic())
+            self._mine[candidate] = mine
+            try:
+                arguments = (mine.data, self._backend.life, self._backend.ttl_s, time.time())
+                self._call("nominate", self._service, candidate, *arguments)
+            except BaseException:
+                del self._mine[candidate]
+                raise
+            self._follow()
+        return self.lead(candidate) is not None
+
+    def lead(self, candidate: str) -> Held | None:
+        mine = self._mine.get(candidate)
+        return mine.lead if mine is not None and mine.lead is not None and mine.lead.held() else None
+
+    def terms(self, candidate: str, data: Data = NO_DATA) -> Iterator[Held]:
+        self.nominate(candidate, data)
+        try:
+            while (lead := self._next_lead(candidate)) is not None:
+                yield lead
+                lead.wait_lost()
+        finally:
+            if not self._is_closed:
+                self.resign(candidate)
+
+    def _next_lead(self, candidate: str) -> Held | None:
+        with self._changed:
+            while candidate in self._mine and not self._is_closed:
+                if (lead := self.lead(candidate)) is not None:
+                    return lead
+                self._changed.wait()
+        return None
+
+    def resign(self, leader: str) -> None:
+        mine = self._mine.pop(leader, None)
+        if mine is None:
+            return
+        if mine.lead is not None:
+            mine.lead.end(is_told=False)
+        with self._changed:
+            self._changed.notify_all()
+        self._call("resign", self._service, leader, self._backend.life)
+
+    def add_listener(self, listener: LeaderListener) -> None:
+        self._check_open()
+        self._listeners.add(listener)
+
+    def remove_listener(self, listener: LeaderListener) -> None:
+        self._listeners.remove(listener)
+
+    def look(self, revision: int, coalesced: bool) -> None:
+        self._follow()
+        leader = self.leader()
+        if leader != self._told:
+            self._told = leader
+            self._listeners.tell(LeaderChange(self._service, leader, revision, coalesced))
+
+    def renewed(self, held_ids: set[str], sent_s: float) -> None:
+        for id, mine in list(self._mine.items()):
+            mine.sent_s = sent_s
+            if id in held_ids:
+                if mine.lead is not None:
+                    mine.lead.renewed(sent_s)
+            else:
+                self._lost(id, mine)
+        self._follow()
+
+    def _lost(self, id: str, mine: _Candidate) -> None:
+        """Others think that this process is gone: its candidate begins anew, behind them."""
+        if mine.lead is not None:
+            mine.lead.end(is_told=True)
+        with contextlib.suppress(errors.RaftmetaError):  # tried again with the next renewal
+            self._call("nominate", self._service, id, mine.data, self._backend.life, self._backend.ttl_s, time.time())
+
+    def _first(self) -> Place | None:
+        with self._backend.state.lock:
+            candidates = self._backend.state.services.get(self._service, [])
+            return candidates[0] if candidates else None
+
+    def _follow(self) -> None:
+        """Give the lead to a candidate of this instance that was elected."""
+        first = self._first()
+        with self._changed:
+            mine = self._mine.get(first.id) if first is not None and first.life == self._backend.life else None
+            if first is None or mine is None or (mine.lead is not None and mine.lead.epoch == first.epoch):
+                return
+            mine.lead = _Held(first, mine.sent_s, mine.on_lost)
+            self._changed.notify_all()
+        if mine.on_elected is not None:
+            threading.Thread(target=mine.on_elected, args=(mine.lead,), name="raftmeta-elected", daemon=True).start()
+
+    def give_back(self) -> None:
+        for candidate in list(self._mine):
+            with contextlib.suppress(errors.RaftmetaError):
+                self.resign(candidate)
+
+    def end(self) -> None:
+        super().end()
+        for mine in self._mine.values():
+            if mine.lead is not None:
+                mine.lead.end(is_told=False)
+        with self._changed:
+            self._changed.notify_all()
+        self._listeners.close()
+
+
+class _Storage(_Part, Storage):
+    def fetch(self, key: str) -> Future[bytes | None]:
+        future: Future[bytes | None] = Future()
+        stored = self.get(key)
+        future.set_result(None if stored is None else stored.data)
+        return future
+
+    def get(self, key: str) -> Stored | None:
+        self._check_open()
+        found = self._backend.state.keys.get(key)
+        return None if found is None else Stored(*found)
+
+    def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int:
+        return self.multi([Create(key, data)], fence=fence)
+
+    def update(self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None) -> int:
+        return self.multi([Update(key, data, expected_revision=expected_revision)], fence=fence)
+
+    def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None:
+        self.multi([Delete(key, expected_revision=expected_revision, must_exist=True)], fence=fence)
+
+    def children(self, namespace: str) -> frozenset[str]:
+        self._check_open()
+        return frozenset(key for key in self._backend.state.keys if key.startswith(namespace))
+
+    def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int:
+        _no_fence(fence)
+        return int(self._call("multi", [_step(operation) for operation in operations]))
+
+
+def _step(operation: StorageOperation) -> tuple[str, str, bytes, int]:
+    key = operation.key if isinstance(operation.key, str) else operation.key.decode()
+    if isinstance(operation, Delete):
+        return ("delete", key, NO_DATA, operation.expected_revision)
+    if operation.value is None:
+        raise errors.InvalidArgument("value: must be bytes or str", field="value")
+    expected = operation.expected_revision if isinstance(operation, Update) else 0
+    return ("create" if isinstance(operation, Create) else "update", key, _raw(operation.value), expected)
+
+
+class _Registry(_Part, ListenerRegistry):
+    def __init__(self, backend: PySyncObjBackend) -> None:
+        super().__init__(backend)
+        self._values: dict[str, Listeners[ValueChange]] = {}
+        self._key_sets: dict[str, Listeners[KeySetChange]] = {}
+        self._told = backend.state.keys
+
+    def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
+        self._check_open()
+        self._values.setdefault(key, Listeners()).add(listener)
+
+    def remove_value_change_listener(self, key: str, listener: ValueListener) -> None:
+        if key in self._values:
+            self._values[key].remove(listener)
+
+    def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
+        self._check_open()
+        self._key_sets.setdefault(namespace, Listeners()).add(listener)
+
+    def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
+        if namespace in self._key_sets:
+            self._key_sets[namespace].remove(listener)
+
+    def look(self, revision: int, coalesced: bool) -> None:
+        before, self._told = self._told, self._backend.state.keys
+        now = self._told
+        for key, listeners in list(self._values.items()):
+            if now.get(key) != before.get(key):
+                value = now[key][0] if key in now else None
+                listeners.tell(ValueChange(key, value, revision, coalesced))
+        for namespace, listening in list(self._key_sets.items()):
+            keys = frozenset(key for key in now if key.startswith(namespace))
+            if keys != frozenset(key for key in before if key.startswith(namespace)):
+                listening.tell(KeySetChange(namespace, keys, revision, coalesced))
+
+    def end(self) -> None:
+        super().end()
+        for told in self._values.values():
+            told.close()
+        for listening in self._key_sets.values():
+            listening.close()
+
+
+# --- what hands them out ----------------------------------------------------------------------------------------------
+class PySyncObjBackend(Backend):
+    """One node of a PySyncObj cluster, with the four interfaces on it."""
+
+    def __init__(self, address: str, partners: list[str], *, journal: str | None, ttl_s: float) -> None:
+        self.life = uuid.uuid4().hex
+        self.ttl_s = ttl_s
+        self._is_closed = threading.Event()
+        self._parts_lock = threading.Lock()
+        self._groups: dict[str, _Group] = {}
+        self._elections: dict[str, _Election] = {}
+        self._looked_at = 0
+        self.state = Metastore(self._look)
+        self._storage = _Storage(self)
+        self._listeners = _Registry(self)
+        self._cluster: Future[SyncObj] = Future()
+        self._settings = SyncObjConf(
+            autoTickPeriod=TICK_S,
+            appendEntriesPeriod=TICK_S,
+            appendEntriesBatchSizeBytes=BATCH_BYTES,
+            journalFile=journal,
+            dynamicMembershipChange=False,
+            useFork=False,
+            commandsWaitLeader=False,
+        )
+        self._running = threading.Thread(
+            target=self._run, args=(address, partners), name="raftmeta-pysyncobj", daemon=True
+        )
+        self._running.start()
+        self._cluster.result()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def ready(self, timeout_s: float) -> None:
+        """Wait until PySyncObj has a leader and is ready. Raises ReadyTimeout."""
+        end_s = time.monotonic() + timeout_s
+        while not self._cluster.result().isReady():
+            if self._is_closed.wait(TICK_S) or time.monotonic() > end_s:
+                raise ReadyTimeout(f"PySyncObj was not ready within {timeout_s:g} s: is a majority of its nodes up?")
+
+    def group(self, name: str) -> _Group:
+        self.check_open()
+        with self._parts_lock:
+            if name not in self._groups:
+                self._groups[name] = _Group(self, name)
+            return self._groups[name]
+
+    def election(self, service: str) -> _Election:
+        self.check_open()
+        with self._parts_lock:
+            if service not in self._elections:
+                self._elections[service] = _Election(self, service)
+            return self._elections[service]
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
+
+    @property
+    def listeners(self) -> ListenerRegistry:
+        return self._listeners
+
+    def close(self) -> None:
+        if self._is_closed.is_set():
+            return
+        with contextlib.suppress(errors.RaftmetaError):  # without a majority the times to live end it
+            self.call("end", self.life)
+        for part in self._parts():
+            part.end()
+        self._is_closed.set()
+        self._running.join(CALL_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # --- for the parts ------------------------------------------------------------------------------------------------
+    def check_open(self) -> None:
+        if self._is_closed.is_set():
+            raise NodeClosed("this back end is closed")
+
+    def call(self, command: str, *arguments: Any) -> Any:
+        """Replicate a command and return its result, or raise what it was refused with."""
+        done: Future[tuple[Any, int]] = Future()
+        self.state.apply(command, *arguments, callback=lambda outcome, failed: done.set_result((outcome, failed)))
+        try:
+            outcome, failed = done.result(CALL_TIMEOUT_S)
+        except TimeoutError:
+            raise OutcomeTimeout(f"PySyncObj did not answer within {CALL_TIMEOUT_S:g} s") from None
+        if failed:
+            _raise_fate(failed)
+        name, value = outcome
+        if name != "ok":
+            raise getattr(errors, name)(value)
+        return value
+
+    def _parts(self) -> list[_Part]:
+        with self._parts_lock:
+            return [*self._groups.values(), *self._elections.values(), self._storage, self._listeners]
+
+    def _look(self) -> None:
+        """After a command was applied, on PySyncObj's thread."""
+        revision = self.state.revision
+        coalesced = revision > self._looked_at + 1
+        self._looked_at = revision
+        for part in self._parts():
+            with contextlib.suppress(NodeClosed):
+                part.look(revision, coalesced)
+
+    def _run(self, address: str, partners: list[str]) -> None:
+        """PySyncObj ends without a word when the thread that made it ends: so this one does, and stays."""
+        try:
+            cluster = SyncObj(address, partners, conf=self._settings, consumers=[self.state])
+        except Exception as error:
+            self._cluster.set_exception(
+                ConfigError(f"url: PySyncObj does not start at {address}: {error}", field="url")
+            )
+            return
+        self._cluster.set_result(cluster)
+        self._renew_on()
+        cluster.destroy_synchronous()
+
+    def _renew_on(self) -> None:
+        while not self._is_closed.wait(self.ttl_s / RENEWALS_PER_TTL):
+            sent_s = time.monotonic()
+            try:
+                held = self.call("renew", self.life, time.time())
+            except errors.RaftmetaError:
+                continue  # held() runs out by itself
+            for group in list(self._groups.values()):
+                group.renewed(_ids(held, "group", group.group), sent_s)
+            for election in list(self._elections.values()):
+                election.renewed(_ids(held, "service", election.service), sent_s)
+
+
+def _ids(held: list[tuple[str, str, str]], kind: str, name: str) -> set[str]:
+    return {id for its_kind, its_name, id in held if (its_kind, its_name) == (kind, name)}
+
+
+def _raise_fate(reason: int) -> NoReturn:
+    error, message = _FATES.get(reason, (OutcomeUnknown, f"PySyncObj failed with reason {reason}"))
+    raise error(message)
+
+
+class _Plugin:
+    def capabilities(self, url: BackendUrl) -> Capabilities:
+        return CAPABILITIES
+
+    def open(self, url: BackendUrl, *, timeout_s: float) -> PySyncObjBackend:
+        url.only({"partners", "journal", "ttl_s"})
+        if len(url.addresses) != 1:
+            raise ConfigError("url: pysyncobj:// needs this node's own host:port, and partners=", field="url")
+        partners = [address for address in url.options.get("partners", "").split(",") if address]
+        backend = PySyncObjBackend(
+            url.addresses[0], partners, journal=url.options.get("journal"), ttl_s=url.option("ttl_s", float, 10.0)
+        )
+        try:
+            backend.ready(timeout_s)
+        except BaseException:
+            backend.close()
+            raise
+        return backend
+
+    async def open_aio(self, url: BackendUrl, *, timeout_s: float) -> AioOverThreads:
+        return await AioOverThreads.open(lambda: self.open(url, timeout_s=timeout_s))
+
+
+PLUGIN = _Plugin()

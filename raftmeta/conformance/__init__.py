@@ -1,0 +1,76 @@
+"""The conformance suite of back ends: every contract of the four interfaces as a check, run on any of them.
+
+    report = run(["raft://127.0.0.1:7700", "raft://127.0.0.1:7701"])
+
+A check whose capability the back end does not declare is not run ("not promised"); everything else must pass. So a back
+end keeps exactly what it declares, and the report is a matrix of promises. It knows nothing of any back end.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from raftmeta import Capabilities, connect
+from raftmeta.conformance import election, faults, membership, storage
+from raftmeta.conformance.kit import CHECKS, Check, CheckFailed, Kit
+
+__all__ = ["CHECKS", "Capabilities", "Check", "CheckFailed", "Kit", "Outcome", "outcomes", "run"]
+
+_AREAS = (membership, election, storage, faults)  # importing them collects their checks
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """state: "passed", "failed", "not promised", or "not run" (why tells what it would need)."""
+
+    check: Check
+    state: str
+    why: str = ""
+
+
+def outcome_of(check: Check, kit: Kit) -> Outcome:
+    """Run one check."""
+    if not check.is_promised(kit.capabilities):
+        return Outcome(check, "not promised", check.needs or f"declared: {check.lacks}")
+    if check.parties > len(kit.backends):
+        return Outcome(check, "not run", f"needs {check.parties} URLs of one cluster")
+    if check.processes and kit.party_url is None:
+        return Outcome(check, "not run", "needs a URL that several processes can use")
+    try:
+        check.run(kit)
+    except CheckFailed as failure:
+        return Outcome(check, "failed", str(failure))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return Outcome(check, "failed", f"{error!r} in {place.name}, line {place.lineno}")
+    finally:
+        kit.end_parties()
+    return Outcome(check, "passed")
+
+
+def outcomes(kit: Kit) -> Iterator[Outcome]:
+    """Run every check, one after another."""
+    for check in CHECKS:
+        yield outcome_of(check, kit)
+
+
+def run(
+    urls: Sequence[str], *, party_url: str | None = None, on_outcome: Callable[[Outcome], object] | None = None
+) -> tuple[Capabilities, list[Outcome]]:
+    """Connect to every URL (of one cluster, each independent of the others) and run every check.
+
+    party_url: for processes that are killed and frozen; it may be one of the URLs if several can use it at once.
+    on_outcome: told of each outcome when it is there. Raises what connect raises.
+    """
+    with ExitStack() as stack:
+        backends = [stack.enter_context(connect(url)) for url in urls]
+        kit = Kit(backends, party_url=party_url)
+        found = []
+        for outcome in outcomes(kit):
+            found.append(outcome)
+            if on_outcome is not None:
+                on_outcome(outcome)
+        return kit.capabilities, found

@@ -1,0 +1,206 @@
+"""What a check of the conformance suite works with, and how checks are collected.
+
+A check is a function with a sentence: what every back end does, or what one does that declares a capability. It gets a
+Kit: some back ends of one cluster that know nothing of each other, names that nobody used before, and processes that
+may be killed or frozen. It raises CheckFailed, or returns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from raftmeta import Capabilities
+from raftmeta.interfaces import Backend
+
+__all__ = ["CHECKS", "Check", "CheckFailed", "Kit", "Told", "check", "equal", "eventually", "raises"]
+
+EVENTUALLY_S = 20.0
+LOOK_S = 0.005
+
+
+class CheckFailed(AssertionError):
+    """The back end does not do what the sentence says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """needs: a capability without which nothing is promised. lacks: one that must not be declared.
+
+    parties: how many back ends that are independent of each other it needs. processes: it kills or freezes some.
+    """
+
+    interface: str
+    sentence: str
+    run: Callable[[Kit], None]
+    needs: str
+    lacks: str
+    parties: int
+    processes: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.interface}: {self.sentence}"
+
+    def is_promised(self, capabilities: Capabilities) -> bool:
+        has_needed = not self.needs or bool(getattr(capabilities, self.needs))
+        return has_needed and not (self.lacks and getattr(capabilities, self.lacks))
+
+
+CHECKS: list[Check] = []
+
+
+def check(
+    interface: str, sentence: str, *, needs: str = "", lacks: str = "", parties: int = 1, processes: bool = False
+) -> Callable[[Callable[[Kit], None]], Callable[[Kit], None]]:
+    """Collect a function as a check."""
+
+    def collect(run: Callable[[Kit], None]) -> Callable[[Kit], None]:
+        CHECKS.append(Check(interface, sentence, run, needs, lacks, parties, processes))
+        return run
+
+    return collect
+
+
+# --- saying what must hold --------------------------------------------------------------------------------------------
+def equal(found: Any, wanted: Any, what: str) -> None:
+    if found != wanted:
+        raise CheckFailed(f"{what}: {found!r}, not {wanted!r}")
+
+
+@contextmanager
+def raises(kind: type[BaseException], what: str) -> Iterator[None]:
+    try:
+        yield
+    except kind:
+        return
+    except Exception as error:
+        raise CheckFailed(f"{what}: {error!r}, not {kind.__name__}") from error
+    raise CheckFailed(f"{what}: nothing was raised, not {kind.__name__}")
+
+
+def eventually(condition: Callable[[], bool], what: str, *, timeout_s: float = EVENTUALLY_S) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end_s:
+            raise CheckFailed(f"{what}: not within {timeout_s:g} s")
+        time.sleep(LOOK_S)
+
+
+class Told:
+    """A listener that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.changes: list[Any] = []
+        self.was_called = threading.Event()
+
+    def __call__(self, change: Any) -> None:
+        self.changes.append(change)
+        self.was_called.set()
+
+    def until(self, condition: Callable[[Any], bool], what: str) -> Any:
+        """The first change for which the condition holds."""
+        found: list[Any] = []
+
+        def is_found() -> bool:
+            found[:] = [change for change in list(self.changes) if condition(change)][:1]
+            return bool(found)
+
+        eventually(is_found, f"{what} (told so far: {self.changes!r:.300})")
+        return found[0]
+
+
+# --- back ends and processes ------------------------------------------------------------------------------------------
+class Party:
+    """A back end in a process of its own, which may be killed, frozen and woken. See participant.py for the verbs."""
+
+    def __init__(self, url: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "raftmeta.conformance.participant", url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._read()  # it is connected
+
+    def ask(self, verb: str, *arguments: Any) -> Any:
+        """Do it there. Raises CheckFailed with what it raised there."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([verb, *arguments]) + "\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise CheckFailed(f"the other process ended by itself with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise CheckFailed(f"in the other process: {answer['error']}")
+        return answer["result"]
+
+    def freeze(self) -> None:
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """As kill -9; on return it is gone. Killing it twice does nothing."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+
+
+class Kit:
+    """One back end for each URL. party_url: for processes of their own; None: such checks are not run."""
+
+    def __init__(self, backends: Sequence[Backend], *, party_url: str | None) -> None:
+        self.backends = list(backends)
+        self.party_url = party_url
+        self._numbers = itertools.count(1)
+        self._run = f"{os.getpid():x}{time.time_ns():x}"
+        self._parties: list[Party] = []
+
+    @property
+    def first(self) -> Backend:
+        return self.backends[0]
+
+    @property
+    def second(self) -> Backend:
+        return self.backends[1]
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.first.capabilities
+
+    def name(self, word: str) -> str:
+        """A name that nobody used before."""
+        return f"{word}-{self._run}-{next(self._numbers)}"
+
+    def party(self, owner: str = "") -> Party:
+        """A back end in a process of its own. owner: who it says it is, for back ends that know owners."""
+        assert self.party_url is not None
+        mark = "&" if "?" in self.party_url else "?"
+        party = Party(f"{self.party_url}{mark}owner={owner}" if owner else self.party_url)
+        self._parties.append(party)
+        return party
+
+    def end_parties(self) -> None:
+        for party in self._parties:
+            party.kill()
+        self._parties.clear()

@@ -1,0 +1,74 @@
+"""A back end in a process of its own, obeying lines of JSON: python -m raftmeta.conformance.participant URL.
+
+It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import raftmeta
+from raftmeta.interfaces import Backend, Held
+
+
+class Participant:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._held: dict[str, Held] = {}
+        self._lost: list[str] = []
+
+    def join(self, group: str, id: str) -> int:
+        held = self._backend.group(group).join(id, on_lost=lambda held: self._lost.append(held.id))
+        self._held[id] = held
+        return held.epoch
+
+    def nominate(self, service: str, candidate: str) -> bool:
+        election = self._backend.election(service)
+        is_leader = election.nominate(candidate, on_lost=lambda held: self._lost.append(held.id))
+        lead = election.lead(candidate)
+        if lead is not None:
+            self._held[candidate] = lead
+        return is_leader
+
+    def held(self, id: str) -> bool:
+        return self._held[id].held()
+
+    def lost(self) -> list[str]:
+        return self._lost
+
+    def put(self, key: str, data: str) -> int:
+        return self._backend.storage.put(key, data)
+
+    def fenced_put(self, id: str, key: str) -> str:
+        """The name of the error that a write with the fence of what was held gets, "" for none."""
+        try:
+            self._backend.storage.put(key, "late", fence=self._held[id])
+        except raftmeta.RaftmetaError as error:
+            return type(error).__name__
+        return ""
+
+    def now_ns(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+def main() -> None:
+    with raftmeta.connect(sys.argv[1], timeout_s=30) as backend:
+        participant = Participant(backend)
+        say({"result": None})
+        for line in sys.stdin:
+            verb, *arguments = json.loads(line)
+            try:
+                say({"result": getattr(participant, verb)(*arguments)})
+            except Exception as error:
+                say({"error": repr(error)})
+
+
+if __name__ == "__main__":
+    main()

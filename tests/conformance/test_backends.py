@@ -1,0 +1,54 @@
+"""The conformance suite on every back end: each keeps exactly what it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+import raftmeta
+from raftmeta.conformance import CHECKS, Check, Kit, outcome_of
+from tests.conformance.kits import pysyncobj_kit
+
+KITS: dict[str, Callable[[], AbstractContextManager[Kit]]] = {"pysyncobj": pysyncobj_kit}
+
+
+@pytest.fixture(scope="module", params=KITS)
+def kit(request: pytest.FixtureRequest) -> Iterator[Kit]:
+    with KITS[request.param]() as kit:
+        yield kit
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_each_contract_holds_where_it_is_promised(check: Check, kit: Kit) -> None:
+    outcome = outcome_of(check, kit)
+    wanted = "passed" if check.is_promised(kit.capabilities) else "not promised"
+    assert (outcome.state, outcome.why if outcome.state == "failed" else "") == (wanted, "")
+
+
+def test_a_missing_promise_is_refused_before_anything_is_opened() -> None:
+    """DESIGN of connect: code asks for what it needs and fails at the start; nobody listens at this address."""
+    with pytest.raises(raftmeta.ConfigError, match="fencing, durable"):
+        raftmeta.connect("pysyncobj://127.0.0.1:1", require=raftmeta.Capabilities(fencing=True, durable=True))
+
+
+def test_an_unknown_scheme_names_those_that_are_installed() -> None:
+    with pytest.raises(raftmeta.ConfigError, match="pysyncobj"):
+        raftmeta.connect("zookeeper://127.0.0.1:2181")
+
+
+@pytest.mark.parametrize(
+    ("url", "field"),
+    [
+        ("no url", "url"),
+        ("pysyncobj://127.0.0.1:1?colour=red", "colour"),
+        ("pysyncobj://127.0.0.1:1?ttl_s=soon", "ttl_s"),
+        ("pysyncobj://127.0.0.1:1?ttl_s=1&ttl_s=2", "url"),
+        ("pysyncobj://", "url"),
+    ],
+)
+def test_a_wrong_url_names_what_is_wrong(url: str, field: str) -> None:
+    with pytest.raises(raftmeta.ConfigError) as caught:
+        raftmeta.connect(url)
+    assert caught.value.field == field

@@ -1,0 +1,79 @@
+"""The metrics as Prometheus sees them."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import raftmeta
+from raftmeta import prometheus
+from tests.conformance.kits import free_addresses
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> raftmeta.Node:
+    (address,) = free_addresses(1)
+    return raftmeta.Node("a", peers={"a": address}, data_dir=tmp_path / "a")
+
+
+def scraped(address: str) -> dict[str, tuple[str, float]]:
+    """Name: (kind, value) of every sample of one node."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return {
+        sample.name: (family.type, sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_every_metric_is_served_with_its_kind(node: raftmeta.Node) -> None:
+    """What node.metrics() gives is there, counters as counters, times in seconds."""
+    (address,) = free_addresses(1)
+    with node, prometheus.serve(node, address):
+        node.ready(20)
+        node.put("k", b"v")
+        found = scraped(address)
+        for name in node.metrics():
+            shown = "raftmeta_" + name.replace("_time_ns", "_time_seconds")
+            kind = "counter" if name in prometheus.COUNTERS else "gauge"
+            assert found[shown + ("_total" if kind == "counter" else "")][0] == kind
+        assert found["raftmeta_up"] == ("gauge", 1)
+        assert found["raftmeta_is_leader"] == ("gauge", 1)
+        assert 0 < found["raftmeta_log_sync_time_seconds_total"][1] < 60
+
+
+def test_the_kinds_are_those_of_the_document() -> None:
+    """docs/operations.md "Metrics" and the code name the same counters."""
+    documented = set()
+    for names, kinds in re.findall(r"^\| (`.*`) \| (.*?) \|", (ROOT / "docs/operations.md").read_text(), re.MULTILINE):
+        words, each = re.findall(r"`(\w+)`", names), kinds.split(", ")
+        each *= len(words) if len(each) == 1 else 1
+        documented |= {word for word, kind in zip(words, each, strict=True) if kind == "counter"}
+    assert documented == prometheus.COUNTERS
+
+
+def test_a_closed_node_is_down_and_says_nothing_else(node: raftmeta.Node) -> None:
+    (address,) = free_addresses(1)
+    with prometheus.serve(node, address):
+        with node:
+            node.ready(20)
+        assert scraped(address) == {"raftmeta_up": ("gauge", 0)}
+
+
+@pytest.mark.parametrize(("address", "match"), [("nowhere", "host:port"), ("0.0.0.0:9464", "insecure=True")])
+def test_a_wrong_address_is_a_config_error(node: raftmeta.Node, address: str, match: str) -> None:
+    with pytest.raises(raftmeta.ConfigError, match=match):
+        prometheus.serve(node, address)
+
+
+def test_an_address_in_use_is_named(node: raftmeta.Node) -> None:
+    (address,) = free_addresses(1)
+    with prometheus.serve(node, address), pytest.raises(raftmeta.AddressInUse, match=address):
+        prometheus.serve(node, address)
