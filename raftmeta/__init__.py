@@ -8,7 +8,7 @@ Node blocks, raftmeta.aio.Node awaits; Config holds every setting; errors tell w
 (raftmeta/errors.py). Operations and compares of transactions are in raftmeta.operations.
 """
 
-from raftmeta import aio, interfaces, operations
+from raftmeta import aio, interfaces, operations, recipes
 from raftmeta.backends import connect
 from raftmeta.config import Config
 from raftmeta.errors import (
@@ -49,9 +49,9 @@ from raftmeta.errors import (
     Withdrawn,
 )
 from raftmeta.interfaces import Capabilities
+from raftmeta.node import Node
 from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
 from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
-from raftmeta.runtime.node import Node
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_watch import Watch
 from raftmeta.wire.revision import Revision
@@ -115,4 +115,5 @@ __all__ = [
     "connect",
     "interfaces",
     "operations",
+    "recipes",
 ]

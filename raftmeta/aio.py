@@ -3,14 +3,36 @@
     async with raftmeta.aio.Node("a", peers=..., data_dir=...) as node:
         await node.ready(10)
         await node.put("topics/t", b"3")
+        async for lead in node.election("controller").terms("a"):
+            ...
 
 A node that runs already has a face for each event loop: `node.aio()`. A face belongs to the event loop of its first
-call.
+call. What was joined or nominated through a face ends with it; KIP-30's interfaces are recipes over its own verbs.
 """
 
+from __future__ import annotations
+
+from raftmeta import interfaces
+from raftmeta.recipes import coordination
+from raftmeta.runtime import node_aio
 from raftmeta.runtime.node_aio import AioLease as Lease
 from raftmeta.runtime.node_aio import AioPendingResult as PendingResult
 from raftmeta.runtime.node_aio import AioWatch as Watch
-from raftmeta.runtime.node_aio import Node
 
 __all__ = ["Lease", "Node", "PendingResult", "Watch"]
+
+
+class Node(coordination.AioCoordinated, node_aio.Node):
+    __doc__ = node_aio.Node.__doc__
+
+    @property
+    def owner(self) -> interfaces.Owner:
+        """Who holds what this node takes: its name, in this life of its folder."""
+        status = self.status()
+        return interfaces.Owner(status.name, status.id, status.boot)
+
+    async def close(self, *, transfer: bool = True) -> None:
+        """Leave groups and elections joined through this face; then, if it has a node of its own, close that."""
+        if self.is_running:
+            await self.close_parts()
+        await super().close(transfer=transfer)

@@ -61,6 +61,7 @@ __all__ = [
     "LeaderElection",
     "LeaderListener",
     "ListenerRegistry",
+    "Owner",
     "Storage",
     "StorageOperation",
     "Stored",
@@ -83,6 +84,23 @@ class HasFence(Protocol):
 
 
 FenceLike: TypeAlias = Fence | HasFence
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who holds something, over crashes. raftmeta.Node: its name, the incarnation of its folder, its boot number.
+
+    A client that gives itself a name has a random incarnation for each of its lives. Two that live at the same time
+    under one name take each other's places: the name promises that there is only one.
+    """
+
+    name: str
+    incarnation: int
+    boot: int
+
+    def succeeds(self, other: Owner) -> bool:
+        """Whether this is a later life of the same owner, so that the other one has ended or is to be fenced."""
+        return self.name == other.name and (self.incarnation != other.incarnation or self.boot > other.boot)
 
 
 # --- what a back end promises ---------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ LAYERS = {
     "prometheus": 5,
     "backends": 5,
     "gateways": 5,
+    "node": 5,
     "recipes": 5,
     "sim": 5,
     "": 5,  # raftmeta/__init__.py: the public names
@@ -44,7 +45,17 @@ LAYERS = {
     "testing": 6,
 }
 # Between two parts of one layer only these look at each other, and only in this direction.
-SIDEWAYS = {("_core", "raft"), ("machine", "wire"), ("", "aio"), ("", "backends")}
+SIDEWAYS = {
+    ("_core", "raft"),
+    ("machine", "wire"),
+    ("", "aio"),
+    ("", "backends"),
+    ("", "node"),
+    ("", "recipes"),
+    ("aio", "recipes"),
+    ("node", "aio"),
+    ("node", "recipes"),
+}
 FACES = {"raftmeta.raft.core_handle": "_core"}  # a face stands beside the parts of what it shows
 SHARED_LAYER = 0  # its parts are words and shapes: they may name one another
 PURE_LAYERS = {1, 2}

@@ -6,9 +6,10 @@ from threading import Thread
 from types import TracebackType
 from typing import Protocol, Self
 
-from raftmeta import aio as _aio
-from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
+from raftmeta.interfaces import FenceLike
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchReset
+from raftmeta.runtime.node_aio import Node as AioNode
 from raftmeta.runtime.node_base import NodeBase
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_view import EventReader
@@ -49,7 +50,7 @@ class Node(NodeBase):
     def is_running(self) -> bool: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
-    def aio(self) -> _aio.Node:
+    def aio(self) -> AioNode:
         """The asyncio face of this running node, for the event loop of its first call; closing it leaves the node."""
     def put(
         self,
@@ -57,7 +58,7 @@ class Node(NodeBase):
         value: bytes | str | None,
         *,
         lease: int | _HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -65,7 +66,7 @@ class Node(NodeBase):
 
         value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
         lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
-        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        fence: refuse with Fenced unless it, or what is held by a lead, member or lock, is still held. previous: .result is the record before, or None.
         """
     def create(
         self,
@@ -73,7 +74,7 @@ class Node(NodeBase):
         value: bytes | str,
         *,
         lease: int | _HasId = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> Revision:
         """Set a key that must not exist. Raises KeyExists."""
@@ -84,7 +85,7 @@ class Node(NodeBase):
         *,
         expected_revision: int = 0,
         lease: int | _HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -95,7 +96,7 @@ class Node(NodeBase):
         *,
         expected_revision: int = 0,
         must_exist: bool = False,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -106,7 +107,7 @@ class Node(NodeBase):
         end: Key = "",
         *,
         prefix: Key | None = None,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -114,7 +115,9 @@ class Node(NodeBase):
 
         At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
         """
-    def add(self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0) -> Revision:
+    def add(
+        self, key: Key, number: int = 1, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> Revision:
         """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
     def txn(
         self,
@@ -122,7 +125,7 @@ class Node(NodeBase):
         then: Iterable[Operation] = (),
         otherwise: Iterable[Operation] = (),
         *,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> TxnReply:
         """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""

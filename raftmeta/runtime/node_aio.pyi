@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from raftmeta.config import Config, Identity
-from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
+from raftmeta.interfaces import FenceLike
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.runtime.node import Node as SyncNode
 from raftmeta.runtime.node import _HasId
@@ -34,8 +35,8 @@ class Node:
         config: Config | None = None,
     ) -> None: ...
     def __del__(self) -> None: ...
-    @staticmethod
-    def of(node: SyncNode) -> Node:
+    @classmethod
+    def of(cls, node: SyncNode) -> Self:
         """A face of a running node; closing it leaves the node."""
     @property
     def name(self) -> str: ...
@@ -66,7 +67,7 @@ class Node:
         value: bytes | str | None,
         *,
         lease: int | _HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -74,7 +75,7 @@ class Node:
 
         value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
         lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
-        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        fence: refuse with Fenced unless it, or what is held by a lead, member or lock, is still held. previous: .result is the record before, or None.
         """
     async def create(
         self,
@@ -82,7 +83,7 @@ class Node:
         value: bytes | str,
         *,
         lease: int | _HasId = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> Revision:
         """Set a key that must not exist. Raises KeyExists."""
@@ -93,7 +94,7 @@ class Node:
         *,
         expected_revision: int = 0,
         lease: int | _HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -104,7 +105,7 @@ class Node:
         *,
         expected_revision: int = 0,
         must_exist: bool = False,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -115,7 +116,7 @@ class Node:
         end: Key = "",
         *,
         prefix: Key | None = None,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -124,7 +125,7 @@ class Node:
         At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
         """
     async def add(
-        self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0
+        self, key: Key, number: int = 1, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
     ) -> Revision:
         """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
     async def txn(
@@ -133,7 +134,7 @@ class Node:
         then: Iterable[Operation] = (),
         otherwise: Iterable[Operation] = (),
         *,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> TxnReply:
         """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""

@@ -53,9 +53,9 @@ cdef class Node:
         self.owns_node = True
         self.sweep_ns = NEVER
 
-    @staticmethod
-    def of(SyncNode node not None):
-        cdef Node face = Node.__new__(Node)
+    @classmethod
+    def of(cls, SyncNode node not None):
+        cdef Node face = cls.__new__(cls)
         face.node = node
         face.sweep_ns = NEVER
         return face

@@ -1,0 +1,43 @@
+"""raftmeta.Node: the node of raftmeta/runtime/node with KIP-30's interfaces on it.
+
+    with raftmeta.Node("a", peers=..., data_dir=...) as node:
+        node.ready(10)
+        node.group("brokers").join("a", b"host:9092")
+        for lead in node.election("controller").terms("a"):
+            while lead.held():
+                node.put("topics/t", b"3", fence=lead)
+
+It adds nothing to the engine: the interfaces are recipes over the node's own verbs (raftmeta/recipes).
+"""
+
+from __future__ import annotations
+
+import raftmeta.aio
+from raftmeta.interfaces import Owner
+from raftmeta.recipes.coordination import Coordinated
+from raftmeta.runtime import node
+
+__all__ = ["Node"]
+
+
+class Node(Coordinated, node.Node):
+    __doc__ = node.Node.__doc__
+
+    @property
+    def owner(self) -> Owner:
+        """Who holds what this node takes: its name, in this life of its folder."""
+        status = self.status()
+        return Owner(status.name, status.id, status.boot)
+
+    def aio(self) -> raftmeta.aio.Node:
+        """The asyncio face of this running node, for the event loop of its first call; closing it leaves the node."""
+        return raftmeta.aio.Node.of(self)
+
+    def close(self, *, transfer: bool = True) -> None:
+        """Leave groups and elections, answer everybody who waits, and end the native threads.
+
+        A leader of the cluster hands over first if transfer is true.
+        """
+        if self.is_running:
+            self.close_parts()
+        super().close(transfer=transfer)

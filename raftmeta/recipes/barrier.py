@@ -1,0 +1,101 @@
+"""Barrier: everybody waits until it is lifted. DoubleBarrier: a number of them begin together and end together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import cast
+
+from raftmeta.errors import InvalidArgument, KeyExists, Withdrawn
+from raftmeta.operations import Create, Delete, Put, Range, RangeEmpty, RangeResult, Version
+from raftmeta.recipes.face import Face
+from raftmeta.recipes.held import Hold, give_up_lease
+from raftmeta.recipes.keys import pack_holder, prefix_of
+from raftmeta.recipes.line import DEFAULT_TTL_S, face_of
+from raftmeta.recipes.mirror import Records
+from raftmeta.recipes.store import AioLease, AioStore
+from raftmeta.recipes.waiting import Deadline, wait_until
+
+__all__ = ["Barrier", "DoubleBarrier"]
+
+
+class Barrier:
+    """One key: while it is there, who waits is held back. It has no lease and outlives whoever set it."""
+
+    def __init__(self, store: AioStore | Face, name: str) -> None:
+        self._face = face_of(store)
+        self._key = prefix_of("barriers", name) + "set"
+
+    async def set(self) -> None:
+        """Hold back everybody who waits from now on. Idempotent."""
+        try:
+            await self._face.verbs.create(self._key, b"")
+        except KeyExists:
+            return
+
+    async def lift(self) -> None:
+        """Let all go on. Idempotent."""
+        await self._face.verbs.delete(self._key)
+
+    async def wait(self, *, timeout_s: float | None = None) -> bool:
+        """Wait until it is lifted, or is not set at all; False: timeout_s seconds passed."""
+        return await wait_until(self._face, lambda records: not records, key=self._key, deadline=Deadline(timeout_s))
+
+
+class DoubleBarrier:
+    """`count` participants: enter returns when all have entered, leave when all have left or are gone.
+
+    A participant that dies leaves with its lease, after ttl_s seconds. Once all have left it may be used again; one who
+    enters early for the next time waits until then.
+    """
+
+    def __init__(self, store: AioStore | Face, name: str, count: int, *, ttl_s: float = DEFAULT_TTL_S) -> None:
+        if not isinstance(count, int) or count < 1:
+            raise InvalidArgument(f"count: must be an integer from 1 on, not {count!r}", field="count")
+        self._face = face_of(store)
+        self._count = count
+        self._ttl_s = ttl_s
+        prefix = prefix_of("double-barriers", name)
+        self._open = prefix + "open"  # there from the moment when all have entered until all have left
+        self._inside = prefix + "inside/"
+        self._hold: Hold | None = None
+
+    async def enter(self, *, timeout_s: float | None = None) -> None:
+        """Wait until all have entered. Raises Withdrawn: not within timeout_s seconds, and this one has not entered."""
+        if self._hold is not None:
+            raise InvalidArgument("enter: this participant is inside already", field="enter")
+        deadline = Deadline(timeout_s)
+        hold = Hold(self._face, self._inside + os.urandom(8).hex(), self._face.owner.name, b"")
+        lease = await self._face.verbs.lease(self._ttl_s, on_lost=lambda _: hold.lose())
+        try:
+            await self._go_in(hold, lease, deadline)
+        except BaseException:
+            hold.lose()
+            self._face.spawn(give_up_lease(lease), "give-up")
+            raise
+        self._hold = hold
+
+    async def _go_in(self, hold: Hold, lease: AioLease, deadline: Deadline) -> None:
+        create = Create(hold.key, pack_holder(self._face.owner, b""), lease=lease.id)
+        while True:
+            reply = await self._face.verbs.txn([Version(self._open) == 0], [create, Range.prefix(self._inside)])
+            if reply.succeeded:
+                break
+            await self._wait(lambda records: not records, self._open, deadline, None)  # the time before is not over
+        hold.begin(lease, reply.revision)
+        if cast(RangeResult, reply.results[1]).count >= self._count:
+            await self._face.verbs.txn(then=[Put(self._open, b"")])
+        await self._wait(lambda records: bool(records), self._open, deadline, hold)
+
+    async def _wait(self, is_ready: Callable[[Records], bool], key: str, deadline: Deadline, hold: Hold | None) -> None:
+        if not await wait_until(self._face, is_ready, key=key, deadline=deadline, hold=hold):
+            raise Withdrawn(f"{key}: not all came in time")
+
+    async def leave(self, *, timeout_s: float | None = None) -> bool:
+        """Wait until all have left; False: timeout_s seconds passed, and this one has left."""
+        hold, self._hold = self._hold, None
+        if hold is None:
+            raise InvalidArgument("leave: this participant is not inside", field="leave")
+        await hold.give_back()
+        await self._face.verbs.txn([RangeEmpty.prefix(self._inside)], [Delete(self._open)])
+        return await wait_until(self._face, lambda records: not records, key=self._open, deadline=Deadline(timeout_s))

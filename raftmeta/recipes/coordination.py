@@ -1,0 +1,157 @@
+"""KIP-30's interfaces as attributes of a store: node.group("brokers"), node.election("controller"), node.storage.
+
+Mixed into raftmeta.Node, raftmeta.Client and their asyncio faces, which thereby are back ends in the sense of
+interfaces.Backend. It decides that there is one instance for each name, and that all end with their store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import raftmeta.recipes.blocking as blocking
+import raftmeta.recipes.election as election
+import raftmeta.recipes.group as group
+import raftmeta.recipes.registry as registry
+import raftmeta.recipes.storage as storage
+from raftmeta.errors import InvalidArgument, NodeClosed
+from raftmeta.interfaces import Capabilities
+from raftmeta.recipes.face import AioFace
+from raftmeta.recipes.line import DEFAULT_TTL_S
+
+__all__ = ["AioCoordinated", "Coordinated"]
+
+CAPABILITIES = Capabilities(
+    fencing=True,
+    epochs=True,
+    immediate_rejoin=True,
+    lost_in_time=True,
+    ordered_listeners=True,
+    resumable_watches=True,
+    compare_and_set=True,
+    multi=True,
+    linearizable_reads=True,
+    durable=True,
+    exactly_once=True,
+    # Leases expire late, not early: the lease clock stands still while no leader is confirmed, and an expiry is
+    # proposed after the keep-alives that wait.
+    ttl_precision_s=1.0,
+)
+
+Kept = TypeVar("Kept")
+
+
+class _Parts:
+    """The instances of one store, by kind and name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, str], tuple[Any, float]] = {}
+        self._is_closed = False
+
+    def get(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
+        with self._lock:
+            if self._is_closed:
+                raise NodeClosed(f"the {kind} {name!r} is closed with its store")
+            if (kind, name) not in self._kept:
+                self._kept[kind, name] = (make(), ttl_s)
+            kept, kept_ttl_s = self._kept[kind, name]
+        if kept_ttl_s != ttl_s:
+            raise InvalidArgument(f"ttl_s: the {kind} {name!r} is in use with {kept_ttl_s:g}", field="ttl_s")
+        return cast(Kept, kept)
+
+    def take_all(self) -> list[Any]:
+        """Everything, to be closed; nothing is made any more."""
+        with self._lock:
+            self._is_closed = True
+            kept, self._kept = [part for part, _ in self._kept.values()], {}
+        return kept
+
+
+def _parts_of(store: Any) -> _Parts:
+    # setdefault is one step also for two threads: no lock is needed to make the object that holds the lock.
+    return cast(_Parts, vars(store).setdefault("_parts", _Parts()))
+
+
+class Coordinated:
+    """The four interfaces of a blocking store."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this back end promises."""
+        return CAPABILITIES
+
+    def group(self, name: str, *, ttl_s: float = DEFAULT_TTL_S) -> blocking.Group:
+        """The group of this name; the same instance for each call. ttl_s: how many seconds a silent member stays."""
+        return self._part("group", name, ttl_s, lambda: blocking.Group(name, ttl_s=ttl_s))
+
+    def election(self, service: str, *, ttl_s: float = DEFAULT_TTL_S) -> blocking.Election:
+        """The election of this service; the same instance for each call.
+
+        ttl_s: how many seconds a silent leader keeps the lead.
+        """
+        return self._part("election", service, ttl_s, lambda: blocking.Election(service, ttl_s=ttl_s))
+
+    @property
+    def storage(self) -> blocking.Storage:
+        """KIP-30 Storage over the keys of this store."""
+        return self._part("storage", "", 0.0, blocking.Storage)
+
+    @property
+    def listeners(self) -> blocking.Registry:
+        """KIP-30 Listener Registry over the keys of this store."""
+        return self._part("listener registry", "", 0.0, blocking.Registry)
+
+    def _part(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
+        def made() -> Kept:
+            part = make()
+            cast(Any, part).init(self)
+            return part
+
+        return _parts_of(self).get(kind, name, ttl_s, made)
+
+    def close_parts(self) -> None:
+        """Leave, resign and stop listening, before the store is closed."""
+        for part in _parts_of(self).take_all():
+            part.close()
+
+
+class AioCoordinated:
+    """The four interfaces of a store on asyncio."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this back end promises."""
+        return CAPABILITIES
+
+    def group(self, name: str, *, ttl_s: float = DEFAULT_TTL_S) -> group.Group:
+        """As Coordinated.group."""
+        return self._part("group", name, ttl_s, lambda: group.Group(name, ttl_s=ttl_s))
+
+    def election(self, service: str, *, ttl_s: float = DEFAULT_TTL_S) -> election.Election:
+        """As Coordinated.election."""
+        return self._part("election", service, ttl_s, lambda: election.Election(service, ttl_s=ttl_s))
+
+    @property
+    def storage(self) -> storage.Storage:
+        """KIP-30 Storage over the keys of this store."""
+        return self._part("storage", "", 0.0, storage.Storage)
+
+    @property
+    def listeners(self) -> registry.Registry:
+        """KIP-30 Listener Registry over the keys of this store."""
+        return self._part("listener registry", "", 0.0, registry.Registry)
+
+    def _part(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
+        def made() -> Kept:
+            part = make()
+            cast(Any, part).begin(AioFace(cast(Any, self)))
+            return part
+
+        return _parts_of(self).get(kind, name, ttl_s, made)
+
+    async def close_parts(self) -> None:
+        """As Coordinated.close_parts."""
+        for part in _parts_of(self).take_all():
+            await part.close()

@@ -1,0 +1,271 @@
+"""KIP-30 Leader Election on a store: one leased key for each candidate, and the oldest of them leads.
+
+    _raftmeta/elections/controller/a    create revision 12   leads, epoch 12
+    _raftmeta/elections/controller/b    create revision 15   is next
+
+Candidates are elected in the order in which they were nominated, as create revisions order them. The lead passes in the
+very revision that removes the key before it, so there is never a moment with two leaders and none without one while
+somebody is eligible. A candidate that led once leads until its key is gone: nobody can get in before it. Hence its
+create revision is its epoch, greater than that of every earlier leader, and its key with that revision is its fence.
+
+There is no herd: a candidate learns of its election from a mirror of these few keys, and asks the store nothing.
+
+A candidacy lasts until it is resigned. Each lease it loses ends one hold; it is then nominated anew, behind the others.
+Resigning ends the candidacy first and gives the key back then, so nothing can nominate it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, cast
+
+from raftmeta.errors import Fatal, ForkedProcess, IdConflict, NodeClosed, RaftmetaError
+from raftmeta.interfaces import AioHeld, AioLeaderElection, Data, Leader, LeaderChange, LeaderListener
+from raftmeta.operations import KeyRecord
+from raftmeta.recipes.face import Face
+from raftmeta.recipes.held import Hold, give_back_quietly, take_place
+from raftmeta.recipes.keys import name_in, part_of, prefix_of, to_bytes, unpack_holder
+from raftmeta.recipes.listeners import Failures, Listeners, Strand
+from raftmeta.recipes.mirror import Mirror
+from raftmeta.recipes.part import Followed
+
+__all__ = ["Candidacy", "Election"]
+
+TUNE_PAUSE_S = 0.2  # between attempts to nominate a candidate anew
+
+_LOG = logging.getLogger(__name__)
+
+
+def oldest(records: Iterable[KeyRecord]) -> KeyRecord | None:
+    """The candidate that leads."""
+    return min(records, key=lambda record: record.create_revision, default=None)
+
+
+class Candidacy:
+    """One candidate from nomination to resignation, over all its holds.
+
+    hold: its place, None before it has one. lead: the same once it leads, until it is lost.
+    """
+
+    def __init__(self, face: Face, id: str, key: str, data: bytes) -> None:
+        self.id = id
+        self.key = key
+        self.data = data
+        self.hold: Hold | None = None
+        self.lead: Hold | None = None
+        self.is_over = False
+        self.news = face.signal()  # of lead and is_over
+        self._lock = threading.Lock()
+        self._on_elected: list[Strand[Any]] = []
+        self._on_lost: list[Strand[Any]] = []
+
+    def tell_to(self, face: Face, failures: Failures, on_elected: Any, on_lost: Any) -> None:
+        """Whom to call. One strand each: a leader that works inside on_elected must still be told of the loss."""
+        if on_elected is not None:
+            self._on_elected.append(Strand(face, on_elected, failures))
+        if on_lost is not None:
+            self._on_lost.append(Strand(face, on_lost, failures))
+
+    def elected(self, hold: Hold) -> None:
+        """Idempotent for one hold."""
+        with self._lock:
+            if self.lead is hold or hold.is_over or self.is_over:
+                return
+            self.lead = hold
+        for strand in self._on_elected:
+            strand.tell(hold.shown)
+        hold.on_lost(self._lost)
+        self.news.set()
+
+    def _lost(self, hold: Hold) -> None:
+        for strand in self._on_lost:
+            strand.tell(hold.shown)
+
+    def end(self) -> None:
+        with self._lock:
+            self.is_over = True
+            self.lead = None
+        self.news.set()
+
+    async def next_lead(self) -> Hold | None:
+        """The lead that is held now, or the next one; None: the candidacy is over."""
+        while not self.is_over:
+            self.news.clear()
+            lead = self.lead
+            if lead is not None and not lead.is_over:
+                return lead
+            if not self.is_over:
+                await self.news.wait()
+        return None
+
+
+class Election(Followed, AioLeaderElection):
+    """The election of one service, as coroutines. ttl_s: how many seconds a silent leader keeps the lead."""
+
+    def __init__(self, service: str, *, ttl_s: float) -> None:
+        super().__init__(f"election {service!r}", prefix_of("elections", service))
+        self._service = service
+        self._ttl_s = ttl_s
+        self._candidacies: dict[str, Candidacy] = {}
+        self._told: Leader | None = None  # what the listeners know
+
+    @property
+    def service(self) -> str:
+        return self._service
+
+    def _set_up(self, face: Face) -> None:
+        super()._set_up(face)
+        self._listeners: Listeners[LeaderChange] = Listeners(face, self.failures)
+
+    # --- running ------------------------------------------------------------------------------------------------------
+    async def nominate(
+        self,
+        candidate: str,
+        data: Data = b"",
+        *,
+        on_elected: Callable[[Any], object] | None = None,
+        on_lost: Callable[[Any], object] | None = None,
+    ) -> bool:
+        await self._nominate(candidate, data, on_elected, on_lost)
+        return self.lead(candidate) is not None
+
+    async def _nominate(self, candidate: str, data: Data, on_elected: Any, on_lost: Any) -> Candidacy:
+        """The candidacy that runs already, or a new one with a place."""
+        candidacy = Candidacy(self.face, candidate, self._prefix + part_of(candidate, "candidate"), to_bytes(data))
+        candidacy.tell_to(self.face, self.failures, on_elected, on_lost)
+        with self._lock:
+            running = self._candidacies.setdefault(candidate, candidacy)
+        if running is candidacy:
+            try:
+                await self._enlist(candidacy, 0)
+            except BaseException:
+                self._withdraw(candidate, candidacy)
+                raise
+        return running
+
+    async def _enlist(self, candidacy: Candidacy, replaces: int) -> None:
+        """Take a place behind all others; on return it is known whether it leads."""
+        face = self.face
+        mirror = await self._follow()
+        hold = Hold(face, candidacy.key, candidacy.id, candidacy.data)
+        await take_place(face, hold, ttl_s=self._ttl_s, replaces=replaces)
+        candidacy.hold = hold
+        hold.on_lost(lambda lost: self._lost(candidacy, lost))
+        if candidacy.is_over or self._is_closed:  # meanwhile
+            await give_back_quietly(hold)
+            return
+        hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
+        first = oldest((await face.verbs.range(prefix=self._prefix)).records)
+        if first is not None and first.create_revision == hold.epoch:
+            candidacy.elected(hold)
+
+    def _lost(self, candidacy: Candidacy, hold: Hold) -> None:
+        if not candidacy.is_over and not self._is_closed:
+            self.face.spawn(self._nominate_anew(candidacy, hold.epoch), "candidate")
+
+    async def _nominate_anew(self, candidacy: Candidacy, replaces: int) -> None:
+        while not candidacy.is_over and not self._is_closed:
+            try:
+                await self._enlist(candidacy, replaces)
+                return
+            except IdConflict as error:
+                _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
+                self._withdraw(candidacy.id, candidacy)
+            except (NodeClosed, ForkedProcess, Fatal) as error:
+                _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
+                return
+            except RaftmetaError as error:
+                _LOG.info("nominated again soon candidate=%s reason=%s", candidacy.id, error)
+                candidacy.news.clear()
+                await candidacy.news.wait(TUNE_PAUSE_S)
+
+    def _withdraw(self, candidate: str, candidacy: Candidacy) -> None:
+        with self._lock:
+            if self._candidacies.get(candidate) is candidacy:
+                del self._candidacies[candidate]
+        candidacy.end()
+
+    def lead(self, candidate: str) -> AioHeld | None:
+        candidacy = self._candidacies.get(candidate)
+        lead = None if candidacy is None else candidacy.lead
+        return cast(AioHeld, lead.shown) if lead is not None and lead.held() else None
+
+    async def resign(self, leader: str) -> None:
+        self.face  # noqa: B018  # raises where it is closed
+        candidacy = self._candidacies.get(leader)
+        if candidacy is not None:
+            self._withdraw(leader, candidacy)
+            if candidacy.hold is not None:
+                await candidacy.hold.give_back()
+
+    async def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]:
+        candidacy = await self.begin_terms(candidate, data)
+        try:
+            while (lead := await candidacy.next_lead()) is not None:
+                yield cast(AioHeld, lead.shown)
+                await lead.wait_lost()
+        finally:
+            await self.end_terms(candidacy)
+
+    async def begin_terms(self, candidate: str, data: Data) -> Candidacy:
+        """Nominate; the candidacy gives the leads, and none once it resigned, be it during the nomination."""
+        return await self._nominate(candidate, data, None, None)
+
+    async def end_terms(self, candidacy: Candidacy) -> None:
+        """Resign; a key that cannot be removed now goes with its lease."""
+        self._withdraw(candidacy.id, candidacy)
+        if candidacy.hold is not None:
+            await give_back_quietly(candidacy.hold)
+
+    # --- observing ----------------------------------------------------------------------------------------------------
+    async def get_leader(self) -> str | None:
+        leader = await self.leader()
+        return None if leader is None else leader.id
+
+    async def leader(self) -> Leader | None:
+        return self._leader_of((await self.face.verbs.range(prefix=self._prefix)).records)
+
+    def _leader_of(self, records: Iterable[KeyRecord]) -> Leader | None:
+        first = oldest(records)
+        if first is None:
+            return None
+        return Leader(name_in(first.key, self._prefix), unpack_holder(first.value).data, first.create_revision)
+
+    async def add_listener(self, listener: LeaderListener) -> None:
+        mirror = await self._follow()
+        with self._lock:
+            if not len(self._listeners):
+                self._told = self._leader_of(list(mirror.records.values()))
+            self._listeners.add(listener)
+
+    async def remove_listener(self, listener: LeaderListener) -> None:
+        self._listeners.remove(listener)
+
+    def _on_change(self, mirror: Mirror) -> None:
+        records = list(mirror.records.values())
+        first = oldest(records)
+        for candidacy in list(self._candidacies.values()):
+            hold = candidacy.hold
+            if hold is not None:
+                hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
+                if first is not None and first.create_revision == hold.epoch:
+                    candidacy.elected(hold)
+        leader = self._leader_of(records)
+        with self._lock:
+            is_news, self._told = leader != self._told or mirror.coalesced, leader
+        if is_news:
+            self._listeners.tell(LeaderChange(self._service, leader, mirror.revision, mirror.coalesced))
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+    async def close(self) -> None:
+        if not self._end():
+            return
+        self._listeners.close()
+        with self._lock:
+            candidacies, self._candidacies = list(self._candidacies.values()), {}
+        for candidacy in candidacies:
+            candidacy.end()
+        await give_back_quietly(*[candidacy.hold for candidacy in candidacies if candidacy.hold is not None])
+        await self._unfollow()

@@ -1,0 +1,131 @@
+"""KIP-30 Group Membership on a store: one leased key for each member.
+
+Who is a member is decided by the store alone: whoever has the key. Reads are linearizable; listeners follow a mirror of
+the group's keys. A place is lost to its holder when its lease lapses on its own clock, or when the mirror shows that
+somebody else has the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, cast
+
+from raftmeta.errors import IdConflict
+from raftmeta.interfaces import AioGroupMembership, AioHeld, Data, GroupChange, GroupListener, GroupMember
+from raftmeta.operations import KeyRecord
+from raftmeta.recipes.face import Face
+from raftmeta.recipes.held import Hold, give_back_quietly, take_place
+from raftmeta.recipes.keys import name_in, part_of, prefix_of, to_bytes, unpack_holder
+from raftmeta.recipes.listeners import Listeners, Strand
+from raftmeta.recipes.mirror import Mirror
+from raftmeta.recipes.part import Followed
+
+__all__ = ["Group"]
+
+
+class Group(Followed, AioGroupMembership):
+    """One group, as coroutines. ttl_s: how many seconds a silent member stays."""
+
+    def __init__(self, group: str, *, ttl_s: float) -> None:
+        super().__init__(f"group {group!r}", prefix_of("groups", group))
+        self._group = group
+        self._ttl_s = ttl_s
+        self._holds: dict[str, Hold] = {}  # by id, of this instance; a lost one stays until it joins anew or leaves
+
+    @property
+    def group(self) -> str:
+        return self._group
+
+    def _set_up(self, face: Face) -> None:
+        super()._set_up(face)
+        self._listeners: Listeners[GroupChange] = Listeners(face, self.failures)
+
+    # --- being a member -----------------------------------------------------------------------------------------------
+    async def join(self, id: str, data: Data = b"", *, on_lost: Callable[[Any], object] | None = None) -> AioHeld:
+        hold = Hold(self.face, self._prefix + part_of(id, "id"), id, to_bytes(data))
+        former = self._reserve(id, hold)
+        try:
+            mirror = await self._follow()
+            await take_place(self.face, hold, ttl_s=self._ttl_s, replaces=0 if former is None else former.epoch)
+        except BaseException:
+            self._forget(id, hold, former)
+            raise
+        if self._is_closed:  # meanwhile; close() has seen this hold, or we see that it was called
+            await give_back_quietly(hold)
+            self.face  # noqa: B018  # raises NodeClosed
+        if on_lost is not None:
+            strand = Strand(self.face, on_lost, self.failures)
+            hold.on_lost(lambda lost: strand.tell(lost.shown))
+        hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
+        return cast(AioHeld, hold.shown)
+
+    def _reserve(self, id: str, hold: Hold) -> Hold | None:
+        """Make sure that an id joins once at a time; returns the hold that was lost under this id."""
+        with self._lock:
+            former = self._holds.get(id)
+            if former is not None and not former.is_over:
+                raise IdConflict(f"{id!r} is a member of {self._title} in this process already")
+            self._holds[id] = hold
+        return former
+
+    def _forget(self, id: str, hold: Hold, former: Hold | None) -> None:
+        with self._lock:
+            if self._holds.get(id) is hold:
+                del self._holds[id]
+                if former is not None:
+                    self._holds[id] = former
+
+    async def leave(self, id: str) -> None:
+        self.face  # noqa: B018  # raises where it is closed
+        with self._lock:
+            hold = self._holds.get(id)
+            if hold is None or not hold.epoch:  # nobody, or one that is still joining
+                return
+            del self._holds[id]
+        await hold.give_back()
+
+    # --- observing ----------------------------------------------------------------------------------------------------
+    async def membership_list(self) -> frozenset[str]:
+        found = await self.face.verbs.range(prefix=self._prefix, keys_only=True)
+        return frozenset(name_in(record.key, self._prefix) for record in found.records)
+
+    async def membership(self) -> dict[str, bytes]:
+        return {id: member.data for id, member in (await self.members()).items()}
+
+    async def members(self) -> dict[str, GroupMember]:
+        found = await self.face.verbs.range(prefix=self._prefix)
+        return self._members_of(found.records)
+
+    def _members_of(self, records: list[KeyRecord]) -> dict[str, GroupMember]:
+        members = {}
+        for record in records:
+            id = name_in(record.key, self._prefix)
+            members[id] = GroupMember(id, unpack_holder(record.value).data, record.create_revision)
+        return members
+
+    async def add_listener(self, listener: GroupListener) -> None:
+        await self._follow()
+        self._listeners.add(listener)
+
+    async def remove_listener(self, listener: GroupListener) -> None:
+        self._listeners.remove(listener)
+
+    def _on_change(self, mirror: Mirror) -> None:
+        with self._lock:
+            holds = list(self._holds.values())
+        for hold in holds:
+            hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
+        if len(self._listeners):
+            members = MappingProxyType(self._members_of(list(mirror.records.values())))
+            self._listeners.tell(GroupChange(self._group, members, mirror.revision, mirror.coalesced))
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+    async def close(self) -> None:
+        if not self._end():
+            return
+        self._listeners.close()
+        with self._lock:
+            holds, self._holds = list(self._holds.values()), {}
+        await give_back_quietly(*[hold for hold in holds if hold.epoch])
+        await self._unfollow()

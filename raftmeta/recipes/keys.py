@@ -1,0 +1,91 @@
+"""Where the recipes keep what they hold, and what the values are made of (docs/formats.md "Keys of the recipes").
+
+All keys of the recipes begin with ROOT. A name given by a user is one part of a key: "/" and everything else that is
+not plain text is written in percent encoding, so that no two names give one key. Nothing here talks to a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+import msgpack
+
+from raftmeta.errors import InvalidArgument
+from raftmeta.interfaces import Data, Owner
+from raftmeta.operations import Key
+
+ROOT = "_raftmeta/"
+FORMAT_HOLDER = 1
+_NOBODY = Owner("", 0, 0)
+
+
+class Holder(NamedTuple):
+    """The value of a key that somebody holds."""
+
+    owner: Owner
+    data: bytes
+
+
+def to_bytes(data: Data, field: str = "data") -> bytes:
+    """str as its UTF-8."""
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytes):
+        return data
+    raise InvalidArgument(f"{field}: must be bytes or str, not {type(data).__name__}", field=field)
+
+
+def part_of(name: str, field: str) -> str:
+    """A name as one part of a key."""
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(f"{field}: must be a str that is not empty, not {name!r}", field=field)
+    return quote(name, safe="")
+
+
+def prefix_of(kind: str, name: str) -> str:
+    """The prefix of all keys of one group, service, lock ..., for instance prefix_of("groups", "brokers")."""
+    return f"{ROOT}{kind}/{part_of(name, 'name')}/"
+
+
+def name_in(key: bytes, prefix: str) -> str:
+    """The name that the last part of a key below prefix stands for."""
+    return unquote(key[len(prefix) :].decode(errors="replace"))
+
+
+def is_reserved(key: Key) -> bool:
+    """Whether a key belongs to the recipes."""
+    return key.startswith(ROOT) if isinstance(key, str) else key.startswith(ROOT.encode())
+
+
+def check_key(key: object) -> str:
+    """A key of a user's own."""
+    if not isinstance(key, str):
+        raise InvalidArgument(f"key: must be str, not {type(key).__name__}", field="key")
+    if is_reserved(key):
+        raise InvalidArgument(f"key: {key!r} begins with {ROOT!r}, which belongs to the recipes", field="key")
+    return key
+
+
+def key_set(keys: Iterable[bytes]) -> frozenset[str]:
+    """The user's own keys among these."""
+    return frozenset(key.decode(errors="surrogateescape") for key in keys if not is_reserved(key))
+
+
+def pack_holder(owner: Owner, data: bytes) -> bytes:
+    packed: bytes = msgpack.packb([FORMAT_HOLDER, owner.name, owner.incarnation, owner.boot, data])
+    return packed
+
+
+def unpack_holder(value: bytes) -> Holder:
+    """What was not written by a recipe is all data, of an owner that nobody succeeds."""
+    try:
+        fields: Any = msgpack.unpackb(value)
+        form, name, incarnation, boot, data = fields
+    except (ValueError, TypeError, msgpack.UnpackException):
+        return Holder(_NOBODY, value)
+    kinds = [type(field) for field in (form, name, incarnation, boot, data)]
+    if kinds != [int, str, int, int, bytes] or form != FORMAT_HOLDER:
+        return Holder(_NOBODY, value)
+    return Holder(Owner(name, incarnation, boot), data)

@@ -1,0 +1,126 @@
+"""Telling listeners: each in order, one call at a time, and none waits for another.
+
+It decides when a listener is called and what becomes of one that throws (logged and counted) or is slow (its calls
+are coalesced once TUNE_PENDING_MAX wait). It never calls a listener on the thread of the one who tells, nor while a
+lock is held (features of the older plug-ins that went wrong are listed in docs/kip30.md "Mistakes").
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from raftmeta.interfaces import GroupChange, KeySetChange, LeaderChange, ValueChange
+from raftmeta.recipes.face import Face
+
+__all__ = ["Failures", "Listeners", "Strand"]
+
+TUNE_PENDING_MAX = 1000  # changes waiting for one listener before they are coalesced
+
+_LOG = logging.getLogger(__name__)
+
+Told = TypeVar("Told")
+Change = TypeVar("Change", GroupChange, LeaderChange, ValueChange, KeySetChange)
+
+
+class Failures:
+    """Counts what listeners threw."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, listener: Callable[[Any], object]) -> None:
+        """Called while the exception is handled."""
+        self.count += 1
+        _LOG.exception("listener failed listener=%r", listener)
+
+
+class Strand(Generic[Told]):
+    """The calls of one listener. Its worker lives only while there is something to tell."""
+
+    def __init__(self, face: Face, listener: Callable[[Told], object], failures: Failures) -> None:
+        self.listener = listener
+        self._face = face
+        self._failures = failures
+        self._pending: deque[Told] = deque()
+        self._lock = threading.Lock()
+        self._is_running = False
+        self._is_closed = False
+
+    def tell(self, told: Told, merge: Callable[[Told], Told] | None = None) -> None:
+        """Queue one call. merge: makes the call that stands for all that wait, when there are too many."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if merge is not None and len(self._pending) >= TUNE_PENDING_MAX:
+                self._pending.clear()
+                told = merge(told)
+            self._pending.append(told)
+            if self._is_running:
+                return
+            self._is_running = True
+        self._face.spawn(self._work(), "listener")
+
+    def close(self) -> None:
+        """When it returns no further call begins; one that runs may go on."""
+        with self._lock:
+            self._is_closed = True
+            self._pending.clear()
+
+    def _next(self) -> Told | None:
+        with self._lock:
+            if not self._pending:
+                self._is_running = False
+                return None
+            return self._pending.popleft()
+
+    async def _work(self) -> None:
+        while (told := self._next()) is not None:
+            try:
+                await self._face.call(self.listener, told)
+            except Exception:
+                self._failures.add(self.listener)
+
+
+def _coalesced(change: Change) -> Change:
+    return replace(change, coalesced=True)
+
+
+class Listeners(Generic[Change]):
+    """The listeners of one group, service, key or namespace."""
+
+    def __init__(self, face: Face, failures: Failures) -> None:
+        self._face = face
+        self._failures = failures
+        self._strands: list[Strand[Change]] = []
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._strands)
+
+    def add(self, listener: Callable[[Change], object]) -> None:
+        """Adding it again changes nothing."""
+        with self._lock:
+            if all(strand.listener != listener for strand in self._strands):
+                self._strands.append(Strand(self._face, listener, self._failures))
+
+    def remove(self, listener: Callable[[Change], object]) -> None:
+        with self._lock:
+            removed = [strand for strand in self._strands if strand.listener == listener]
+            self._strands = [strand for strand in self._strands if strand.listener != listener]
+        for strand in removed:
+            strand.close()
+
+    def tell(self, change: Change) -> None:
+        for strand in self._strands:
+            strand.tell(change, _coalesced)
+
+    def close(self) -> None:
+        with self._lock:
+            strands, self._strands = self._strands, []
+        for strand in strands:
+            strand.close()

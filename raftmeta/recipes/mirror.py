@@ -1,0 +1,147 @@
+"""A copy of the keys below a prefix, brought up to date revision by revision.
+
+    read all keys as of revision R, watch from R + 1  ->  on_change(mirror), once for each revision that changed one
+
+It decides how a gap is closed. The store's watch goes on by itself where it lagged; where the history is gone it gives
+one reset with the whole state; and after an error the mirror reads everything anew. In the last two cases `coalesced`
+is true for that call. A mirror never polls: between changes it waits in its watch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from raftmeta.errors import Compacted, Fatal, ForkedProcess, FutureRevision, NodeClosed, RaftmetaError
+from raftmeta.operations import KeyRecord
+from raftmeta.recipes.face import Face, Watching
+from raftmeta.results import WatchBatch, WatchEvent, WatchReset
+
+__all__ = ["Mirror", "Records", "fold", "read_whole"]
+
+TUNE_PAUSE_S = 0.2  # after a failure, before everything is read anew
+
+_ENDED = (NodeClosed, ForkedProcess, Fatal)  # the store will not come back
+_LOG = logging.getLogger(__name__)
+
+Records: TypeAlias = dict[bytes, KeyRecord]
+
+
+async def read_whole(face: Face, *, key: str = "", prefix: str = "", keys_only: bool = False) -> tuple[int, Records]:
+    """One key, or all below a prefix, as of one revision, which is not older than this call; and that revision."""
+    while True:
+        revision = (await face.verbs.txn()).revision
+        try:
+            if key:
+                record = await face.verbs.get(key, revision=revision)
+                return revision, {} if record is None else {record.key: record}
+            found = await face.verbs.range(prefix=prefix, revision=revision, keys_only=keys_only)
+        except (Compacted, FutureRevision):
+            continue  # the floor of the history passed that revision, or another node answered: take a newer one
+        return revision, {record.key: record for record in found.records}
+
+
+def fold(records: Records, events: Iterable[WatchEvent]) -> bool:
+    """Bring records up to date; True: a key came or went, not only values changed."""
+    keys_changed = False
+    for event in events:
+        keys_changed |= (event.key in records) == (event.type == "delete")
+        if event.type == "delete":
+            records.pop(event.key, None)
+        else:
+            records[event.key] = event.record
+    return keys_changed
+
+
+class Mirror:
+    """The state of one key or one prefix; its worker calls on_change, which must not block.
+
+    records: as of `revision`, which is written after them: another thread reads revision first, records after it, and
+    then has records that are not older. coalesced, keys_changed (not only values): of the last change.
+    """
+
+    def __init__(
+        self,
+        face: Face,
+        on_change: Callable[[Mirror], None],
+        *,
+        key: str = "",
+        prefix: str = "",
+        keys_only: bool = False,
+    ) -> None:
+        self.records: Records = {}
+        self.revision = 0
+        self.coalesced = False
+        self.keys_changed = False
+        self._face = face
+        self._on_change = on_change
+        self._key = key
+        self._prefix = prefix
+        self._keys_only = keys_only
+        self._partial: list[WatchEvent] = []
+        self._closed = face.signal()
+        self._watching: Watching | None = None
+
+    async def open(self) -> None:
+        """On return, every later change leads to a call of on_change. Raises what the store raises."""
+        await self._open()
+        self._face.spawn(self._work(), "mirror")
+
+    async def close(self) -> None:
+        self._closed.set()
+        if self._watching is not None:
+            await self._watching.close()
+
+    async def _open(self) -> None:
+        revision, records = await read_whole(self._face, key=self._key, prefix=self._prefix, keys_only=self._keys_only)
+        self.records, self.revision = records, revision
+        self._partial = []
+        self._watching = await self._face.watch(
+            self._key or None,
+            prefix=None if self._key else self._prefix,
+            start_revision=self.revision + 1,
+            reset=True,
+        )
+        if self._closed.is_set():  # close() came before there was a watch to close
+            await self._watching.close()
+
+    async def _work(self) -> None:
+        while not self._closed.is_set():
+            try:
+                await self._follow()
+                if self._closed.is_set():
+                    return
+                await self._open()
+            except _ENDED as error:
+                if not self._closed.is_set():
+                    _LOG.warning("mirror ended prefix=%s reason=%s", self._key or self._prefix, error)
+                return
+            except RaftmetaError as error:
+                _LOG.warning("mirror reads anew prefix=%s reason=%s", self._key or self._prefix, error)
+                await self._closed.wait(TUNE_PAUSE_S)
+                continue
+            self.coalesced = self.keys_changed = True
+            self._on_change(self)
+
+    async def _follow(self) -> None:
+        assert self._watching is not None
+        while (news := await self._watching.next()) is not None:
+            if self._closed.is_set():
+                return
+            if isinstance(news, WatchReset):
+                self.records = {record.key: record for record in news.records}
+                self.coalesced, self.keys_changed, self.revision, self._partial = True, True, news.revision, []
+            elif not self._apply(news):
+                continue
+            self._on_change(self)
+
+    def _apply(self, batch: WatchBatch) -> bool:
+        """False: more of this revision follows."""
+        self._partial += batch.events
+        if not batch.is_whole:
+            return False
+        self.keys_changed = fold(self.records, self._partial)
+        self._partial = []
+        self.revision, self.coalesced = batch.revision, False
+        return True

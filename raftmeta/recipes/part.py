@@ -1,0 +1,87 @@
+"""What the four interfaces have in common: set up once, closed once, and following a prefix when somebody needs it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from raftmeta.errors import InvalidArgument, NodeClosed, NotReady
+from raftmeta.recipes.face import AioFace, Face
+from raftmeta.recipes.listeners import Failures
+from raftmeta.recipes.mirror import Mirror
+
+__all__ = ["Followed", "Part"]
+
+
+class Part:
+    """One of the four, between init and close."""
+
+    def __init__(self, title: str) -> None:
+        self.failures = Failures()
+        self._title = title
+        self._face: Face | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()  # for a few lines at a time: nothing waits while it is held
+
+    async def init(self, context: Any) -> None:
+        """context: a raftmeta.aio.Node, or another AioStore."""
+        self.begin(AioFace(context))
+
+    def begin(self, face: Face) -> None:
+        """Set up on either face."""
+        if self._face is not None:
+            raise InvalidArgument(f"context: the {self._title} was set up already", field="context")
+        self._face = face
+        self._set_up(face)
+
+    def _set_up(self, face: Face) -> None:
+        """What a part needs of its face from the beginning."""
+
+    @property
+    def face(self) -> Face:
+        """Raises NotReady before init, NodeClosed after close."""
+        if self._is_closed:
+            raise NodeClosed(f"the {self._title} is closed")
+        if self._face is None:
+            raise NotReady(f"the {self._title} is not set up: call init() first")
+        return self._face
+
+    @property
+    def listener_failures(self) -> int:
+        """How many calls of listeners ended with an exception."""
+        return self.failures.count
+
+    def _end(self) -> bool:
+        """True for the first close of a part that was set up."""
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+        return not was_closed and self._face is not None
+
+
+class Followed(Part):
+    """A part with one mirror of its prefix, opened when it is first needed."""
+
+    def __init__(self, title: str, prefix: str) -> None:
+        super().__init__(title)
+        self._prefix = prefix
+        self._mirror: Mirror | None = None
+
+    def _set_up(self, face: Face) -> None:
+        self._opening = face.mutex()
+
+    def _on_change(self, mirror: Mirror) -> None:
+        raise NotImplementedError
+
+    async def _follow(self) -> Mirror:
+        """On return every later change leads to _on_change."""
+        async with self._opening:
+            if self._mirror is None:
+                mirror = Mirror(self.face, self._on_change, prefix=self._prefix)
+                await mirror.open()
+                self._mirror = mirror
+            return self._mirror
+
+    async def _unfollow(self) -> None:
+        async with self._opening:
+            if self._mirror is not None:
+                await self._mirror.close()

@@ -1,0 +1,112 @@
+"""KIP-30 Listener Registry on a store: a mirror for each key or namespace that somebody listens to.
+
+On the blocking face each of them has a thread that waits; whoever follows thousands of keys listens to their namespace,
+or uses the asyncio face, where it is a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from raftmeta.interfaces import (
+    AioListenerRegistry,
+    KeySetChange,
+    KeySetListener,
+    ValueChange,
+    ValueListener,
+)
+from raftmeta.recipes.face import Face
+from raftmeta.recipes.keys import check_key, key_set
+from raftmeta.recipes.listeners import Failures, Listeners
+from raftmeta.recipes.mirror import Mirror
+from raftmeta.recipes.part import Part
+
+__all__ = ["Registry"]
+
+
+class _ValueFeed:
+    """The listeners of one key."""
+
+    def __init__(self, face: Face, failures: Failures, key: str) -> None:
+        self.listeners: Listeners[ValueChange] = Listeners(face, failures)
+        self.mirror = Mirror(face, self._on_change, key=check_key(key))
+        self._key = key
+
+    def _on_change(self, mirror: Mirror) -> None:
+        record = mirror.records.get(self._key.encode())
+        value = None if record is None else record.value
+        self.listeners.tell(ValueChange(self._key, value, mirror.revision, mirror.coalesced))
+
+
+class _KeySetFeed:
+    """The listeners of one namespace."""
+
+    def __init__(self, face: Face, failures: Failures, namespace: str) -> None:
+        self.listeners: Listeners[KeySetChange] = Listeners(face, failures)
+        self.mirror = Mirror(face, self._on_change, prefix=check_key(namespace), keys_only=True)
+        self._namespace = namespace
+        self._told: frozenset[str] | None = None
+
+    def _on_change(self, mirror: Mirror) -> None:
+        if not mirror.keys_changed:
+            return
+        keys = key_set(mirror.records)
+        if keys != self._told or mirror.coalesced:  # in the whole keyspace, only keys of recipes may have changed
+            self._told = keys
+            self.listeners.tell(KeySetChange(self._namespace, keys, mirror.revision, mirror.coalesced))
+
+
+_Feed: TypeAlias = _ValueFeed | _KeySetFeed
+
+
+class Registry(Part, AioListenerRegistry):
+    """The listeners of one process, as coroutines."""
+
+    def __init__(self) -> None:
+        super().__init__("listener registry")
+        self._feeds: dict[tuple[type[_Feed], str], _Feed] = {}
+
+    def _set_up(self, face: Face) -> None:
+        self._changing = face.mutex()
+
+    async def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
+        await self._add(_ValueFeed, key, listener)
+
+    async def remove_value_change_listener(self, key: str, listener: ValueListener) -> None:
+        await self._remove(_ValueFeed, key, listener)
+
+    async def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
+        await self._add(_KeySetFeed, namespace, listener)
+
+    async def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
+        await self._remove(_KeySetFeed, namespace, listener)
+
+    async def _add(self, kind: type[_Feed], name: str, listener: Callable[[Any], object]) -> None:
+        face = self.face
+        async with self._changing:
+            feed = self._feeds.get((kind, name))
+            if feed is None:
+                feed = kind(face, self.failures, name)
+                await feed.mirror.open()
+                self._feeds[kind, name] = feed
+            feed.listeners.add(listener)
+
+    async def _remove(self, kind: type[_Feed], name: str, listener: Callable[[Any], object]) -> None:
+        self.face  # noqa: B018  # raises where it is closed
+        feed = self._feeds.get((kind, name))
+        if feed is not None:
+            feed.listeners.remove(listener)  # before waiting for anybody: no further call begins
+        async with self._changing:
+            if feed is not None and not len(feed.listeners) and self._feeds.get((kind, name)) is feed:
+                del self._feeds[kind, name]
+                await feed.mirror.close()
+
+    async def close(self) -> None:
+        if not self._end():
+            return
+        async with self._changing:
+            feeds, self._feeds = list(self._feeds.values()), {}
+        for feed in feeds:
+            feed.listeners.close()
+            await feed.mirror.close()

@@ -1,0 +1,74 @@
+"""KIP-30 Storage on a store: the user's own keys, with the KIP's rule that put creates and update replaces.
+
+The keys of the recipes (recipes/keys.ROOT) are not among them: they cannot be written here and are not listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+from raftmeta.errors import InvalidArgument
+from raftmeta.interfaces import AioStorage, Data, FenceLike, StorageOperation, Stored
+from raftmeta.operations import Create, Delete, Fence, Update
+from raftmeta.recipes.keys import check_key, key_set
+from raftmeta.recipes.part import Part
+
+__all__ = ["Storage"]
+
+
+def fence_of(fence: FenceLike | None) -> Fence | None:
+    """The fence of whatever is held."""
+    return fence if fence is None or isinstance(fence, Fence) else fence.fence
+
+
+class Storage(Part, AioStorage):
+    """The keys and values of a user, as coroutines."""
+
+    def __init__(self) -> None:
+        super().__init__("storage")
+
+    def fetch(self, key: str) -> Awaitable[bytes | None]:
+        return asyncio.ensure_future(self.fetched(key))
+
+    async def fetched(self, key: str) -> bytes | None:
+        """What the future of fetch becomes."""
+        found = await self.get(key)
+        return None if found is None else found.data
+
+    async def get(self, key: str) -> Stored | None:
+        record = await self.face.verbs.get(check_key(key))
+        return None if record is None else Stored(record.value, record.mod_revision)
+
+    async def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int:
+        return int(await self.face.verbs.create(check_key(key), data, fence=fence_of(fence)))
+
+    async def update(self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None) -> int:
+        written = await self.face.verbs.update(
+            check_key(key), data, expected_revision=expected_revision, fence=fence_of(fence)
+        )
+        return int(written)
+
+    async def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None:
+        await self.face.verbs.delete(
+            check_key(key), expected_revision=expected_revision, must_exist=True, fence=fence_of(fence)
+        )
+
+    async def children(self, namespace: str) -> frozenset[str]:
+        if namespace:
+            check_key(namespace)
+        found = await self.face.verbs.range(prefix=namespace, keys_only=True)
+        return key_set(record.key for record in found.records)
+
+    async def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int:
+        for position, operation in enumerate(operations):
+            if not isinstance(operation, Create | Update | Delete):
+                raise InvalidArgument(
+                    f"operations[{position}]: must be Create, Update or Delete, not {type(operation).__name__}",
+                    field=f"operations[{position}]",
+                )
+            check_key(operation.key)
+        return (await self.face.verbs.txn(then=operations, fence=fence_of(fence))).revision
+
+    async def close(self) -> None:
+        self._end()

@@ -1,0 +1,140 @@
+"""What the recipes need of a store: the verbs of raftmeta.Node, as far as they use them.
+
+Structural types: raftmeta.Node and raftmeta.Client are a Store, their asyncio faces an AioStore, without knowing it.
+Contracts and errors of the verbs are those of raftmeta.Node. A store may have an attribute `owner`
+(interfaces.Owner); one without gets an owner of its own, which no later life succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Protocol, SupportsInt
+
+from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
+from raftmeta.results import TxnReply, WatchBatch, WatchReset
+
+__all__ = ["AioLease", "AioStore", "AioVerbs", "AioWatch", "LeaseBase", "Store", "StoreLease", "StoreWatch", "Written"]
+
+
+class Written(SupportsInt, Protocol):
+    """The answer of a write: an integer by its revision. result: of the operation, as raftmeta.Revision has it."""
+
+    @property
+    def result(self) -> Any: ...
+
+
+class LeaseBase(Protocol):
+    """A lease that the store keeps alive by itself until it is revoked or lost."""
+
+    @property
+    def id(self) -> int: ...
+    def held(self) -> bool: ...
+    def remaining_s(self) -> float: ...
+
+
+# --- for callers that may block ---------------------------------------------------------------------------------------
+
+
+class StoreLease(LeaseBase, Protocol):
+    """A lease whose end may be waited for."""
+
+    def revoke(self, *, timeout_s: float | None = 5.0) -> None: ...
+
+
+class StoreWatch(Protocol):
+    """A watch that one thread consumes and any thread may close."""
+
+    def batches(self) -> Iterator[WatchBatch | WatchReset]: ...
+    def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """The blocking verbs."""
+
+    def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
+    def range(
+        self, *, prefix: Key | None = None, limit: int = 0, revision: int = 0, keys_only: bool = False
+    ) -> RangeResult: ...
+    def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
+    def update(
+        self, key: Key, value: bytes | str | None, *, expected_revision: int = 0, fence: Fence | None = None
+    ) -> Written: ...
+    def delete(
+        self, key: Key, *, expected_revision: int = 0, must_exist: bool = False, fence: Fence | None = None
+    ) -> Written: ...
+    def add(self, key: Key, number: int = 1) -> Written: ...
+    def txn(
+        self,
+        compares: Iterable[CompareOperator] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        *,
+        fence: Fence | None = None,
+    ) -> TxnReply: ...
+    def lease(self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None) -> StoreLease: ...
+    def watch(
+        self,
+        key: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        reset: bool = False,
+        timeout_s: float | None = None,
+    ) -> StoreWatch: ...
+
+
+# --- on asyncio -------------------------------------------------------------------------------------------------------
+
+
+class AioLease(LeaseBase, Protocol):
+    """A lease whose end may be awaited."""
+
+    async def revoke(self, *, timeout_s: float | None = 5.0) -> None: ...
+
+
+class AioWatch(Protocol):
+    """A watch that one task consumes; entering its context opens it."""
+
+    def batches(self) -> AsyncIterator[WatchBatch | WatchReset]: ...
+    async def close(self) -> None: ...
+    async def __aenter__(self) -> Any: ...
+
+
+class AioVerbs(Protocol):
+    """The verbs that are coroutines on both faces of the recipes (recipes/face)."""
+
+    async def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
+    async def range(
+        self, *, prefix: Key | None = None, limit: int = 0, revision: int = 0, keys_only: bool = False
+    ) -> RangeResult: ...
+    async def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
+    async def update(
+        self, key: Key, value: bytes | str | None, *, expected_revision: int = 0, fence: Fence | None = None
+    ) -> Written: ...
+    async def delete(
+        self, key: Key, *, expected_revision: int = 0, must_exist: bool = False, fence: Fence | None = None
+    ) -> Written: ...
+    async def add(self, key: Key, number: int = 1) -> Written: ...
+    async def txn(
+        self,
+        compares: Iterable[CompareOperator] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        *,
+        fence: Fence | None = None,
+    ) -> TxnReply: ...
+    async def lease(self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None) -> AioLease: ...
+
+
+class AioStore(AioVerbs, Protocol):
+    """The verbs on asyncio."""
+
+    def watch(
+        self,
+        key: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        reset: bool = False,
+        timeout_s: float | None = None,
+    ) -> AioWatch: ...
