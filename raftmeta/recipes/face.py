@@ -166,9 +166,17 @@ class _BlockingVerbs:
         return self._store.get(key, revision=revision)
 
     async def range(
-        self, *, prefix: Key | None = None, limit: int = 0, revision: int = 0, keys_only: bool = False
+        self,
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count_only: bool = False,
     ) -> RangeResult:
-        return self._store.range(prefix=prefix, limit=limit, revision=revision, keys_only=keys_only)
+        return self._store.range(
+            prefix=prefix, limit=limit, revision=revision, keys_only=keys_only, count_only=count_only
+        )
 
     async def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written:
         return self._store.create(key, value, fence=fence)

@@ -133,7 +133,7 @@ class Queue:
 
     async def count(self) -> int:
         """How many items are not done."""
-        return (await self.face.verbs.range(prefix=self._items, limit=1, keys_only=True)).count
+        return (await self.face.verbs.range(prefix=self._items, count_only=True)).count
 
     # --- the worker ---------------------------------------------------------------------------------------------------
     async def take(self, *, timeout_s: float | None = None) -> Taken:
@@ -186,7 +186,7 @@ class Queue:
                 reply = await self.face.verbs.txn([*compares, *wanted], [claim])
                 if reply.succeeded:
                     return self._begin(taken, reply.revision)
-                if compares and (await self.face.verbs.range(prefix=self._line, limit=1, keys_only=True)).count:
+                if compares and (await self.face.verbs.range(prefix=self._line, limit=1, keys_only=True)).records:
                     return None
 
     def _taken_of(self, item: KeyRecord) -> Taken:

@@ -53,7 +53,13 @@ class Store(Protocol):
 
     def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
     def range(
-        self, *, prefix: Key | None = None, limit: int = 0, revision: int = 0, keys_only: bool = False
+        self,
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count_only: bool = False,
     ) -> RangeResult: ...
     def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
     def update(
@@ -105,7 +111,13 @@ class AioVerbs(Protocol):
 
     async def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
     async def range(
-        self, *, prefix: Key | None = None, limit: int = 0, revision: int = 0, keys_only: bool = False
+        self,
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count_only: bool = False,
     ) -> RangeResult: ...
     async def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
     async def update(
