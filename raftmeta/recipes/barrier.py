@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from raftmeta.errors import InvalidArgument, KeyExists, Withdrawn
-from raftmeta.operations import Create, Delete, Put, Range, RangeEmpty, RangeResult, Version
+from raftmeta.operations import Create, Delete, Operation, Put, Range, RangeEmpty, RangeResult, Txn, TxnResult, Version
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import Hold, give_up_lease
 from raftmeta.recipes.keys import pack_holder, prefix_of
@@ -55,9 +55,9 @@ class DoubleBarrier:
         self._face = face_of(store)
         self._count = count
         self._ttl_s = ttl_s
-        prefix = prefix_of("double-barriers", name)
-        self._open = prefix + "open"  # there from the moment when all have entered until all have left
-        self._inside = prefix + "inside/"
+        self._prefix = prefix_of("double-barriers", name)
+        self._open = self._prefix + "open"  # there from the moment when all have entered until all have left
+        self._inside = self._prefix + "inside/"
         self._hold: Hold | None = None
 
     async def enter(self, *, timeout_s: float | None = None) -> None:
@@ -77,19 +77,30 @@ class DoubleBarrier:
 
     async def _go_in(self, hold: Hold, lease: AioLease, deadline: Deadline) -> None:
         create = Create(hold.key, pack_holder(self._face.owner, b""), lease=lease.id)
+        go_in: list[Operation] = [create, Range.prefix(self._inside)]
+        # Nobody is inside: whoever was there last may have died, and left the barrier open.
+        first: list[Operation] = [Delete(self._open), *go_in]
         while True:
-            reply = await self._face.verbs.txn([Version(self._open) == 0], [create, Range.prefix(self._inside)])
-            if reply.succeeded:
+            reply = await self._face.verbs.txn(
+                [RangeEmpty.prefix(self._inside)], first, [Txn([Version(self._open) == 0], go_in)]
+            )
+            then = reply if reply.succeeded else cast(TxnResult, reply.results[0])
+            if then.succeeded:
                 break
-            await self._wait(lambda records: not records, self._open, deadline, None)  # the time before is not over
+            await self._in_time(self._is_over, deadline, None)
         hold.begin(lease, reply.revision)
-        if cast(RangeResult, reply.results[1]).count >= self._count:
+        if cast(RangeResult, then.results[-1]).count >= self._count:
             await self._face.verbs.txn(then=[Put(self._open, b"")])
-        await self._wait(lambda records: bool(records), self._open, deadline, hold)
+        await self._in_time(lambda records: self._open.encode() in records, deadline, hold)
 
-    async def _wait(self, is_ready: Callable[[Records], bool], key: str, deadline: Deadline, hold: Hold | None) -> None:
-        if not await wait_until(self._face, is_ready, key=key, deadline=deadline, hold=hold):
-            raise Withdrawn(f"{key}: not all came in time")
+    def _is_over(self, records: Records) -> bool:
+        """Whether the barrier may be used anew: all have left."""
+        inside, is_open = self._inside.encode(), self._open.encode() in records
+        return not is_open or not any(key.startswith(inside) for key in records)
+
+    async def _in_time(self, is_ready: Callable[[Records], bool], deadline: Deadline, hold: Hold | None) -> None:
+        if not await wait_until(self._face, is_ready, prefix=self._prefix, deadline=deadline, hold=hold):
+            raise Withdrawn(f"{self._prefix}: not all came in time")
 
     async def leave(self, *, timeout_s: float | None = None) -> bool:
         """Wait until all have left; False: timeout_s seconds passed, and this one has left."""
@@ -97,5 +108,7 @@ class DoubleBarrier:
         if hold is None:
             raise InvalidArgument("leave: this participant is not inside", field="leave")
         await hold.give_back()
+        if not await wait_until(self._face, self._is_over, prefix=self._prefix, deadline=Deadline(timeout_s)):
+            return False
         await self._face.verbs.txn([RangeEmpty.prefix(self._inside)], [Delete(self._open)])
-        return await wait_until(self._face, lambda records: not records, key=self._open, deadline=Deadline(timeout_s))
+        return True

@@ -109,7 +109,7 @@ class Election(Followed, AioLeaderElection):
         self._service = service
         self._ttl_s = ttl_s
         self._candidacies: dict[str, Candidacy] = {}
-        self._told: Leader | None = None  # what the listeners know
+        self._leader: Leader | None = None  # as of the mirror
 
     @property
     def service(self) -> str:
@@ -234,14 +234,14 @@ class Election(Followed, AioLeaderElection):
         return Leader(name_in(first.key, self._prefix), unpack_holder(first.value).data, first.create_revision)
 
     async def add_listener(self, listener: LeaderListener) -> None:
-        mirror = await self._follow()
-        with self._lock:
-            if not len(self._listeners):
-                self._told = self._leader_of(list(mirror.records.values()))
-            self._listeners.add(listener)
+        await self._follow()
+        self._listeners.add(listener)
 
     async def remove_listener(self, listener: LeaderListener) -> None:
         self._listeners.remove(listener)
+
+    def _on_open(self, mirror: Mirror) -> None:
+        self._leader = self._leader_of(mirror.records.values())
 
     def _on_change(self, mirror: Mirror) -> None:
         records = list(mirror.records.values())
@@ -252,10 +252,9 @@ class Election(Followed, AioLeaderElection):
                 hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
                 if first is not None and first.create_revision == hold.epoch:
                     candidacy.elected(hold)
-        leader = self._leader_of(records)
-        with self._lock:
-            is_news, self._told = leader != self._told or mirror.coalesced, leader
-        if is_news:
+        leader, former = self._leader_of(records), self._leader
+        self._leader = leader
+        if leader != former or mirror.coalesced:
             self._listeners.tell(LeaderChange(self._service, leader, mirror.revision, mirror.coalesced))
 
     # --- the end ------------------------------------------------------------------------------------------------------

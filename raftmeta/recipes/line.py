@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable
 from typing import Any, cast
 
-from raftmeta.errors import InvalidArgument, LeaseExpired, Withdrawn
+from raftmeta.errors import InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, Withdrawn
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import AioFace, Face
 from raftmeta.recipes.held import Permit, give_up_lease, take_place
@@ -57,9 +57,12 @@ async def stand_in_line(
     await take_place(face, permit, ttl_s=ttl_s)
     try:
         await _wait_for_turn(face, permit, prefix, blocks, limit, deadline)
-    except BaseException:
+    except BaseException as error:
+        was_lost = not permit.held()
         permit.lose()
         face.spawn(give_up_lease(permit.lease), "give-up")
+        if was_lost and isinstance(error, NotExecuted) and not isinstance(error, NodeClosed):
+            raise LeaseExpired(f"{permit.key} was lost while waiting") from error  # whatever the store said then
         raise
     return permit
 

@@ -13,7 +13,17 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from raftmeta.errors import Compacted, Fatal, ForkedProcess, FutureRevision, NodeClosed, RaftmetaError
+from raftmeta.errors import (
+    Compacted,
+    Fatal,
+    ForkedProcess,
+    FutureRevision,
+    NodeClosed,
+    NoLeader,
+    OutcomeTimeout,
+    OutcomeUnknown,
+    RaftmetaError,
+)
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import Face, Watching
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
@@ -31,14 +41,18 @@ Records: TypeAlias = dict[bytes, KeyRecord]
 async def read_whole(face: Face, *, key: str = "", prefix: str = "", keys_only: bool = False) -> tuple[int, Records]:
     """One key, or all below a prefix, as of one revision, which is not older than this call; and that revision."""
     while True:
-        revision = (await face.verbs.txn()).revision
         try:
+            revision = (await face.verbs.txn()).revision
             if key:
                 record = await face.verbs.get(key, revision=revision)
                 return revision, {} if record is None else {record.key: record}
             found = await face.verbs.range(prefix=prefix, revision=revision, keys_only=keys_only)
         except (Compacted, FutureRevision):
             continue  # the floor of the history passed that revision, or another node answered: take a newer one
+        except OutcomeTimeout as error:
+            raise NoLeader("no leader answered a read") from error  # nothing was to be changed
+        except OutcomeUnknown:
+            continue  # the session ended, or the node: then the next attempt says so
         return revision, {record.key: record for record in found.records}
 
 
@@ -84,8 +98,11 @@ class Mirror:
         self._watching: Watching | None = None
 
     async def open(self) -> None:
-        """On return, every later change leads to a call of on_change. Raises what the store raises."""
+        """Read all of it; every later change leads to a call of on_change, after start."""
         await self._open()
+
+    def start(self) -> None:
+        """Begin to follow."""
         self._face.spawn(self._work(), "mirror")
 
     async def close(self) -> None:

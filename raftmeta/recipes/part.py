@@ -69,6 +69,9 @@ class Followed(Part):
     def _set_up(self, face: Face) -> None:
         self._opening = face.mutex()
 
+    def _on_open(self, mirror: Mirror) -> None:
+        """The mirror has been read, and no change was told yet."""
+
     def _on_change(self, mirror: Mirror) -> None:
         raise NotImplementedError
 
@@ -78,7 +81,9 @@ class Followed(Part):
             if self._mirror is None:
                 mirror = Mirror(self.face, self._on_change, prefix=self._prefix)
                 await mirror.open()
+                self._on_open(mirror)
                 self._mirror = mirror
+                mirror.start()
             return self._mirror
 
     async def _unfollow(self) -> None:

@@ -33,6 +33,9 @@ class _ValueFeed:
         self.mirror = Mirror(face, self._on_change, key=check_key(key))
         self._key = key
 
+    def on_open(self) -> None:
+        """Only what changes is told."""
+
     def _on_change(self, mirror: Mirror) -> None:
         record = mirror.records.get(self._key.encode())
         value = None if record is None else record.value
@@ -46,14 +49,18 @@ class _KeySetFeed:
         self.listeners: Listeners[KeySetChange] = Listeners(face, failures)
         self.mirror = Mirror(face, self._on_change, prefix=check_key(namespace), keys_only=True)
         self._namespace = namespace
-        self._told: frozenset[str] | None = None
+        self._keys: frozenset[str] = frozenset()
+
+    def on_open(self) -> None:
+        """The mirror has been read, and no change was told yet."""
+        self._keys = key_set(self.mirror.records)
 
     def _on_change(self, mirror: Mirror) -> None:
         if not mirror.keys_changed:
             return
-        keys = key_set(mirror.records)
-        if keys != self._told or mirror.coalesced:  # in the whole keyspace, only keys of recipes may have changed
-            self._told = keys
+        keys, former = key_set(mirror.records), self._keys
+        self._keys = keys
+        if keys != former or mirror.coalesced:  # in the whole keyspace, it may have been a key of the recipes
             self.listeners.tell(KeySetChange(self._namespace, keys, mirror.revision, mirror.coalesced))
 
 
@@ -89,6 +96,8 @@ class Registry(Part, AioListenerRegistry):
             if feed is None:
                 feed = kind(face, self.failures, name)
                 await feed.mirror.open()
+                feed.on_open()
+                feed.mirror.start()
                 self._feeds[kind, name] = feed
             feed.listeners.add(listener)
 

@@ -1,0 +1,101 @@
+"""Barrier, double barrier and counter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import raftmeta
+from raftmeta import recipes
+from tests.node.nodes import running
+from tests.processes.waiting import wait_until
+from tests.recipes.faces import Face
+from tests.recipes.test_group import crash
+from tests.recipes.test_line import Waiter
+
+Nodes = dict[str, raftmeta.Node]
+MakeFace = Callable[[raftmeta.Node], Face]
+
+
+def test_a_barrier_holds_back_until_it_is_lifted(nodes: Nodes, face: MakeFace, name: str) -> None:
+    here, there = face(nodes["a"]).recipe("Barrier", name), face(nodes["b"]).recipe("Barrier", name)
+    assert there.wait(timeout_s=0)
+    here.set()
+    here.set()
+    assert not there.wait(timeout_s=0.05)
+    waiters = [Waiter(lambda: there.wait(timeout_s=30)) for _ in range(2)]
+    here.lift()
+    here.lift()
+    assert [waiter.join() for waiter in waiters] == [True, True]
+
+
+def test_all_enter_and_leave_a_double_barrier_together(nodes: Nodes, face: MakeFace, name: str) -> None:
+    """Twice over the same barrier; nobody is through before all have come."""
+    barriers = [face(nodes[one]).recipe("DoubleBarrier", name, 3) for one in "abc"]
+    for _ in range(2):
+        entering = [Waiter(lambda one=one: one.enter(timeout_s=30) or True) for one in barriers[:2]]  # type: ignore[misc]
+        with pytest.raises(raftmeta.InvalidArgument):
+            barriers[2].leave()
+        assert [waiter.permit for waiter in entering] == [None, None]
+        entering.append(Waiter(lambda: barriers[2].enter(timeout_s=30) or True))
+        assert [waiter.join() for waiter in entering] == [True] * 3
+        with pytest.raises(raftmeta.InvalidArgument):
+            barriers[0].enter()
+        leaving = [Waiter(lambda one=one: one.leave(timeout_s=30)) for one in barriers[:2]]  # type: ignore[misc]
+        assert not any(waiter.permit for waiter in leaving)
+        leaving.append(Waiter(lambda: barriers[2].leave(timeout_s=30)))
+        assert [waiter.join() for waiter in leaving] == [True] * 3
+
+
+def test_who_does_not_come_in_time_is_not_inside(nodes: Nodes, face: MakeFace, name: str) -> None:
+    one, two = (face(nodes["a"]).recipe("DoubleBarrier", name, 2) for _ in range(2))
+    with pytest.raises(TimeoutError):
+        one.enter(timeout_s=0.1)
+    with pytest.raises(raftmeta.InvalidArgument):
+        one.leave()
+    first = Waiter(lambda: one.enter(timeout_s=30) or True)
+    two.enter(timeout_s=30)
+    assert first.join()
+    assert not one.leave(timeout_s=0.05)
+    assert two.leave(timeout_s=5)
+
+
+def test_a_participant_that_dies_leaves_with_its_lease(tmp_path: Path) -> None:
+    with running(tmp_path) as nodes:
+        dying = recipes.DoubleBarrier(nodes["a"], "b", 2, ttl_s=0.6)
+        other = recipes.DoubleBarrier(nodes["b"], "b", 2, ttl_s=0.6)
+        waiter = Waiter(lambda: dying.enter(timeout_s=30) or True)
+        other.enter(timeout_s=30)
+        assert waiter.join()
+        crash(nodes["a"])
+        assert other.leave(timeout_s=20)
+        both = [recipes.DoubleBarrier(nodes[one], "b", 2, ttl_s=0.6) for one in "bc"]
+        waiter = Waiter(lambda: both[0].enter(timeout_s=30) or True)
+        both[1].enter(timeout_s=30)
+        assert waiter.join()
+        nodes["b"].delete_range(prefix="_raftmeta/double-barriers/b/inside/")  # both die, and leave it open
+        again = recipes.DoubleBarrier(nodes["b"], "b", 1)
+        again.enter(timeout_s=5)
+        assert again.leave(timeout_s=5)
+
+
+def test_a_counter_counts_every_add(nodes: Nodes, face: MakeFace, name: str) -> None:
+    counters = [face(node).recipe("Counter", name) for node in nodes.values()]
+    assert counters[0].get() == 0
+    sums: list[int] = []
+
+    def add() -> None:
+        sums.extend(counter.add() for _ in range(20) for counter in counters)
+
+    threads = [threading.Thread(target=add) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(sums) == list(range(1, 181))
+    assert counters[1].add(-200) == -20
+    assert counters[2].get() == -20
+    wait_until(lambda: counters[0].get() == -20, timeout_s=5, what="the sum")
