@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,8 +153,6 @@ def test_a_slow_and_a_throwing_listener_stop_nobody_else(nodes: Nodes, face: Mak
     told: queue.Queue[GroupChange] = queue.Queue()
 
     async def slow_task(change: GroupChange) -> None:
-        import asyncio
-
         await asyncio.get_running_loop().run_in_executor(None, go_on.wait)
         stuck.put(change)
 
@@ -324,8 +324,6 @@ def test_a_close_without_a_majority_ends_soon(tmp_path: Path) -> None:
         for name in "bc":
             crash(nodes[name])
         wait_until(lambda: not nodes["a"].status().leader, timeout_s=10, what="the last member to notice")
-        import time
-
         begun = time.monotonic()
         group.close()
         assert time.monotonic() - begun < 3
@@ -348,3 +346,46 @@ def test_nodes_that_were_never_started_say_so(tmp_path: Path) -> None:
     node = make_nodes(tmp_path, names="a")["a"]
     with pytest.raises(raftmeta.NodeClosed):
         node.group("g").join("a")
+
+
+class CancelledAt:
+    """A store whose caller is cancelled in the middle of its n-th call: the command is on its way, nobody waits."""
+
+    def __init__(self, store: raftmeta.aio.Node, at: int) -> None:
+        self.store = store
+        self.left = at
+
+    def __getattr__(self, word: str) -> Any:
+        verb = getattr(self.store, word)
+        if word not in ("lease", "txn", "range"):
+            return verb
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                asyncio.current_task().cancel()  # type: ignore[union-attr]
+            return await verb(*arguments, **options)
+
+        return call
+
+
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_join_that_is_cancelled_leaves_nothing_behind(nodes: Nodes, name: str, at: int) -> None:
+    """In each of its calls; afterwards another may join, and no lease is kept alive for nobody."""
+
+    async def main() -> None:
+        async with nodes["a"].aio() as face:
+            group = raftmeta.recipes.aio.Group(name, ttl_s=0.5)
+            await group.init(CancelledAt(face, at))
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.get_running_loop().create_task(group.join("x"))
+            other = face.group(name)
+            told: asyncio.Queue[GroupChange] = asyncio.Queue()
+            await other.add_listener(told.put_nowait)
+            while await other.membership_list():
+                await asyncio.wait_for(told.get(), 10)
+            await group.close()
+
+    leases = nodes["b"].metrics()["leases"]
+    asyncio.run(main())
+    wait_until(lambda: nodes["b"].metrics()["leases"] == leases, timeout_s=10, what="every lease to be gone")
