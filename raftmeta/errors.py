@@ -21,7 +21,7 @@
     │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
     ├── Lagged                      a watcher was too slow; `revision` is where to go on
     ├── Fatal                       this node has stopped and keeps its files
-    │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory
+    │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory    StateDiverged
     ├── ConfigError                 `field` names what is wrong                                 (ValueError)
     │   └── AddressInUse    FolderInUse    ForeignFolder    NewerFormat
     └── InvalidArgument             `field` names the argument                                  (ValueError)
@@ -67,6 +67,7 @@ __all__ = [
     "RaftmetaError",
     "ReadyTimeout",
     "Refused",
+    "StateDiverged",
     "StorageCorrupt",
     "Unsupported",
     "Withdrawn",
@@ -233,6 +234,10 @@ class OutOfMemory(Fatal):
     """Memory ran out in the native engine."""
 
 
+class StateDiverged(Fatal):
+    """Applying the same entries led this node to another state than a majority has."""
+
+
 class ConfigError(RaftmetaError, ValueError):
     """A setting is wrong; nothing was written. field: its name."""
 
@@ -320,6 +325,11 @@ _FATAL: dict[int, tuple[type[Fatal], str]] = {
     97: (DiskFailed, "a write or sync of the log failed"),
     98: (InvariantBroken, "an invariant is broken"),
     99: (Fatal, "an entry of the log is not known to this version"),
+    101: (
+        StateDiverged,
+        "the state of this node is not the one that a majority has after the same entries; keep a copy of its folder "
+        "for inspection, then remove it: the node comes back by itself with the state of the others",
+    ),
 }
 
 

@@ -60,3 +60,4 @@ cdef enum:
     INVARIANT_BROKEN = 98       # see broken() in native/invariants.pxd
     UNKNOWN_ENTRY = 99          # an entry type or command above the feature level reached apply
     POWER_CUT = 100             # simulated disks only: this node is off
+    STATE_DIVERGED = 101        # the same entries led here to another state than a majority has (runtime/divergence)

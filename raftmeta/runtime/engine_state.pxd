@@ -15,6 +15,7 @@ from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX
                                   term_t)
 from raftmeta.runtime.checkpoint cimport CheckpointPort
 from raftmeta.runtime.disk_jobs cimport DiskJob
+from raftmeta.runtime.divergence cimport Divergence
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Command
 from raftmeta.wire.frame cimport ClusterId
@@ -193,6 +194,7 @@ cdef enum EngineEventType:
     EVENT_JOINED = 12               # this blank folder belongs to a living cluster: a, b = cluster id, c = incarnation
     EVENT_QUORUM_LOST = 13          # too many voters lost their disks: a = links that did (a bit each), b = how many,
                                     # c = of how many voters
+    EVENT_STATE_DIVERGED = 30       # a = index, b = 1: this node is wrong, c = what another's state hash ends with
 
 cdef enum EngineState:
     ENGINE_GENESIS = 1          # no cluster yet, or not yet part of it
@@ -215,6 +217,8 @@ cdef struct EngineCounters:
     uint64_t elections          # this node stood for
     uint64_t leader_changes     # this node learned of
     uint64_t leases_expired
+    uint64_t states_compared    # points at which this node told its state hash
+    uint64_t state_differences  # points at which another member's was not the same
 
 cdef struct Engine:
     EngineConfig config
@@ -237,6 +241,7 @@ cdef struct Engine:
     Machine* machine
     Hub* hub
     CoreStatus core_status      # as of the last turn
+    Divergence divergence       # its interval: set before engine_boot
     uint64_t now_ns
     uint64_t next_tick_ns
     uint64_t ticks

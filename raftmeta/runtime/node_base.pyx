@@ -54,6 +54,7 @@ cdef enum:
     TUNE_CHANGES_PER_SLICE = 1000
     TUNE_PROPOSE_BYTES = 1024 * 1024
     TUNE_LOG_CHUNK_BYTES = 1024 * 1024
+    TUNE_STATE_INTERVAL = 1024              # entries between two points at which members compare their states
 
 # Nodes that run in this process, for its fork children only.
 _running_nodes = weakref.WeakSet()
@@ -232,6 +233,7 @@ cdef class NodeBase:
         cdef bytes path = os.fsencode(self.identity.data_dir)
         cdef const char* path_bytes = path
         _fill_config(&loop.engine.config, self.config, self.identity)
+        loop.engine.divergence.interval = TUNE_STATE_INTERVAL
         _fill_limits(loop, self.config)
         _add_peers(loop, self.identity)
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))

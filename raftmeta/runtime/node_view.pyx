@@ -11,7 +11,7 @@ from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
                                             EVENT_JOINED, EVENT_LEASES_EXPIRED, EVENT_LINK_DOWN, EVENT_LINK_UP,
                                             EVENT_LOG_OPENED, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY,
-                                            EVENT_SESSION_LOST, EVENT_TRACE)
+                                            EVENT_SESSION_LOST, EVENT_STATE_DIVERGED, EVENT_TRACE)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
 from raftmeta.runtime.loop cimport LinkTable
@@ -56,6 +56,7 @@ _EVENTS = {
     EVENT_LEASES_EXPIRED: ("leases_expired", ("count",)),
     EVENT_COMPACTED: ("history_compacted", ("floor",)),
     EVENT_QUORUM_LOST: ("quorum_lost", ("names", "lost", "voters")),
+    EVENT_STATE_DIVERGED: ("state_diverged", ("index", "is_wrong", "other_hash")),
 }
 
 
@@ -130,6 +131,8 @@ cdef dict metrics_of(NodeBase node):
         "proposals": block.counters.proposals, "proposals_repeated": block.counters.proposals_repeated,
         "commands_completed": block.counters.commands_completed, "reads_served": block.counters.reads_served,
         "leases_expired": block.counters.leases_expired,
+        "states_compared": block.counters.states_compared,
+        "state_differences": block.counters.state_differences,
         "entries_applied": block.counters.entries_applied,
         "apply_time_ns": block.counters.apply_time_ns, "apply_time_ns_max": block.counters.apply_time_ns_max,
         "log_bytes": block.log_bytes, "log_free_bytes": block.log_free_bytes,

@@ -9,6 +9,7 @@ from raftmeta.raft.types cimport Message, Membership, member_id_t
 from raftmeta.runtime.engine_state cimport Engine, Inbound
 from raftmeta.status cimport status_t
 from raftmeta.wire.hello cimport Hello
+from raftmeta.wire.state_messages cimport StateMark
 
 cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil
 cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil
@@ -22,5 +23,7 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
 cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                             uint8_t address_length) noexcept nogil
 cdef void peers_send_message(Engine* engine, const Message* message) noexcept nogil
+# Tell every peer what this node's state is.
+cdef void peers_send_mark(Engine* engine, const StateMark* mark) noexcept nogil
 # Send what genesis has to say.
 cdef void peers_send_genesis(Engine* engine) noexcept nogil

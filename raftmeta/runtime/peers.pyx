@@ -17,14 +17,17 @@ from raftmeta.raft.quorum cimport quorum_count
 from raftmeta.raft.types cimport MEMBERS_MAX, PROPOSE, VOTER_INCOMING, Member, Membership, Message, member_id_t
 from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
                                             ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
+from raftmeta.runtime.state_check cimport state_check_heard
 from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, NOT_READY, OK,
                               OLD_BOOT, OVERLOADED, STALE, status_t)
 from raftmeta.wire.commands cimport command_decode
 from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
-                                  FrameHeader, FrameIdentity, FrameType, frame_check_identity, frame_encode)
+                                  FRAME_STATE, FrameHeader, FrameIdentity, FrameType, frame_check_identity,
+                                  frame_encode)
 from raftmeta.wire.genesis_messages cimport genesis_message_decode, genesis_message_encode
 from raftmeta.wire.hello cimport HELLO_PEER, Hello, hello_negotiate
 from raftmeta.wire.messages cimport message_decode, message_encode
+from raftmeta.wire.state_messages cimport state_mark_encode
 
 cdef enum:
     FATAL_FROM = 96     # statuses from here on stop the node (raftmeta/status.pxd)
@@ -352,6 +355,8 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
             status = _step_message(engine, header, frame)
         elif header.type == FRAME_GENESIS:
             status = _step_genesis(engine, header, frame)
+        elif header.type == FRAME_STATE:
+            status = state_check_heard(engine, header.source, frame.data + FRAME_HEADER_BYTES, header.body_length)
         elif header.type != FRAME_PING:
             status = BAD_FIELD
     if status != OK and status < FATAL_FROM:
@@ -391,6 +396,16 @@ cdef void peers_send_message(Engine* engine, const Message* message) noexcept no
     engine.body.clear()
     if engine.body.resize(FRAME_HEADER_BYTES) and message_encode(message, &engine.body) == OK:
         _send(engine, place, FRAME_MESSAGE, &message.records)
+
+
+cdef void peers_send_mark(Engine* engine, const StateMark* mark) noexcept nogil:
+    cdef int place
+    for place in range(MEMBERS_MAX):
+        if not engine.links[place].is_up:
+            continue
+        engine.body.clear()
+        if engine.body.resize(FRAME_HEADER_BYTES) and state_mark_encode(mark, &engine.body) == OK:
+            _send(engine, place, FRAME_STATE, NULL)
 
 
 cdef void peers_send_genesis(Engine* engine) noexcept nogil:

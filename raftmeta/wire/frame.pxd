@@ -22,6 +22,7 @@ cdef enum FrameType:
     FRAME_PING = 4              # keeps an idle link alive, measures it
     FRAME_REFUSED = 5           # why the connection is about to close: [status, text]
     FRAME_SNAPSHOT = 6          # chunks of a sealed snapshot
+    FRAME_STATE = 7             # what the sender's state was after an entry (wire/state_messages)
 
 cdef struct ClusterId:
     uint64_t low

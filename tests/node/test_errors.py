@@ -63,6 +63,7 @@ def test_the_table_knows_the_header() -> None:
         "DISK_FAILED": errors.DiskFailed,
         "NO_MEMORY": errors.OutOfMemory,
         "INVARIANT_BROKEN": errors.InvariantBroken,
+        "STATE_DIVERGED": errors.StateDiverged,
         "CORRUPT": errors.StorageCorrupt,
     }
     assert {name: type(errors.error_from_status(STATUSES[name])) for name in expected} == expected
