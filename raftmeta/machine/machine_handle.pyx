@@ -72,9 +72,6 @@ cdef bint _append_record(Vec[uint8_t]* out, uint64_t index, bytes payload, uint8
 
 
 cdef class MachineHandle:
-    cdef Machine* machine
-    cdef Vec[uint8_t] records           # of the entry under way, or of apply_many
-
     def __cinit__(self, *, uint32_t value_bytes_max=1 << 20, uint32_t session_window=4096,
                   uint32_t changes_per_slice=1000, uint16_t fanout=TUNE_TREE_FANOUT, object tree_bytes_max=None):
         cdef MachineLimits limits

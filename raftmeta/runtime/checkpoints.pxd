@@ -1,0 +1,13 @@
+# The Python thread that writes and reads the checkpoints of one node.
+from raftmeta.runtime.checkpoint_handover cimport Handover
+
+cdef class Checkpoints:
+    cdef Handover* handover
+    cdef object store           # storage.checkpoint.CheckpointStore
+    cdef object chunks          # of the checkpoint being read
+    cdef object thread
+    cdef readonly object last_error     # why the last one failed; None: it did not
+
+    cdef int start(self) except -1
+    # Ends the thread. False: LMDB does not come back from the disk within timeout_s; the hand-over is left to it.
+    cdef bint stop(self, double timeout_s) except -1
