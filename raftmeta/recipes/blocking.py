@@ -35,7 +35,7 @@ from raftmeta.interfaces import (
 )
 from raftmeta.interfaces import Storage as StorageInterface
 from raftmeta.recipes.face import BlockingFace, run
-from raftmeta.recipes.held import BlockingPermit
+from raftmeta.recipes.held import TUNE_GIVE_BACK_S, BlockingPermit
 from raftmeta.recipes.line import DEFAULT_TTL_S
 from raftmeta.recipes.queue import BlockingTaken
 from raftmeta.recipes.store import Store
@@ -99,8 +99,9 @@ class Group(GroupMembership):
     def remove_listener(self, listener: GroupListener) -> None:
         run(self._group.remove_listener(listener))
 
-    def close(self) -> None:
-        run(self._group.close())
+    def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+        """timeout_s: seconds for giving back; what is not given back by then goes with its lease."""
+        run(self._group.close(timeout_s=timeout_s))
 
 
 class Election(LeaderElection):
@@ -158,8 +159,9 @@ class Election(LeaderElection):
     def remove_listener(self, listener: LeaderListener) -> None:
         run(self._election.remove_listener(listener))
 
-    def close(self) -> None:
-        run(self._election.close())
+    def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+        """timeout_s: seconds for giving back; what is not given back by then goes with its lease."""
+        run(self._election.close(timeout_s=timeout_s))
 
 
 class Storage(StorageInterface):

@@ -18,7 +18,9 @@ import raftmeta.recipes.storage as storage
 from raftmeta.errors import InvalidArgument, NodeClosed
 from raftmeta.interfaces import Capabilities
 from raftmeta.recipes.face import AioFace
+from raftmeta.recipes.held import TUNE_GIVE_BACK_S
 from raftmeta.recipes.line import DEFAULT_TTL_S
+from raftmeta.recipes.waiting import Deadline
 
 __all__ = ["AioCoordinated", "Coordinated"]
 
@@ -36,7 +38,7 @@ CAPABILITIES = Capabilities(
     exactly_once=True,
     # Leases expire late, not early: the lease clock stands still while no leader is confirmed, and an expiry is
     # proposed after the keep-alives that wait.
-    ttl_precision_s=1.0,
+    ttl_precision_s=2.0,
 )
 
 Kept = TypeVar("Kept")
@@ -112,9 +114,13 @@ class Coordinated:
         return _parts_of(self).get(kind, name, ttl_s, made)
 
     def close_parts(self) -> None:
-        """Leave, resign and stop listening, before the store is closed."""
+        """Leave, resign and stop listening, before the store is closed; within about a second in all."""
+        deadline = Deadline(TUNE_GIVE_BACK_S)
         for part in _parts_of(self).take_all():
-            part.close()
+            if isinstance(part, blocking.Group | blocking.Election):
+                part.close(timeout_s=cast(float, deadline.left_s()))
+            else:
+                part.close()
 
 
 class AioCoordinated:
@@ -153,5 +159,9 @@ class AioCoordinated:
 
     async def close_parts(self) -> None:
         """As Coordinated.close_parts."""
+        deadline = Deadline(TUNE_GIVE_BACK_S)
         for part in _parts_of(self).take_all():
-            await part.close()
+            if isinstance(part, group.Group | election.Election):
+                await part.close(timeout_s=cast(float, deadline.left_s()))
+            else:
+                await part.close()

@@ -25,7 +25,7 @@ from raftmeta.errors import Fatal, ForkedProcess, IdConflict, NodeClosed, Raftme
 from raftmeta.interfaces import AioHeld, AioLeaderElection, Data, Leader, LeaderChange, LeaderListener
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import Face
-from raftmeta.recipes.held import Hold, give_back_quietly, take_place
+from raftmeta.recipes.held import TUNE_GIVE_BACK_S, Hold, give_back_quietly, take_place
 from raftmeta.recipes.keys import name_in, part_of, prefix_of, to_bytes, unpack_holder
 from raftmeta.recipes.listeners import Failures, Listeners, Strand
 from raftmeta.recipes.mirror import Mirror
@@ -258,7 +258,8 @@ class Election(Followed, AioLeaderElection):
             self._listeners.tell(LeaderChange(self._service, leader, mirror.revision, mirror.coalesced))
 
     # --- the end ------------------------------------------------------------------------------------------------------
-    async def close(self) -> None:
+    async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+        """timeout_s: seconds for giving back; what is not given back by then goes with its lease."""
         if not self._end():
             return
         self._listeners.close()
@@ -266,5 +267,6 @@ class Election(Followed, AioLeaderElection):
             candidacies, self._candidacies = list(self._candidacies.values()), {}
         for candidacy in candidacies:
             candidacy.end()
-        await give_back_quietly(*[candidacy.hold for candidacy in candidacies if candidacy.hold is not None])
+        holds = [candidacy.hold for candidacy in candidacies if candidacy.hold is not None]
+        await give_back_quietly(*holds, timeout_s=timeout_s)
         await self._unfollow()

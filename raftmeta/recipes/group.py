@@ -15,7 +15,7 @@ from raftmeta.errors import IdConflict
 from raftmeta.interfaces import AioGroupMembership, AioHeld, Data, GroupChange, GroupListener, GroupMember
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import Face
-from raftmeta.recipes.held import Hold, give_back_quietly, take_place
+from raftmeta.recipes.held import TUNE_GIVE_BACK_S, Hold, give_back_quietly, take_place
 from raftmeta.recipes.keys import name_in, part_of, prefix_of, to_bytes, unpack_holder
 from raftmeta.recipes.listeners import Listeners, Strand
 from raftmeta.recipes.mirror import Mirror
@@ -121,11 +121,12 @@ class Group(Followed, AioGroupMembership):
             self._listeners.tell(GroupChange(self._group, members, mirror.revision, mirror.coalesced))
 
     # --- the end ------------------------------------------------------------------------------------------------------
-    async def close(self) -> None:
+    async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+        """timeout_s: seconds for giving back; what is not given back by then goes with its lease."""
         if not self._end():
             return
         self._listeners.close()
         with self._lock:
             holds, self._holds = list(self._holds.values()), {}
-        await give_back_quietly(*[hold for hold in holds if hold.epoch])
+        await give_back_quietly(*[hold for hold in holds if hold.epoch], timeout_s=timeout_s)
         await self._unfollow()

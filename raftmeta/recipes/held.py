@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
@@ -42,7 +43,6 @@ class Hold(AioHeld):
     def __init__(self, face: Face, key: str, id: str, data: bytes) -> None:
         self.key = key
         self.shown: HeldBase = self._blocking() if face.is_blocking else self
-        self._face = face
         self._id = id
         self._data = data
         self._epoch = 0
@@ -242,8 +242,12 @@ async def _take_key(face: Face, hold: Hold, create: Create, replaces: int) -> in
         if record is None:
             compare, then = Version(hold.key) == 0, [create]
             continue
-        if record.create_revision != replaces and not face.owner.succeeds(unpack_holder(record.value).owner):
-            raise IdConflict(f"{hold.key} is held by somebody else", revision=reply.revision)
+        owner = unpack_holder(record.value).owner
+        if record.create_revision != replaces and not face.owner.succeeds(owner):
+            raise IdConflict(
+                f"{hold.id!r} is held by {owner.name!r} until that one leaves or its lease ends ({hold.key})",
+                revision=reply.revision,
+            )
         compare, then = ModRevision(hold.key) == record.mod_revision, [Delete(hold.key), create]
 
 
@@ -255,12 +259,11 @@ async def give_up_lease(lease: Any) -> None:
         _LOG.info("lease left to expire lease=%d reason=%s", lease.id, error)
 
 
-async def give_back_quietly(*holds: Hold) -> None:
-    """For close(), which must end soon: what cannot be given back at once goes with its lease, no longer kept alive."""
-    timeout_s = TUNE_GIVE_BACK_S
+async def give_back_quietly(*holds: Hold, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+    """For close(), which must end soon: what is not given back in time goes with its lease, no longer kept alive."""
+    until_s = time.monotonic() + timeout_s
     for hold in holds:
         try:
-            await hold.give_back(timeout_s=timeout_s)
+            await hold.give_back(timeout_s=max(0.0, until_s - time.monotonic()))
         except (NotExecuted, OutcomeUnknown, Fatal) as error:
             _LOG.info("left to expire key=%s reason=%s", hold.key, error)
-            timeout_s = 0.0  # what holds back one holds back all: nobody waits for the others

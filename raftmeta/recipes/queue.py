@@ -42,8 +42,6 @@ from raftmeta.recipes.waiting import Deadline, wait_until
 
 __all__ = ["BlockingTaken", "Queue", "Taken"]
 
-TUNE_AHEAD = 8  # items read beyond those that are claimed
-
 
 class Taken(Hold):
     """An item that this worker has. As a context: done at its end, given back when an exception leaves it."""
@@ -61,9 +59,10 @@ class Taken(Hold):
         """Remove the item, and do `then` in the same transaction: all of it once, or nothing.
 
         Raises Fenced: the claim was lost, somebody else has the item or is done with it; nothing was changed.
+        OutcomeUnknown: its ticket goes on with the same transaction; a second done() would be Fenced by the first.
         """
-        fence = self.fence
-        await self._queue.face.verbs.txn(then=[Delete(self.key), Delete(self._item_key), *then], fence=fence)
+        ends = [Delete(self.key), Delete(self._item_key)]
+        await self._queue.face.verbs.txn(then=[*ends, *then], fence=self.fence)
         self._is_settled = True
         self._queue.forget(self)
 
@@ -72,8 +71,11 @@ class Taken(Hold):
         if self._is_settled:
             return
         self._is_settled = True
-        self._queue.forget(self)
-        await self._queue.face.verbs.txn([CreateRevision(self.key) == self.epoch], [Delete(self.key)])
+        try:
+            await self._queue.face.verbs.txn([CreateRevision(self.key) == self.epoch], [Delete(self.key)])
+        finally:
+            # Not before: a claim of this worker that it does not know of would be found, and given to its next take.
+            self._queue.forget(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -171,23 +173,35 @@ class Queue:
             lease = await self._worker_lease()
             while True:
                 claims = (await self.face.verbs.range(prefix=self._claims)).records
-                orphan = self._orphan(claims, lease.id)
-                if orphan is not None:
-                    return await self._adopt(orphan)
-                limit = len(claims) + TUNE_AHEAD
-                items = (await self.face.verbs.range(prefix=self._items, limit=limit)).records
-                numbers = {claim.key[len(self._claims) :] for claim in claims}
-                free = next((item for item in items if item.key[len(self._items) :] not in numbers), None)
+                found = await self._found_again(claims, lease.id)
+                if found is not None:
+                    return found
+                free = await self._first_free(claims)
                 if free is None:
                     return None
                 taken = self._taken_of(free)
                 claim = Create(taken.key, pack_holder(self.face.owner, b""), lease=lease.id)
-                wanted = [Version(free.key) != 0, Version(taken.key) == 0]
-                reply = await self.face.verbs.txn([*compares, *wanted], [claim])
+                is_free = [Version(free.key) != 0, Version(taken.key) == 0]
+                reply = await self.face.verbs.txn([*compares, *is_free], [claim])
                 if reply.succeeded:
                     return self._begin(taken, reply.revision)
                 if compares and (await self.face.verbs.range(prefix=self._line, limit=1, keys_only=True)).records:
                     return None
+
+    async def _first_free(self, claims: list[KeyRecord]) -> KeyRecord | None:
+        # Among so many items there is one without a claim, if there is one at all.
+        items = (await self.face.verbs.range(prefix=self._items, limit=len(claims) + 1)).records
+        numbers = {claim.key[len(self._claims) :] for claim in claims}
+        return next((item for item in items if item.key[len(self._items) :] not in numbers), None)
+
+    async def _found_again(self, claims: list[KeyRecord], lease: int) -> Taken | None:
+        """The item of a claim that this worker made and does not know of: the outcome of that call was unknown."""
+        for claim in claims:
+            if claim.lease == lease and claim.key.decode() not in self._taken:
+                item = await self.face.verbs.get(self._items + claim.key[len(self._claims) :].decode())
+                if item is not None:
+                    return self._begin(self._taken_of(item), claim.create_revision)
+        return None
 
     def _taken_of(self, item: KeyRecord) -> Taken:
         return Taken(self, self._claims + item.key[len(self._items) :].decode(), item.key.decode(), item.value)
@@ -196,16 +210,6 @@ class Queue:
         taken.begin(self._lease, epoch)
         self._taken[taken.key] = taken
         return taken
-
-    def _orphan(self, claims: list[KeyRecord], lease: int) -> KeyRecord | None:
-        """A claim of this worker of which it does not know: that of a call whose outcome was not known."""
-        return next((one for one in claims if one.lease == lease and one.key.decode() not in self._taken), None)
-
-    async def _adopt(self, claim: KeyRecord) -> Taken:
-        key = self._items + claim.key[len(self._claims) :].decode()
-        item = await self.face.verbs.get(key)
-        assert item is not None, key  # an item goes together with its claim
-        return self._begin(self._taken_of(item), claim.create_revision)
 
     async def _worker_lease(self) -> Any:
         """One lease for all claims of this worker; a new one when the last was lost."""
