@@ -70,7 +70,7 @@ def test_an_id_conflict_is_refused_and_leaves_nothing_behind(nodes: Nodes, face:
         first.join("x", b"again")
     assert held.held()
     assert second.membership() == {"x": b"first"}
-    wait_until(lambda: nodes["c"].metrics()["leases"] == leases, timeout_s=5, what="the refused lease to be given up")
+    wait_until(lambda: nodes["c"].metrics()["leases"] <= leases, timeout_s=5, what="the refused lease to be given up")
     first.leave("x")
     assert second.join("x", b"second").epoch > held.epoch
     second.leave("x")
@@ -388,4 +388,4 @@ def test_a_join_that_is_cancelled_leaves_nothing_behind(nodes: Nodes, name: str,
 
     leases = nodes["b"].metrics()["leases"]
     asyncio.run(main())
-    wait_until(lambda: nodes["b"].metrics()["leases"] == leases, timeout_s=10, what="every lease to be gone")
+    wait_until(lambda: nodes["b"].metrics()["leases"] <= leases, timeout_s=10, what="every lease to be gone")

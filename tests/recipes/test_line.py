@@ -135,7 +135,7 @@ def test_a_holder_cut_off_is_told(tmp_path: Path, face: MakeFace) -> None:
         lock = face(nodes["a"]).recipe("Lock", "l", ttl_s=0.5)
         permit = lock.acquire(on_lost=lost.put)
         waiter = Waiter(lambda: lock.acquire(timeout_s=30))
-        wait_until(lambda: nodes["a"].range(prefix="_raftmeta/locks/").count == 2, timeout_s=5, what="it to wait")
+        wait_until(lambda: nodes["a"].metrics()["watches"] == 1, timeout_s=5, what="it to watch the one ahead")
         for name in "bc":
             crash(nodes[name])
         assert permit == next_of(lost)
@@ -148,7 +148,7 @@ def test_a_waiter_on_a_node_that_closes_is_told(tmp_path: Path) -> None:
     with running(tmp_path) as nodes:
         recipes.Lock(nodes["b"], "l").acquire()
         waiter = Waiter(lambda: recipes.Lock(nodes["a"], "l").acquire(timeout_s=30))
-        wait_until(lambda: nodes["b"].range(prefix="_raftmeta/locks/").count == 2, timeout_s=5, what="it to wait")
+        wait_until(lambda: nodes["a"].metrics()["watches"] == 1, timeout_s=5, what="it to watch the one ahead")
         nodes["a"].close()
         assert waiter.join() is None
         assert isinstance(waiter.error, raftmeta.NodeClosed)
