@@ -167,10 +167,20 @@ cdef status_t _go_on(Engine* engine, Wal* wal, const WalOpened* opened) noexcept
     return _start(engine)
 
 
+cdef bint _has_others(const Engine* engine) noexcept nogil:
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and not engine.links[i].is_self:
+            return True
+    return False
+
+
 cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, const WalOpened* opened) noexcept nogil:
     cdef bint is_lost = opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST
     cdef bint is_member = identity.genesis.state == FOUNDED or identity.genesis.state == JOINING
     cdef status_t status
+    if is_member and is_lost and not _has_others(engine):
+        return CORRUPT      # nobody could bring it back: the files stay for those who can still read something in them
     if is_member and is_lost:
         # It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log").
         status = identity_renew(identity, &engine.random)

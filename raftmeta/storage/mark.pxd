@@ -27,6 +27,7 @@ cdef packed struct MarkSlot:
     uint64_t segment            # synced through `end` of this segment
     uint64_t offset             # where the last batch stands
     uint64_t end
+    uint64_t reach              # no batch begins in the segment at this offset or behind it
     HardState hard_state
     BatchSummary batch          # the last batch; then the chains of its first MARK_CHAINS_MAX records
 
@@ -35,6 +36,7 @@ cdef struct Mark:
     bint is_open
     uint32_t synced_slot        # 0 or 1: not to be overwritten until the other one is synced
     uint64_t sequence           # of the newest slot
+    bint has_broken_slot        # mark_open found bytes in a slot that is not sound: the other may be an older one
     bint is_synced              # the newest slot is on stable storage
     uint32_t unsynced_writes
     HardState written_hard_state    # of the newest slot

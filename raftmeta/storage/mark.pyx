@@ -48,7 +48,7 @@ cdef bint _is_zero(const uint8_t* bytes, size_t length) noexcept nogil:
     return True
 
 
-cdef status_t _read_slots(Mark* mark, const DiskPort* disk, const uint8_t* bytes, MarkFound* found, MarkSlot* slot,
+cdef status_t _read_slots(Mark* mark, const uint8_t* bytes, MarkFound* found, MarkSlot* slot,
                           Vec[uint64_t]* chains) noexcept nogil:
     cdef int position
     cdef MarkSlot other
@@ -57,6 +57,8 @@ cdef status_t _read_slots(Mark* mark, const DiskPort* disk, const uint8_t* bytes
         status = _decode(bytes + position * FORMAT_MARK_SLOT_BYTES, FORMAT_MARK_SLOT_BYTES, &other)
         if status == NEWER_FORMAT:
             return status
+        if status != OK and not _is_zero(bytes + position * FORMAT_MARK_SLOT_BYTES, FORMAT_MARK_SLOT_BYTES):
+            mark.has_broken_slot = True
         if status == OK and (found[0] != MARK_SOUND or other.sequence > slot.sequence):
             found[0] = MARK_SOUND
             slot[0] = other
@@ -88,9 +90,10 @@ cdef status_t mark_open(Mark* mark, const DiskPort* disk, MarkFound* found, Mark
     status = disk.read(disk.self, mark.file, 0, bytes, sizeof(bytes), &got)
     if status != OK:
         return status
-    if not _is_zero(bytes, got):
+    status = _read_slots(mark, bytes, found, slot, chains)
+    if found[0] != MARK_SOUND and mark.has_broken_slot:
         found[0] = MARK_BROKEN
-    return _read_slots(mark, disk, bytes, found, slot, chains)
+    return status
 
 
 cdef status_t mark_make_room(Mark* mark, const DiskPort* disk) noexcept nogil:

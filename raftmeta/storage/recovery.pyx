@@ -4,7 +4,7 @@ What it decides: which bytes are live, torn, damaged or lost. What it never does
 a batch that may have been acknowledged; show a record whose checksum, index or chain hash is not what was written.
 
     recover
-        _load               every segment's image and header, in order of number
+        _load               every segment's header, in order of number; _reach reads on as the stream leads
         _follow             segment by segment, batch by batch
             _take_batch     a sound header: its records, those of the lost batch before it
             _take_hole      a batch without header, from the summary that its successor (or the mark) carries
@@ -14,41 +14,44 @@ a batch that may have been acknowledged; show a record whose checksum, index or 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strcmp
 
-from raftmeta.native.chunks cimport chunk_create, chunk_drop
+from raftmeta.native.chunks cimport Chunk, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.intrinsics cimport load64
+from raftmeta.native.intrinsics cimport load32, load64
 from raftmeta.ports cimport DiskPort, FileName, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
-from raftmeta.status cimport BAD_VERSION, CORRUPT, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
+from raftmeta.status cimport BAD_VERSION, CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.extents cimport damage_add, extents_append, extents_cut, extents_replace
 from raftmeta.storage.mark cimport MARK_MISSING, MARK_SOUND, MarkFound, MarkSlot, mark_open
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID,
                                         RecoveryFound)
-from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
-                                       BatchHeader, BatchSummary, SegmentHeader, SegmentKey, batch_chains,
-                                       batch_header_decode, batch_previous_chains, batch_search, record_search,
-                                       record_verify, segment_header_decode)
+from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, HEADER_SEARCH_BYTES, SEGMENT_BEGINS,
+                                       SEGMENT_IS_RESERVE, BatchHeader, BatchSummary, SegmentHeader, SegmentKey,
+                                       align_up, batch_chains, batch_header_decode, batch_previous_chains,
+                                       record_search, record_verify, segment_header_decode)
 from raftmeta.storage.wal_state cimport Extent, Segment, Wal
 
 cdef enum:
     SEGMENT_NAME_DIGITS = 16
+    TUNE_READ_BYTES = 1024 * 1024       # of a segment at once
 
 
 # One file of the log while it is read.
 cdef struct Loaded:
     uint64_t number
+    file_t file
+    bint file_is_open
     bint is_sound               # one copy of its header is
     SegmentHeader header
     const uint8_t* membership
     uint64_t begin              # of its first batch
-    Segment segment
+    uint64_t limit              # bytes behind it are void: what the next segment says, or the file's size
+    Segment segment             # image.used bytes of its image are read
 
 # A stretch of the stream without a sound header: exactly one batch, or more than can be known.
 cdef struct Hole:
     bint is_open                # found, not yet filled
     uint64_t segment
-    const uint8_t* bytes
     uint64_t begin
     uint64_t end
 
@@ -59,6 +62,7 @@ cdef struct Walk:
     MarkSlot mark
     Vec[uint64_t] mark_chains
     Hole hole
+    bint is_reach_void          # a batch begins behind it, so it is an older mark's: a batch may stand anywhere
     bint has_void               # a segment or the mark is WalLimits.void_owner's
     bint begins_too_early       # a batch supersedes what stands before the first segment
     bint is_lost
@@ -94,28 +98,48 @@ cdef void segment_name(uint64_t number, char* name) noexcept nogil:
 
 
 # --- load -------------------------------------------------------------------------------------------------------------
-cdef status_t _load_image(Wal* wal, const char* name, Segment* segment) noexcept nogil:
-    cdef const DiskPort* disk = wal.disk
-    cdef uint64_t size_bytes = 0
+# The segment's bytes up to `end` are in its image, as far as the file goes. Only what the stream leads to is read: most
+# of the last segment is room for batches to come, and reading that would take most of the time of an open.
+cdef status_t _reach(Walk* walk, Loaded* loaded, uint64_t end) noexcept nogil:
+    cdef const DiskPort* disk = walk.wal.disk
+    cdef Chunk* image = loaded.segment.image
     cdef size_t got = 0
-    cdef file_t file
-    cdef status_t status = disk.open(disk.self, name, False, &file)
+    cdef status_t status
+    if end <= image.used or image.used == image.capacity:
+        return OK
+    end = min(max(end, <uint64_t> image.used + TUNE_READ_BYTES), <uint64_t> image.capacity)
+    status = disk.read(disk.self, loaded.file, image.used, image.bytes() + image.used, end - image.used, &got)
     if status != OK:
         return status
-    status = disk.size(disk.self, file, &size_bytes)
+    image.used += <uint32_t> got
+    return OK if image.used == end else DISK_FAILED
+
+
+cdef status_t _open_image(Walk* walk, const char* name, Loaded* loaded) noexcept nogil:
+    cdef const DiskPort* disk = walk.wal.disk
+    cdef uint64_t size_bytes = 0
+    cdef status_t status = disk.open(disk.self, name, False, &loaded.file)
+    if status != OK:
+        return status
+    loaded.file_is_open = True
+    status = disk.size(disk.self, loaded.file, &size_bytes)
     if status == OK and size_bytes >= 0x7FFFFFFF:
         status = CORRUPT
-    if status == OK:
-        segment.image = chunk_create(<uint32_t> size_bytes)
-        if segment.image == NULL:
-            status = NO_MEMORY
-    if status == OK:
-        status = disk.read(disk.self, file, 0, segment.image.bytes(), size_bytes, &got)
-    if status == OK:
-        segment.image.used = <uint32_t> got
-        segment.size_bytes = segment.allocated_bytes = got
-    disk.close(disk.self, file)
-    return status
+    if status != OK:
+        return status
+    loaded.segment.image = chunk_create(<uint32_t> size_bytes)
+    if loaded.segment.image == NULL:
+        return NO_MEMORY
+    loaded.limit = loaded.segment.size_bytes = loaded.segment.allocated_bytes = size_bytes
+    return _reach(walk, loaded, HEADER_SEARCH_BYTES)
+
+
+cdef void _drop(const Walk* walk, Loaded* loaded) noexcept nogil:
+    if loaded.file_is_open:
+        walk.wal.disk.close(walk.wal.disk.self, loaded.file)
+    chunk_drop(loaded.segment.image)
+    loaded.file_is_open = False
+    loaded.segment.image = NULL
 
 
 cdef bint _is_own(const Walk* walk, uint64_t owner) noexcept nogil:
@@ -132,7 +156,7 @@ cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexc
     cdef status_t status
     memset(&loaded, 0, sizeof(Loaded))
     loaded.number = number
-    status = _load_image(walk.wal, name, segment)
+    status = _open_image(walk, name, &loaded)
     if status == OK:
         status = segment_header_decode(segment.image.bytes(), segment.image.used, &loaded.header, &loaded.membership,
                                        &loaded.begin)
@@ -141,7 +165,7 @@ cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexc
             status = OK
         elif status == OK and _is_void(walk, loaded.header.owner):
             walk.has_void = True
-            chunk_drop(segment.image)
+            _drop(walk, &loaded)
             return OK
         elif status == OK and not _is_own(walk, loaded.header.owner):
             status = FOREIGN_NODE
@@ -154,6 +178,7 @@ cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexc
     segment.lowest_first = ~<uint64_t> 0
     segment.end = loaded.begin
     if not walk.loaded.push(loaded):
+        _drop(walk, &loaded)
         return NO_MEMORY
     return status
 
@@ -278,45 +303,47 @@ cdef status_t _end_batch(Wal* wal, const BatchSummary* batch, const uint64_t* ch
 cdef status_t _take_hole(Walk* walk, const BatchSummary* summary, const uint64_t* chains) noexcept nogil:
     cdef Wal* wal = walk.wal
     cdef Hole hole = walk.hole
-    cdef Segment* segment = NULL
+    cdef Loaded* loaded = NULL
     cdef size_t i
     cdef status_t status
     walk.hole.is_open = False
     for i in range(walk.loaded.size):
         if walk.loaded.data[i].number == hole.segment:
-            segment = &walk.loaded.data[i].segment
-    if segment == NULL or not _begin_batch(walk, segment, summary):
+            loaded = &walk.loaded.data[i]
+    if loaded == NULL or not _begin_batch(walk, &loaded.segment, summary):
         walk.is_lost = True
         return OK
-    status = _salvage(wal, summary, chains, hole.segment, hole.bytes, hole.begin, hole.end)
+    status = _reach(walk, loaded, hole.end)
+    if status == OK:
+        status = _salvage(wal, summary, chains, hole.segment, loaded.segment.image.bytes(), hole.begin, hole.end)
     if status == OK:
         status = _end_batch(wal, summary, chains)
-    segment.end = hole.end
+    loaded.segment.end = hole.end
     wal.batch_offset = hole.begin
     return status
 
 
-# A batch with a sound header at `offset`. *is_torn: it is the one that may be cut, and it has to be.
-cdef status_t _take_batch(Walk* walk, Loaded* loaded, uint64_t offset, const BatchHeader* header, bint may_be_torn,
-                          bint* is_torn) noexcept nogil:
+# Are the records of the batch with a sound header at `offset` sound, too?
+cdef status_t _check_batch(const Loaded* loaded, uint64_t offset, const BatchHeader* header) noexcept nogil:
+    cdef const uint8_t* bytes = loaded.segment.image.bytes() + offset
+    if offset + header.length > loaded.segment.image.used:
+        return CORRUPT
+    return _check_records(bytes, header, bytes + header.header_bytes)
+
+
+# A batch with a sound header at `offset`; not is_whole: what can be found of its records is kept.
+cdef status_t _take_batch(Walk* walk, Loaded* loaded, uint64_t offset, const BatchHeader* header,
+                          bint is_whole) noexcept nogil:
     cdef Wal* wal = walk.wal
     cdef const uint8_t* bytes = loaded.segment.image.bytes()
     cdef const uint64_t* chains = batch_chains(bytes + offset)
     cdef uint64_t records = offset + header.header_bytes
     cdef uint64_t records_end = min(records + header.records_bytes, <uint64_t> loaded.segment.image.used)
-    cdef status_t status = CORRUPT
-    is_torn[0] = False
-    if offset + header.length <= loaded.segment.image.used:
-        status = _check_records(bytes + offset, header, bytes + records)
-    if status == NEWER_FORMAT:
-        return status
-    if status != OK and may_be_torn:
-        is_torn[0] = True
-        return OK
+    cdef status_t status = OK
     if not _begin_batch(walk, &loaded.segment, &header.batch):
         walk.is_lost = True
         return OK
-    if status != OK:
+    if not is_whole:
         status = _salvage(wal, &header.batch, chains, loaded.number, bytes, records, records_end)
     elif header.batch.count != 0:
         status = _keep(wal, &header.batch, header.batch.first, header.batch.last, loaded.number, records,
@@ -326,18 +353,18 @@ cdef status_t _take_batch(Walk* walk, Loaded* loaded, uint64_t offset, const Bat
     wal.hard_state = header.hard_state
     loaded.segment.end = offset + header.length
     wal.batch_offset = offset
+    walk.is_reach_void = walk.is_reach_void or (_has_reach(walk, loaded) and offset >= walk.mark.reach)
     return status
 
 
-cdef void _open_hole(Walk* walk, Loaded* loaded, uint64_t begin, uint64_t end) noexcept nogil:
+cdef void _open_hole(Walk* walk, const Loaded* loaded, uint64_t begin, uint64_t end) noexcept nogil:
     if walk.hole.is_open:
         walk.is_lost = True     # two batches without a header: nobody says where the first one began
         return
     walk.hole.is_open = True
     walk.hole.segment = loaded.number
-    walk.hole.bytes = loaded.segment.image.bytes()
     walk.hole.begin = begin
-    walk.hole.end = min(end, <uint64_t> loaded.segment.image.used)
+    walk.hole.end = min(end, loaded.segment.size_bytes)
 
 
 # Bytes that look like the beginning of a batch of this segment, to tell people that something was cut.
@@ -348,47 +375,108 @@ cdef bint _looks_begun(const Loaded* loaded, uint64_t offset) noexcept nogil:
 
 
 # --- the stream -------------------------------------------------------------------------------------------------------
-# All batches of one segment. `limit`: where the next segment says that this one ended; is_last: there is no next one.
-cdef status_t _follow_segment(Walk* walk, Loaded* loaded, uint64_t limit, bint is_last) noexcept nogil:
+# Does the mark say where batches of this segment may begin?
+cdef bint _has_reach(const Walk* walk, const Loaded* loaded) noexcept nogil:
+    return walk.mark_found == MARK_SOUND and walk.mark.segment == loaded.number
+
+
+# No batch of this segment begins here or behind.
+cdef uint64_t _search_end(const Walk* walk, const Loaded* loaded) noexcept nogil:
+    # With a slot that is not sound the other one may be older than what was written since.
+    if not _has_reach(walk, loaded) or walk.is_reach_void or walk.wal.mark.has_broken_slot:
+        return loaded.limit
+    return min(loaded.limit, walk.mark.reach)
+
+
+# A sound header at exactly `offset`? OK, CORRUPT, NEWER_FORMAT; DISK_FAILED.
+cdef status_t _header_at(Walk* walk, Loaded* loaded, uint64_t offset, const SegmentKey* key,
+                         BatchHeader* header) noexcept nogil:
     cdef const uint8_t* bytes = loaded.segment.image.bytes()
+    cdef status_t status = _reach(walk, loaded, offset + sizeof(BatchHeader))
+    if status != OK or offset + sizeof(BatchHeader) > loaded.limit or load32(bytes + offset) != FORMAT_BATCH_MAGIC:
+        return status if status != OK else CORRUPT
+    # Not checked yet, but the file is as long as it is.
+    status = _reach(walk, loaded, offset + (<const BatchHeader*> (bytes + offset)).header_bytes)
+    if status == OK:
+        status = batch_header_decode(bytes, min(loaded.limit, <uint64_t> loaded.segment.image.used), offset, key, header)
+    return status if status != OK else _reach(walk, loaded, offset + header.length)
+
+
+# The next sound header at or behind `offset`; *at: loaded.limit when there is none.
+cdef status_t _find_batch(Walk* walk, Loaded* loaded, uint64_t offset, const SegmentKey* key, BatchHeader* header,
+                          uint64_t* at) noexcept nogil:
+    cdef uint64_t end = _search_end(walk, loaded)
+    cdef status_t status
+    offset = align_up(offset, key.alignment_bytes)
+    while offset < end:
+        status = _header_at(walk, loaded, offset, key, header)
+        if status not in (CORRUPT, NEWER_FORMAT):
+            at[0] = offset
+            return status
+        offset += key.alignment_bytes
+    at[0] = loaded.limit
+    return OK
+
+
+# Was the batch at `offset` the last one begun, and does the mark not claim it? Then nobody did.
+cdef status_t _is_unclaimed(Walk* walk, Loaded* loaded, uint64_t offset, const SegmentKey* key,
+                            const BatchHeader* header, bint* is_unclaimed) noexcept nogil:
+    cdef BatchHeader later
+    cdef uint64_t at = 0
+    cdef status_t status
+    is_unclaimed[0] = False
+    if walk.mark_found != MARK_SOUND or header.batch.number <= walk.mark.batch.number:
+        return OK
+    status = _find_batch(walk, loaded, offset + header.length, key, &later, &at)
+    is_unclaimed[0] = status == OK and at >= loaded.limit
+    return status
+
+
+# All batches of one segment; following: NULL for the last one.
+cdef status_t _follow_segment(Walk* walk, Loaded* loaded, const Loaded* following) noexcept nogil:
     cdef uint64_t offset = loaded.begin
-    cdef uint64_t end = min(limit, <uint64_t> loaded.segment.image.used)
-    cdef uint64_t at
-    cdef bint may_be_torn
+    cdef uint64_t at = 0
     cdef bint is_torn = False
-    cdef BatchHeader header, later
+    cdef BatchHeader header
     cdef SegmentKey key
+    cdef status_t checked
     cdef status_t status = OK
     key.number = loaded.number
     key.uuid_low = loaded.header.uuid_low
     key.uuid_high = loaded.header.uuid_high
     key.alignment_bytes = loaded.header.alignment_bytes
     while status == OK and not walk.is_lost:
-        if _looks_begun(loaded, offset) and batch_header_decode(bytes, end, offset, &key, &header) == NEWER_FORMAT:
+        at = offset
+        status = _header_at(walk, loaded, offset, &key, &header)
+        if status == NEWER_FORMAT and _looks_begun(loaded, offset):
             return NEWER_FORMAT     # no damage: nothing of it may be cut or fetched from a peer
-        at = batch_search(bytes, end, offset, &key, &header)
-        if at >= end:
+        if status in (CORRUPT, NEWER_FORMAT):
+            status = _find_batch(walk, loaded, offset + 1, &key, &header, &at)
+        if status != OK or at >= loaded.limit:
             break
         if at > offset:
             _open_hole(walk, loaded, offset, at)
         if walk.hole.is_open:
-            status = _take_hole(walk, &header.previous, batch_previous_chains(bytes + at, &header))
+            status = _take_hole(walk, &header.previous,
+                                batch_previous_chains(loaded.segment.image.bytes() + at, &header))
             if status != OK or walk.is_lost:
                 break
-        # Was it the last batch begun? Then nobody claimed it, unless the mark does.
-        may_be_torn = (is_last and walk.mark_found == MARK_SOUND and header.batch.number > walk.mark.batch.number
-                       and batch_search(bytes, end, at + header.length, &key, &later) >= end)
-        status = _take_batch(walk, loaded, at, &header, may_be_torn, &is_torn)
-        if is_torn:
-            walk.is_torn = True
+        checked = _check_batch(loaded, at, &header)
+        if checked == NEWER_FORMAT:
+            return NEWER_FORMAT
+        if checked != OK and following == NULL:
+            status = _is_unclaimed(walk, loaded, at, &key, &header, &is_torn)
+        if status != OK or is_torn:
+            walk.is_torn = is_torn
             walk.torn_bytes = header.length
             return status
+        status = _take_batch(walk, loaded, at, &header, checked == OK)
         offset = at + header.length
-    if status == OK and is_last and not walk.is_lost and _looks_begun(loaded, offset):
+    if status == OK and following == NULL and not walk.is_lost and _looks_begun(loaded, offset):
         walk.is_torn = True
         walk.torn_bytes = loaded.header.alignment_bytes
-    elif status == OK and not is_last and offset < limit:
-        _open_hole(walk, loaded, offset, limit)
+    elif status == OK and following != NULL and offset < following.header.previous_end:
+        _open_hole(walk, loaded, offset, following.header.previous_end)
     return status
 
 
@@ -431,10 +519,9 @@ cdef status_t _follow(Walk* walk) noexcept nogil:
             if not following.is_sound or following.number != loaded.number + 1:
                 walk.is_lost = True     # a whole segment is gone, or what says where this one ended
                 return OK
-        if is_last:
-            status = _follow_segment(walk, loaded, loaded.segment.image.used, True)
-        else:
-            status = _follow_segment(walk, loaded, following.header.previous_end, False)
+            loaded.limit = min(following.header.previous_end, loaded.segment.size_bytes)
+        status = _follow_segment(walk, loaded, following)
+        if not is_last:
             if walk.wal.batch.number + (1 if walk.hole.is_open else 0) != following.header.previous_batch:
                 walk.is_lost = True
     return status
@@ -465,14 +552,15 @@ cdef status_t _judge_tail(Walk* walk) noexcept nogil:
             and walk.mark.segment == last.number):
         wal.hard_state = walk.mark.hard_state
     walk.is_lost = walk.is_lost or walk.hole.is_open
-    return status
+    # What stands behind the end: wal_open looks whether a batch was begun there.
+    return status if status != OK else _reach(walk, last, last.segment.end + sizeof(BatchHeader))
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
 cdef void _drop_front(Walk* walk, size_t count) noexcept nogil:
     cdef size_t i
     for i in range(count):
-        chunk_drop(walk.loaded.data[i].segment.image)
+        _drop(walk, &walk.loaded.data[i])
     walk.loaded.drop_front(count)
 
 
@@ -485,18 +573,20 @@ cdef void _drop_void(Walk* walk) noexcept nogil:
     _drop_front(walk, count - 1)
 
 
+# The images belong to the Wal from here on.
 cdef status_t _keep_segments(Walk* walk) noexcept nogil:
     cdef Wal* wal = walk.wal
     cdef Segment* segment
     cdef size_t i
+    if not wal.segments.reserve(walk.loaded.size):
+        return NO_MEMORY
     for i in range(walk.loaded.size):
         segment = &walk.loaded.data[i].segment
         if not segment.flags & SEGMENT_IS_RESERVE:
             segment.size_bytes = max(segment.size_bytes, <uint64_t> wal.limits.segment_bytes)
         wal.used_bytes += segment.end
-        if not wal.segments.push(segment[0]):
-            return NO_MEMORY
-    walk.loaded.clear()         # the images belong to the Wal now
+        wal.segments.push(segment[0])
+        segment.image = NULL
     return OK
 
 

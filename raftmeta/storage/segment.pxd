@@ -14,6 +14,7 @@ cdef enum:
     FORMAT_BATCH_MAGIC = 0x48434252         # "RBCH"
     FORMAT_SEGMENT_VERSION = 1              # of segment, batch and mark; they change together
     SEGMENT_HEADER_COPIES = 2               # one damaged sector never loses where a segment starts
+    HEADER_SEARCH_BYTES = 64 * 1024         # a membership is at most 11 KB: both copies end before this
 
 cdef enum SegmentFlags:
     SEGMENT_BEGINS = 1          # the stream begins here: whatever stands in lower segments is void (wal_begin)
@@ -99,9 +100,6 @@ cdef status_t batch_header_decode(const uint8_t* bytes, uint64_t length, uint64_
                                   BatchHeader* header) noexcept nogil
 cdef const uint64_t* batch_chains(const uint8_t* batch) noexcept nogil
 cdef const uint64_t* batch_previous_chains(const uint8_t* batch, const BatchHeader* header) noexcept nogil
-# The next sound header at or after `offset`; at least length when there is none.
-cdef uint64_t batch_search(const uint8_t* bytes, uint64_t length, uint64_t offset, const SegmentKey* key,
-                           BatchHeader* header) noexcept nogil
 # Where the sound record `index` with hash `chain` stands in [begin, end); end: nowhere.
 cdef uint64_t record_search(const uint8_t* bytes, uint64_t begin, uint64_t end, index_t index,
                             uint64_t chain) noexcept nogil

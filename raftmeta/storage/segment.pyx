@@ -14,12 +14,11 @@ from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_check
 from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, Record, index_t
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.segment cimport (FORMAT_BATCH_MAGIC, FORMAT_SEGMENT_MAGIC, FORMAT_SEGMENT_VERSION,
-                                       SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader, SegmentKey)
+                                       HEADER_SEARCH_BYTES, SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader, SegmentKey)
 
 cdef enum:
     CRC_BEGIN = 8                   # of every header: magic and crc themselves are not covered
     ALIGNMENT_BYTES_MIN = 512       # copies of a segment header are looked for at multiples of it
-    HEADER_SEARCH_BYTES = 64 * 1024     # a membership is at most 11 KB: both copies begin before this
 
 
 cdef uint64_t align_up(uint64_t value, uint64_t alignment) noexcept nogil:
@@ -160,13 +159,3 @@ cdef const uint64_t* batch_chains(const uint8_t* batch) noexcept nogil:
 
 cdef const uint64_t* batch_previous_chains(const uint8_t* batch, const BatchHeader* header) noexcept nogil:
     return batch_chains(batch) + header.batch.count
-
-
-cdef uint64_t batch_search(const uint8_t* bytes, uint64_t length, uint64_t offset, const SegmentKey* key,
-                           BatchHeader* header) noexcept nogil:
-    offset = align_up(offset, key.alignment_bytes)
-    while offset < length:
-        if batch_header_decode(bytes, length, offset, key, header) == OK:
-            return offset
-        offset += key.alignment_bytes
-    return offset

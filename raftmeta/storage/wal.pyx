@@ -16,7 +16,7 @@ A full disk is not a failure: NO_SPACE leaves the log as it was.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.containers cimport Vec
@@ -31,7 +31,8 @@ from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
                                         recover, segment_name, segment_number)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
-                                       BatchHeader, SegmentHeader, batch_header_encode, segment_header_encode)
+                                       BatchHeader, SegmentHeader, batch_header_encode, segment_header_decode,
+                                       segment_header_encode)
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WAL_VOID, WalBatch,
                                    WalOpened)
 from raftmeta.storage.wal_state cimport Extent, Segment, Spare, Wal, WalLimits
@@ -40,6 +41,7 @@ cdef enum:
     ALIGNMENT_BYTES_DEFAULT = 4096
     WAL_ZEROS_BYTES = 64 * 1024
     TUNE_MARK_SYNC_BATCHES = 1024   # the mark is synced at least that often, and by wal_idle
+    TUNE_REACH_PART = 16            # of a segment: what an open reads behind the end; then the mark is synced once more
 
 cdef const char* SPARE_FILE_NAME = "spare"
 cdef const char* RESERVE_FILE_NAME = "reserve"
@@ -144,9 +146,13 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
 # covers all that was found: a second open finds the same.
 cdef status_t _settle(Wal* wal) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef size_t i
     cdef status_t status = mark_make_room(&wal.mark, wal.disk)
     if status == OK:
         status = wal.disk.sync_directory(wal.disk.self)
+    for i in range(wal.segments.size):
+        if status == OK:
+            status = _heal_header(wal, &wal.segments.data[i])
     if status == OK:
         status = _remove_below(wal, wal.segments.data[0].number)
     if status == OK:
@@ -155,6 +161,7 @@ cdef status_t _settle(Wal* wal) noexcept nogil:
     if status == OK:
         wal.file_is_open = True
         wal.is_writable = True
+        wal.reach = _next_reach(wal, wal.segments.back().end)
         status = _erase_torn(wal)
     if status == OK:
         status = _write_mark(wal, True)
@@ -164,14 +171,41 @@ cdef status_t _settle(Wal* wal) noexcept nogil:
     return status
 
 
+# One of the two copies of a segment's header is damaged: it is written anew, lest damage to the other one, months later,
+# cost the log.
+cdef status_t _heal_header(Wal* wal, const Segment* segment) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef const uint8_t* bytes = segment.image.bytes()
+    cdef SegmentHeader header
+    cdef const uint8_t* membership = NULL
+    cdef uint64_t begin = 0
+    cdef Slice part
+    cdef file_t file
+    cdef status_t status = segment_header_decode(bytes, segment.image.used, &header, &membership, &begin)
+    if status != OK or memcmp(bytes, bytes + begin // 2, begin // 2) == 0:
+        return status
+    memset(<void*> &part, 0, sizeof(Slice))
+    part.data = <uint8_t*> membership - sizeof(SegmentHeader)       # the sound copy
+    part.length = <uint32_t> (begin // 2)
+    segment_name(segment.number, name)
+    status = wal.disk.open(wal.disk.self, name, False, &file)
+    if status != OK:
+        return status
+    status = wal.disk.write(wal.disk.self, file, begin // 2 if part.data == bytes else 0, &part, 1)
+    if status == OK:
+        status = wal.disk.sync(wal.disk.self, file)
+    wal.disk.close(wal.disk.self, file)
+    return status
+
+
 # The beginning of a batch behind the end goes, or a race brings it back: 1. a batch is torn, all but its last bytes are
 # there, and it is cut; 2. its successor at the same place is torn, too, and of it only those bytes reach the disk.
 cdef status_t _erase_torn(Wal* wal) noexcept nogil:
     cdef Segment* last = &wal.segments.back()
-    cdef uint64_t used = last.image.used
-    if last.end + sizeof(uint32_t) > used or load32(last.image.bytes() + last.end) != FORMAT_BATCH_MAGIC:
+    cdef uint64_t size_bytes = last.allocated_bytes
+    if last.end + sizeof(uint32_t) > size_bytes or load32(last.image.bytes() + last.end) != FORMAT_BATCH_MAGIC:
         return OK
-    return _erase(wal, wal.file, last.end, min(<uint64_t> wal.limits.alignment_bytes, used - last.end))
+    return _erase(wal, wal.file, last.end, min(<uint64_t> wal.limits.alignment_bytes, size_bytes - last.end))
 
 
 cdef status_t _erase(Wal* wal, file_t file, uint64_t offset, uint64_t length) noexcept nogil:
@@ -262,7 +296,7 @@ cdef void wal_open_done(Wal* wal) noexcept nogil:
 
 
 # --- the mark ---------------------------------------------------------------------------------------------------------
-cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
+cdef status_t _put_mark(Wal* wal, bint must_sync) noexcept nogil:
     cdef MarkSlot slot
     cdef status_t status
     memset(&slot, 0, sizeof(MarkSlot))
@@ -270,18 +304,42 @@ cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
     slot.segment = wal.segments.back().number
     slot.offset = wal.batch_offset
     slot.end = wal.segments.back().end
+    slot.reach = wal.reach
     slot.hard_state = wal.hard_state
     slot.batch = wal.batch
     status = mark_write(&wal.mark, wal.disk, &slot, wal.chains.data, must_sync)
+    return status if status in (OK, NO_SPACE) else _poison(wal, status)
+
+
+cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
+    cdef status_t status = _put_mark(wal, must_sync)
     # Its room was taken when the log began. A file system that still wants more leaves the mark behind, which only
     # makes the next open more careful.
-    return OK if status in (OK, NO_SPACE) else _poison(wal, status)
+    return OK if status == NO_SPACE else status
 
 
 cdef bint _must_sync_mark(const Wal* wal) noexcept nogil:
     return (wal.hard_state.term != wal.mark.synced_hard_state.term
             or wal.hard_state.vote != wal.mark.synced_hard_state.vote
             or wal.mark.unsynced_writes >= TUNE_MARK_SYNC_BATCHES)
+
+
+# How far batches may begin from now on when the next one begins at `offset`.
+cdef uint64_t _next_reach(const Wal* wal, uint64_t offset) noexcept nogil:
+    return offset + max(wal.limits.segment_bytes // TUNE_REACH_PART, wal.limits.alignment_bytes)
+
+
+# A batch that begins behind what the mark says would be overlooked at the next opening: the mark goes first.
+cdef status_t _extend_reach(Wal* wal, uint64_t offset) noexcept nogil:
+    cdef uint64_t reach = wal.reach
+    cdef status_t status
+    if offset < reach:
+        return OK
+    wal.reach = _next_reach(wal, offset)
+    status = _put_mark(wal, True)
+    if status == NO_SPACE:
+        wal.reach = reach
+    return status
 
 
 cdef status_t wal_idle(Wal* wal) noexcept nogil:
@@ -443,6 +501,7 @@ cdef status_t _publish(Wal* wal, Place* place) noexcept nogil:
     wal.file_is_open = True
     place.spare.is_open = False
     place.spare.size_bytes = 0
+    wal.reach = _next_reach(wal, place.segment.end)
     wal.next_segment = place.segment.number + 1
     wal.used_bytes += place.segment.end
     wal.segments.push(place.segment)
@@ -711,6 +770,8 @@ cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
         return NO_SPACE
     is_placed = _place_in_last(wal, batch, length, &place)
     if is_placed:
+        status = _extend_reach(wal, place.offset)
+    if is_placed and status == OK:
         status = _write_batch(wal, batch, &place, &header)
     # A segment that was never zeroed may find the disk full in its middle; urgent batches still have the reserve.
     if not is_placed or (status == NO_SPACE and batch.is_urgent):

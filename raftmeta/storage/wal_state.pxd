@@ -69,6 +69,7 @@ cdef struct Wal:
     index_t membership_index
     BatchSummary batch          # the last batch written
     uint64_t batch_offset       # where it stands in the last segment
+    uint64_t reach              # MarkSlot.reach of the last segment: batches beginning behind it need a synced mark
     Vec[uint64_t] chains        # of its records
     Mark mark
     Spare spare

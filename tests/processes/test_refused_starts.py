@@ -14,6 +14,7 @@ import pytest
 
 import raftmeta
 from raftmeta.native.native_handle import crc32c
+from tests.node.nodes import one_node
 from tests.processes.cluster import Cluster, put, ready
 from tests.processes.waiting import free_ports
 
@@ -158,3 +159,16 @@ def test_a_log_without_the_identity_that_it_was_written_under_is_refused(copy: P
         log.write_bytes(bytes(log.stat().st_size))
     (copy / "mark").unlink()
     assert isinstance(refusal("a", copy), raftmeta.ForeignFolder)
+
+
+def test_a_lone_node_whose_log_is_lost_halts_and_keeps_its_files(tmp_path: Path) -> None:
+    """docs/decisions/log.md "A lost log": another incarnation would wait for ever for somebody to take it."""
+    with one_node(tmp_path) as node:
+        node.put("k", b"v")
+    folder = tmp_path / "a"
+    (log,) = folder.glob("*.log")
+    log.write_bytes(bytes(MIB))
+    before = contents(folder)
+    with pytest.raises(raftmeta.StorageCorrupt, match=str(folder)):
+        raftmeta.Node("a", peers={"a": f"127.0.0.1:{free_ports(1)[0]}"}, data_dir=folder).start()
+    assert contents(folder) == before

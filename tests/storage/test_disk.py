@@ -357,3 +357,29 @@ def test_a_killed_writer_loses_nothing_that_it_said(tmp_path: Path) -> None:
         assert opened.status == Status.OK and opened.state in (WalState.WAL_CLEAN, WalState.WAL_TORN_TAIL)
         assert said <= opened.last <= said + 1
         said = opened.last
+
+
+def read_bytes() -> int:
+    """What this process has asked for by read calls so far."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["rchar"])
+
+
+def test_an_open_does_not_read_the_room_for_batches_to_come(tmp_path: Path) -> None:
+    """decisions/log.md "What an open reads": the used part, and a sixteenth of a segment behind it."""
+    size_bytes = 32 * 1024 * 1024
+    disk = FolderDisk(tmp_path)
+    wal = WalHandle(disk, segment_bytes=size_bytes, alignment_bytes=4096)
+    assert wal.open().status == 0 and wal.begin() == 0
+    while not wal.prepare(size_bytes)[1]:
+        pass
+    record, chain = make_record(1, 1, b"x" * 100_000)
+    assert wal.append(1, [record]) == 0
+    wal.close()
+    disk.close()
+    again = FolderDisk(tmp_path)
+    before = read_bytes()
+    opened = WalHandle(again, segment_bytes=size_bytes, alignment_bytes=4096).open()
+    assert opened.records == [record]
+    assert read_bytes() - before < size_bytes // 16 + 2 * 1024 * 1024
+    again.close()

@@ -238,6 +238,17 @@ def test_a_log_without_a_sound_header_is_lost_and_left_alone() -> None:
     assert open_copy(log.disk).state == WalState.WAL_CLEAN
 
 
+def test_a_damaged_copy_of_a_header_is_written_anew() -> None:
+    """Else two flipped bits, months apart, would cost the log."""
+    log = small_log(segments=2)
+    for name in (FIRST, SECOND):
+        image = log.disk.durable(name)
+        for copy in (0, 1, 1, 0):
+            log.disk.flip(name, copy * SECTOR + 30, 1)
+            check_honest(open_copy(log.disk), log.model)
+            assert log.disk.durable(name)[: 2 * SECTOR] == image[: 2 * SECTOR]
+
+
 @pytest.mark.parametrize("loss", ["headers", "hole", "segments", "nothing"])
 def test_a_new_incarnation_begins_its_log_over_the_former_ones_at_any_power_cut(loss: str) -> None:
     """decisions/log.md "A lost log": void until the new log stands, then the new log alone; never a mixture."""
@@ -304,6 +315,64 @@ def test_a_torn_batch_that_the_mark_covers_is_damage_not_a_tail() -> None:
     opened = open_copy(log.disk)
     assert opened.state == WalState.WAL_DAMAGED
     check_honest(opened, log.model)
+
+
+def put(disk: SimulatedDisk, name: str, image: bytes) -> None:
+    file = disk.open(name)
+    disk.write(file, 0, image)
+    disk.sync(file)
+    disk.close_file(file)
+
+
+def long_log(batches: int) -> tuple[LogDriver, dict[int, bytes]]:
+    """A log of one-sector batches in one prepared segment, and the mark that a power cut after each would leave."""
+    log = LogDriver(SimulatedDisk(), {"segment_bytes": 64 * SECTOR, "alignment_bytes": SECTOR})
+    assert log.open() is not None and log.begin() and log.prepare(1 << 20)
+    marks = {}
+    for batch in range(1, batches + 1):
+        assert log.append([10])
+        marks[batch] = log.disk.durable("mark")
+    log.wal.close()
+    log.wal = None
+    log.disk.reopen()
+    return log, marks
+
+
+def header_of(batch: int) -> int:
+    """Where the batch of long_log begins: behind the two copies of the segment's header."""
+    return (2 + batch - 1) * SECTOR
+
+
+def check_hole(log: LogDriver, mark: bytes, lost: int) -> None:
+    """With this mark and one header destroyed, exactly that batch's record is damaged."""
+    disk = log.disk.copy()
+    put(disk, "mark", mark)
+    disk.zero(FIRST, header_of(lost), SECTOR)
+    opened = WalHandle(disk, **log.limits).open()
+    assert [index for index, _ in opened.damaged] == [lost]
+    check_honest(opened, log.model)
+
+
+@pytest.mark.parametrize("batches", range(8, 21))
+def test_what_stands_behind_a_hole_is_found_with_the_mark_of_a_power_cut(batches: int) -> None:
+    """decisions/log.md "What an open reads": the mark is some batches old, and the medium has destroyed one header. The
+    batches behind the hole, which may have been acknowledged, must not be taken for the room that is not read."""
+    log, marks = long_log(batches)
+    for lost in range(1, batches):
+        check_hole(log, marks[batches], lost)
+
+
+def test_an_older_mark_that_rules_by_damage_hides_nothing() -> None:
+    """The newer slot is gone: the older one says how far batches went long ago. With a slot that is not sound, or a
+    batch behind what the only one says, all of the segment is searched."""
+    log, marks = long_log(20)
+    for seen in range(1, 19):
+        mark = marks[seen]
+        newer = 0 if mark[16:24] < mark[4112:4120] else 4096
+        for lost in range(seen + 1, 20):
+            check_hole(log, mark[:newer] + b"\xff" * 4096 + mark[newer + 4096 :], lost)
+        for lost in range(seen + 6, 20):  # four sectors of reach, and one batch behind them
+            check_hole(log, mark, lost)
 
 
 def test_a_torn_batch_without_any_mark_is_never_cut() -> None:
