@@ -398,7 +398,8 @@ cdef status_t _header_at(Walk* walk, Loaded* loaded, uint64_t offset, const Segm
     # Not checked yet, but the file is as long as it is.
     status = _reach(walk, loaded, offset + (<const BatchHeader*> (bytes + offset)).header_bytes)
     if status == OK:
-        status = batch_header_decode(bytes, min(loaded.limit, <uint64_t> loaded.segment.image.used), offset, key, header)
+        status = batch_header_decode(bytes, min(loaded.limit, <uint64_t> loaded.segment.image.used), offset, key,
+                                     header)
     return status if status != OK else _reach(walk, loaded, offset + header.length)
 
 

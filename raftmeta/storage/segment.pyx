@@ -14,7 +14,8 @@ from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_check
 from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, Record, index_t
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.segment cimport (FORMAT_BATCH_MAGIC, FORMAT_SEGMENT_MAGIC, FORMAT_SEGMENT_VERSION,
-                                       HEADER_SEARCH_BYTES, SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader, SegmentKey)
+                                       HEADER_SEARCH_BYTES, SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader,
+                                       SegmentKey)
 
 cdef enum:
     CRC_BEGIN = 8                   # of every header: magic and crc themselves are not covered

@@ -203,7 +203,8 @@ cdef status_t _heal_header(Wal* wal, const Segment* segment) noexcept nogil:
 cdef status_t _erase_torn(Wal* wal) noexcept nogil:
     cdef Segment* last = &wal.segments.back()
     cdef uint64_t size_bytes = last.allocated_bytes
-    if last.end + sizeof(uint32_t) > size_bytes or load32(last.image.bytes() + last.end) != FORMAT_BATCH_MAGIC:
+    if (last.end + sizeof(uint32_t) > size_bytes
+            or load32(last.image.bytes() + last.end) != FORMAT_BATCH_MAGIC):
         return OK
     return _erase(wal, wal.file, last.end, min(<uint64_t> wal.limits.alignment_bytes, size_bytes - last.end))
 

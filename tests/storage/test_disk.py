@@ -373,7 +373,7 @@ def test_an_open_does_not_read_the_room_for_batches_to_come(tmp_path: Path) -> N
     assert wal.open().status == 0 and wal.begin() == 0
     while not wal.prepare(size_bytes)[1]:
         pass
-    record, chain = make_record(1, 1, b"x" * 100_000)
+    record = make_record(1, 1, b"x" * 100_000)[0]
     assert wal.append(1, [record]) == 0
     wal.close()
     disk.close()
