@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything one does with this checkout, from a bare Debian 12 on; each step is skipped when nothing changed.
 #
-#   ./build.sh demo [options]        the demonstration: real processes, kill -9, nothing lost
+#   ./build.sh demo [options]        the demonstration: real brokers, killed and frozen, nothing lost
 #   ./build.sh test [pytest args]    the whole test suite
 #   ./build.sh check                 format, lint, types, layers, stubs, no GIL in hot modules
 #   ./build.sh check --tsan | --asan | --coverage [pytest args]
@@ -145,8 +145,8 @@ check() {
 instrumented() {
     local instrument=$1 folder=$2
     mkdir -p "$folder"
-    rm -rf "$folder/tests" "$folder/demo"
-    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests demo docs ./*.md LICENSE setup.py \
+    rm -rf "$folder/tests" "$folder/demo" "$folder/examples"
+    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests demo examples docs ./*.md LICENSE setup.py \
         pyproject.toml | tar -xf - -C "$folder"
     step "building for --instrument=$instrument in $folder"
     (cd "$folder" && "../$VENV/bin/python" setup.py build_ext --inplace --instrument="$instrument" >build.log 2>&1) ||
@@ -244,7 +244,7 @@ bench)
 clean)
     rm -rf build build-tsan build-asan build-coverage dist .pytest_cache .mypy_cache .ruff_cache
     find raftmeta \( -name '*.so' -o -name '*.cpp' \) -delete
-    find raftmeta tests benchmarks demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+    find raftmeta tests benchmarks demo examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
     ;;
 *)
     sed -n '4,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2

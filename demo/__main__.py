@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from demo.acts import Options, Story
+from demo.acts import Options, perform
 from demo.display import Display, LiveDisplay, PlainDisplay
 from demo.processes import DemoFailed
 from demo.report import Report
@@ -18,16 +18,22 @@ INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="demo", description="Real processes, kill -9 under load, and what was lost.")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of load before all nodes are killed (20)")
-    parser.add_argument("--nodes", type=int, choices=(3, 5), default=3)
+    parser = argparse.ArgumentParser(
+        prog="demo", description="Real brokers, what happens to brokers, and what was lost."
+    )
+    parser.add_argument("--brokers", type=int, choices=(3, 5), default=3)
+    parser.add_argument("--topics", type=int, default=1000, help="with 3 partitions each (1000)")
+    parser.add_argument("--gil-seconds", type=float, default=5.0, help="how long a host holds its GIL (5)")
+    parser.add_argument("--no-peer", action="store_true", help="without PySyncObj beside it")
     parser.add_argument("--plain", action="store_true", help="lines instead of a live picture")
     parser.add_argument(
         "--json", action="store_true", help="lines to standard error, one JSON object to standard output"
     )
     options = parser.parse_args(arguments)
-    if not 1 <= options.seconds <= 3600:
-        parser.error("--seconds: from 1 to 3600")
+    if not 1 <= options.topics <= 10_000:
+        parser.error("--topics: from 1 to 10000")
+    if not 0.1 <= options.gil_seconds <= 60:
+        parser.error("--gil-seconds: from 0.1 to 60")
     return options
 
 
@@ -39,7 +45,10 @@ def display_for(options: argparse.Namespace) -> Display:
 
 async def tell(options: argparse.Namespace, display: Display) -> Report:
     with tempfile.TemporaryDirectory(prefix="raftmeta-demo-") as folder:
-        return await Story(Options(seconds=options.seconds, nodes=options.nodes), Path(folder), display).run()
+        acts = Options(
+            brokers=options.brokers, topics=options.topics, gil_s=options.gil_seconds, with_peer=not options.no_peer
+        )
+        return await perform(acts, Path(folder), display)
 
 
 def main(arguments: list[str]) -> int:

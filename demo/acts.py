@@ -1,264 +1,288 @@
-"""The story: a cluster under load loses its leader again and again, then everybody, and every promise is kept.
+"""The acts: three brokers go through what brokers go through, and every promise is kept.
 
-It decides when which process is killed, by the pid of a process that it started. It never touches a node's folder, and
-it believes only the ledger's file about what was promised.
+(a) the controller is killed, (b) frozen and woken too late, (c) its host holds the GIL for seconds, (d) a follower
+loses its disk, (e) all are killed at once. Then those of these that make sense on PySyncObj, if it is installed.
+
+It decides when which process is killed or frozen, by the pid of a process that it started. It touches a folder only to
+wipe it, and it believes only the ledger's file about what was promised.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
-import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
-from demo.display import Display, NodeView
-from demo.ledger import Acknowledgement
-from demo.processes import DemoFailed, LedgerProcess, NodeProcess
-from demo.report import Report, failover_ns, lost_writes, read_records, same_applied
+from demo.cluster import Cluster, Flow, frozen, wait_for
+from demo.display import Display
+from demo.processes import DemoFailed, MemberProcess
+from demo.report import PeerReport, Report, lost_writes, missing_writes, same_applied
 
-NODE_NAMES = "abcde"
-PICTURE_S = 0.125
-FAILOVER_MAX_S = 30.0
+CALM_S = 2.0
+PEER_RESTART_S = 15.0
 NS_PER_MS = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """seconds: of load before all are killed, or more when the kills take longer. writers: in each node's process."""
+    """writers: in each broker's process. gil_s: how long the controller's host holds the GIL."""
 
-    seconds: float = 20.0
-    nodes: int = 3
-    kills: int = 5
+    brokers: int = 3
+    topics: int = 1000
     writers: int = 16
+    gil_s: float = 5.0
+    with_peer: bool = True
 
 
-class LedgerTail:
-    """The ledger's file as it grows."""
+class Acts:
+    """All of them, in order, on brokers that run."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open()
-        self._rest = ""
-        self.promised: list[Acknowledgement] = []
-
-    def read(self) -> list[Acknowledgement]:
-        """What came since the last call."""
-        *lines, self._rest = (self._rest + self._file.read()).split("\n")
-        new = [Acknowledgement.parse(line) for line in lines]
-        self.promised += new
-        return new
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def free_addresses(names: str) -> dict[str, str]:
-    """Loopback addresses that nobody uses just now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
-        return {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in zip(names, sockets, strict=True)}
-
-
-class Story:
-    def __init__(self, options: Options, folder: Path, display: Display) -> None:
+    def __init__(self, cluster: Cluster, options: Options, display: Display) -> None:
+        self._cluster = cluster
         self._options = options
-        self._folder = folder
-        self._display = display
-        self._ledger = LedgerProcess(folder)
-        peers = free_addresses(NODE_NAMES[: options.nodes])
-        self._nodes = [NodeProcess(name, peers, folder, self._ledger.address, options.writers) for name in peers]
-        self._began = 0.0
+        self._tell = display.event
+        self._began_ns = time.monotonic_ns()
+        self._late_answers: list[str] = []
 
     async def run(self) -> Report:
-        """Tell it; whatever happens, no process is left."""
-        try:
-            async with self._started() as tail, self._drawn(tail):
-                failovers_ms = await self._kill_leaders(tail)
-                full_restart_ms = await self._kill_all(tail)
-                return await self._judge(tail, failovers_ms, full_restart_ms)
-        finally:
-            for process in (*self._nodes, self._ledger):
-                process.kill()
-                await process.gone()
-
-    # --- the acts ---------------------------------------------------------------------------------------------------
-
-    @contextlib.asynccontextmanager
-    async def _started(self) -> AsyncIterator[LedgerTail]:
-        await self._ledger.start()
-        self._tell(f"ledger: pid {self._ledger.pid}, does not know raftmeta, syncs every promise")
-        await self._start_all()
-        self._tell(f"{len(self._nodes)} nodes found a cluster; clients write and watch", "green")
-        self._began = time.monotonic()
-        tail = LedgerTail(self._ledger.file)
-        try:
-            yield tail
-        finally:
-            tail.close()
-
-    async def _kill_leaders(self, tail: LedgerTail) -> list[float]:
-        """The leader dies under load, each time another one or the same one again; the times until writes go on."""
-        failovers_ms = []
-        pause_s = self._options.seconds / (self._options.kills + 1)
-        for number in range(1, self._options.kills + 1):
-            await asyncio.sleep(self._began + number * pause_s - time.monotonic())
-            leader = await self._leader()
-            killed_ns = time.monotonic_ns()
-            leader.kill()
-            self._tell(
-                f"kill -9 {leader.pid}: node {leader.name}, the leader (kill {number} of {self._options.kills})", "red"
-            )
-            failovers_ms.append(await self._failover_ms(tail, killed_ns))
-            self._tell(f"writes go on after {failovers_ms[-1]:,.0f} ms, led by {(await self._leader()).name}", "green")
-            await leader.gone()
-            await leader.start()
-            await leader.ready()
-            self._tell(f"node {leader.name} is back and has caught up: pid {leader.pid}")
-        await asyncio.sleep(self._began + self._options.seconds - time.monotonic())
-        return failovers_ms
-
-    async def _kill_all(self, tail: LedgerTail) -> float:
-        """All of them at once, as in a power cut that spares the disks."""
-        killed_ns = time.monotonic_ns()
-        for node in self._nodes:
-            node.kill()
-        self._tell(f"kill -9 {' '.join(str(node.pid) for node in self._nodes)}: all at once", "bold red")
-        for node in self._nodes:
-            await node.gone()
-        await self._start_all()
-        passed_ms = await self._failover_ms(tail, killed_ns)
-        self._tell(f"all are back, and writes go on, after {passed_ms:,.0f} ms", "green")
-        return passed_ms
-
-    async def _judge(self, tail: LedgerTail, failovers_ms: list[float], full_restart_ms: float) -> Report:
-        """Let the clients come to rest, read back everything everywhere, and compare."""
-        for node in self._nodes:
-            await node.command("stop_writing")
-        seconds = time.monotonic() - self._began
-        tail.read()
-        self._tell(f"the clients rest; each node is asked for all of {len(tail.promised):,} promised writes")
-        records = {}
-        for node in self._nodes:
-            path = self._folder / f"read-{node.name}"
-            await node.command("read_back", path=str(path))
-            with path.open() as file:
-                records[node.name] = read_records(file)
-        lost = lost_writes(tail.promised, records)
-        revision = max(revision for found in records.values() for _, revision in found.values())
-        await self._rested(revision)
-        reports = {node.name: node.report for node in self._nodes}
-        for node in self._nodes:
-            await node.close()
+        controller = await self._controller(after_epoch=0)
+        self._tell(f"{len(self._members)} brokers joined the group; {controller.name} is elected controller", "green")
+        topics_ms = await self._create_topics(controller)
+        killed_ms, writes_ms = await self._kill_controller()
+        frozen_ms = await self._freeze_controller()
+        calm, held, is_steady = await self._hold_gil()
+        wiped_ms = await self._wipe_follower()
+        killed_ns = await self._cluster.kill_all()
+        self._tell(f"(e) kill -9 of all {len(self._members)} brokers at once", "bold red")
+        await self._cluster.start(self._members)
+        restart_ms = await self._cluster.failover_ms(killed_ns)
+        self._tell(f"    all are back, and writes go on, after {restart_ms:,.0f} ms", "green")
+        seconds = (time.monotonic_ns() - self._began_ns) / 1e9
+        self._tell("the clients rest; each broker is asked for everything that was promised")
+        records = await self._cluster.read_back()
+        keys = {key for found in records.values() for key in found}
+        await self._rested(len(keys))
+        reports = {member.name: member.report for member in self._members}
+        for member in self._members:
+            await member.close()
+        promised = self._cluster.tail.promised
         return Report(
             seconds=seconds,
-            acknowledged=len(tail.promised),
-            unknown=sum(node.total("unknown") for node in self._nodes),
-            lost=lost,
-            revision=revision,
-            watched={node.name: node.watched for node in self._nodes},
-            watch_gaps=sum(node.total("gaps") for node in self._nodes),
-            failovers_ms=failovers_ms,
-            kills=self._options.kills,
-            full_restart_ms=full_restart_ms,
+            topics=self._options.topics,
+            topics_ms=topics_ms,
+            partitions={name: report["partitions"] for name, report in reports.items()},
+            acknowledged=len(promised),
+            unknown=sum(member.total("unknown") for member in self._members),
+            lost=lost_writes(promised, records),
+            watch_gaps=sum(m.total("gaps") + abs(len(keys) - m.total("seen")) for m in self._members),
+            late_writes_accepted=self._late_answers.count(""),
+            late_writes_refused_as=self._late_answers,
+            controller_killed_ms=killed_ms,
+            writes_after_kill_ms=writes_ms,
+            controller_frozen_ms=frozen_ms,
+            is_leader_unchanged=is_steady,
+            calm=calm,
+            held=held,
+            wiped_ms=wiped_ms,
+            restart_ms=restart_ms,
             applied=max(report["applied"] for report in reports.values()),
             state_hashes={name: report["state_hash"] for name, report in reports.items()},
         )
 
-    # --- the parts of an act ----------------------------------------------------------------------------------------
+    # --- the acts -----------------------------------------------------------------------------------------------------
+    async def _create_topics(self, controller: MemberProcess) -> float:
+        count = self._options.topics
+        begun_ns = time.monotonic_ns()
+        await controller.command("create_topics", count=count)
+        await self._all_follow(3 * count)
+        passed_ms = (time.monotonic_ns() - begun_ns) / NS_PER_MS
+        self._tell(f"{count:,} topics with 3 partitions each; every broker has them by watch after {passed_ms:,.0f} ms")
+        return passed_ms
 
-    def _tell(self, text: str, style: str = "") -> None:
-        self._display.event(text, style=style)
+    async def _kill_controller(self) -> tuple[float, float]:
+        """Until there is another controller, and until clients' writes go on."""
+        old = await self._controller()
+        epoch, killed_ns = old.report["epoch"], time.monotonic_ns()
+        old.kill()
+        self._tell(f"(a) kill -9 {old.pid}: broker {old.name}, the controller of epoch {epoch}", "bold red")
+        writes_ms = await self._cluster.failover_ms(killed_ns)
+        self._tell(f"    writes go on after {writes_ms:,.0f} ms", "green")
+        new = await self._controller(after_epoch=epoch)
+        passed_ms = (new.report["controller_since_ns"] - killed_ns) / NS_PER_MS
+        epoch = new.report["epoch"]
+        self._tell(f"    broker {new.name} is controller of epoch {epoch} after {passed_ms:,.0f} ms", "green")
+        await old.gone()
+        await self._cluster.start([old])
+        await self._caught_up(old)
+        self._tell(f"    broker {old.name} is back and has caught up: pid {old.pid}")
+        return passed_ms, writes_ms
 
-    async def _start_all(self) -> None:
-        for node in self._nodes:
-            await node.start()
-        for node in self._nodes:
-            await node.ready()
+    async def _freeze_controller(self) -> float:
+        old = await self._controller()
+        epoch, frozen_ns = old.report["epoch"], time.monotonic_ns()
+        async with frozen(old):
+            self._tell(
+                f"(b) SIGSTOP {old.pid}: broker {old.name}, the controller of epoch {epoch}, is frozen", "bold red"
+            )
+            new = await self._controller(after_epoch=epoch)
+            passed_ms = (new.report["controller_since_ns"] - frozen_ns) / NS_PER_MS
+            self._tell(
+                f"    broker {new.name} took over, epoch {new.report['epoch']}, after {passed_ms:,.0f} ms", "green"
+            )
+        refused_as = str((await old.command("late_write"))["refused_as"])
+        self._late_answers.append(refused_as)
+        text, style = (f"refused: {refused_as}", "green") if refused_as else ("ACCEPTED", "bold red")
+        self._tell(f"    woken, it writes with its old epoch: {text}", style)
+        await self._caught_up(old)
+        return passed_ms
 
-    async def _leader(self) -> NodeProcess:
-        """Who leads by its own word and that of a majority."""
-        found: list[NodeProcess] = []
+    async def _hold_gil(self) -> tuple[Flow, Flow, bool]:
+        controller = await self._controller()
+        leader = await self._cluster.leader()
+        if leader is not controller:
+            await leader.command("hand_over", to=controller.name)
+        others = [member for member in self._members if member is not controller]
+        await wait_for(lambda: all(m.report["leader"] == controller.name for m in others), "its lead of the cluster")
+        calm_ns = time.monotonic_ns()
+        await asyncio.sleep(CALM_S)
+        before = [self._leadership(member) for member in others]
+        held_ns = time.monotonic_ns()
+        await controller.command("hold_gil", seconds=self._options.gil_s)
+        self._tell(
+            f"(c) broker {controller.name}, controller and leader, holds its GIL for {self._options.gil_s:g} s",
+            "bold red",
+        )
+        await asyncio.sleep(self._options.gil_s)
+        ended_ns = time.monotonic_ns()
+        is_steady = before == [self._leadership(member) for member in others]
+        calm, held = self._cluster.flow(others, calm_ns, held_ns), self._cluster.flow(others, held_ns, ended_ns)
+        what = "leader and controller stay" if is_steady else "THE LEADER OR THE CONTROLLER CHANGED"
+        self._tell(
+            f"    {what}; the others' clients: {held.rate:,.0f} commits/s (before {calm.rate:,.0f}), longest gap "
+            f"{held.gap_ms:,.0f} ms (before {calm.gap_ms:,.0f})",
+            "green" if is_steady else "bold red",
+        )
+        return calm, held, is_steady
+
+    async def _wipe_follower(self) -> float:
+        busy = {(await self._controller()).name, (await self._cluster.leader()).name}
+        follower = next(member for member in self._members if member.name not in busy)
+        follower.kill()
+        await follower.gone()
+        follower.wipe()
+        self._tell(f"(d) broker {follower.name} is killed and its folder removed", "bold red")
+        begun_ns = time.monotonic_ns()
+        await self._cluster.start([follower])
+        await self._caught_up(follower)
+        passed_ms = (time.monotonic_ns() - begun_ns) / NS_PER_MS
+        self._tell(f"    it came back by itself, with everything, {passed_ms:,.0f} ms after its start", "green")
+        return passed_ms
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+    @property
+    def _members(self) -> list[MemberProcess]:
+        return self._cluster.members
+
+    @staticmethod
+    def _leadership(member: MemberProcess) -> tuple[object, ...]:
+        return tuple(member.report[what] for what in ("leader", "term", "controller", "epoch"))
+
+    async def _controller(self, *, after_epoch: int = -1) -> MemberProcess:
+        """Who is controller by the word of all who can speak, itself included, with a higher epoch than that."""
+        found: list[MemberProcess] = []
 
         def is_agreed() -> bool:
-            told = [(node, node.report) for node in self._nodes if node.is_alive and node.report]
-            found[:] = [
-                node
-                for node, one in told
-                if one["role"] == "leader"
-                and 2 * sum((o["term"], o["leader"]) == (one["term"], node.name) for _, o in told) > len(self._nodes)
-            ]
-            return len(found) == 1
+            told = [member for member in self._members if member.is_answering and member.report]
+            known = {(member.report["controller"], member.report["epoch"]) for member in told}
+            found[:] = [member for member in told if (member.name, member.report["epoch"]) in known]
+            return len(known) == 1 and len(found) == 1 and found[0].report["epoch"] > after_epoch
 
-        await wait_for(is_agreed, "a leader that a majority follows")
+        await wait_for(is_agreed, "a controller that all know")
         return found[0]
 
-    async def _failover_ms(self, tail: LedgerTail, killed_ns: int) -> float:
-        """From the kill to the first promise that was asked for after it."""
-        known = len(tail.promised)
-        passed: list[int] = []
+    async def _all_follow(self, partitions: int) -> None:
+        await wait_for(
+            lambda: all(m.report["partitions"] == partitions for m in self._members), "the metadata on every broker"
+        )
 
-        def is_over() -> bool:
-            tail.read()
-            passed_ns = failover_ns(tail.promised[known:], killed_ns)
-            passed[:] = [] if passed_ns is None else [passed_ns]
-            return bool(passed)
+    async def _caught_up(self, member: MemberProcess) -> None:
+        """Until it has applied what the others had at this moment."""
+        applied = max(other.report.get("applied", 0) for other in self._members if other is not member)
+        await wait_for(lambda: member.report.get("applied", 0) >= applied, f"broker {member.name} to catch up")
 
-        await wait_for(is_over, "a write that was begun after the kill")
-        return passed[0] / NS_PER_MS
-
-    async def _rested(self, revision: int) -> None:
-        """Until every watcher saw the end and all nodes speak of one log index; the table tells if they never do."""
+    async def _rested(self, writes: int) -> None:
+        """Until every watcher saw the end and all speak of one log index; the table tells if they never do."""
 
         def is_at_rest() -> bool:
-            reports = [node.report for node in self._nodes]
-            return all(one["watched"] == revision for one in reports) and same_applied(reports)
+            return all(m.total("seen") >= writes for m in self._members) and same_applied(
+                [m.report for m in self._members]
+            )
 
-        with contextlib.suppress(DemoFailed):
-            await wait_for(is_at_rest, "rest", timeout_s=10)
-
-    # --- the picture ------------------------------------------------------------------------------------------------
-
-    @contextlib.asynccontextmanager
-    async def _drawn(self, tail: LedgerTail) -> AsyncIterator[None]:
-        drawing = asyncio.create_task(self._draw(tail))
         try:
-            yield
-        finally:
-            drawing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await drawing
-
-    async def _draw(self, tail: LedgerTail) -> None:
-        before, before_s = 0, time.monotonic()
-        while True:
-            tail.read()
-            now, now_s = len(tail.promised), time.monotonic()
-            rate = (now - before) / max(now_s - before_s, PICTURE_S)
-            before, before_s = now, now_s
-            self._display.picture([view_of(node) for node in self._nodes], now, rate)
-            await asyncio.sleep(PICTURE_S)
+            await wait_for(is_at_rest, "rest", timeout_s=10)
+        except DemoFailed as failure:
+            self._tell(str(failure), "red")
 
 
-def view_of(node: NodeProcess) -> NodeView:
-    report = node.report
-    return NodeView(
-        name=node.name,
-        pid=node.pid,
-        life=node.life,
-        is_alive=node.is_alive,
-        is_ready=node.is_ready,
-        role=report.get("role", ""),
-        term=report.get("term", 0),
-        applied=report.get("applied", 0),
-        watched=node.watched,
+async def act_peer(cluster: Cluster, options: Options, tell: Callable[..., None]) -> PeerReport:
+    """Acts (a), (c) and (e) on PySyncObj; its leader plays the controller."""
+    tell(f"{len(cluster.members)} nodes of PySyncObj run, with the same clients")
+    await asyncio.sleep(CALM_S)
+    old = await cluster.leader()
+    killed_ns = time.monotonic_ns()
+    old.kill()
+    tell(f"(a) kill -9 {old.pid}: node {old.name}, the leader", "bold red")
+    killed_ms = await cluster.failover_ms(killed_ns)
+    tell(f"    writes go on after {killed_ms:,.0f} ms")
+    await old.gone()
+    await cluster.start([old])
+    leader = await cluster.leader()
+    others = [member for member in cluster.members if member is not leader]
+    calm_ns = time.monotonic_ns()
+    await asyncio.sleep(CALM_S)
+    held_ns = time.monotonic_ns()
+    await leader.command("hold_gil", seconds=options.gil_s)
+    tell(f"(c) node {leader.name}, the leader, holds its GIL for {options.gil_s:g} s", "bold red")
+    await asyncio.sleep(options.gil_s)
+    ended_ns = time.monotonic_ns()
+    is_steady = all(member.report["leader"] == leader.report["leader"] for member in others)
+    calm, held = cluster.flow(others, calm_ns, held_ns), cluster.flow(others, held_ns, ended_ns)
+    tell(f"    {held.rate:,.0f} commits/s (before {calm.rate:,.0f}), longest gap {held.gap_ms:,.0f} ms")
+    killed_ns = await cluster.kill_all()
+    tell(f"(e) kill -9 of all {len(cluster.members)} nodes at once", "bold red")
+    restart_ms: float | None = None
+    lost: int | None = None
+    try:
+        await cluster.start(cluster.members, timeout_s=PEER_RESTART_S)
+        restart_ms = await cluster.failover_ms(killed_ns)
+        tell(f"    writes go on after {restart_ms:,.0f} ms")
+        lost = missing_writes(cluster.tail.promised, await cluster.read_back())
+    except DemoFailed:
+        tell(f"    it is not back after {PEER_RESTART_S:g} s: nothing that was promised can be read", "red")
+    return PeerReport(
+        acknowledged=len(cluster.tail.promised),
+        lost=lost,
+        leader_killed_ms=killed_ms,
+        is_leader_unchanged=is_steady,
+        calm=calm,
+        held=held,
+        restart_ms=restart_ms,
     )
 
 
-async def wait_for(condition: Callable[[], bool], what: str, *, timeout_s: float = FAILOVER_MAX_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise DemoFailed(f"{what}: not within {timeout_s:g} s")
-        await asyncio.sleep(0.005)
+async def perform(options: Options, folder: Path, display: Display) -> Report:
+    """Everything, and the table."""
+    size = {"members": options.brokers, "writers": options.writers}
+    async with Cluster("raftmeta", "demo.broker", folder / "brokers", display, **size) as cluster:
+        report = await Acts(cluster, options, display).run()
+    if not options.with_peer or find_spec("pysyncobj") is None:
+        return report
+    try:
+        async with Cluster("PySyncObj", "demo.peer", folder / "peers", display, **size) as cluster:
+            return dataclasses.replace(report, peer=await act_peer(cluster, options, display.event))
+    except DemoFailed as failure:
+        display.event(f"PySyncObj did not come through: {str(failure).splitlines()[0]}", "red")
+        return dataclasses.replace(report, peer_failure=str(failure).splitlines()[0])

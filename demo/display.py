@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from demo.report import EXAMPLES_MAX, Report
+from demo.report import EXAMPLES_MAX, Report, Row
 
 BARS = " ▁▂▃▄▅▆▇█"
 RATES_KEPT = 60
@@ -22,25 +22,26 @@ EVENTS_SHOWN = 14
 
 
 @dataclasses.dataclass(frozen=True)
-class NodeView:
-    """One row of the picture."""
+class MemberView:
+    """One row of the picture. state: "killed", "frozen", "starting", or "" where its role says it all."""
 
     name: str
     pid: int
     life: int
-    is_alive: bool
-    is_ready: bool
+    state: str
     role: str
+    is_controller: bool
+    epoch: int
     term: int
     applied: int
-    watched: int
+    partitions: int
 
 
 class Display(Protocol):
     """What the story tells its listeners."""
 
-    def event(self, text: str, *, style: str = "") -> None: ...
-    def picture(self, nodes: Sequence[NodeView], promised: int, rate: float) -> None: ...
+    def event(self, text: str, style: str = "") -> None: ...
+    def picture(self, title: str, members: Sequence[MemberView], promised: int, rate: float) -> None: ...
     def verdict(self, report: Report) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -55,15 +56,16 @@ class PlainDisplay:
         self._out = out
         self._began = time.monotonic()
 
-    def event(self, text: str, *, style: str = "") -> None:
+    def event(self, text: str, style: str = "") -> None:
         print(f"{time.monotonic() - self._began:6.2f} s  {text}", file=self._out, flush=True)
 
-    def picture(self, nodes: Sequence[NodeView], promised: int, rate: float) -> None:
+    def picture(self, title: str, members: Sequence[MemberView], promised: int, rate: float) -> None:
         """Lines do not move."""
 
     def verdict(self, report: Report) -> None:
-        for what, value, right in report.checks():
-            print(f"  {what:34} {value:36} {'ok' if right else 'WRONG'}", file=self._out)
+        print(f"  {'':34} {'raftmeta':52} {'':6} {'PySyncObj' if report.peer else report.peer_failure}", file=self._out)
+        for row in report.rows():
+            print(f"  {row.what:34} {row.value:52} {mark_of(row):6} {row.peer}".rstrip(), file=self._out)
         for example in report.lost[:EXAMPLES_MAX]:
             print(f"  lost: {example}", file=self._out)
         print("nothing was lost" if report.is_right else "THE TABLE IS NOT RIGHT", file=self._out, flush=True)
@@ -86,26 +88,27 @@ class LiveDisplay:
         self._rates: deque[float] = deque([0.0] * RATES_KEPT, maxlen=RATES_KEPT)
         self._top: tuple[Table, Text] | None = None
 
-    def event(self, text: str, *, style: str = "") -> None:
+    def event(self, text: str, style: str = "") -> None:
         line = Text.assemble((f"{time.monotonic() - self._began:6.2f} s  ", "dim"), (text, style))
         self._events.append(line)
         self._redraw()
 
-    def picture(self, nodes: Sequence[NodeView], promised: int, rate: float) -> None:
+    def picture(self, title: str, members: Sequence[MemberView], promised: int, rate: float) -> None:
         self._rates.append(rate)
-        self._top = self._nodes(nodes), self._traffic(promised, rate)
+        self._top = self._members(title, members), self._traffic(promised, rate)
         self._redraw()
 
     def verdict(self, report: Report) -> None:
         self._live.stop()
         for line in self._events:
             self._console.print(line)
-        table = Table(title="What was promised, and what is there", title_justify="left", show_header=False)
-        table.add_column()
-        table.add_column(justify="right")
-        table.add_column()
-        for what, value, right in report.checks():
-            table.add_row(what, value, Text("ok", "green") if right else Text("WRONG", "bold red"))
+        table = Table(title="What was promised, and what is there", title_justify="left")
+        for column in ("", "raftmeta", "", "PySyncObj" if report.peer else ""):
+            table.add_column(column)
+        for row in report.rows():
+            table.add_row(
+                row.what, row.value, Text(mark_of(row), "bold red" if row.right is False else "green"), row.peer
+            )
         self._console.print(table)
         for example in report.lost[:EXAMPLES_MAX]:
             self._console.print(f"lost: {example}", style="red")
@@ -113,19 +116,20 @@ class LiveDisplay:
     def _redraw(self) -> None:
         self._live.update(Group(*(self._top or ()), *self._events[-EVENTS_SHOWN:]))
 
-    def _nodes(self, nodes: Sequence[NodeView]) -> Table:
-        table = Table(title="raftmeta: who is killed, who leads, who has caught up", title_justify="left")
-        for column in ("node", "pid", "life", "role", "term", "applied", "watched"):
-            table.add_column(column, justify="left" if column in ("node", "role") else "right", min_width=6)
-        for node in nodes:
+    def _members(self, title: str, members: Sequence[MemberView]) -> Table:
+        table = Table(title=title, title_justify="left")
+        for column in ("id", "pid", "life", "role", "controller", "term", "applied", "partitions"):
+            table.add_column(column, justify="left" if column in ("id", "role") else "right", min_width=6)
+        for member in members:
             table.add_row(
-                node.name,
-                str(node.pid),
-                str(node.life),
-                role_of(node),
-                f"{node.term:,}",
-                f"{node.applied:,}",
-                f"{node.watched:,}",
+                member.name,
+                str(member.pid),
+                str(member.life),
+                role_of(member),
+                Text(f"epoch {member.epoch}", "bold yellow") if member.is_controller else "",
+                f"{member.term:,}",
+                f"{member.applied:,}",
+                f"{member.partitions:,}",
             )
         return table
 
@@ -144,9 +148,11 @@ class LiveDisplay:
         self._live.stop()
 
 
-def role_of(node: NodeView) -> Text:
-    if not node.is_alive:
-        return Text("killed", "bold red")
-    if not node.is_ready:
-        return Text("starting", "yellow")
-    return Text(node.role, "bold green" if node.role == "leader" else "")
+def role_of(member: MemberView) -> Text:
+    if member.state:
+        return Text(member.state, "yellow" if member.state == "starting" else "bold red")
+    return Text(member.role, "bold green" if member.role == "leader" else "")
+
+
+def mark_of(row: Row) -> str:
+    return "" if row.right is None else "ok" if row.right else "WRONG"

@@ -9,11 +9,13 @@ a line. It ends when its standard input does, so that nobody has to clean up aft
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import selectors
 import socket
 import sys
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,11 @@ class Acknowledgement(NamedTuple):
     begun_ns: int
     acknowledged_ns: int
 
+    @property
+    def owner(self) -> str:
+        """The member whose client it is: keys are load/<member>/<life>/<writer>/<number>."""
+        return self.key.split("/", 2)[1]
+
     def line(self) -> bytes:
         return f"{self.key} {self.digest} {self.revision} {self.begun_ns} {self.acknowledged_ns}\n".encode()
 
@@ -40,6 +47,29 @@ class Acknowledgement(NamedTuple):
 
 def digest_of(value: bytes) -> str:
     return hashlib.blake2b(value, digest_size=8).hexdigest()
+
+
+class LedgerClient:
+    """A connection to the ledger, for those who are promised something."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._kept = 0
+
+    async def record(self, acknowledgement: Acknowledgement) -> None:
+        """On return it is on the ledger's disk."""
+        kept = asyncio.get_running_loop().create_future()
+        self._waiting.append(kept)
+        self._writer.write(acknowledgement.line())
+        await kept
+
+    async def listen(self) -> None:
+        while line := await self._reader.readline():
+            while self._kept < int(line):
+                self._waiting.popleft().set_result(None)
+                self._kept += 1
 
 
 class Client:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -19,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 START_S = 40.0
 LOG_TAIL_BYTES = 2000
-TOTALS = ("acknowledged", "unknown", "gaps")  # what a node's report counts from the start of its process
+TOTALS = ("acknowledged", "unknown", "seen", "gaps")  # what a report counts from the start of its process
 
 
 class DemoFailed(Exception):
@@ -73,6 +74,8 @@ class Process:
 
 
 class LedgerProcess(Process):
+    """The ledger; see demo/ledger.py."""
+
     def __init__(self, folder: Path) -> None:
         super().__init__("ledger", "demo.ledger", folder)
         self.address = folder / "ledger.socket"
@@ -84,20 +87,21 @@ class LedgerProcess(Process):
             raise DemoFailed(f"the ledger ended\n{self.log_tail()}")
 
 
-class NodeProcess(Process):
-    """A node, over all its lives. report: the last that it said of itself. watched: what its watcher has seen."""
+class MemberProcess(Process):
+    """A member of a cluster, over all its lives. report: the last it said of itself. watched: what its watcher saw."""
 
-    def __init__(self, name: str, peers: dict[str, str], folder: Path, ledger: Path, writers: int) -> None:
-        super().__init__(name, "demo.node", folder)
+    def __init__(self, module: str, id: int, peers: dict[str, str], folder: Path, ledger: Path, writers: int) -> None:
+        super().__init__(str(id), module, folder)
+        self.folder = folder / self.name
         self._settings = {
-            "name": name,
+            "id": id,
             "peers": peers,
-            "folder": str(folder / name),
+            "folder": str(self.folder),
             "ledger": str(ledger),
             "writers": writers,
         }
         self.life = 0
-        self.is_ready = False
+        self.is_ready = self.is_frozen = False
         self.report: dict[str, Any] = {}
         self.watched = 0
         self._before = dict.fromkeys(TOTALS, 0)
@@ -108,17 +112,34 @@ class NodeProcess(Process):
     async def start(self) -> None:
         """Start it, for the first time or again. It is not ready yet."""
         self.life += 1
-        self.is_ready = self._is_killed = False
+        self.is_ready = self._is_killed = self.is_frozen = False
         settings = {**self._settings, "life": self.life, "watch_from": self.watched + 1}
         said = await self._launch(json.dumps(settings))
         self._listening = asyncio.create_task(self._listen(said))
 
-    async def ready(self) -> None:
-        await self.wait_for(lambda: self.is_ready, "to be ready")
+    async def ready(self, *, timeout_s: float = START_S) -> None:
+        await self.wait_for(lambda: self.is_ready, "to be ready", timeout_s=timeout_s)
 
     def kill(self) -> None:
         self._is_killed = True
         super().kill()
+
+    @property
+    def is_answering(self) -> bool:
+        return self.is_alive and self.is_ready and not self.is_frozen
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+        self.is_frozen = True
+
+    def wake(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+        self.is_frozen = False
+
+    def wipe(self) -> None:
+        """Remove its folder; it must not run."""
+        assert not self.is_alive, "the process still runs"
+        shutil.rmtree(self.folder)
 
     async def gone(self) -> None:
         """On return also everything that it ever said is heard."""
@@ -144,10 +165,10 @@ class NodeProcess(Process):
         deadline = time.monotonic() + timeout_s
         while not condition():
             if not self.is_alive and not self._is_killed:
-                raise DemoFailed(f"node {self.name} ended by itself\n{self.log_tail()}")
+                raise DemoFailed(f"process {self.name} ended by itself\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 raise DemoFailed(
-                    f"node {self.name}: {what}: not within {timeout_s:g} s\n{self.report}\n{self.log_tail()}"
+                    f"process {self.name}: {what}: not within {timeout_s:g} s\n{self.report}\n{self.log_tail()}"
                 )
             await asyncio.sleep(0.01)
 
@@ -158,7 +179,7 @@ class NodeProcess(Process):
             message = json.loads(line)
             if "report" in message:
                 self.report = message["report"]
-                self.watched = max(self.watched, self.report["watched"] or 0)
+                self.watched = max(self.watched, self.report.get("watched") or 0)
             elif "answer" in message:
                 self._answers.put_nowait(message["answer"])
             else:

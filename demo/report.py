@@ -1,21 +1,33 @@
-"""The verdict: what clients were promised, against what each node has and what its watcher saw. Pure functions."""
+"""The verdict: what clients were promised, against what each member has and what its watcher saw. Pure functions."""
 
 from __future__ import annotations
 
 import dataclasses
-import statistics
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from demo.ledger import Acknowledgement
 
 Records = Mapping[str, tuple[str, int]]  # key: digest of its value, and its revision
 
 EXAMPLES_MAX = 5
+GAP_MAX_MS = (
+    500.0  # of commits while another host stalls; without a lead change it is some tens, on a busy machine more
+)
+
+
+class FlowLike(Protocol):
+    """demo.cluster.Flow."""
+
+    @property
+    def rate(self) -> float: ...
+    @property
+    def gap_ms(self) -> float: ...
 
 
 def read_records(lines: Iterable[str]) -> Records:
-    """Of a file that node.read_back wrote."""
+    """Of a file that read_back wrote."""
     records = {}
     for line in lines:
         key, digest, revision = line.split()
@@ -23,15 +35,20 @@ def read_records(lines: Iterable[str]) -> Records:
     return records
 
 
-def lost_writes(promised: Iterable[Acknowledgement], nodes: Mapping[str, Records]) -> list[str]:
-    """The acknowledged writes that a node does not have as promised, in words."""
+def lost_writes(promised: Iterable[Acknowledgement], members: Mapping[str, Records]) -> list[str]:
+    """The acknowledged writes that a member does not have as promised, in words."""
     lost = []
     for one in promised:
-        for name, records in nodes.items():
+        for name, records in members.items():
             found = records.get(one.key)
             if found != (one.digest, one.revision):
-                lost.append(f"{one.key} at revision {one.revision}: node {name} has {found}")
+                lost.append(f"{one.key} at revision {one.revision}: {name} has {found}")
     return lost
+
+
+def missing_writes(promised: Iterable[Acknowledgement], members: Mapping[str, Records]) -> int:
+    """How many acknowledged writes a member does not have, where there are no revisions."""
+    return sum(any(records.get(one.key, ("", 0))[0] != one.digest for records in members.values()) for one in promised)
 
 
 def failover_ns(promised: Iterable[Acknowledgement], killed_ns: int) -> int | None:
@@ -40,86 +57,162 @@ def failover_ns(promised: Iterable[Acknowledgement], killed_ns: int) -> int | No
     return min(times) - killed_ns if times else None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Report:
-    """The table. Times in milliseconds.
-
-    unknown: writes whose outcome nobody could tell; they were promised to nobody.
-    watched: the last revision that each node's watcher saw; it has to be the last one there is.
-    """
-
-    seconds: float
-    acknowledged: int
-    unknown: int
-    lost: list[str]
-    revision: int
-    watched: dict[str, int]
-    watch_gaps: int
-    failovers_ms: list[float]
-    kills: int
-    full_restart_ms: float
-    applied: int
-    state_hashes: dict[str, str]
-
-    @property
-    def unseen(self) -> int:
-        """Revisions that a watcher should have seen at the end and did not."""
-        return sum(abs(self.revision - watched) for watched in self.watched.values())
-
-    @property
-    def failover_p50_ms(self) -> float:
-        return statistics.median(self.failovers_ms) if self.failovers_ms else 0.0
-
-    @property
-    def failover_max_ms(self) -> float:
-        return max(self.failovers_ms, default=0.0)
-
-    def checks(self) -> list[tuple[str, str, bool]]:
-        """The rows: what, how much, and whether that is right."""
-        rate = self.acknowledged / self.seconds
-        hashes = set(self.state_hashes.values())
-        nodes = len(self.state_hashes)
-        return [
-            ("acknowledged writes", f"{self.acknowledged:,} ({rate:,.0f}/s)", self.acknowledged > 0),
-            ("lost, of those, on any node", str(len(self.lost)), not self.lost),
-            ("watch gaps and repeats", str(self.watch_gaps + self.unseen), self.watch_gaps + self.unseen == 0),
-            ("leaders killed, and replaced", f"{len(self.failovers_ms)} of {self.kills}", self._all_replaced),
-            ("failover, median", f"{self.failover_p50_ms:,.0f} ms", self._all_replaced),
-            ("failover, longest", f"{self.failover_max_ms:,.0f} ms", self._all_replaced),
-            ("all killed, until the next write", f"{self.full_restart_ms:,.0f} ms", self.full_restart_ms > 0),
-            (f"state hash on {nodes} nodes", f"{' '.join(sorted(hashes))} at index {self.applied}", len(hashes) == 1),
-        ]
-
-    @property
-    def _all_replaced(self) -> bool:
-        return len(self.failovers_ms) == self.kills
-
-    @property
-    def is_right(self) -> bool:
-        return all(right for _, _, right in self.checks())
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "right": self.is_right,
-            "seconds": round(self.seconds, 1),
-            "acknowledged": self.acknowledged,
-            "unknown": self.unknown,
-            "lost": len(self.lost),
-            "lost_examples": self.lost[:EXAMPLES_MAX],
-            "watch_gaps": self.watch_gaps + self.unseen,
-            "kills": self.kills,
-            "failover_ms": {
-                "p50": round(self.failover_p50_ms, 1),
-                "max": round(self.failover_max_ms, 1),
-                "all": [round(one, 1) for one in self.failovers_ms],
-            },
-            "full_restart_ms": round(self.full_restart_ms, 1),
-            "revision": self.revision,
-            "applied": self.applied,
-            "state_hashes": self.state_hashes,
-        }
+def longest_gap_ns(times_ns: Iterable[int], first_ns: int, last_ns: int) -> int:
+    """The longest time in [first_ns, last_ns] in which nothing happened."""
+    edges = [first_ns, *sorted(times_ns), last_ns]
+    return max(after - before for before, after in itertools.pairwise(edges))
 
 
 def same_applied(reports: Sequence[Mapping[str, Any]]) -> bool:
     """Whether state hashes may be compared: they are of one log index."""
     return len({one.get("applied") for one in reports}) == 1 and bool(reports[0])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PeerReport:
+    """The same on PySyncObj, as far as it has it. Times in milliseconds.
+
+    lost, restart_ms: None where it did not come back after all were killed.
+    """
+
+    acknowledged: int
+    lost: int | None
+    leader_killed_ms: float
+    is_leader_unchanged: bool
+    calm: FlowLike
+    held: FlowLike
+    restart_ms: float | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table. right: None where nothing is judged. peer: what PySyncObj did."""
+
+    what: str
+    value: str
+    right: bool | None
+    peer: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """The table. Times in milliseconds.
+
+    unknown: writes whose outcome nobody could tell; they were promised to nobody.
+    watch_gaps: changes that a watcher saw out of turn, twice, or not at all.
+    late_writes_refused_as: the errors that woken controllers got, "" for none.
+    calm, held: the flow of the others' clients before and while the controller's host held its GIL.
+    """
+
+    seconds: float
+    topics: int
+    topics_ms: float
+    partitions: dict[str, int]
+    acknowledged: int
+    unknown: int
+    lost: list[str]
+    watch_gaps: int
+    late_writes_accepted: int
+    late_writes_refused_as: list[str]
+    controller_killed_ms: float
+    writes_after_kill_ms: float
+    controller_frozen_ms: float
+    is_leader_unchanged: bool
+    calm: FlowLike
+    held: FlowLike
+    wiped_ms: float
+    restart_ms: float
+    applied: int
+    state_hashes: dict[str, str]
+    peer: PeerReport | None = None
+    peer_failure: str = ""
+
+    def rows(self) -> list[Row]:
+        peer = self.peer
+        hashes = set(self.state_hashes.values())
+        fenced = bool(self.late_writes_refused_as) and set(self.late_writes_refused_as) == {"Fenced"}
+        follow = set(self.partitions.values()) == {3 * self.topics}
+        steady = self.is_leader_unchanged and self.held.gap_ms <= max(GAP_MAX_MS, 2 * self.calm.gap_ms)
+        return [
+            Row(
+                what="acknowledged writes",
+                value=f"{self.acknowledged:,} ({self.acknowledged / self.seconds:,.0f}/s)",
+                right=self.acknowledged > 0,
+                peer=f"{peer.acknowledged:,}" if peer else "",
+            ),
+            Row(
+                what="lost, of those",
+                value=f"{len(self.lost)}",
+                right=not self.lost,
+                peer=_told(peer.lost) if peer else "",
+            ),
+            Row(what="watch gaps and repeats", value=f"{self.watch_gaps}", right=self.watch_gaps == 0),
+            Row(
+                what="late writes accepted",
+                value=f"{self.late_writes_accepted} (refused: {' '.join(self.late_writes_refused_as)})",
+                right=self.late_writes_accepted == 0 and fenced,
+            ),
+            Row(
+                what=f"{self.topics:,} topics on every broker",
+                value=f"{self.topics_ms:,.0f} ms",
+                right=follow,
+            ),
+            Row(
+                what="(a) controller killed, writes go on",
+                value=f"{self.writes_after_kill_ms:,.0f} ms",
+                right=None,
+                peer=_told(peer.leader_killed_ms, " ms") if peer else "",
+            ),
+            Row(what="    another one is elected", value=f"{self.controller_killed_ms:,.0f} ms", right=None),
+            Row(what="(b) controller frozen, replaced", value=f"{self.controller_frozen_ms:,.0f} ms", right=None),
+            Row(
+                what="(c) GIL held: leader and controller",
+                value="unchanged" if self.is_leader_unchanged else "CHANGED",
+                right=self.is_leader_unchanged,
+                peer=("unchanged" if peer.is_leader_unchanged else "changed") if peer else "",
+            ),
+            Row(
+                what="    the others' commits per second",
+                value=f"{self.held.rate:,.0f} (before {self.calm.rate:,.0f})",
+                right=None,
+                peer=f"{peer.held.rate:,.0f} (before {peer.calm.rate:,.0f})" if peer else "",
+            ),
+            Row(
+                what="    longest gap of them",
+                value=f"{self.held.gap_ms:,.0f} ms (before {self.calm.gap_ms:,.0f})",
+                right=steady,
+                peer=f"{peer.held.gap_ms:,.0f} ms (before {peer.calm.gap_ms:,.0f})" if peer else "",
+            ),
+            Row(what="(d) wiped folder, caught up", value=f"{self.wiped_ms:,.0f} ms", right=None),
+            Row(
+                what="(e) all killed, until a write",
+                value=f"{self.restart_ms:,.0f} ms",
+                right=None,
+                peer=_told(peer.restart_ms, " ms") if peer else "",
+            ),
+            Row(
+                what=f"state hash on {len(self.state_hashes)} brokers",
+                value=f"{' '.join(sorted(hashes))} at index {self.applied}",
+                right=len(hashes) == 1,
+            ),
+        ]
+
+    @property
+    def is_right(self) -> bool:
+        return all(row.right is not False for row in self.rows())
+
+    def as_json(self) -> dict[str, Any]:
+        facts = dataclasses.asdict(self)
+        facts["lost_examples"] = self.lost[:EXAMPLES_MAX]
+        facts["lost"] = len(self.lost)
+        return {"right": self.is_right, **_rounded(facts)}
+
+
+def _told(number: float | None, unit: str = "") -> str:
+    return "did not come back" if number is None else f"{number:,.0f}{unit}"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return round(value, 1) if isinstance(value, float) else value

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import raftmeta.aio
 from raftmeta.interfaces import Owner
-from raftmeta.recipes.coordination import Coordinated
+from raftmeta.recipes.coordination import CAPABILITIES, Coordinated
 from raftmeta.runtime import node
 
-__all__ = ["Node"]
+__all__ = ["CAPABILITIES", "Node"]
 
 
 class Node(Coordinated, node.Node):

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from demo.acts import LedgerTail
-from demo.display import LiveDisplay, NodeView, PlainDisplay
+from demo.cluster import Flow, LedgerTail
+from demo.display import LiveDisplay, MemberView, PlainDisplay
 from demo.ledger import Acknowledgement, digest_of
-from demo.report import Report, failover_ns, lost_writes, read_records
+from demo.report import PeerReport, Report, failover_ns, longest_gap_ns, lost_writes, read_records
 from tests.processes.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,16 +50,19 @@ def processes_of(folder: Path) -> list[int]:
 
 
 def test_the_demonstration_ends_well(tmp_path: Path) -> None:
-    """Five leaders and then all nodes are killed; one JSON object tells that nothing was lost; nothing is left."""
-    process = start("--json", "--seconds", "3", folder=tmp_path, stderr=subprocess.PIPE)
-    out, told = process.communicate(timeout=100)
+    """Every act on raftmeta and on PySyncObj; one JSON object tells that nothing was lost; nothing is left."""
+    process = start("--json", "--topics", "50", "--gil-seconds", "2", folder=tmp_path, stderr=subprocess.PIPE)
+    out, told = process.communicate(timeout=110)
     assert process.returncode == 0, told + out
     table = json.loads(out)
-    assert (table["right"], table["lost"], table["watch_gaps"]) == (True, 0, 0)
-    assert len(table["failover_ms"]["all"]) == table["kills"] == 5
+    assert (table["right"], table["lost"], table["watch_gaps"], table["late_writes_accepted"]) == (True, 0, 0, 0)
+    assert table["late_writes_refused_as"] == ["Fenced"]
+    assert table["is_leader_unchanged"]
+    assert table["partitions"] == {"1": 150, "2": 150, "3": 150}
     assert len(table["state_hashes"]) == 3
     assert table["acknowledged"] > 500
-    assert told.count("kill -9") == 6
+    assert table["peer"]["acknowledged"] > 50
+    assert told.count("kill -9") == 4
     assert processes_of(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -67,7 +70,7 @@ def test_the_demonstration_ends_well(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
     process = start("--plain", folder=tmp_path, stderr=subprocess.PIPE)
     assert process.stdout is not None
-    while "clients write and watch" not in process.stdout.readline():
+    while "is elected controller" not in process.stdout.readline():
         assert process.poll() is None
     assert len(processes_of(tmp_path)) == 4
     process.send_signal(signal.SIGINT)
@@ -81,14 +84,14 @@ def test_children_end_when_the_demonstration_is_killed(tmp_path: Path) -> None:
     """Nobody cleans up after kill -9: each child notices by itself that its parent is gone."""
     process = start("--plain", folder=tmp_path)
     assert process.stdout is not None
-    while "clients write and watch" not in process.stdout.readline():
+    while "is elected controller" not in process.stdout.readline():
         assert process.poll() is None
     process.kill()
     process.communicate(timeout=20)
     wait_until(lambda: not processes_of(tmp_path), timeout_s=20, what="the children to end")
 
 
-@pytest.mark.parametrize("wrong", [("--seconds", "0"), ("--seconds", "x"), ("--nodes", "2"), ("--fast",)])
+@pytest.mark.parametrize("wrong", [("--topics", "0"), ("--topics", "x"), ("--brokers", "2"), ("--fast",)])
 def test_a_wrong_option_is_told(wrong: tuple[str, ...], tmp_path: Path) -> None:
     process = start(*wrong, folder=tmp_path, stderr=subprocess.PIPE)
     _, told = process.communicate(timeout=20)
@@ -148,17 +151,25 @@ def test_a_line_that_is_not_whole_yet_is_read_when_it_is(tmp_path: Path) -> None
 PROMISED = [Acknowledgement("x", "aa", 1, 100, 150), Acknowledgement("y", "bb", 2, 160, 200)]
 RIGHT = Report(
     seconds=2.0,
+    topics=10,
+    topics_ms=100.0,
+    partitions={"1": 30, "2": 30, "3": 30},
     acknowledged=2,
     unknown=0,
     lost=[],
-    revision=2,
-    watched={"a": 2, "b": 2, "c": 2},
     watch_gaps=0,
-    failovers_ms=[30.0, 50.0, 40.0],
-    kills=3,
-    full_restart_ms=900.0,
+    late_writes_accepted=0,
+    late_writes_refused_as=["Fenced"],
+    controller_killed_ms=2000.0,
+    writes_after_kill_ms=50.0,
+    controller_frozen_ms=2100.0,
+    is_leader_unchanged=True,
+    calm=Flow(rate=500.0, gap_ms=20.0),
+    held=Flow(rate=480.0, gap_ms=30.0),
+    wiped_ms=300.0,
+    restart_ms=900.0,
     applied=7,
-    state_hashes={"a": "f0", "b": "f0", "c": "f0"},
+    state_hashes={"1": "f0", "2": "f0", "3": "f0"},
 )
 
 
@@ -170,7 +181,7 @@ def test_a_write_that_one_node_does_not_have_is_lost(lines: list[str]) -> None:
     assert lost_writes(PROMISED, {"a": good, "b": good}) == []
     lost = lost_writes(PROMISED, {"a": good, "b": read_records(lines)})
     assert len(lost) == 1
-    assert lost[0].startswith("y at revision 2: node b has")
+    assert lost[0].startswith("y at revision 2: b has")
 
 
 def test_failover_ends_with_a_write_that_was_begun_after_the_kill() -> None:
@@ -179,16 +190,39 @@ def test_failover_ends_with_a_write_that_was_begun_after_the_kill() -> None:
     assert failover_ns(PROMISED, 160) is None
 
 
+def test_the_longest_gap_has_the_edges_too() -> None:
+    assert longest_gap_ns([30, 20], 10, 45) == 15
+    assert longest_gap_ns([], 10, 45) == 35
+
+
+def test_a_peer_that_did_not_come_back_is_told_and_not_judged() -> None:
+    peer = PeerReport(
+        acknowledged=9,
+        lost=None,
+        leader_killed_ms=700.0,
+        is_leader_unchanged=False,
+        calm=RIGHT.calm,
+        held=RIGHT.held,
+        restart_ms=None,
+    )
+    report = dataclasses.replace(RIGHT, peer=peer)
+    assert report.is_right
+    assert [row.peer for row in report.rows()].count("did not come back") == 2
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"acknowledged": 0},
-        {"lost": ["x at revision 1: node a has None"]},
+        {"lost": ["x at revision 1: a has None"]},
         {"watch_gaps": 1},
-        {"watched": {"a": 2, "b": 1, "c": 2}},
-        {"failovers_ms": [30.0, 50.0]},
-        {"full_restart_ms": 0.0},
-        {"state_hashes": {"a": "f0", "b": "f0", "c": "f1"}},
+        {"late_writes_accepted": 1},
+        {"late_writes_refused_as": ["NoLeader"]},
+        {"late_writes_refused_as": []},
+        {"partitions": {"1": 30, "2": 29, "3": 30}},
+        {"is_leader_unchanged": False},
+        {"held": Flow(rate=1.0, gap_ms=4000.0)},
+        {"state_hashes": {"1": "f0", "2": "f0", "3": "f1"}},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
@@ -201,22 +235,31 @@ def test_one_wrong_number_makes_the_table_wrong(wrong: dict[str, Any]) -> None:
     plain, live = io.StringIO(), io.StringIO()
     with PlainDisplay(plain) as display:
         display.verdict(report)
-    with LiveDisplay(Console(file=live, force_terminal=True, width=100)) as moving:
+    with LiveDisplay(Console(file=live, force_terminal=True, width=140)) as moving:
         moving.verdict(report)
     assert "WRONG" in plain.getvalue()
     assert "WRONG" in live.getvalue()
 
 
-def test_the_picture_shows_each_node_and_the_last_events() -> None:
+def test_the_picture_shows_each_broker_and_the_last_events() -> None:
     out = io.StringIO()
-    with LiveDisplay(Console(file=out, force_terminal=True, width=100)) as display:
-        view = NodeView(
-            name="a", pid=17, life=2, is_alive=True, is_ready=True, role="leader", term=3, applied=9, watched=8
+    with LiveDisplay(Console(file=out, force_terminal=True, width=140)) as display:
+        view = MemberView(
+            name="1",
+            pid=17,
+            life=2,
+            state="",
+            role="leader",
+            is_controller=True,
+            epoch=5,
+            term=3,
+            applied=9,
+            partitions=30,
         )
         display.event("kill -9 17")
-        views = [view, dataclasses.replace(view, is_alive=False), dataclasses.replace(view, is_ready=False)]
-        display.picture(views, promised=1234, rate=50.0)
+        views = [view, *(dataclasses.replace(view, state=state) for state in ("killed", "frozen", "starting"))]
+        display.picture("raftmeta", views, promised=1234, rate=50.0)
         display.verdict(RIGHT)
-    for word in ("kill -9 17", "leader", "killed", "starting", "1,234", "ok"):
+    for word in ("kill -9 17", "leader", "epoch 5", "killed", "frozen", "starting", "1,234", "ok"):
         assert word in out.getvalue(), word
     assert "WRONG" not in out.getvalue()

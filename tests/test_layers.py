@@ -49,6 +49,8 @@ SIDEWAYS = {
     ("_core", "raft"),
     ("machine", "wire"),
     ("", "aio"),
+    ("backends", "aio"),
+    ("backends", "node"),
     ("", "backends"),
     ("", "node"),
     ("", "recipes"),
@@ -76,7 +78,7 @@ PUBLIC_PARTS = {
     "results",
     "testing",
 }
-TOOL_FOLDERS = ("demo", "jepsen", "benchmarks")
+TOOL_FOLDERS = ("examples", "demo", "jepsen", "benchmarks")
 
 
 def part_of(module: str) -> str:

@@ -510,6 +510,7 @@ class PySyncObjBackend(Backend):
             appendEntriesPeriod=TICK_S,
             appendEntriesBatchSizeBytes=BATCH_BYTES,
             journalFile=journal,
+            fullDumpFile=None if journal is None else f"{journal}.dump",
             dynamicMembershipChange=False,
             useFork=False,
             commandsWaitLeader=False,

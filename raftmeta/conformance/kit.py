@@ -167,11 +167,15 @@ class Party:
 
 
 class Kit:
-    """One back end for each URL. party_url: for processes of their own; None: such checks are not run."""
+    """One back end for each URL. party_url: for processes of their own; None: such checks are not run.
 
-    def __init__(self, backends: Sequence[Backend], *, party_url: str | None) -> None:
+    has_owners: the URL takes an option `owner`; else two processes of one URL are lives of one owner.
+    """
+
+    def __init__(self, backends: Sequence[Backend], *, party_url: str | None, has_owners: bool = False) -> None:
         self.backends = list(backends)
         self.party_url = party_url
+        self.has_owners = has_owners
         self._numbers = itertools.count(1)
         self._run = f"{os.getpid():x}{time.time_ns():x}"
         self._parties: list[Party] = []
@@ -196,7 +200,7 @@ class Kit:
         """A back end in a process of its own. owner: who it says it is, for back ends that know owners."""
         assert self.party_url is not None
         mark = "&" if "?" in self.party_url else "?"
-        party = Party(f"{self.party_url}{mark}owner={owner}" if owner else self.party_url)
+        party = Party(f"{self.party_url}{mark}owner={owner}" if owner and self.has_owners else self.party_url)
         self._parties.append(party)
         return party
 

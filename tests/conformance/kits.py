@@ -6,6 +6,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import raftmeta
 from raftmeta.conformance import Kit
@@ -21,16 +22,34 @@ def free_addresses(count: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def pysyncobj_kit() -> Iterator[Kit]:
+def opened(urls: list[str], *, party_url: str) -> Iterator[Kit]:
+    """Connect to all of them at once: none is ready before a majority runs."""
+    with contextlib.ExitStack() as stack:
+        with ThreadPoolExecutor(len(urls)) as pool:
+            backends = list(pool.map(lambda url: raftmeta.connect(url, timeout_s=READY_S), urls))
+        for backend in backends:
+            stack.enter_context(backend)
+        yield Kit(backends, party_url=party_url)
+
+
+@contextlib.contextmanager
+def embedded_kit(folder: Path) -> Iterator[Kit]:
+    """Three nodes of raftmeta: two here, the third place is for the processes that are killed."""
+    peers = dict(zip("abc", free_addresses(3), strict=True))
+    named = ",".join(f"{name}={address}" for name, address in peers.items())
+    urls = [f"embedded://{folder / name}?name={name}&peers={named}" for name in peers]
+    with opened(urls, party_url=urls[2]) as kit:  # all three are needed once, to found the cluster
+        kit.backends.pop().close()
+        yield kit
+
+
+@contextlib.contextmanager
+def pysyncobj_kit(folder: Path) -> Iterator[Kit]:
     """Three nodes of PySyncObj: two here, the third place is for the processes that are killed."""
     addresses = free_addresses(3)
     urls = [
         f"pysyncobj://{one}?ttl_s=2&partners={','.join(other for other in addresses if other != one)}"
         for one in addresses
     ]
-    with contextlib.ExitStack() as stack:
-        with ThreadPoolExecutor(2) as pool:  # none is ready before a second one runs
-            backends = list(pool.map(lambda url: raftmeta.connect(url, timeout_s=READY_S), urls[:2]))
-        for backend in backends:
-            stack.enter_context(backend)
-        yield Kit(backends, party_url=urls[2])
+    with opened(urls[:2], party_url=urls[2]) as kit:
+        yield kit

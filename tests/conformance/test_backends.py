@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
 import raftmeta
 from raftmeta.conformance import CHECKS, Check, Kit, outcome_of
-from tests.conformance.kits import pysyncobj_kit
+from tests.conformance.kits import embedded_kit, pysyncobj_kit
 
-KITS: dict[str, Callable[[], AbstractContextManager[Kit]]] = {"pysyncobj": pysyncobj_kit}
+KITS: dict[str, Callable[[Path], AbstractContextManager[Kit]]] = {
+    "embedded": embedded_kit,
+    "pysyncobj": pysyncobj_kit,
+}
 
 
 @pytest.fixture(scope="module", params=KITS)
-def kit(request: pytest.FixtureRequest) -> Iterator[Kit]:
-    with KITS[request.param]() as kit:
+def kit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
+    with KITS[request.param](tmp_path_factory.mktemp(request.param)) as kit:
         yield kit
 
 
@@ -34,7 +38,7 @@ def test_a_missing_promise_is_refused_before_anything_is_opened() -> None:
 
 
 def test_an_unknown_scheme_names_those_that_are_installed() -> None:
-    with pytest.raises(raftmeta.ConfigError, match="pysyncobj"):
+    with pytest.raises(raftmeta.ConfigError, match="embedded, pysyncobj"):
         raftmeta.connect("zookeeper://127.0.0.1:2181")
 
 

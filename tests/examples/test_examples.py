@@ -1,0 +1,112 @@
+"""The examples run as they are printed: as scripts, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from examples.broker import Broker
+from tests.conformance.kits import free_addresses
+from tests.processes.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+IDS = ("1", "2", "3")
+
+
+@contextmanager
+def scripts(
+    name: str, arguments: Callable[[str], list[str]], *, ids: Sequence[str] = IDS
+) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """One process for each id; whatever is left of them at the end is killed."""
+    started = {
+        id: subprocess.Popen([sys.executable, str(ROOT / "examples" / name), *arguments(id)], cwd=ROOT) for id in ids
+    }
+    try:
+        yield started
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
+
+
+def asked(address: str, line: str) -> str:
+    """The answer of an asyncio broker, "" while nobody listens."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(line.encode() + b"\n")
+            return connection.makefile().readline().strip()
+    except ConnectionError:
+        return ""
+
+
+def test_asyncio_brokers_serve_topics_and_replace_a_killed_controller(tmp_path: Path) -> None:
+    """What the elected controller creates every broker tells; after kill -9 another one is the controller."""
+    peers = [f"{id}={address}" for id, address in zip(IDS, free_addresses(3), strict=True)]
+    serving = dict(zip(IDS, free_addresses(3), strict=True))
+    with scripts("broker_asyncio.py", lambda id: [id, str(tmp_path / id), serving[id], *peers]) as brokers:
+
+        def controllers(among: list[str]) -> set[str]:
+            return {asked(serving[id], "CONTROLLER") for id in among}
+
+        wait_until(lambda: len(controllers([*IDS]) - {""}) == 1, timeout_s=40, what="one controller")
+        (controller,) = controllers([*IDS])
+        other = next(id for id in IDS if id != controller)
+        assert asked(serving[other], "CREATE t").startswith(f"ERROR ask the controller, broker {controller}")
+        assert asked(serving[controller], "CREATE t").startswith("OK")
+        wait_until(lambda: {asked(serving[id], "TOPICS") for id in IDS} == {"t"}, timeout_s=20, what="the topic")
+        brokers[controller].kill()
+        left = [id for id in IDS if id != controller]
+        wait_until(lambda: controllers(left) <= set(left), timeout_s=40, what="another controller")
+        wait_until(
+            lambda: any(asked(serving[id], "CREATE u").startswith("OK") for id in left), timeout_s=20, what="CREATE"
+        )
+
+
+def test_brokers_as_scripts_join_and_their_partitions_move_when_they_leave(tmp_path: Path) -> None:
+    """Two scripts, and the third broker here: a topic on all three; one that is interrupted leads nothing any more."""
+    addresses = dict(zip(IDS, free_addresses(3), strict=True))
+    peers = [f"{id}={address}" for id, address in addresses.items()]
+    own = Broker(3, {int(id): address for id, address in addresses.items()}, tmp_path / "3")
+    with scripts("broker.py", lambda id: [id, str(tmp_path / id), *peers], ids=IDS[:2]) as brokers:
+        own.start()
+        try:
+            wait_until(lambda: own.brokers.membership_list() == set(IDS), timeout_s=40, what="three members")
+            topic = {"version": 1, "partitions": {"0": [1, 2, 3]}}
+            state = {"controller_epoch": 0, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2, 3]}
+            own.node.put("/brokers/topics/t", json.dumps(topic))
+            own.node.put("/brokers/topics/t/partitions/0/state", json.dumps(state))
+            brokers["1"].send_signal(signal.SIGINT)
+            assert brokers["1"].wait(20) == 0
+            key = "/brokers/topics/t/partitions/0/state"
+            wait_until(lambda: own.states.get(key, ({},))[0].get("isr") == [2, 3], timeout_s=40, what="a smaller ISR")
+            moved = own.states[key][0]
+            assert (moved["leader"], moved["leader_epoch"]) == (2, 1)
+            assert moved["controller_epoch"] > 0
+        finally:
+            own.close()
+
+
+def test_topics_have_the_shapes_that_kafka_keeps(tmp_path: Path) -> None:
+    (address,) = free_addresses(1)
+    broker = Broker(1, {1: address}, tmp_path / "1")
+    broker.start()
+    try:
+        wait_until(lambda: broker.lead is not None, timeout_s=20, what="its lead")
+        broker.create_topics(["t"], partitions=2)
+        wait_until(lambda: len(broker.states) == 2, timeout_s=20, what="the metadata")
+        record = broker.node.get("/brokers/topics/t")
+        assert record is not None
+        assert json.loads(record.value) == {"version": 1, "partitions": {"0": [1], "1": [1]}}
+        assert broker.lead is not None
+        state, _ = broker.states["/brokers/topics/t/partitions/0/state"]
+        wanted = {"controller_epoch": broker.lead.epoch, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1]}
+        assert state == wanted
+    finally:
+        broker.close()
