@@ -77,7 +77,8 @@ cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point,
 cdef status_t core_restore_records(Core* core, const Slice* records) noexcept nogil
 cdef status_t core_restored(Core* core, const HardState* hard_state, index_t applied) noexcept nogil
 # A record that is damaged on this disk: its chain hash is known (from the next record or batch header), its bytes are
-# not. The core asks every member for it, does not vote or campaign until all are repaired, and writes it again.
+# not. The core asks every member and connected peer for it, does not vote or campaign until all are repaired, and
+# writes it again.
 cdef status_t core_restore_damaged(Core* core, index_t index, uint64_t chain) noexcept nogil
 
 # Clocks of the machine (lease clock, advisory wall time) as a checkpoint or an installed snapshot restored them: a

@@ -58,7 +58,8 @@ from raftmeta.raft.reads cimport (reads_are_due, reads_ask, reads_forward, reads
                                   reads_want_round)
 from raftmeta.raft.ready cimport FOLLOWER, LEADER, Apply, LogRead, ProposalRefused, ReadReady, Ready, Trace, Write
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes
-from raftmeta.raft.repair cimport repair_on_log_read, repair_on_request, repair_on_response, repair_tick
+from raftmeta.raft.repair cimport (repair_on_link, repair_on_log_read, repair_on_request, repair_on_response,
+                                   repair_tick)
 from raftmeta.raft.replication cimport (acknowledgeable, commit_to, replicate, replication_on_append,
                                         replication_on_append_response, replication_on_heartbeat,
                                         replication_on_log_read, replication_on_persisted, replication_on_snapshot,
@@ -126,6 +127,7 @@ cdef void _release_arrays(Core* core) noexcept nogil:
     core.memberships.release()
     core.rounds.release()
     core.reads.release()
+    core.connected.release()
     core.entries_wanted.release()
     core.fetched.release()
     core.outbox.release()
@@ -428,6 +430,8 @@ cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noe
     cdef int position
     if status != OK:
         return status
+    if event in (PEER_CONNECTED, PEER_UNREACHABLE, PEER_REFUSED):
+        repair_on_link(core, peer, event == PEER_CONNECTED)
     if event == CLOCK_JUMPED:
         rounds_on_clock_jumped(core)
         reads_on_clock_jumped(core)

@@ -49,18 +49,19 @@ _RANGES: dict[str, tuple[float, float]] = {
     "reconnect_min_s": (0.001, 10.0),
     "reconnect_max_s": (0.001, 600.0),
     "close_timeout_s": (0.1, 600.0),
+    "host_watchdog_s": (0.0, 3600.0),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Settings of one node. Those marked (cluster) must be alike on all members.
+    """Settings of one node. Members may differ in them: what an entry does never depends on a setting.
 
     tick_s: how often the node looks at its timers.
     heartbeat_s, election_timeout_s: a leader that is silent for a time drawn from [election_timeout_s, twice that) is
         replaced; paper 5.6: the heartbeat must be well below it.
-    value_bytes_max (cluster): the largest value of a key.
-    history_bytes_max (cluster): the history that past reads and resumed watches answer from.
+    value_bytes_max: the largest value that callers of this node may put.
+    history_bytes_max: the history that past reads and resumed watches answer from; that of the leader counts.
     segment_bytes, wal_bytes_max, reserve_bytes: one file of the log, all of them, and the part kept free for votes,
         configuration and compaction when the disk is full.
     log_memory_bytes_max: applied entries kept in memory for slower members.
@@ -73,6 +74,8 @@ class Config:
     link_queue_bytes_max: bytes waiting for one peer's connection before frames are dropped.
     unbound_connections_max, hello_timeout_s: connections that have not said who they are, and for how long.
     reconnect_min_s, reconnect_max_s: pause between attempts to reach a peer.
+    host_watchdog_s: keep this node's leases alive only while Python ran in this process within that time: a hung host
+        loses its place, at most that time and the lease's ttl later. 0: keep them whatever the host does.
     close_timeout_s: the longest close() waits for the disk and for a new leader.
     lease_reads: serve reads from the leader's lease instead of a round; trusts the clocks' rates, off by default.
     checks: also check the costly invariants; for tests.
@@ -102,6 +105,7 @@ class Config:
     reconnect_min_s: float = 0.010
     reconnect_max_s: float = 1.0
     close_timeout_s: float = 10.0
+    host_watchdog_s: float = 0.0
     lease_reads: bool = False
     checks: bool = False
     insecure: bool = False

@@ -16,9 +16,13 @@ from raftmeta.wire.commands cimport Command
 cdef enum:
     FORMAT_FEATURE_LEVEL_MAX = 1    # highest level this build can apply
 
+cdef enum:
+    FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
+    FORMAT_SESSION_WINDOW_MAX = 1_000_000   # as is
+
 cdef struct MachineLimits:
-    uint32_t value_bytes_max        # Config.value_bytes_max, replicated state depends on it: feature of the cluster
-    uint32_t session_window         # results kept per session, default 4096
+    uint32_t value_bytes_max        # results depend on these two: in production they are the formats' own, whatever a
+    uint32_t session_window         # node's Config says, which decides only what its own callers may ask for
     uint32_t changes_per_slice      # apply gives APPLY_MORE after that many key changes of one entry
 
 # How far the entry under way is.

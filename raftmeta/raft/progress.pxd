@@ -1,7 +1,8 @@
 # What a leader knows of one member, and every transition of that knowledge.
 #
 #     PROBE       where the logs meet is not known: one APPEND at a time, then wait for its answer or for a heartbeat's
-#     REPLICATE   they meet at `match`: APPENDs are pipelined, at most inflight_bytes_max unanswered (thesis 10.2.1)
+#     REPLICATE   they meet at `match`: APPENDs are pipelined, at most inflight_bytes_max and TUNE_INFLIGHTS_MAX of them
+#                 unanswered (thesis 10.2.1); what is proposed meanwhile leaves together when an answer makes room
 #     SNAPSHOT    what it needs is compacted: nothing is sent until a snapshot is installed or has failed
 #
 #                    answer accepted                         it needs a compacted entry
@@ -15,6 +16,9 @@ from libc.stdint cimport uint32_t, uint64_t
 from raftmeta.native.containers cimport Ring
 from raftmeta.raft.types cimport index_t, member_id_t
 from raftmeta.status cimport status_t
+
+cdef enum:
+    TUNE_INFLIGHTS_MAX = 256    # single records, sent one by one, would fill a window of bytes with frames
 
 cdef enum ProgressState:
     PROBE = 1

@@ -31,7 +31,8 @@ cdef void _forget_inflights(Progress* progress) noexcept nogil:
 cdef bint progress_can_send(const Progress* progress, uint64_t inflight_bytes_max) noexcept nogil:
     if progress.state == PROBE:
         return not progress.is_probe_sent
-    return progress.state == REPLICATE and progress.inflight_bytes < inflight_bytes_max
+    return (progress.state == REPLICATE and progress.inflight_bytes < inflight_bytes_max
+            and progress.inflights.size < TUNE_INFLIGHTS_MAX)
 
 
 cdef status_t progress_on_sent(Progress* progress, index_t last, uint64_t bytes) noexcept nogil:

@@ -12,6 +12,8 @@ from raftmeta.raft.types cimport Message, member_id_t
 from raftmeta.status cimport status_t
 
 cdef void repair_tick(Core* core) noexcept nogil
+# A link to a peer, member or not, came up or broke.
+cdef void repair_on_link(Core* core, member_id_t peer, bint is_up) noexcept nogil
 cdef status_t repair_on_request(Core* core, const Message* message) noexcept nogil
 cdef status_t repair_on_response(Core* core, const Message* message) noexcept nogil
 # An entry for another member came from the log file. STALE: none was wanted.

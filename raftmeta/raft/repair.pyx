@@ -11,8 +11,8 @@ from raftmeta.raft.progress cimport Progress
 from raftmeta.raft.ready cimport TRACE_REPAIR, TRACE_SNAPSHOT_NEEDED, LogRead
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_payload
 from raftmeta.raft.state cimport Core, EntryWanted, in_force, out_of_memory
-from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, ENTRY_REQUEST, ENTRY_RESPONSE, Message, Record, index_t,
-                                  member_id_t)
+from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERS_MAX, Message, Record,
+                                  index_t, member_id_t)
 from raftmeta.status cimport NO_MEMORY, OK, STALE, status_t
 
 cdef enum:
@@ -30,17 +30,36 @@ cdef void repair_tick(Core* core) noexcept nogil:
         _ask_all(core, &core.log.damages.data[i])
 
 
+# Members, and whoever else is connected: this member's configuration may be older than what the cluster is now, and the
+# chain hash proves an answer, whoever gives it.
 cdef void _ask_all(Core* core, const Damage* damage) noexcept nogil:
-    cdef Message message
-    cdef uint32_t i
+    cdef size_t i
     for i in range(in_force(core).count):
-        if <int>i == core.position:
-            continue
-        message_init(core, &message, ENTRY_REQUEST, in_force(core).members[i].id)
-        message.term = 0
-        message.index = damage.index
-        message.context = damage.chain
-        outbox_send(core, &message)
+        if <int>i != core.position:
+            _ask(core, damage, in_force(core).members[i].id)
+    for i in range(core.connected.size):
+        if membership_position(in_force(core), core.connected.data[i]) < 0:
+            _ask(core, damage, core.connected.data[i])
+
+
+cdef void _ask(Core* core, const Damage* damage, member_id_t target) noexcept nogil:
+    cdef Message message
+    message_init(core, &message, ENTRY_REQUEST, target)
+    message.term = 0
+    message.index = damage.index
+    message.context = damage.chain
+    outbox_send(core, &message)
+
+
+cdef void repair_on_link(Core* core, member_id_t peer, bint is_up) noexcept nogil:
+    cdef size_t i
+    for i in range(core.connected.size):
+        if core.connected.data[i] == peer:
+            core.connected.data[i] = core.connected.back()
+            core.connected.pop()
+            break
+    if is_up and core.connected.size < <size_t>MEMBERS_MAX and not core.connected.push(peer):
+        out_of_memory(core)
 
 
 cdef status_t repair_on_response(Core* core, const Message* message) noexcept nogil:

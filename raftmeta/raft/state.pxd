@@ -136,6 +136,7 @@ cdef struct Core:
     uint64_t read_number        # last READ_INDEX sent
     uint64_t read_tick          # when reads that wait are asked for again
     uint64_t repair_tick        # when damaged records are asked for again
+    Vec[member_id_t] connected          # peers whose link is up, members or not, as repair asks them
     Vec[EntryWanted] entries_wanted     # by members that repair; being read from the log file
     Vec[Slice] fetched          # records for apply that came from the log file: at most one
     index_t fetched_last

@@ -393,6 +393,17 @@ cdef void _tell_woken(Engine* engine) noexcept nogil:
             return
 
 
+cdef void _measure_gap(Engine* engine) noexcept nogil:
+    """How long own commands wait without an answer to any: what a stall of the others would show as."""
+    cdef bint was_waiting = engine.answered_count != ~<uint64_t> 0
+    cdef bint is_answered = was_waiting and engine.answered_count != engine.counters.commands_completed
+    if was_waiting:
+        engine.counters.commit_gap_ns_max = max(engine.counters.commit_gap_ns_max, engine.now_ns - engine.answered_ns)
+    if is_answered or not was_waiting:
+        engine.answered_ns = engine.now_ns
+    engine.answered_count = engine.counters.commands_completed if engine.own.commands.size != 0 else ~<uint64_t> 0
+
+
 cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     cdef bint applies_more = False
     cdef bint watches_more = False
@@ -414,6 +425,7 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     if status < FATAL_FROM and core_has_ready(engine.core):
         status = _drain_core(engine)
     _tell_woken(engine)
+    _measure_gap(engine)
     if not engine.was_ready and engine.session != 0 and engine.core_status.leader != 0:
         engine.was_ready = True
         engine.callers.event(engine.callers.self, EVENT_READY, engine.core_status.leader, engine.core_status.term, 0)

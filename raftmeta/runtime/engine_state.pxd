@@ -43,6 +43,7 @@ cdef struct EngineConfig:
     uint32_t outstanding_max                # commands of this node that wait for their result; <= session_window
     uint64_t watch_queue_bytes_max
     uint64_t apply_slice_ns                 # at most this long between two looks at the network
+    uint64_t host_watchdog_ns               # own leases are kept only while the host was seen so lately; 0: always
     uint32_t propose_bytes_max              # payload bytes handed to the core at once
 
 # A caller's command or wish on its way through the engine; malloc'ed by the caller, freed by the engine with free().
@@ -123,7 +124,6 @@ cdef struct Inbound:
     bint is_bound
     member_id_t peer
     uint64_t peer_boot
-    uint64_t sequence           # of the last frame
     uint32_t link               # of the peer by name
 
 # A keep-alive of the engine under way: its payload's hash tells it in the log (it has no sequence of its own).
@@ -192,6 +192,8 @@ cdef enum EngineEventType:
     EVENT_LEASES_EXPIRED = 10       # a = how many
     EVENT_COMPACTED = 11            # a = history floor
     EVENT_JOINED = 12               # this blank folder belongs to a living cluster: a, b = cluster id, c = incarnation
+    EVENT_HOST_STALLED = 14         # the host's Python made no progress for a = ms: its leases are kept no longer
+    EVENT_HOST_RESUMED = 15         # it does again: leases that are still there are kept on
     EVENT_QUORUM_LOST = 13          # too many voters lost their disks: a = links that did (a bit each), b = how many,
                                     # c = of how many voters
     EVENT_STATE_DIVERGED = 30       # a = index, b = 1: this node is wrong, c = what another's state hash ends with
@@ -211,6 +213,7 @@ cdef struct EngineCounters:
     uint64_t proposals          # commands of callers handed to a leader, repetitions included
     uint64_t proposals_repeated
     uint64_t commands_completed
+    uint64_t commit_gap_ns_max  # longest time in which own commands waited and none was answered
     uint64_t writes
     uint64_t write_bytes        # records in them
     uint64_t reads_served
@@ -244,6 +247,10 @@ cdef struct Engine:
     Divergence divergence       # its interval: set before engine_boot
     uint64_t now_ns
     uint64_t next_tick_ns
+    uint64_t answered_ns        # when a command of this node was answered last, or began to wait for that
+    uint64_t answered_count     # commands_completed at that time; all bits set: none waits
+    uint64_t host_ns            # shared: when the host's Python was seen last, by the clock port
+    bint host_is_stalled
     uint64_t ticks
 
     Link[MEMBERS_MAX] links

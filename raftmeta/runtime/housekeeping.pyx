@@ -20,13 +20,14 @@ from libc.string cimport memcmp
 from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
                                        machine_session_exists, machine_status)
+from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.runtime.callers cimport callers_session_lost
-from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST,
-                                            TICKS_PER_TURN_MAX, Engine,
+from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED,
+                                            EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Engine,
                                             KeepAlive, KeptLease, Link, Submission)
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_KEEP_ALIVE,
@@ -117,9 +118,24 @@ cdef uint64_t _keep_alive_ticks(Engine* engine) noexcept nogil:
     return max(shortest_ms // KEEP_ALIVES_PER_TTL // engine.config.tick_ms, <uint64_t> 1)
 
 
+cdef bint _host_is_seen(Engine* engine) noexcept nogil:
+    """Whether the host's Python made progress lately; its leases end with it, if it was asked to be watched."""
+    cdef uint64_t now_ns = engine.clock.now_ns(engine.clock.self)
+    cdef uint64_t seen_ns = load_acquire(&engine.host_ns)
+    cdef uint64_t silent_ns = now_ns - min(seen_ns, now_ns)
+    cdef bint is_stalled = engine.config.host_watchdog_ns != 0 and silent_ns > engine.config.host_watchdog_ns
+    if is_stalled and not engine.host_is_stalled:
+        engine.callers.event(engine.callers.self, EVENT_HOST_STALLED, silent_ns // 1_000_000, 0, 0)
+    elif engine.host_is_stalled and not is_stalled:
+        engine.callers.event(engine.callers.self, EVENT_HOST_RESUMED, 0, 0, 0)
+    engine.host_is_stalled = is_stalled
+    return not is_stalled
+
+
 cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
     cdef KeepAlive fresh
-    cdef size_t at = engine.kept_leases.next(0)
+    cdef bint keeps_leases = _host_is_seen(engine)
+    cdef size_t at = engine.kept_leases.next(0) if keeps_leases else engine.kept_leases.end()
     cdef status_t status
     engine.keep_alive_tick = engine.ticks
     _begin(engine, COMMAND_LEASE_KEEP_ALIVE)
@@ -132,7 +148,7 @@ cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
         return NO_MEMORY
     fresh.sent_ns = engine.clock.now_ns(engine.clock.self)      # before it is sent
     status = _propose(engine)
-    if status != OK:
+    if status != OK or not keeps_leases:
         return status
     fresh.hash = hash64(0, engine.own_payload.data, engine.own_payload.size)
     if engine.keep_alives.size == KEEP_ALIVES_OPEN_MAX:

@@ -113,6 +113,7 @@ cdef struct Loop:
     Machine* machine                # NULL until the cluster is founded
     uint32_t state                  # EngineState
     status_t fatal                  # why it is ENGINE_STOPPED
+    uint32_t must_restart_maxima    # shared: a reader asked that the longest times be measured anew
     uint32_t in_flight              # shared: submissions with an owner that are not answered
     uint64_t next_sequence          # of the next command; callers' side
     Published[NodeStatus] status

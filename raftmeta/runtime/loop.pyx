@@ -397,6 +397,12 @@ cdef void _look_at_network(Loop* loop, const posix.epoll_event* events, int coun
         transport_tick(&loop.transport, now_ns)
 
 
+cdef void _restart_maxima(Loop* loop) noexcept nogil:
+    loop.engine.counters.apply_time_ns_max = 0
+    loop.engine.counters.commit_gap_ns_max = 0
+    store_release(&loop.disk.counters.time_ns_max, <uint64_t> 0)
+
+
 cdef void* _loop_main(void* argument) noexcept nogil:
     cdef Loop* loop = <Loop*> argument
     cdef posix.epoll_event[TUNE_EVENTS_PER_WAIT] events
@@ -405,6 +411,8 @@ cdef void* _loop_main(void* argument) noexcept nogil:
     while not load_shared(&loop.is_closing):
         count = _wait(loop, events, more)
         loop.turns += 1
+        if exchange_shared(&loop.must_restart_maxima, <uint32_t> 0):
+            _restart_maxima(loop)
         if loop.engine.state != ENGINE_STOPPED:
             _look_at_network(loop, events, count)
         _take_submissions(loop)

@@ -186,8 +186,8 @@ cdef class Node(NodeBase):
     def status(self):
         return status_of(self)
 
-    def metrics(self):
-        return metrics_of(self)
+    def metrics(self, *, restart_maxima=False):
+        return metrics_of(self, restart_maxima)
 
     def aio(self):
         from raftmeta.runtime.node_aio import Node as AioNode
@@ -206,7 +206,7 @@ cdef class Node(NodeBase):
 
 
 _WARNINGS = {"stopped", "session_lost", "peer_refused", "stepped_down", "leader_lost", "record_repaired",
-             "quorum_lost"}
+             "quorum_lost", "host_stalled"}
 
 
 def _log(events, logger, name):

@@ -205,8 +205,11 @@ class Node:
         """Behave as if the election time-out had passed; for tests and demonstrations."""
     def status(self) -> NodeStatus:
         """How the node saw itself at the end of a recent turn; asks nobody."""
-    def metrics(self) -> dict[str, int]:
-        """Counters and gauges by name."""
+    def metrics(self, *, restart_maxima: bool = False) -> dict[str, int]:
+        """Counters and gauges by name, as docs/operations.md "Metrics" explains them; asks nobody.
+
+        restart_maxima: after this reading the longest times (`..._max`) are measured anew.
+        """
 
 class AioPendingResult(PendingResult):
     """An operation whose caller ran out of time: OutcomeUnknown.ticket."""

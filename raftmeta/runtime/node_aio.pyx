@@ -489,8 +489,8 @@ cdef class Node:
     def status(self):
         return self.node.status()
 
-    def metrics(self):
-        return self.node.metrics()
+    def metrics(self, *, restart_maxima=False):
+        return self.node.metrics(restart_maxima=restart_maxima)
 
 
 cdef object _checked_number(object number, str field):

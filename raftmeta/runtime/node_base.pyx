@@ -10,6 +10,7 @@ Why sequences arrive in order: a command is encoded with the next sequence and p
 import errno
 import os
 import socket
+import threading
 import weakref
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -18,8 +19,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
-from raftmeta.machine.state cimport Machine
-from raftmeta.native.atomics cimport load_acquire, load_shared
+from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX, Machine
+from raftmeta.native.atomics cimport load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.state cimport core_config_init
@@ -49,6 +50,7 @@ from raftmeta.operations import RangeResult
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
     LISTEN_BACKLOG = 128
+    WATCHDOG_LOOKS = 5                      # the host is to be seen so often within Config.host_watchdog_s
     TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
     TUNE_SCRATCH_BYTES = 1024 * 1024        # kept between calls
     TUNE_CHANGES_PER_SLICE = 1000
@@ -103,8 +105,8 @@ cdef int _fill_config(EngineConfig* into, object config, object identity) except
     into.core.free_bytes_min = config.reserve_bytes
     into.core.lease_reads = config.lease_reads
     into.core.checks = config.checks
-    into.machine.value_bytes_max = config.value_bytes_max
-    into.machine.session_window = config.session_window
+    into.machine.value_bytes_max = FORMAT_VALUE_BYTES_MAX
+    into.machine.session_window = FORMAT_SESSION_WINDOW_MAX
     into.machine.changes_per_slice = TUNE_CHANGES_PER_SLICE
     into.tick_ms = tick_ms
     into.segment_bytes = config.segment_bytes
@@ -116,6 +118,7 @@ cdef int _fill_config(EngineConfig* into, object config, object identity) except
     into.outstanding_max = config.outstanding_max
     into.watch_queue_bytes_max = config.watch_queue_bytes_max
     into.apply_slice_ns = round(config.apply_slice_s * 1e9)
+    into.host_watchdog_ns = round(config.host_watchdog_s * 1e9)
     into.propose_bytes_max = TUNE_PROPOSE_BYTES
     return 0
 
@@ -226,6 +229,10 @@ cdef class NodeBase:
         self.loop = loop
         self.life = LIFE_RUNNING
         _running_nodes.add(self)
+        if self.config.host_watchdog_s:
+            self.watched = threading.Event()
+            threading.Thread(target=_show_progress, args=(weakref.ref(self), self.watched, self.config.host_watchdog_s),
+                             name="raftmeta-host", daemon=True).start()
 
     cdef int _open(self, Loop* loop, object listener) except -1:
         cdef uint64_t holder = 0
@@ -234,6 +241,7 @@ cdef class NodeBase:
         cdef const char* path_bytes = path
         _fill_config(&loop.engine.config, self.config, self.identity)
         loop.engine.divergence.interval = TUNE_STATE_INTERVAL
+        loop.engine.host_ns = boot_now_ns()
         _fill_limits(loop, self.config)
         _add_peers(loop, self.identity)
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))
@@ -246,6 +254,8 @@ cdef class NodeBase:
     cdef bint end(self) except -1:
         cdef Loop* loop = self.loop
         self.loop = NULL            # nobody submits or reads from here on
+        if self.watched is not None:
+            self.watched.set()
         self.life = LIFE_CLOSED
         cdef bint has_ended = _end(loop, self.close_timeout_ns)
         self.attached.clear()
@@ -595,6 +605,17 @@ cdef class NodeBase:
         except Withdrawn:
             raise self.not_ready(ReadyTimeout, "the node is not ready") from None
         return 0
+
+
+def _show_progress(node_ref, ended, double watchdog_s):
+    """The thread whose only work is to run: what keeps it from running keeps the host from working."""
+    cdef NodeBase node
+    while not ended.wait(watchdog_s / WATCHDOG_LOOKS):
+        node = node_ref()
+        if node is None or node.loop == NULL:
+            return
+        store_release(&node.loop.engine.host_ns, boot_now_ns())
+        node = None
 
 
 cdef bint _end(Loop* loop, uint64_t timeout_ns):

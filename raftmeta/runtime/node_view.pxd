@@ -5,7 +5,8 @@ from raftmeta.runtime.event_log cimport EventLog
 from raftmeta.runtime.node_base cimport NodeBase
 
 cdef object status_of(NodeBase node)
-cdef dict metrics_of(NodeBase node)
+# restart_maxima: the longest times begin anew.
+cdef dict metrics_of(NodeBase node, bint restart_maxima)
 
 cdef class EventReader:
     cdef NodeBase node

@@ -1,20 +1,21 @@
 """What a node tells about itself, from what its loop published: status, metrics, events. Nothing here asks the loop."""
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta._core cimport CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
-from raftmeta.native.atomics cimport load_acquire, load_shared
+from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
 from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
-                                            EVENT_JOINED, EVENT_LEASES_EXPIRED, EVENT_LINK_DOWN, EVENT_LINK_UP,
-                                            EVENT_LOG_OPENED, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY,
-                                            EVENT_SESSION_LOST, EVENT_STATE_DIVERGED, EVENT_TRACE)
+                                            EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_JOINED, EVENT_LEASES_EXPIRED,
+                                            EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED, EVENT_PEER_REFUSED,
+                                            EVENT_QUORUM_LOST, EVENT_READY, EVENT_SESSION_LOST, EVENT_STATE_DIVERGED,
+                                            EVENT_TRACE)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
-from raftmeta.runtime.loop cimport LinkTable
+from raftmeta.runtime.loop cimport LinkTable, loop_ring
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node_base cimport LIFE_FORKED, NodeBase
 
@@ -55,6 +56,8 @@ _EVENTS = {
     EVENT_FATAL: ("stopped", ("status",)),
     EVENT_LEASES_EXPIRED: ("leases_expired", ("count",)),
     EVENT_COMPACTED: ("history_compacted", ("floor",)),
+    EVENT_HOST_STALLED: ("host_stalled", ("silent_ms",)),
+    EVENT_HOST_RESUMED: ("host_resumed", ()),
     EVENT_QUORUM_LOST: ("quorum_lost", ("names", "lost", "voters")),
     EVENT_STATE_DIVERGED: ("state_diverged", ("index", "is_wrong", "other_hash")),
 }
@@ -114,10 +117,10 @@ cdef object status_of(NodeBase node):
         members=tuple(members))
 
 
-cdef dict metrics_of(NodeBase node):
+cdef dict metrics_of(NodeBase node, bint restart_maxima):
     cdef StatusBlock block
     node.read_status(&block)
-    return {
+    metrics = {
         "term": block.core.term, "role": block.core.role, "is_leader": int(block.core.role == LEADER),
         "elections": block.counters.elections, "leader_changes": block.counters.leader_changes,
         "committed": block.core.committed,
@@ -129,7 +132,8 @@ cdef dict metrics_of(NodeBase node):
         "operations_in_flight": load_shared(&node.loop.in_flight),
         "turns": block.turns,
         "proposals": block.counters.proposals, "proposals_repeated": block.counters.proposals_repeated,
-        "commands_completed": block.counters.commands_completed, "reads_served": block.counters.reads_served,
+        "commands_completed": block.counters.commands_completed,
+        "commit_gap_ns_max": block.counters.commit_gap_ns_max, "reads_served": block.counters.reads_served,
         "leases_expired": block.counters.leases_expired,
         "states_compared": block.counters.states_compared,
         "state_differences": block.counters.state_differences,
@@ -146,6 +150,10 @@ cdef dict metrics_of(NodeBase node):
         "connections_evicted": block.connections_evicted,
         "bytes_in": block.bytes_in, "bytes_out": block.bytes_out,
     }
+    if restart_maxima:
+        store_shared(&node.loop.must_restart_maxima, <uint32_t> 1)
+        loop_ring(node.loop)
+    return metrics
 
 
 # --- events -----------------------------------------------------------------------------------------------------------

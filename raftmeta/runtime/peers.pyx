@@ -237,7 +237,6 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
     inbound.is_bound = True
     inbound.peer = hello.id
     inbound.peer_boot = hello.boot
-    inbound.sequence = 0
     inbound.link = place
     return OK
 
@@ -342,13 +341,10 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
     elif header.type == FRAME_MESSAGE and engine.state == ENGINE_GENESIS:
         status = NOT_READY
     else:
-        # The number of a frame is not held against its predecessor's: a frame may be dropped at the sender's full
-        # queue, and what the protocol survives (loss, repetition, reordering) needs no connection closed.
-        status = frame_check_identity(header, &identity, header.sequence)
+        status = frame_check_identity(header, &identity)
     if status == NOT_READY:
         return OK               # one side does not know its cluster yet: the protocol repeats it
     if status == OK:
-        inbound.sequence += 1
         engine.links[inbound.link].bytes_in += frame.length
         engine.counters.frames_received += 1
         if header.type == FRAME_MESSAGE:

@@ -42,7 +42,8 @@ cdef packed struct FrameHeader:
     member_id_t source          # incarnation of the sender
     member_id_t target          # incarnation it was meant for; 0 in a HELLO to an unknown peer
     uint64_t source_boot        # boot number of the sender: a lower one than seen before is refused
-    uint64_t sequence           # counts the frames of this connection from 1
+    uint64_t sequence           # counts the frames of this connection from 1, for whoever reads a capture: a gap is a
+                                # frame that found the sender's queue full, and the protocol survives it
     uint64_t reserved0          # 0, as the next two
     uint64_t reserved1
     uint32_t reserved2
@@ -65,7 +66,6 @@ cdef void frame_encode(FrameHeader* header, FrameType type, const FrameIdentity*
 # any byte of them is needed), BAD_CHECKSUM, BAD_FIELD: close the connection.
 cdef status_t frame_decode(const uint8_t* bytes, size_t length, uint32_t body_bytes_max, size_t* total) noexcept nogil
 # Does a sound frame belong on this connection? Not asked for the HELLO, which makes the identity.
-# FOREIGN_CLUSTER, FOREIGN_NODE, OLD_BOOT, STALE (sequence not the next): close the connection.
+# FOREIGN_CLUSTER, FOREIGN_NODE, OLD_BOOT: close the connection.
 # NOT_READY: a message or snapshot while one side has not founded its cluster yet: drop the frame, keep the connection.
-cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentity* identity,
-                                   uint64_t sequence) noexcept nogil
+cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentity* identity) noexcept nogil

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.native.intrinsics cimport crc32c
 from raftmeta.status cimport (BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_MAGIC, BAD_VERSION, FOREIGN_CLUSTER,
-                              FOREIGN_NODE, INCOMPLETE, NOT_READY, OK, OLD_BOOT, STALE, status_t)
+                              FOREIGN_NODE, INCOMPLETE, NOT_READY, OK, OLD_BOOT, status_t)
 
 cdef enum:
     CRC_FROM = 8                # magic and crc itself are not covered
@@ -87,8 +87,7 @@ cdef status_t _check_header(const FrameHeader* header, uint32_t body_bytes_max) 
     return OK
 
 
-cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentity* identity,
-                                   uint64_t sequence) noexcept nogil:
+cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentity* identity) noexcept nogil:
     cdef bint is_same_cluster = (header.cluster_low == identity.cluster.low
                                  and header.cluster_high == identity.cluster.high)
     cdef bint is_founding = ((header.cluster_low | header.cluster_high) == 0
@@ -102,8 +101,6 @@ cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentit
     # A connection belongs to one life of a node; the next one comes with a connection of its own.
     if header.source_boot > identity.peer_boot:
         return FOREIGN_NODE
-    if header.sequence != sequence:
-        return STALE
     if not is_same_cluster and (header.type == FRAME_MESSAGE or header.type == FRAME_SNAPSHOT):
         return NOT_READY
     return OK

@@ -28,7 +28,7 @@ def frame_encode(
 def frame_decode(data: _Bytes, *, body_bytes_max: int = ...) -> tuple[int, int]:
     """Return (status, total) for the beginning of a stream."""
 
-def frame_check_identity(header: _Bytes, identity: _Fields, *, sequence: int) -> int:
+def frame_check_identity(header: _Bytes, identity: _Fields) -> int:
     """Return whether a sound frame belongs on the connection. Raises ValueError for less than a header."""
 
 def hello_encode(fields: _Fields) -> tuple[int, bytes]:

@@ -122,12 +122,12 @@ def frame_decode(const uint8_t[::1] data, *, uint32_t body_bytes_max=frame.FRAME
     return status, total
 
 
-def frame_check_identity(const uint8_t[::1] header, identity, *, uint64_t sequence):
+def frame_check_identity(const uint8_t[::1] header, identity):
     cdef frame.FrameIdentity taken
     if header.shape[0] < <Py_ssize_t>sizeof(frame.FrameHeader):
         raise ValueError("less than a header")
     _fill_identity(identity, &taken)
-    return frame.frame_check_identity(<const frame.FrameHeader*>_start(header), &taken, sequence)
+    return frame.frame_check_identity(<const frame.FrameHeader*>_start(header), &taken)
 
 
 # --- HELLO and the refusal of a connection ----------------------------------------------------------------------------

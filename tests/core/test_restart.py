@@ -37,6 +37,27 @@ def test_the_commit_hint_of_a_repair_names_no_entry_that_is_not_on_the_disk_yet(
     assert cluster[1].status().committed <= 2
 
 
+def test_a_damaged_member_asks_every_connected_peer() -> None:
+    """divergence.md "Repair": who is no member by what its own log says may be one by now; the hash is the proof.
+
+    Init: 1 of the members 1, 2, 3 has a damaged entry 2; 9 is connected, then not, then again.
+    Check: 9 is asked while it is connected, and its answer mends the entry.
+    """
+    cluster = Cluster()
+    cluster.add_with_log(1, (1, 2, 3), (1, 1, 1), term=1)
+    disk = cluster.nodes[1].disk
+    sound = disk.records[2]
+    chain = disk.damaged[2] = read_records(sound)[0].chain
+    cluster.start(1)
+    for event, asked in (("PEER_CONNECTED", {2, 3, 9}), ("PEER_UNREACHABLE", {2, 3}), ("PEER_CONNECTED", {2, 3, 9})):
+        cluster.network.clear()
+        cluster.act(1, "peer_event", event, 9)
+        cluster.tick(1, 2)
+        assert {message.target for message in cluster.network if message.type == "ENTRY_REQUEST"} == asked
+    assert cluster.give(Message("ENTRY_RESPONSE", 9, 1, index=2, context=chain, count=1, records=sound)) == "OK"
+    assert not cluster[1].status().is_repairing
+
+
 def test_a_member_restarted_under_the_same_leader_learns_the_commit_index_without_a_new_entry() -> None:
     """Heartbeats are clamped to what an APPEND has proved; the leader proves it again when the connection is new."""
     cluster = led()

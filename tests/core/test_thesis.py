@@ -21,6 +21,8 @@ from tests.core.scenes import (
     sent,
 )
 
+INFLIGHTS_MAX = 256  # raftmeta/raft/progress.pxd
+
 # --- paper 6, thesis 4: membership ------------------------------------------------------------------------------------
 
 
@@ -359,6 +361,22 @@ def test_thesis_10_2_1_entries_may_be_committed_before_they_are_on_the_leaders_d
     assert payloads(cluster.nodes[1].applied) == []
     cluster.persist(1)
     assert payloads(cluster.nodes[1].applied) == [b"x"]
+
+
+def test_thesis_10_2_1_what_waits_for_room_leaves_together() -> None:
+    """thesis 10.2.1: a member that does not answer is sent a bounded number of APPENDs; the rest goes in one."""
+    cluster = led(3)
+    cluster.partition([1, 2], [3])
+    for number in range(INFLIGHTS_MAX + 50):
+        cluster.act(1, "propose", [b"%d" % number])
+        cluster.settle()
+    behind = cluster[1].progress()[2]
+    assert (behind.id, behind.state, behind.inflight_count) == (3, "REPLICATE", INFLIGHTS_MAX)
+    last = cluster[1].status().last
+    assert behind.next < last
+    cluster.heal()
+    cluster.give(Message("APPEND_RESPONSE", 3, 1, term=1, index=behind.match + 1))
+    assert [(m.index, m.count) for m in sent(cluster, "APPEND")] == [(behind.next - 1, last - behind.next + 1)]
 
 
 def test_thesis_10_2_1_appends_are_pipelined() -> None:

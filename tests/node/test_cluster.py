@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import raftmeta
-from tests.node.nodes import leader_of, make_nodes, running
+from tests.node.nodes import MIB, QUICK, leader_of, make_nodes, running
 from tests.processes.waiting import wait_until
 
 
@@ -79,6 +79,29 @@ def test_a_node_that_was_away_catches_up(tmp_path: Path) -> None:
         with back:
             back.ready(10)
             assert back.range(prefix="k/").count == 200
+
+
+def test_members_with_other_settings_agree(tmp_path: Path) -> None:
+    """ARCHITECTURE "Commands": limits are checked where a command is made; an entry does the same everywhere."""
+    nodes = make_nodes(tmp_path)
+    peers = {name: str(address) for name, address in nodes["a"].identity.peers.items()}
+    settings = {"a": (1000, 16), "b": (2 * MIB, 1000), "c": (1, 100_000)}
+    for name, (value_bytes_max, session_window) in settings.items():
+        own = {**QUICK, "value_bytes_max": value_bytes_max, "session_window": session_window, "outstanding_max": 16}
+        nodes[name] = raftmeta.Node(name, peers=peers, data_dir=tmp_path / name, config=raftmeta.Config(**own))
+    with nodes["a"], nodes["b"], nodes["c"]:
+        for node in nodes.values():
+            node.ready(10)
+        large = b"x" * (MIB + MIB // 2)
+        assert nodes["b"].put("large", large).revision == 1
+        with pytest.raises(raftmeta.InvalidArgument):
+            nodes["a"].put("large", b"x" * 1001)
+        last = nodes["c"].add("count", 1).revision
+        assert nodes["a"].get("large").value == large  # type: ignore[union-attr]
+        wait_until(
+            lambda: all(node.status().revision == last for node in nodes.values()), timeout_s=5, what="all to apply"
+        )
+        assert len({node.status().state_hash for node in nodes.values()}) == 1
 
 
 def test_threads_write_together(tmp_path: Path) -> None:

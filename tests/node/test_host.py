@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 import raftmeta
-from tests.node.nodes import QUICK, make_nodes, one_node, running
-from tests.processes.cluster import Cluster, hold_gil
+from tests.node.nodes import make_nodes, one_node, running
 
 
 def descriptors() -> int:
@@ -213,34 +212,3 @@ def test_an_address_that_is_not_here_cannot_be_listened_on(tmp_path: Path) -> No
     settings = raftmeta.Config(insecure=True)
     node = raftmeta.Node("a", peers={"a": "192.0.2.1:7001"}, data_dir=tmp_path / "a", config=settings)
     assert refusal(node).field == "listen"
-
-
-# --- a host that holds the GIL ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.uninstrumented
-def test_a_host_that_holds_the_gil_costs_no_leader_and_delays_nobody(tmp_path: Path) -> None:
-    """DESIGN section 1: a broker that holds the GIL for seconds loses no leadership and delays no other broker."""
-    with Cluster(tmp_path, **QUICK) as cluster:
-        leader = cluster.leader()
-        follower = cluster.followers()[0]
-        term = leader.status()["term"]  # type: ignore[index]
-        holding = leader.begin(hold_gil, 2.0)
-        longest_s = []
-        while not holding.done():
-            longest_s.append(follower.call(longest_put_s, 0.2))
-        assert len(longest_s) >= 5
-        assert max(longest_s) < QUICK["election_timeout_s"]
-        told = leader.status()
-        assert told is not None
-        assert (told["role"], told["term"]) == ("leader", term)
-
-
-def longest_put_s(node: raftmeta.Node, seconds: float) -> float:
-    """Write for a while: the longest that one write took."""
-    longest = 0.0
-    until = time.monotonic() + seconds
-    while (began := time.monotonic()) < until:
-        node.put("k", b"v")
-        longest = max(longest, time.monotonic() - began)
-    return longest

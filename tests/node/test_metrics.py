@@ -11,7 +11,7 @@ import pytest
 import raftmeta
 from raftmeta import Node
 from tests.checks.sources import ROOT
-from tests.node.nodes import leader_of, make_nodes, one_node, running
+from tests.node.nodes import leader_of, make_nodes, one_node, running, without_quorum
 from tests.processes.waiting import wait_until
 
 
@@ -53,6 +53,28 @@ def test_a_write_is_counted_from_the_proposal_to_the_disk(node: Node) -> None:
     assert now["state_bytes"] > 10_000
     assert now["log_free_bytes"] > 0
     assert now["term"] >= 1
+
+
+def test_longest_times_can_be_measured_anew(node: Node) -> None:
+    put_ten(node)
+    assert node.metrics(restart_maxima=True)["commit_gap_ns_max"] > 0
+    wait_until(
+        lambda: node.metrics()["commit_gap_ns_max"] == node.metrics()["log_sync_time_ns_max"] == 0,
+        timeout_s=5,
+        what="the longest times to be forgotten",
+    )
+    node.put("again", b"")
+    assert 0 < node.metrics()["commit_gap_ns_max"] < 5 * 10**9
+    assert node.metrics()["log_sync_time_ns_max"] > 0
+
+
+def test_commands_that_nobody_answers_show_as_a_gap(tmp_path: Path) -> None:
+    """Also while it lasts: nothing was answered yet."""
+    with without_quorum(tmp_path) as lonely:
+        lonely.metrics(restart_maxima=True)
+        with pytest.raises(raftmeta.NotExecuted):
+            lonely.put("k", b"", timeout_s=0.5)
+        assert lonely.metrics()["commit_gap_ns_max"] > 400_000_000
 
 
 def test_reads_are_counted(node: Node) -> None:
