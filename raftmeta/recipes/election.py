@@ -170,12 +170,9 @@ class Election(Followed, AioLeaderElection):
             try:
                 await self._enlist(candidacy, replaces)
                 return
-            except IdConflict as error:
+            except (IdConflict, NodeClosed, ForkedProcess, Fatal) as error:
                 _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
                 self._withdraw(candidacy.id, candidacy)
-            except (NodeClosed, ForkedProcess, Fatal) as error:
-                _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
-                return
             except RaftmetaError as error:
                 _LOG.info("nominated again soon candidate=%s reason=%s", candidacy.id, error)
                 candidacy.news.clear()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import raftmeta
-from raftmeta.interfaces import GroupChange
+from raftmeta.interfaces import GroupChange, Owner
 from raftmeta.recipes import listeners
 from tests.node.nodes import make_nodes, running
 from tests.processes.waiting import wait_until
@@ -389,3 +389,61 @@ def test_a_join_that_is_cancelled_leaves_nothing_behind(nodes: Nodes, name: str,
     leases = nodes["b"].metrics()["leases"]
     asyncio.run(main())
     wait_until(lambda: nodes["b"].metrics()["leases"] <= leases, timeout_s=10, what="every lease to be gone")
+
+
+class Named:
+    """A store with an owner of its own, as a client that gave itself a name."""
+
+    def __init__(self, store: raftmeta.Node, owner: Owner | None) -> None:
+        self.store = store
+        if owner is not None:
+            self.owner = owner
+
+    def __getattr__(self, word: str) -> Any:
+        if word == "owner":
+            raise AttributeError(word)
+        return getattr(self.store, word)
+
+
+def group_of(store: object, name: str) -> raftmeta.recipes.Group:
+    group = raftmeta.recipes.Group(name, ttl_s=60)
+    group.init(store)  # type: ignore[arg-type]
+    return group
+
+
+def test_a_client_with_a_name_succeeds_its_earlier_life(nodes: Nodes, name: str) -> None:
+    """Each life of a client has a random incarnation: the later one takes the place, whatever became of the first."""
+    lost: queue.Queue[Any] = queue.Queue()
+    lives = [group_of(Named(nodes["a"], Owner("worker", number, 0)), name) for number in (7, 5)]
+    first = lives[0].join("x", b"1", on_lost=lost.put)
+    second = lives[1].join("x", b"2")
+    assert next_of(lost) is first
+    assert not first.held()
+    nodes["b"].put("k", b"2", fence=second)
+    with pytest.raises(raftmeta.Fenced):
+        nodes["b"].put("k", b"1", fence=first)
+    for life in lives:
+        life.close()
+
+
+def test_a_client_without_a_name_succeeds_nobody(nodes: Nodes, name: str) -> None:
+    lives = [group_of(Named(nodes["a"], None), name) for _ in range(2)]
+    lives[0].join("x")
+    with pytest.raises(raftmeta.IdConflict):
+        lives[1].join("x")
+    for life in lives:
+        life.close()
+
+
+@pytest.mark.parametrize(
+    ("later", "is_later"),
+    [
+        (Owner("a", 1, 3), True),  # the next start over the same folder
+        (Owner("a", 1, 2), False),  # this life
+        (Owner("a", 1, 1), False),  # a late message of an earlier one
+        (Owner("a", 9, 1), True),  # a wiped folder
+        (Owner("b", 1, 3), False),
+    ],
+)
+def test_which_life_succeeds_which(later: Owner, is_later: bool) -> None:
+    assert later.succeeds(Owner("a", 1, 2)) is is_later
