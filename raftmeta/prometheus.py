@@ -46,6 +46,8 @@ COUNTERS = frozenset(
         "frames_sent",
         "leader_changes",
         "leases_expired",
+        "states_compared",
+        "state_differences",
         "log_sync_time_ns",
         "log_syncs",
         "log_write_bytes",

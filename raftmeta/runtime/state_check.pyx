@@ -21,9 +21,9 @@ cdef status_t _judge(Engine* engine, index_t index) noexcept nogil:
     cdef Verdict verdict = divergence_judge(&engine.divergence, core_membership(engine.core), index, &other)
     if verdict == STATES_AGREE:
         return OK
-    if engine.divergence.told < index:
+    if engine.divergence.told < index or verdict == STATE_IS_WRONG:     # the last word on it is told, too
+        engine.counters.state_differences += engine.divergence.told < index
         engine.divergence.told = index
-        engine.counters.state_differences += 1
         engine.callers.event(engine.callers.self, EVENT_STATE_DIVERGED, index, verdict == STATE_IS_WRONG, other.low)
     return STATE_DIVERGED if verdict == STATE_IS_WRONG else OK
 

@@ -125,8 +125,8 @@ def test_the_odd_one_out_of_three_stops_and_the_others_go_on(tmp_path: Path) -> 
         with pytest.raises(StateDiverged, match="remove it"):
             wrong.put("key", b"value")
         leader.put("key", b"still here")
-        told = next(event for event in wrong.events() if event.name == "state_diverged")
-        assert told.facts["is_wrong"] == 1
+        told = [event.facts["is_wrong"] for event in wrong.events(timeout_s=0) if event.name == "state_diverged"]
+        assert told in ([1], [0, 1])  # the mark of the second member may come later
         assert wrong.metrics()["state_differences"] == 1
 
 
