@@ -4,12 +4,14 @@
         node.ready(10)
         node.put("topics/t", b"3")
 
-Node blocks, raftmeta.aio.Node awaits; Config holds every setting; errors tell what became of the operation
-(raftmeta/errors.py). Operations and compares of transactions are in raftmeta.operations.
+Node blocks, raftmeta.aio.Node awaits; Client and aio.Client ask a cluster from a process that runs no node. Config has
+every setting; errors tell what became of the operation (raftmeta/errors.py). Operations and compares of transactions
+are in raftmeta.operations.
 """
 
 from raftmeta import aio, interfaces, operations, recipes
 from raftmeta.backends import connect
+from raftmeta.client.sync import Client
 from raftmeta.config import Config
 from raftmeta.errors import (
     AddressInUse,
@@ -62,6 +64,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AddressInUse",
     "Capabilities",
+    "Client",
     "CommandRefused",
     "Compacted",
     "CompareFailed",

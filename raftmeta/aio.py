@@ -13,13 +13,14 @@ call. What was joined or nominated through a face ends with it; KIP-30's interfa
 from __future__ import annotations
 
 from raftmeta import interfaces
+from raftmeta.client.aio import Client
 from raftmeta.recipes import coordination
 from raftmeta.runtime import node_aio
 from raftmeta.runtime.node_aio import AioLease as Lease
 from raftmeta.runtime.node_aio import AioPendingResult as PendingResult
 from raftmeta.runtime.node_aio import AioWatch as Watch
 
-__all__ = ["Lease", "Node", "PendingResult", "Watch"]
+__all__ = ["Client", "Lease", "Node", "PendingResult", "Watch"]
 
 
 class Node(coordination.AioCoordinated, node_aio.Node):

@@ -50,6 +50,9 @@ _RANGES: dict[str, tuple[float, float]] = {
     "reconnect_max_s": (0.001, 600.0),
     "close_timeout_s": (0.1, 600.0),
     "host_watchdog_s": (0.0, 3600.0),
+    "client_connections_max": (1, 1_000_000),
+    "client_bytes_max": (_MIB, 64 * _GIB),
+    "client_idle_s": (0.1, 3600.0),
 }
 
 
@@ -77,6 +80,11 @@ class Config:
     host_watchdog_s: keep this node's leases alive only while Python ran in this process within that time: a hung host
         loses its place, at most that time and the lease's ttl later. 0: keep them whatever the host does.
     close_timeout_s: the longest close() waits for the disk and for a new leader.
+    local_clients: serve clients of this machine on a Unix socket in the folder, for this user only.
+    client_connections_max, client_bytes_max: clients connected at once, and the bytes of their requests under way
+        before Overloaded.
+    client_idle_s: a client that is silent for so long is asked whether it lives; one that does not read for so long
+        is disconnected.
     lease_reads: serve reads from the leader's lease instead of a round; trusts the clocks' rates, off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication.
@@ -106,6 +114,10 @@ class Config:
     reconnect_max_s: float = 1.0
     close_timeout_s: float = 10.0
     host_watchdog_s: float = 0.0
+    client_connections_max: int = 10_000
+    client_bytes_max: int = 64 * _MIB
+    client_idle_s: float = 10.0
+    local_clients: bool = False
     lease_reads: bool = False
     checks: bool = False
     insecure: bool = False
@@ -175,6 +187,15 @@ class Address:
             return self.host == "localhost"
 
 
+def _check_reach(address: Address, field: str, config: Config) -> None:
+    if not address.is_loopback and not config.insecure:
+        raise ConfigError(
+            f"{field}: {address} is reachable from other machines and connections are neither encrypted nor "
+            "authenticated; set Config(insecure=True) to allow that",
+            field=field,
+        )
+
+
 def check_name(name: str, field: str) -> str:
     """A node's or cluster's name: 1 to 64 bytes of UTF-8 without control characters."""
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
@@ -191,6 +212,7 @@ class Identity:
     peers: Mapping[str, Address]
     listen: Address
     advertise: Address
+    client_listen: Address | None
     data_dir: Path
 
     @classmethod
@@ -202,6 +224,7 @@ class Identity:
         data_dir: str | Path,
         listen: str | None,
         advertise: str | None,
+        client_listen: str | None = None,
         cluster: str,
         config: Config,
     ) -> Identity:
@@ -216,12 +239,12 @@ class Identity:
         if len({str(address) for address in addresses.values()}) != len(addresses):
             raise ConfigError("peers: two members have the same address", field="peers")
         listen_at = addresses[name] if listen is None else Address.parse(listen, "listen")
-        if not listen_at.is_loopback and not config.insecure:
-            raise ConfigError(
-                f"listen: {listen_at} is reachable from other machines and connections are neither encrypted nor "
-                "authenticated; set Config(insecure=True) to allow that",
-                field="listen",
-            )
+        _check_reach(listen_at, "listen", config)
+        clients_at = None if client_listen is None else Address.parse(client_listen, "client_listen")
+        if clients_at is not None:
+            _check_reach(clients_at, "client_listen", config)
+            if str(clients_at) == str(listen_at):
+                raise ConfigError("client_listen: must be another address than that for peers", field="client_listen")
         if not isinstance(data_dir, str | Path) or not str(data_dir):
             raise ConfigError(f"data_dir: must be the path of a folder, not {data_dir!r}", field="data_dir")
         return cls(
@@ -230,5 +253,6 @@ class Identity:
             peers=addresses,
             listen=listen_at,
             advertise=addresses[name] if advertise is None else Address.parse(advertise, "advertise"),
+            client_listen=clients_at,
             data_dir=Path(data_dir),
         )

@@ -30,6 +30,7 @@ LAYERS = {
     "storage": 3,
     "net": 3,
     "runtime": 4,
+    "client": 4,
     "aio": 5,
     "faults": 5,
     "prometheus": 5,

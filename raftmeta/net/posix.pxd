@@ -91,6 +91,7 @@ cdef extern from "<sys/epoll.h>" nogil:
     enum: EPOLL_CLOEXEC
     enum: EPOLL_CTL_ADD
     enum: EPOLL_CTL_DEL
+    enum: EPOLL_CTL_MOD
     uint32_t EPOLLET "static_cast<uint32_t>(EPOLLET)"
     int epoll_create1(int flags)
     int epoll_ctl(int epoll, int verb, int fd, epoll_event* event)

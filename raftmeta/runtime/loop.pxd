@@ -5,7 +5,7 @@
 #     callers         any thread: encode, submit, wait on a ticket; read the published state of the machine
 #
 # Order of life: loop_create, settings into loop.engine.config and loop_add_peer, loop_open (folder, identity, log),
-# loop_start; loop_submit from any thread that excludes the others (the GIL does); loop_stop, loop_destroy.
+# loop_start; loop_submit, for commands of this node under the GIL; loop_stop, loop_destroy.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta._core cimport CoreStatus
@@ -114,7 +114,7 @@ cdef struct Loop:
     uint32_t state                  # EngineState
     status_t fatal                  # why it is ENGINE_STOPPED
     uint32_t must_restart_maxima    # shared: a reader asked that the longest times be measured anew
-    uint32_t in_flight              # shared: submissions with an owner that are not answered
+    uint32_t in_flight              # shared: the host's submissions with an owner that are not answered
     uint64_t next_sequence          # of the next command; callers' side
     Published[NodeStatus] status
     Published[LinkTable] links
@@ -128,8 +128,8 @@ cdef status_t loop_add_peer(Loop* loop, const uint8_t* name, uint8_t name_length
 cdef status_t loop_open(Loop* loop, const char* path, uint64_t* holder) noexcept nogil
 # listener becomes the loop's, also when this fails: NO_MEMORY.
 cdef status_t loop_start(Loop* loop, int listener) noexcept nogil
-# Takes the submission over. Callers exclude one another, so that sequences arrive in order. The loop may sleep on until
-# it is rung: once for all that was submitted before.
+# Takes the submission over. Those who submit commands of this node exclude one another, so that sequences arrive in
+# order; all others submit from any thread. The loop may sleep on until it is rung: once for all submitted before.
 cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil
 cdef void loop_ring(void* loop) noexcept nogil
 # Everybody who waits is answered, both threads end. False: the disk does not answer; the block must be left alone.

@@ -98,7 +98,8 @@ cdef bint _claim(void* self, void* owner) noexcept nogil:
 cdef void _done(void* self, void* owner, status_t status, uint64_t revision, index_t index, const uint8_t* body,
                 uint32_t length) noexcept nogil:
     cdef Loop* loop = <Loop*> self
-    subtract_shared(&loop.in_flight, <uint32_t> 1)
+    if not (<Ticket*> owner).is_of_client:
+        subtract_shared(&loop.in_flight, <uint32_t> 1)
     ticket_done(<Ticket*> owner, status, revision, index, body, length, &loop.wakeups)
 
 
@@ -349,7 +350,7 @@ cdef void loop_ring(void* loop) noexcept nogil:
 
 
 cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil:
-    if submission.owner != NULL:
+    if submission.owner != NULL and not (<Ticket*> submission.owner).is_of_client:
         add_shared(&loop.in_flight, <uint32_t> 1)
     loop.submissions.push(submission)
 

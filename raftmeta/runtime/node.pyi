@@ -27,7 +27,8 @@ class Node(NodeBase):
 
     name: this member; peers: every initial member's name and "host:port", this one included.
     data_dir: a folder of its own; listen: where to accept peers, by default its own address in peers.
-    advertise: what peers are told to connect to; cluster: a name that must be alike on all members.
+    advertise: what peers are told to connect to; client_listen: "host:port" for clients (raftmeta.Client), which
+    Config.local_clients also lets in through the folder; cluster: a name that must be alike on all members.
     Every call raises NodeClosed or ForkedProcess where the node does not run, and Fatal when it had to stop.
     Calls take timeout_s, the seconds to wait (None: for ever), and tell the fate of the operation by their error:
     Withdrawn and other NotExecuted: certainly not applied. OutcomeTimeout: unknown; its ticket goes on.

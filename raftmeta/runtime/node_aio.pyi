@@ -31,6 +31,7 @@ class Node:
         data_dir: str | PathLike[str],
         listen: str | None = None,
         advertise: str | None = None,
+        client_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
     ) -> None: ...

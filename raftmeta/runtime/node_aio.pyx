@@ -47,9 +47,10 @@ cdef uint64_t NEVER = ~<uint64_t> 0
 
 
 cdef class Node:
-    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, cluster="default", config=None):
+    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None, cluster="default",
+                 config=None):
         self.node = _SyncNode(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                              cluster=cluster, config=config)
+                              client_listen=client_listen, cluster=cluster, config=config)
         self.owns_node = True
         self.sweep_ns = NEVER
 

@@ -17,6 +17,7 @@ class NodeBase:
         data_dir: str | PathLike[str],
         listen: str | None = None,
         advertise: str | None = None,
+        client_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
     ) -> None: ...

@@ -7,9 +7,7 @@ block (runtime/loop); this class is a handle over it and frees it when both thre
 Why sequences arrive in order: a command is encoded with the next sequence and pushed while the GIL is held throughout.
 """
 
-import errno
 import os
-import socket
 import threading
 import weakref
 
@@ -28,12 +26,15 @@ from raftmeta.raft.types cimport MEMBERS_MAX
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN,
                                        PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
                                        raise_status, raise_unless_ok)
+from raftmeta.runtime.clients cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
+from raftmeta.runtime.clients_state cimport ClientServer
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, EngineConfig,
                                             Submission)
 from raftmeta.runtime.faults cimport faults_set
 from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, LinkTable, loop_abort, loop_add_peer,
                                     loop_close_in_child, loop_create, loop_destroy, loop_open, loop_ring, loop_start,
                                     loop_stop, loop_submit)
+from raftmeta.runtime.node_clients cimport open_clients
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
 from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, OK, status_t
@@ -42,10 +43,11 @@ from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMA
 from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, take_bound, take_key
 
 from raftmeta.config import Config, Identity
-from raftmeta.errors import (AddressInUse, ConfigError, FolderInUse, ForeignFolder, ForkedProcess, InvalidArgument,
+from raftmeta.errors import (ConfigError, FolderInUse, ForeignFolder, ForkedProcess, InvalidArgument,
                              NewerFormat, NodeClosed, NotReady, OutcomeTimeout, Overloaded, ReadyTimeout, Withdrawn,
                              error_from_status)
 from raftmeta.operations import RangeResult
+from raftmeta.runtime.node_clients import listen_at
 
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
@@ -142,26 +144,6 @@ cdef int _add_peers(Loop* loop, object identity) except -1:
     return 0
 
 
-def _listen(address):
-    """A listening socket at address; nothing else of the node exists yet."""
-    try:
-        family, _, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(f"listen: {address}: {error.strerror}", field="listen") from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(LISTEN_BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(f"listen: another socket listens on {address}", address=str(address)) from None
-        raise ConfigError(f"listen: {address}: {error.strerror}", field="listen") from None
-    return listener
-
-
 def _open_error(int status, holder, identity):
     """Why a folder cannot be run."""
     path = identity.data_dir
@@ -185,13 +167,14 @@ cdef class NodeBase:
         self.faces = weakref.WeakSet()
         self.link_faults = b""
 
-    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, cluster="default", config=None):
+    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
+                 cluster="default", config=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
         self.config = config
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                                       cluster=cluster, config=config)
+                                       client_listen=client_listen, cluster=cluster, config=config)
         self.value_bytes_max = config.value_bytes_max
         self.outstanding_max = config.outstanding_max
         self.close_timeout_ns = round(config.close_timeout_s * 1e9)
@@ -215,7 +198,7 @@ cdef class NodeBase:
             raise ForkedProcess("this node belongs to the process that was forked")
         if self.life != LIFE_NEW:
             raise NodeClosed("a node starts once; make a new Node over the same folder")
-        listener = _listen(self.identity.listen)
+        listener = listen_at(self.identity.listen, "listen", LISTEN_BACKLOG)
         loop = loop_create(int.from_bytes(os.urandom(8), "little"))
         if loop == NULL:
             listener.close()
@@ -224,7 +207,8 @@ cdef class NodeBase:
             self._open(loop, listener)
         except BaseException:
             listener.close()
-            _end(loop, self.close_timeout_ns)
+            _end(loop, self.clients, self.close_timeout_ns)
+            self.clients = NULL
             raise
         self.loop = loop
         self.life = LIFE_RUNNING
@@ -249,15 +233,19 @@ cdef class NodeBase:
             status = loop_open(loop, path_bytes, &holder)
         if status != OK:
             raise _open_error(status, holder, self.identity)
-        return raise_unless_ok(loop_start(loop, <int> listener.detach()))
+        self.clients = open_clients(loop, self.identity, self.config)
+        raise_unless_ok(loop_start(loop, <int> listener.detach()))
+        return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
 
     cdef bint end(self) except -1:
         cdef Loop* loop = self.loop
+        cdef ClientServer* clients = self.clients
         self.loop = NULL            # nobody submits or reads from here on
         if self.watched is not None:
             self.watched.set()
+        self.clients = NULL
         self.life = LIFE_CLOSED
-        cdef bint has_ended = _end(loop, self.close_timeout_ns)
+        cdef bint has_ended = _end(loop, clients, self.close_timeout_ns)
         self.attached.clear()
         return has_ended
 
@@ -277,9 +265,12 @@ cdef class NodeBase:
 
     cdef int forked(self) except -1:
         """In a fork child: close what came along, touch nothing else; the native block is left as it was copied."""
+        if self.clients != NULL:
+            clients_close_in_child(self.clients)
         if self.loop != NULL:
             loop_close_in_child(self.loop)
         self.loop = NULL
+        self.clients = NULL
         self.life = LIFE_FORKED
         for face in list(self.faces):
             face._close_in_child()
@@ -618,11 +609,16 @@ def _show_progress(node_ref, ended, double watchdog_s):
         node = None
 
 
-cdef bint _end(Loop* loop, uint64_t timeout_ns):
-    cdef bint has_ended
+cdef bint _end(Loop* loop, ClientServer* clients, uint64_t timeout_ns):
+    """Clients go first, so that nothing is submitted to a loop that ends; their memory goes when nobody signals it."""
+    cdef bint has_ended = True
     with nogil:
-        has_ended = loop_stop(loop, timeout_ns)
+        if clients != NULL:
+            has_ended = clients_stop(clients, timeout_ns)
+        has_ended = loop_stop(loop, timeout_ns) and has_ended
         if has_ended:
+            if clients != NULL:
+                clients_destroy(clients)
             loop_destroy(loop)
     return has_ended
 

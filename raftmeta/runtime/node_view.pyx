@@ -18,6 +18,7 @@ from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_l
 from raftmeta.runtime.loop cimport LinkTable, loop_ring
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node_base cimport LIFE_FORKED, NodeBase
+from raftmeta.runtime.node_clients cimport client_metrics
 
 from raftmeta.results import MemberStatus, NodeEvent, NodeStatus
 
@@ -153,6 +154,8 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
     if restart_maxima:
         store_shared(&node.loop.must_restart_maxima, <uint32_t> 1)
         loop_ring(node.loop)
+    if node.clients != NULL:
+        metrics.update(client_metrics(node.clients))
     return metrics
 
 

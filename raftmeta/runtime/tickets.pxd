@@ -45,6 +45,7 @@ cdef struct Ticket:
     uint32_t holders
     uint32_t is_awaited         # a thread sleeps, or is about to
     uint8_t wants_body
+    uint8_t is_of_client        # not counted among the operations of the host (Loop.in_flight)
     Mailbox* mailbox            # NULL: a thread waits
     # The answer; valid once DONE.
     status_t status

@@ -1,0 +1,435 @@
+"""The asyncio client: the verbs of raftmeta.aio.Node, asked of a cluster over one connection.
+
+It decides how long a call waits and encodes again what was certainly not executed because a session had ended. It never
+decides where to connect or what to send again; the channel does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from raftmeta.client.channel import NEVER, Channel, now_boot_s
+from raftmeta.client.endpoints import parse_url
+from raftmeta.client.lease import LeaseBase, check_ttl
+from raftmeta.client.status import status_from
+from raftmeta.client.watch import Watch
+from raftmeta.config import check_name
+from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NotReady
+from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult, prefix_end
+from raftmeta.results import NodeStatus, TxnReply, WatchEvent
+from raftmeta.wire.python_client import NOTHING, NUMBER, PREVIOUS, RANGE, RECORD, REVISION, TXN, VALUES
+from raftmeta.wire.revision import Revision
+
+__all__ = ["Client", "Lease", "Watch", "WatchEvent"]
+
+LEADER_LOOKS_S = 0.02  # between two looks whether a transfer is done
+
+
+class HasId(Protocol):
+    """A lease of any face."""
+
+    @property
+    def id(self) -> int: ...
+
+
+class Client:
+    """A client of a cluster for one event loop, that of its first call. As a context it is closed.
+
+    url: "raft://host:port,host:port", where nodes listen for clients, as many of them as are known: the client moves to
+    the leader if it is among them; or "raft+unix:///folder" of a node of this machine.
+    cluster: its name, as the nodes have it. name: of this client, for people. session_ttl_s: how long the results of a
+    client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
+
+    Arguments, results and errors are those of raftmeta.aio.Node; cancelling a call never undoes a write. Calls that
+    wait together are not ordered among one another when a connection breaks.
+    """
+
+    def __init__(
+        self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
+    ) -> None:
+        self._endpoints = parse_url(url)
+        self._cluster = check_name(cluster, "cluster")
+        self._name = "" if name is None else check_name(name, "name")
+        if (
+            isinstance(session_ttl_s, bool)
+            or not isinstance(session_ttl_s, int | float)
+            or not 1 <= session_ttl_s <= 86400
+        ):
+            raise ConfigError(
+                f"session_ttl_s: must be from 1 to 86400 seconds, not {session_ttl_s!r}", field="session_ttl_s"
+            )
+        self._session_ttl_s = float(session_ttl_s)
+        self._bound: Channel | None = None
+        self._is_closed = False
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    @property
+    def channel(self) -> Channel:
+        """What this client has under way; it is made by the first call and belongs to that event loop."""
+        channel = self._bound
+        if channel is None:
+            if self._is_closed:
+                raise NodeClosed("the client is closed")
+            channel = self._bound = Channel(
+                self._endpoints, cluster=self._cluster, name=self._name, session_ttl_s=self._session_ttl_s
+            )
+        elif channel.loop is not asyncio.get_running_loop():
+            channel.check_open()
+            raise InvalidArgument("this client belongs to another event loop: make one for each")
+        return channel
+
+    async def ready(self, timeout_s: float | None = 10.0) -> None:
+        """Wait until a node serves this client. Raises ReadyTimeout."""
+        channel = self.channel
+        await channel.session(channel.deadline(timeout_s))
+
+    async def close(self) -> None:
+        """Close session and connections. What waits learns its fate; nothing of the client goes on."""
+        self._is_closed = True
+        if self._bound is not None:
+            await self._bound.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self.close()
+
+    # --- writes -------------------------------------------------------------------------------------------------------
+
+    async def _command(self, purpose: int, timeout_s: float | None, encode: Callable[[Channel], bytes]) -> Any:
+        channel = self.channel
+        deadline_s = channel.deadline(timeout_s)
+        while True:
+            channel.check_open()
+            if not channel.encoder.session:
+                await channel.session(deadline_s)
+            channel.check_room()
+            try:
+                return await channel.submit(encode(channel), purpose, deadline_s, is_command=True)
+            except NotReady:
+                # The session ended between encoding and arrival: certainly not executed, so it may be encoded anew.
+                if channel.loop.time() >= deadline_s:
+                    raise
+
+    async def put(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        lease: int | HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set key to value, new or not, and return the revision.
+
+        value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
+        lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
+        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        """
+        result: Revision = await self._command(
+            PREVIOUS if previous else REVISION,
+            timeout_s,
+            lambda channel: channel.encoder.put(key, value, lease, fence, previous),
+        )
+        return result
+
+    async def create(
+        self,
+        key: Key,
+        value: bytes | str,
+        *,
+        lease: int | HasId = 0,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must not exist. Raises KeyExists."""
+        result: Revision = await self._command(
+            REVISION, timeout_s, lambda channel: channel.encoder.create(key, value, lease, fence)
+        )
+        return result
+
+    async def update(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        lease: int | HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed)."""
+        result: Revision = await self._command(
+            PREVIOUS if previous else REVISION,
+            timeout_s,
+            lambda channel: channel.encoder.update(key, value, lease, expected_revision, fence, previous),
+        )
+        return result
+
+    async def delete(
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove a key; with must_exist only one that is there (KeyMissing). Never Overloaded, nor NoSpace."""
+        result: Revision = await self._command(
+            PREVIOUS if previous else REVISION,
+            timeout_s,
+            lambda channel: channel.encoder.delete(key, must_exist, expected_revision, fence, previous),
+        )
+        return result
+
+    async def delete_range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove every key of [start, end), or with a prefix; .result is how many, or with previous the records.
+
+        At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
+        """
+        first, last = range_bounds(start, end, prefix)
+        result: Revision = await self._command(
+            PREVIOUS, timeout_s, lambda channel: channel.encoder.delete_range(first, last, fence, previous)
+        )
+        return result
+
+    async def add(
+        self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0
+    ) -> Revision:
+        """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
+        result: Revision = await self._command(
+            PREVIOUS, timeout_s, lambda channel: channel.encoder.add(key, number, fence)
+        )
+        return result
+
+    async def txn(
+        self,
+        compares: Iterable[CompareOperator] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        *,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> TxnReply:
+        """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
+        parts = tuple(compares), tuple(then), tuple(otherwise)
+        result: TxnReply = await self._command(TXN, timeout_s, lambda channel: channel.encoder.txn(*parts, fence))
+        return result
+
+    async def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """Forget the history below revision: reads and watches there are Compacted from now on."""
+        result: Revision = await self._command(
+            REVISION, timeout_s, lambda channel: channel.encoder.compact(int(revision))
+        )
+        return result
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    async def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None:
+        """The record of a key, None without one; linearizable: not older than any write answered before this call.
+
+        revision: as of that revision (Compacted, FutureRevision). local: what the node has applied, without asking.
+        """
+        channel = self.channel
+        channel.check_open()
+        frame = channel.encoder.get(key, int(revision), local)
+        record: KeyRecord | None = await channel.submit(frame, RECORD, channel.deadline(timeout_s))
+        return record
+
+    async def range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count: bool = False,
+        count_only: bool = False,
+        local: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> RangeResult:
+        """The records of [start, end), or with a prefix, in order of keys and as of one revision.
+
+        An empty end means to the last key. limit: at most so many records, 0: all; `more` says that there are others,
+        and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
+        looked at. count_only: nothing but that. keys_only: without the values.
+        """
+        channel = self.channel
+        channel.check_open()
+        deadline_s = channel.deadline(timeout_s)
+        at, last = range_bounds(start, end, prefix)
+        first, seen, more = at, int(revision), not count_only
+        records: list[KeyRecord] = []
+        while more and not (limit and len(records) >= limit):
+            left = limit - len(records) if limit else 0
+            frame = channel.encoder.range(at, last, seen, left, local, keys_only, False)
+            _, more, part, seen = await channel.submit(frame, RANGE, deadline_s)
+            records += part
+            at = part[-1].key + b"\0" if part else at
+        number = len(records)
+        if count_only or (count and more):
+            frame = channel.encoder.range(first, last, seen, 0, local, False, True)
+            number, _, _, _ = await channel.submit(frame, RANGE, deadline_s)
+        return RangeResult(number, records, bool(more))
+
+    # --- leases and watches -------------------------------------------------------------------------------------------
+
+    async def lease(
+        self,
+        ttl_s: float,
+        *,
+        id: int = 0,
+        on_lost: Callable[[Lease], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Lease:
+        """Grant a lease and keep it alive until it is revoked or this client is closed.
+
+        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost.
+        """
+        ttl_s = check_ttl(ttl_s)
+        asked_s = now_boot_s()
+        granted = await self._command(NUMBER, timeout_s, lambda channel: channel.encoder.grant(id, round(ttl_s * 1000)))
+        self.channel.keep_lease(granted, ttl_s, asked_s)
+        return Lease(self, granted, ttl_s, on_lost=on_lost)
+
+    def watch(
+        self,
+        key: Key | None = None,
+        end: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        previous: bool = False,
+        puts: bool = True,
+        deletes: bool = True,
+        progress: bool = False,
+        raise_lagged: bool = False,
+        reset: bool = False,
+        timeout_s: float | None = None,
+    ) -> Watch:
+        """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
+
+        It is opened by `async with`, or by the first look at it. previous: events carry the record before. puts,
+        deletes: which kinds. progress: now and then an empty batch. raise_lagged: raise Lagged when this watcher was
+        too slow, instead of going on from where it stopped. reset: where history is gone, give one WatchReset with all
+        that matches, instead of raising Compacted. timeout_s: an iterator ends when nothing came for so long.
+        """
+        return Watch(
+            self.channel,
+            key,
+            end,
+            prefix=prefix,
+            start_revision=start_revision,
+            previous=previous,
+            puts=puts,
+            deletes=deletes,
+            progress=progress,
+            raise_lagged=raise_lagged,
+            reset=reset,
+            timeout_s=timeout_s,
+        )
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    async def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
+        """Hand the leadership to a member, by default the most advanced; returns when another one leads."""
+        channel = self.channel
+        deadline_s = channel.deadline(timeout_s)
+        before = (await self.status(timeout_s=timeout_s)).leader
+        if to is not None and to == before:
+            return
+        await channel.submit(channel.encoder.transfer(to or ""), NOTHING, deadline_s)
+        while True:
+            leader = (await self.status(timeout_s=timeout_s)).leader
+            if leader and leader != before:
+                return
+            if channel.loop.time() >= deadline_s:
+                raise NotReady(f"the leadership was not handed over in time; {leader or 'nobody'} leads")
+            await asyncio.sleep(LEADER_LOOKS_S)
+
+    async def status(self, *, timeout_s: float | None = 5.0) -> NodeStatus:
+        """How the node that serves this client saw itself at the end of a recent turn."""
+        channel = self.channel
+        channel.check_open()
+        values = await channel.submit(channel.encoder.status(), VALUES, channel.deadline(timeout_s))
+        return status_from(values)
+
+    def metrics(self) -> dict[str, int]:
+        """Counters of this client by name: requests, requests sent again, connections and sessions opened."""
+        return dict(self.channel.counters)
+
+
+class Lease(LeaseBase):
+    """A lease of the asyncio client; Client.lease makes it. As a context it is revoked at the end."""
+
+    def __init__(self, client: Client, id: int, ttl_s: float, *, on_lost: Callable[[Lease], object] | None) -> None:
+        super().__init__(client.channel, id, ttl_s)
+        self._client = client
+        self._is_revoked = False
+        self._task = None if on_lost is None else asyncio.get_running_loop().create_task(self._watch(on_lost))
+
+    async def _watch(self, on_lost: Callable[[Lease], object]) -> None:
+        await self.wait_lost()
+        if not self._is_revoked:  # revoked is not lost
+            on_lost(self)
+
+    async def wait_lost(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is not held any more; False: timeout_s passed."""
+        deadline_s = self._channel.deadline(timeout_s)
+        while self.held():
+            left_s = deadline_s - self._channel.loop.time() if deadline_s < NEVER else NEVER
+            if left_s <= 0:
+                return False
+            await asyncio.sleep(min(self.look_pause_s(), left_s))
+        return True
+
+    async def revoke(self, *, timeout_s: float | None = 5.0) -> None:
+        """Give it back: all keys attached to it are removed in one revision."""
+        if self._is_revoked:
+            return
+        self._is_revoked = True
+        if self._task is not None:
+            self._task.cancel()
+        self._channel.drop_lease(self.id)
+        with contextlib.suppress(LeaseExpired):  # gone already, and its keys with it
+            await self._client._command(REVISION, timeout_s, lambda channel: channel.encoder.revoke(self.id))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self.revoke()
+
+
+def range_bounds(start: Key, end: Key, prefix: Key | None) -> tuple[Key, Key]:
+    """(start, end) of range arguments: prefix, or start and end."""
+    if prefix is None:
+        return start, end
+    if start or end:
+        raise InvalidArgument("prefix: give either prefix or start and end", field="prefix")
+    if not isinstance(prefix, bytes | str):
+        raise InvalidArgument(f"prefix: must be bytes or str, not {type(prefix).__name__}", field="prefix")
+    return prefix, prefix_end(prefix)

@@ -1,0 +1,577 @@
+"""What a client has under way: one connection that requests use, one session, and every request until it is answered.
+
+What it decides: where to connect, what to send again, when a session is opened, and the fate of a request that gets no
+result. What it never does: give a command another sequence while it may have been executed, or open a session anew in
+the name of commands of one that ended (they are OutcomeUnknown if they were sent, else encoded anew).
+
+A connection breaks, in steps:
+    1. on_lost: each request that was sent there and not answered has one doubt more;
+    2. the channel connects elsewhere, with a pause that doubles and is drawn at random;
+    3. everything is sent again under the same id and sequence, in the order of the first sending.
+
+Following the leader: the node says who leads, by name. A client knows the names of the nodes it has met; if the leader
+is none of them it looks at the addresses it has not tried. New requests then go to the leader; the old connection ends
+when its last request is answered, and watches resume on the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from typing import Any
+
+import raftmeta.client.request as fate
+from raftmeta.client.connection import Connection, Message
+from raftmeta.client.endpoints import Endpoint
+from raftmeta.client.request import PendingResult, Request
+from raftmeta.errors import (
+    ForkedProcess,
+    InvalidArgument,
+    NodeClosed,
+    NotReady,
+    OutcomeTimeout,
+    OutcomeUnknown,
+    Overloaded,
+    RaftmetaError,
+    ReadyTimeout,
+    Withdrawn,
+    error_from_status,
+)
+from raftmeta.wire.python_client import (
+    ANSWER,
+    EVENTS,
+    LEADER,
+    NOTHING,
+    NUMBER,
+    PING,
+    VALUES,
+    RequestEncoder,
+    answer_value,
+)
+
+CONNECT_TIMEOUT_S = 3.0
+RECONNECT_MIN_S = 0.01
+RECONNECT_MAX_S = 1.0
+FOLLOW_PAUSE_S = 0.2  # between two looks for the leader
+RETRY_S = 0.02  # before a request is sent again that a node could not take just now
+SWEEP_S = 0.005  # the least distance of two looks at time-outs
+WINDOW = 16_384  # results kept per session at most; the node says how many it allows
+KEEP_ALIVES_PER_TTL = 4
+NEVER = float("inf")
+
+
+class Events:
+    """Who gets the items of a watch: see raftmeta/client/watch.py."""
+
+    def on_items(self, body: bytes) -> None:
+        """Items came, one after another."""
+        raise NotImplementedError
+
+    def on_refused(self, error: RaftmetaError) -> None:
+        """The node does not open the watch."""
+        raise NotImplementedError
+
+    def on_lost(self) -> None:
+        """The watch ended with its connection."""
+        raise NotImplementedError
+
+
+class Channel:
+    """Belongs to the event loop on which it was made."""
+
+    def __init__(self, endpoints: tuple[Endpoint, ...], *, cluster: str, name: str, session_ttl_s: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.encoder = RequestEncoder(4 << 20)  # until the node says how large values may be
+        self.session_ttl_s = session_ttl_s
+        self.leases: dict[int, float] = {}  # kept alive: id, ttl in seconds
+        self.kept_s: dict[int, float] = {}  # when the last acknowledged keep-alive of a lease was sent
+        self.counters = {"requests": 0, "requests_repeated": 0, "connects": 0, "sessions": 0}
+        self._endpoints = endpoints
+        self._cluster = cluster
+        self._name = name
+        self._pid = os.getpid()
+        self._cluster_id = 0
+        self._names: dict[Endpoint, str] = {}
+        self._leader = ""
+        self._window = WINDOW
+        self._home: Connection | None = None
+        self._connections: set[Connection] = set()
+        self._connecting: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._keeping: asyncio.TimerHandle | None = None
+        self._requests: dict[int, Request] = {}
+        self._sequences: set[int] = set()  # of commands that are not answered
+        self._watches: dict[int, tuple[Connection | None, Events]] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweep_s = NEVER
+        self._last_error: Exception | None = None
+        self._is_closed = False
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raises NodeClosed or ForkedProcess where nothing can be asked any more."""
+        if self._is_closed:
+            raise NodeClosed("the client is closed")
+        if self._pid != os.getpid():
+            raise ForkedProcess("this client belongs to the process that was forked")
+
+    async def close(self, timeout_s: float = 1.0) -> None:
+        """Close the session if a node is there to do it, answer everybody who waits, leave no task behind."""
+        if self._is_closed:
+            return
+        if self.encoder.session and self._home is not None:
+            frame = self.encoder.close_session()
+            future = self.submit(frame, NOTHING, self.deadline(timeout_s), is_command=True)
+            await asyncio.wait([future])
+            future.exception()
+        self._is_closed = True
+        tasks = [task for task in (self._connecting, self._following, self._opening) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for handle in (self._sweeper, self._keeping):
+            if handle is not None:
+                handle.cancel()
+        for connection in list(self._connections):
+            connection.abort()
+        for request in list(self._requests.values()):
+            self._end(
+                request,
+                self._unknown("the client was closed meanwhile")
+                if self._may_be_executed(request)
+                else NodeClosed("the client is closed"),
+            )
+        for _, events in list(self._watches.values()):
+            events.on_lost()
+        self._watches.clear()
+        await asyncio.sleep(0)  # connections end in the next turn
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def deadline(self, timeout_s: float | None) -> float:
+        """When timeout_s from now has passed, on the event loop's clock."""
+        if timeout_s is None:
+            return NEVER
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s <= 1e9:
+            raise InvalidArgument(
+                f"timeout_s: must be from 0 to 1e9 seconds or None, not {timeout_s!r}", field="timeout_s"
+            )
+        return self.loop.time() + timeout_s
+
+    def submit(self, frame: bytes, purpose: int, deadline_s: float, *, is_command: bool = False) -> asyncio.Future[Any]:
+        """Send the frame that the encoder made last; the future gets its value or the error that tells its fate.
+
+        is_command: the frame took the session's last sequence.
+        """
+        future: asyncio.Future[Any] = self.loop.create_future()
+        encoder = self.encoder
+        sequence = encoder.sequence - 1 if is_command else 0
+        request = Request(
+            encoder.id,
+            frame,
+            purpose,
+            session=encoder.session,
+            sequence=sequence,
+            deadline_s=deadline_s,
+            future=future,
+        )
+        self._requests[request.id] = request
+        self.counters["requests"] += 1
+        if sequence:
+            self._sequences.add(sequence)
+        if self._home is not None:
+            self._send(request, self._home)
+        else:
+            self._connect()
+        if deadline_s < self._sweep_s:
+            self._plan_sweep(deadline_s)
+        return future
+
+    def check_room(self) -> None:
+        """Raises Overloaded when so many commands are under way that results could be forgotten."""
+        if self.encoder.sequence - self.encoder.lowest_unanswered >= self._window:
+            raise Overloaded(f"{self._window} commands of this client are under way")
+
+    def _send(self, request: Request, connection: Connection) -> None:
+        request.sends += 1
+        self.counters["requests_repeated"] += request.sends > 1
+        request.connection = connection
+        connection.in_flight += 1
+        connection.send(request.frame)
+
+    def _send_again(self, request: Request) -> None:
+        if request.id in self._requests and request.connection is None:
+            if self._home is not None:
+                self._send(request, self._home)
+            else:
+                self._connect()
+
+    def _forget(self, request: Request) -> None:
+        del self._requests[request.id]
+        encoder = self.encoder
+        if request.sequence and request.session == encoder.session:
+            self._sequences.discard(request.sequence)
+            while encoder.lowest_unanswered < encoder.sequence and encoder.lowest_unanswered not in self._sequences:
+                encoder.lowest_unanswered += 1
+
+    def _end(self, request: Request, outcome: Any) -> None:
+        self._forget(request)
+        if not request.future.done():  # else its caller was cancelled; what it asked for was done all the same
+            if isinstance(outcome, Exception):
+                request.future.set_exception(outcome)
+            else:
+                request.future.set_result(outcome)
+
+    def _may_be_executed(self, request: Request) -> bool:
+        return bool(request.sequence and (request.doubts or request.connection is not None))
+
+    @staticmethod
+    def _unknown(message: str) -> OutcomeUnknown:
+        return OutcomeUnknown(message)
+
+    # --- time-outs --------------------------------------------------------------------------------------------------
+
+    def _plan_sweep(self, deadline_s: float) -> None:
+        at_s = max(deadline_s, self.loop.time() + SWEEP_S)
+        if at_s >= self._sweep_s:
+            return
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._sweep_s = at_s
+        self._sweeper = self.loop.call_at(at_s, self._sweep)
+
+    def _sweep(self) -> None:
+        now_s = self.loop.time()
+        self._sweeper = None
+        self._sweep_s = NEVER
+        earliest_s = NEVER
+        for request in list(self._requests.values()):
+            if request.deadline_s <= now_s:
+                self._expire(request)
+            elif request.deadline_s < earliest_s:
+                earliest_s = request.deadline_s
+        if earliest_s < NEVER:
+            self._plan_sweep(earliest_s)
+
+    def _expire(self, request: Request) -> None:
+        """Nobody waits for it any more. One that may be executed goes on until its result is known."""
+        if not self._may_be_executed(request):
+            self._release(request)
+            why = f"; {self._last_error}" if self._last_error is not None and self._home is None else ""
+            self._end(request, Withdrawn(f"timed out before it was executed; certainly not applied{why}"))
+            return
+        waiting, request.future = request.future, self.loop.create_future()
+        request.future.add_done_callback(lambda future: future.cancelled() or future.exception())
+        request.deadline_s = NEVER
+        if not waiting.done():
+            ticket = PendingResult(request.future)
+            waiting.set_exception(OutcomeTimeout("timed out after it was sent; it may still be applied", ticket=ticket))
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    def _release(self, request: Request) -> None:
+        connection, request.connection = request.connection, None
+        if connection is not None:
+            connection.in_flight -= 1
+            if connection.is_draining and connection.in_flight == 0:
+                connection.close()
+
+    def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
+        for kind, id, status, revision, index, body in messages:
+            if kind == ANSWER:
+                self._on_answer(connection, id, status, revision, index, body)
+            elif kind == EVENTS:
+                watch = self._watches.get(id)
+                if watch is not None:
+                    watch[1].on_items(body)
+            elif kind == PING:
+                connection.send(self.encoder.ping(is_answer=True))
+            elif kind == LEADER:
+                self._on_leader(connection, body)
+
+    def _on_answer(self, connection: Connection, id: int, status: int, revision: int, index: int, body: bytes) -> None:
+        request = self._requests.get(id)
+        if request is not None and request.connection is connection:
+            self._release(request)
+            if status == fate.OK:
+                self._end(request, self._value(request, revision, index, body))
+            else:
+                self._on_status(request, status, revision)
+        elif status != fate.OK and id in self._watches:
+            self._watches.pop(id)[1].on_refused(error_from_status(status, revision=revision))
+
+    @staticmethod
+    def _value(request: Request, revision: int, index: int, body: bytes) -> Any:
+        try:
+            return answer_value(request.purpose, revision, index, body)
+        except RaftmetaError as error:
+            return error
+
+    def _on_status(self, request: Request, status: int, revision: int) -> None:
+        """An answer that is no value: decided, to be sent again, or not to be known."""
+        if status == fate.OUTCOME_UNKNOWN or status in fate.FATAL:
+            request.doubts += 1
+            self._later(request)
+        elif status == fate.SESSION_UNKNOWN and request.sequence:
+            self._session_ended(request)
+        elif status == fate.RESULT_EVICTED:
+            self._end(request, error_from_status(status, revision=revision))
+        elif status in fate.NOT_EXECUTED:
+            # OVERLOADED and NO_SPACE are told at once, the others pass when there is a leader again.
+            if status in (fate.OVERLOADED, fate.NO_SPACE) and not request.doubts:
+                self._end(request, error_from_status(status, revision=revision))
+            else:
+                self._later(request)
+        else:
+            self._end(request, error_from_status(status, revision=revision))
+
+    def _later(self, request: Request) -> None:
+        self.loop.call_later(RETRY_S * random.uniform(0.5, 1.5), self._send_again, request)
+
+    def _session_ended(self, request: Request) -> None:
+        if self.encoder.session:
+            self.encoder.session = 0
+        if request.doubts:
+            self._end(request, self._unknown("the client's session expired while it was under way"))
+        else:
+            self._end(request, NotReady("the client's session expired before it was applied"))
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        if self._connecting is None and not self._is_closed:
+            self._connecting = self.loop.create_task(self._find_home())
+
+    async def _open(self, endpoint: Endpoint) -> Connection:
+        connection = await asyncio.wait_for(
+            Connection.connect(
+                endpoint,
+                cluster=self._cluster,
+                name=self._name,
+                on_messages=self._on_messages,
+                on_lost=self._on_lost,
+                ping=self.encoder.ping,
+            ),
+            CONNECT_TIMEOUT_S,
+        )
+        hello = connection.hello
+        if self._cluster_id and hello.cluster_id and hello.cluster_id != self._cluster_id:
+            connection.abort()
+            raise ConnectionError(f"{endpoint} belongs to another cluster of the same name")
+        self._cluster_id = self._cluster_id or hello.cluster_id
+        self._names[endpoint] = hello.name
+        self._connections.add(connection)
+        self.counters["connects"] += 1
+        return connection
+
+    async def _find_home(self) -> None:
+        pause_s = RECONNECT_MIN_S
+        try:
+            while True:
+                endpoints = list(self._endpoints)
+                random.shuffle(endpoints)
+                endpoints.sort(key=lambda endpoint: self._names.get(endpoint, "") != self._leader)
+                for endpoint in endpoints:
+                    try:
+                        connection = await self._open(endpoint)
+                    except (OSError, TimeoutError) as error:
+                        self._last_error = error
+                    else:
+                        self._connecting = None
+                        self._move_to(connection)
+                        return
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
+                pause_s = min(2 * pause_s, RECONNECT_MAX_S)
+        finally:
+            self._connecting = None
+
+    def _move_to(self, connection: Connection) -> None:
+        """Requests use this connection from now on."""
+        old, self._home = self._home, connection
+        if old is not None:
+            old.is_draining = True
+            if old.in_flight == 0:
+                old.close()
+        if not connection.is_open:
+            self._on_lost(connection)
+            return
+        for request in list(self._requests.values()):
+            if request.connection is None:
+                self._send(request, connection)
+
+    def _on_lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if self._is_closed:
+            return
+        for request in self._requests.values():
+            if request.connection is connection:
+                request.connection = None
+                request.doubts += 1
+        connection.in_flight = 0
+        if self._home is connection:
+            self._home = None
+            self._leader = ""
+        for id, (where, events) in list(self._watches.items()):
+            if where is connection:
+                del self._watches[id]
+                events.on_lost()
+        if self._home is None:
+            if self._requests or self._watches or self.leases:
+                self._connect()
+        else:
+            for request in list(self._requests.values()):
+                self._send_again(request)
+
+    # --- the leader -------------------------------------------------------------------------------------------------
+
+    def _on_leader(self, connection: Connection, body: bytes) -> None:
+        name, window, value_bytes_max = answer_value(VALUES, 0, 0, body)[0]
+        self.encoder.value_bytes_max = value_bytes_max
+        if not self.encoder.session:
+            self._window = min(window, WINDOW)
+        if connection is not self._home and self._home is not None:
+            return
+        self._leader = name.decode()
+        if self._leader and self._leader != connection.hello.name and len(self._endpoints) > 1 and not self._following:
+            self._following = self.loop.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        """Move to the leader, if one of the addresses is its."""
+        try:
+            await asyncio.sleep(FOLLOW_PAUSE_S * random.uniform(0.5, 1.5))
+            for endpoint in self._endpoints:
+                home = self._home
+                if home is None or not self._leader or home.hello.name == self._leader:
+                    return
+                if self._names.get(endpoint, self._leader) != self._leader:
+                    continue
+                try:
+                    connection = await self._open(endpoint)
+                except (OSError, TimeoutError):
+                    continue
+                if connection.hello.name == self._leader and self._home is not None:
+                    self._move_to(connection)
+                    return
+                connection.close()
+        finally:
+            self._following = None
+
+    # --- the session ------------------------------------------------------------------------------------------------
+
+    async def session(self, deadline_s: float) -> None:
+        """Wait until commands can be encoded. Raises ReadyTimeout."""
+        while not self.encoder.session:
+            self.check_open()
+            opening = self._begin_session()
+            left_s = None if deadline_s == NEVER else max(0.0, deadline_s - self.loop.time())
+            await asyncio.wait([opening], timeout=left_s)
+            if not opening.done():
+                raise ReadyTimeout(
+                    "no node opened a session for this client in time"
+                    + (f"; {self._last_error}" if self._last_error is not None else "")
+                )
+            error = opening.exception()
+            if error is not None and not isinstance(error, NotReady):  # NotReady: that id has ended, take another
+                raise error
+
+    def _begin_session(self) -> asyncio.Task[None]:
+        if self._opening is None:
+            self._opening = self.loop.create_task(self._open_session())
+            self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._opening
+
+    async def _open_session(self) -> None:
+        """One session, under an id that nobody has. Opening it twice renews it, so it may be asked for again."""
+        session = random.SystemRandom().getrandbits(63) | 1 << 63
+        frame = self.encoder.open_session(session, round(self.session_ttl_s * 1000), self._window)
+        try:
+            await self.submit(frame, NOTHING, NEVER)
+            self.encoder.session = session
+            self.encoder.sequence = self.encoder.lowest_unanswered = 1
+            self._sequences.clear()
+            self.counters["sessions"] += 1
+            self._plan_keep_alive()
+        finally:
+            self._opening = None
+
+    # --- keep-alives ------------------------------------------------------------------------------------------------
+
+    def keep_lease(self, lease: int, ttl_s: float, asked_s: float) -> None:
+        """Renew the lease until drop_lease; kept_s says since when it is certainly held."""
+        self.leases[lease] = ttl_s
+        self.kept_s[lease] = asked_s
+        self._plan_keep_alive()
+
+    def drop_lease(self, lease: int) -> None:
+        self.leases.pop(lease, None)
+        self.kept_s.pop(lease, None)
+
+    def _plan_keep_alive(self) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+        pause_s = min([self.session_ttl_s, *self.leases.values()]) / KEEP_ALIVES_PER_TTL
+        self._keeping = self.loop.call_later(pause_s, self._keep_alive)
+
+    def _keep_alive(self) -> None:
+        self._keeping = None
+        if self._is_closed:
+            return
+        if not self.encoder.session:
+            if self.leases:  # they outlive the session, and are kept by the next one
+                self._begin_session()
+            self._plan_keep_alive()
+            return
+        leases = list(self.leases)
+        sent_s = now_boot_s()
+        frame = self.encoder.keep_alive(leases)
+        future = self.submit(frame, NUMBER, self.deadline(self.session_ttl_s), is_command=True)
+        future.add_done_callback(lambda done: self._kept(leases, sent_s, done))
+        self._plan_keep_alive()
+
+    def _kept(self, leases: list[int], sent_s: float, future: asyncio.Future[Any]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        for lease, ttl_ms in zip(leases, future.result(), strict=True):
+            if ttl_ms == 0:
+                self.kept_s.pop(lease, None)
+                self.leases.pop(lease, None)
+            elif lease in self.leases:
+                self.kept_s[lease] = max(sent_s, self.kept_s.get(lease, 0.0))
+
+    # --- watches ----------------------------------------------------------------------------------------------------
+
+    def open_watch(self, start: bytes, end: bytes, revision: int, filter: int, events: Events) -> int:
+        """Ask for a watch on the connection of now; events.on_lost is called when it has to be opened again."""
+        self.check_open()
+        home = self._home
+        assert home is not None, "a watch is opened on a connection"
+        frame = self.encoder.watch(start, end, revision, filter)
+        watch = self.encoder.id
+        self._watches[watch] = (home, events)
+        home.send(frame)
+        return watch
+
+    def close_watch(self, watch: int) -> None:
+        found = self._watches.pop(watch, None)
+        if found is not None and found[0] is not None and found[0].is_open:
+            found[0].send(self.encoder.unwatch(watch))
+
+    async def connected(self, deadline_s: float) -> None:
+        """Wait until there is a connection. Raises ReadyTimeout."""
+        pause_s = 0.001
+        while self._home is None:
+            self.check_open()
+            self._connect()
+            if self.loop.time() >= deadline_s:
+                raise ReadyTimeout(f"no node answers; {self._last_error}")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.05)
+
+
+def now_boot_s() -> float:
+    """CLOCK_BOOTTIME in seconds: counts the time in which the machine was suspended, as leases do."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,163 @@
+"""One connection to a node: bytes to messages, frames to bytes, and whether the other side still lives.
+
+It decides when a silent node is given up. It never decides what a message means or where to connect next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+
+from raftmeta.client.endpoints import Endpoint
+from raftmeta.wire.python_client import REFUSED, MessageDecoder, ServerHello, hello_frame
+
+Message = tuple[int, int, int, int, int, bytes]
+
+PING_S = 5.0  # a node that is silent for so long is asked whether it lives, and given up after as long again
+
+
+class Connection(asyncio.Protocol):
+    """From connect() on: on_messages is called with what came, on_lost once at the end, both on the event loop.
+
+    in_flight counts the requests sent here and not answered; the channel keeps it.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_lost: Callable[[Connection], None],
+        ping: Callable[[], bytes],
+    ) -> None:
+        self.endpoint = endpoint
+        self.in_flight = 0
+        self.is_draining = False
+        self._on_messages = on_messages
+        self._on_lost = on_lost
+        self._ping = ping
+        self._loop = asyncio.get_running_loop()
+        self._decoder = MessageDecoder()
+        self._greeted: asyncio.Future[ServerHello] = self._loop.create_future()
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
+        self._heard_s = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def connect(
+        cls,
+        endpoint: Endpoint,
+        *,
+        cluster: str,
+        name: str,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_lost: Callable[[Connection], None],
+        ping: Callable[[], bytes],
+    ) -> Connection:
+        """Connect and exchange HELLOs. Raises OSError (also for what is no node) or the node's refusal."""
+        loop = asyncio.get_running_loop()
+        connection = cls(endpoint, on_messages=on_messages, on_lost=on_lost, ping=ping)
+        if endpoint.address is not None:
+            await loop.create_connection(lambda: connection, endpoint.address.host, endpoint.address.port)
+        else:
+            await loop.create_unix_connection(lambda: connection, endpoint.path)
+        try:
+            connection._write(hello_frame(cluster, name))
+            await connection._greeted
+        except BaseException:
+            connection.abort()
+            raise
+        connection._watch_silence()
+        return connection
+
+    @property
+    def hello(self) -> ServerHello:
+        """What the node said of itself."""
+        return self._greeted.result()
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; all that is queued in one turn of the event loop leaves in one write."""
+        self._unsent.append(frame)
+        if len(self._unsent) == 1:
+            self._loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Send what is queued, then end."""
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End now. The stream is shut down, so that the node hears of it even where a fork child has a copy."""
+        if self._transport is not None:
+            with contextlib.suppress(OSError):  # it may have ended by itself
+                descriptor = os.dup(self._transport.get_extra_info("socket").fileno())
+                with socket.socket(fileno=descriptor) as copy:  # a transport's own socket cannot be shut down
+                    copy.shutdown(socket.SHUT_RDWR)
+            self._transport.abort()
+
+    def _flush(self) -> None:
+        if self._unsent and self.is_open:
+            self._write(b"".join(self._unsent))
+        self._unsent.clear()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _watch_silence(self) -> None:
+        if not self.is_open:
+            return
+        silent_s = self._loop.time() - self._heard_s
+        if silent_s > 2 * PING_S:
+            self.abort()
+            return
+        if silent_s > PING_S:
+            self.send(self._ping())
+        self._timer = self._loop.call_later(PING_S / 2, self._watch_silence)
+
+    # --- asyncio.Protocol -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]  # uvloop's is no subclass
+        found = transport.get_extra_info("socket")
+        if found is not None and found.family != socket.AF_UNIX:
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_s = self._loop.time()
+        try:
+            messages = self._decoder.feed(bytes(data))
+        except ConnectionError as error:
+            self._fail(error)
+            return
+        if not self._greeted.done() and self._decoder.hello is not None:
+            self._greeted.set_result(self._decoder.hello)
+        for message in messages:
+            if message[0] == REFUSED:
+                text = message[5].decode(errors="replace")
+                self._fail(ConnectionRefusedError(f"{self.endpoint} refuses: {text} (status {message[2]})"))
+                return
+        if messages:
+            self._on_messages(self, messages)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._greeted.done():
+            self._greeted.set_exception(error)
+        self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._greeted.done():
+            self._greeted.set_exception(error or ConnectionResetError(f"{self.endpoint} closed the connection"))
+        self._on_lost(self)

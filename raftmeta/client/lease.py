@@ -1,0 +1,56 @@
+"""A lease as a client holds it.
+
+It decides when this process must believe the lease lost: by its own clock, from *before* the last acknowledged
+keep-alive was sent, less a margin for clocks that drift (ARCHITECTURE "Leases"). What it cannot do: protect what
+happens between a check and the act that follows, or across a pause of the machine. Only a fence does that.
+
+Unlike a node's leases these are kept alive by an event loop: a host that holds the GIL for a time to live loses them.
+"""
+
+from __future__ import annotations
+
+from raftmeta.client.channel import Channel, now_boot_s
+from raftmeta.errors import InvalidArgument
+
+DRIFT = 0.05  # clocks of two machines whose rates differ by more are broken
+LOOKS_PER_TTL = 20
+TTL_S_MIN, TTL_S_MAX = 0.1, 10 * 365 * 86400
+
+
+def check_ttl(ttl_s: float) -> float:
+    """Raises InvalidArgument unless ttl_s is a time to live."""
+    is_number = isinstance(ttl_s, int | float) and not isinstance(ttl_s, bool)
+    if not is_number or not TTL_S_MIN <= ttl_s <= TTL_S_MAX:
+        raise InvalidArgument(f"ttl_s: must be from {TTL_S_MIN} to {TTL_S_MAX} seconds, not {ttl_s!r}", field="ttl_s")
+    return float(ttl_s)
+
+
+class LeaseBase:
+    """What the leases of both faces share."""
+
+    def __init__(self, channel: Channel, id: int, ttl_s: float) -> None:
+        self._channel = channel
+        self.id = id
+        self.ttl_s = ttl_s
+
+    def held(self) -> bool:
+        """Whether it is certainly held now, by this process's clock.
+
+        Counted from before the last acknowledged keep-alive was sent, less 5 % for clocks that drift. Between this
+        answer and what you do next the process may be paused: only a fence protects that.
+        """
+        return self.remaining_s() > 0
+
+    def remaining_s(self) -> float:
+        """Seconds for which it is certainly held without another keep-alive."""
+        kept_s = self._channel.kept_s.get(self.id)
+        if kept_s is None:
+            return 0.0
+        return max(0.0, kept_s + self.ttl_s * (1 - DRIFT) - now_boot_s())
+
+    def look_pause_s(self) -> float:
+        """How long to wait before looking again whether it is held."""
+        return min(max(self.remaining_s(), 0.001), self.ttl_s / LOOKS_PER_TTL)
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.id} ttl_s={self.ttl_s:g} {'held' if self.held() else 'lost'}>"

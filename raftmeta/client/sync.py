@@ -1,0 +1,449 @@
+"""The blocking client: the verbs of raftmeta.Node, asked of a cluster; safe for many threads.
+
+It decides nothing of its own: an event loop on one background thread runs the asyncio client, and a call waits for its
+coroutine. Ctrl-C ends the wait, not the operation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from raftmeta.client.aio import Client as AioClient
+from raftmeta.client.aio import HasId
+from raftmeta.client.aio import Lease as AioLease
+from raftmeta.client.aio import Watch as AioWatch
+from raftmeta.client.channel import now_boot_s
+from raftmeta.client.lease import LeaseBase
+from raftmeta.client.request import PendingResult as AioPendingResult
+from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout
+from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
+from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.wire.revision import Revision
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S = 5.0
+
+
+class Client:
+    """A client of a cluster. As a context it is closed.
+
+    url: "raft://host:port,host:port", where nodes listen for clients, as many of them as are known: the client moves to
+    the leader if it is among them; or "raft+unix:///folder" of a node of this machine.
+    cluster: its name, as the nodes have it. name: of this client, for people. session_ttl_s: how long the results of a
+    client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
+
+    Arguments, results and errors are those of raftmeta.Node: a call tells the fate of its operation, however many nodes
+    and connections it took.
+    """
+
+    def __init__(
+        self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
+    ) -> None:
+        self._client = AioClient(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
+        self._thread.start()
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def check_open(self) -> None:
+        """Raises NodeClosed or ForkedProcess where nothing can be asked any more."""
+        if self._pid != os.getpid():
+            raise ForkedProcess("this client belongs to the process that was forked")
+        if self._thread is None:
+            raise NodeClosed("the client is closed")
+
+    def wait(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the client's thread and wait for it."""
+        try:
+            self.check_open()
+        except NotExecuted:
+            call.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except OutcomeTimeout as error:
+            if isinstance(error.ticket, AioPendingResult):
+                error.ticket = PendingResult(self, error.ticket)
+            raise
+        except BaseException:
+            future.cancel()  # of a wait that a signal ended
+            raise
+
+    def ready(self, timeout_s: float | None = 10.0) -> None:
+        """Wait until a node serves this client. Raises ReadyTimeout."""
+        self.wait(self._client.ready(timeout_s))
+
+    def close(self) -> None:
+        """Close session and connections and end the thread. What waits learns its fate."""
+        thread, self._thread = self._thread, None
+        if thread is None or self._pid != os.getpid():
+            return
+        future = asyncio.run_coroutine_threadsafe(self._client.close(), self._loop)
+        try:
+            future.result(CLOSE_TIMEOUT_S)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    # --- writes -------------------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        lease: int | HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set key to value, new or not, and return the revision.
+
+        value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
+        lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
+        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        """
+        return self.wait(self._client.put(key, value, lease=lease, fence=fence, previous=previous, timeout_s=timeout_s))
+
+    def create(
+        self,
+        key: Key,
+        value: bytes | str,
+        *,
+        lease: int | HasId = 0,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must not exist. Raises KeyExists."""
+        return self.wait(self._client.create(key, value, lease=lease, fence=fence, timeout_s=timeout_s))
+
+    def update(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        lease: int | HasId | None = 0,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed)."""
+        return self.wait(
+            self._client.update(
+                key,
+                value,
+                expected_revision=expected_revision,
+                lease=lease,
+                fence=fence,
+                previous=previous,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def delete(
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove a key; with must_exist only one that is there (KeyMissing). Never Overloaded, nor NoSpace."""
+        return self.wait(
+            self._client.delete(
+                key,
+                expected_revision=expected_revision,
+                must_exist=must_exist,
+                fence=fence,
+                previous=previous,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def delete_range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        fence: Fence | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove every key of [start, end), or with a prefix; .result is how many, or with previous the records.
+
+        At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
+        """
+        return self.wait(
+            self._client.delete_range(start, end, prefix=prefix, fence=fence, previous=previous, timeout_s=timeout_s)
+        )
+
+    def add(self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0) -> Revision:
+        """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
+        return self.wait(self._client.add(key, number, fence=fence, timeout_s=timeout_s))
+
+    def txn(
+        self,
+        compares: Iterable[CompareOperator] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        *,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> TxnReply:
+        """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
+        return self.wait(self._client.txn(compares, then, otherwise, fence=fence, timeout_s=timeout_s))
+
+    def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """Forget the history below revision: reads and watches there are Compacted from now on."""
+        return self.wait(self._client.compact(revision, timeout_s=timeout_s))
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None:
+        """The record of a key, None without one; linearizable: not older than any write answered before this call.
+
+        revision: as of that revision (Compacted, FutureRevision). local: what the node has applied, without asking.
+        """
+        return self.wait(self._client.get(key, revision=revision, local=local, timeout_s=timeout_s))
+
+    def range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count: bool = False,
+        count_only: bool = False,
+        local: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> RangeResult:
+        """The records of [start, end), or with a prefix, in order of keys and as of one revision.
+
+        An empty end means to the last key. limit: at most so many records, 0: all; `more` says that there are others,
+        and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
+        looked at. count_only: nothing but that. keys_only: without the values.
+        """
+        return self.wait(
+            self._client.range(
+                start,
+                end,
+                prefix=prefix,
+                limit=limit,
+                revision=revision,
+                keys_only=keys_only,
+                count=count,
+                count_only=count_only,
+                local=local,
+                timeout_s=timeout_s,
+            )
+        )
+
+    # --- leases and watches -------------------------------------------------------------------------------------------
+
+    def lease(
+        self,
+        ttl_s: float,
+        *,
+        id: int = 0,
+        on_lost: Callable[[Lease], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Lease:
+        """Grant a lease and keep it alive until it is revoked or this client is closed.
+
+        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread of its own.
+        """
+        return Lease(self, self.wait(self._client.lease(ttl_s, id=id, timeout_s=timeout_s)), on_lost)
+
+    def watch(
+        self,
+        key: Key | None = None,
+        end: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        previous: bool = False,
+        puts: bool = True,
+        deletes: bool = True,
+        progress: bool = False,
+        raise_lagged: bool = False,
+        reset: bool = False,
+        callback: Callable[[WatchBatch | WatchReset], object] | None = None,
+        timeout_s: float | None = None,
+    ) -> Watch:
+        """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
+
+        previous: events carry the record before. puts, deletes: which kinds. progress: now and then an empty batch.
+        raise_lagged: raise Lagged when this watcher was too slow, instead of going on from where it stopped.
+        reset: where history is gone, give one WatchReset with all that matches, instead of raising Compacted.
+        timeout_s: an iterator ends when nothing came for so long. callback: called on a thread of its own.
+        """
+
+        async def open_watch() -> AioWatch:
+            made = self._client.watch(
+                key,
+                end,
+                prefix=prefix,
+                start_revision=start_revision,
+                previous=previous,
+                puts=puts,
+                deletes=deletes,
+                progress=progress,
+                raise_lagged=raise_lagged,
+                reset=reset,
+                timeout_s=timeout_s,
+            )
+            return await made.__aenter__()
+
+        return Watch(self, self.wait(open_watch()), callback)
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
+        """Hand the leadership to a member, by default the most advanced; returns when another one leads."""
+        self.wait(self._client.transfer(to, timeout_s=timeout_s))
+
+    def status(self, *, timeout_s: float | None = 5.0) -> NodeStatus:
+        """How the node that serves this client saw itself at the end of a recent turn."""
+        return self.wait(self._client.status(timeout_s=timeout_s))
+
+    def metrics(self) -> dict[str, int]:
+        """Counters of this client by name: requests, requests sent again, connections and sessions opened."""
+
+        async def look() -> dict[str, int]:
+            return self._client.metrics()
+
+        return self.wait(look())
+
+
+class PendingResult:
+    """An operation whose caller ran out of time: OutcomeUnknown.ticket. The client goes on with it meanwhile."""
+
+    def __init__(self, client: Client, pending: AioPendingResult) -> None:
+        self._client = client
+        self._pending = pending
+
+    @property
+    def is_done(self) -> bool:
+        return self._pending.is_done
+
+    def result(self, timeout_s: float | None = 5.0) -> Any:
+        """Go on waiting for the same operation and return what its call would have returned.
+
+        Raises OutcomeTimeout, with a ticket again: still not known. The operation is applied at most once.
+        """
+        return self._client.wait(self._pending.result(timeout_s))
+
+
+class Lease(LeaseBase):
+    """A lease of the blocking client; Client.lease makes it. As a context it is revoked at the end."""
+
+    def __init__(self, client: Client, lease: AioLease, on_lost: Callable[[Lease], object] | None) -> None:
+        super().__init__(lease._channel, lease.id, lease.ttl_s)
+        self._client = client
+        self._lease = lease
+        self._ended = threading.Event()
+        if on_lost is not None:
+            threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()
+
+    def _watch(self, on_lost: Callable[[Lease], object]) -> None:
+        if self.wait_lost() and not self._ended.is_set():  # revoked is not lost
+            on_lost(self)
+
+    def wait_lost(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is not held any more; False: timeout_s passed."""
+        deadline_s = None if timeout_s is None else now_boot_s() + timeout_s
+        while self.held() and not self._ended.is_set():
+            left_s = None if deadline_s is None else deadline_s - now_boot_s()
+            if left_s is not None and left_s <= 0:
+                return False
+            pause_s = self.look_pause_s()
+            self._ended.wait(pause_s if left_s is None else min(pause_s, left_s))
+        return True
+
+    def revoke(self, *, timeout_s: float | None = 5.0) -> None:
+        """Give it back: all keys attached to it are removed in one revision."""
+        self._ended.set()
+        self._client.wait(self._lease.revoke(timeout_s=timeout_s))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.revoke()
+
+
+class Watch:
+    """A watch of the blocking client; Client.watch makes it. One thread consumes it."""
+
+    def __init__(
+        self, client: Client, watch: AioWatch, callback: Callable[[WatchBatch | WatchReset], object] | None
+    ) -> None:
+        self._client = client
+        self._watch = watch
+        if callback is not None:
+            threading.Thread(target=self._call_back, args=(callback,), name="raftmeta-watch", daemon=True).start()
+
+    def batches(self) -> Iterator[WatchBatch | WatchReset]:
+        """Changes as the node delivers them, one revision (or a part of a large one) at a time."""
+        while not self._watch.is_closed:
+            found = self._watch.take_ready()  # without a hand-over, as long as there is something
+            if found is None:
+                found = self._client.wait(self._watch.next(self._watch.timeout_s))
+            if found is None:
+                return
+            yield found
+
+    def __iter__(self) -> Iterator[WatchEvent | WatchReset]:
+        for found in self.batches():
+            if isinstance(found, WatchReset):
+                yield found
+            else:
+                yield from found.events
+
+    def _call_back(self, callback: Callable[[WatchBatch | WatchReset], object]) -> None:
+        with contextlib.suppress(NotExecuted):  # the client was closed meanwhile
+            for found in self.batches():
+                callback(found)
+
+    def close(self) -> None:
+        """Stop watching; what was not looked at is thrown away."""
+        with contextlib.suppress(NotExecuted):  # the client was closed before, and its watches with it
+            self._client.wait(self._watch.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,36 @@
+# Connections of clients: bytes in, whole requests up; messages down, bytes out.
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.runtime.clients_state cimport ClientServer, Connection
+from raftmeta.wire.client_messages cimport ClientMessage
+from raftmeta.status cimport status_t
+
+cdef void connections_accept(ClientServer* server, int listener) noexcept nogil
+cdef void connection_readable(ClientServer* server, Connection* connection) noexcept nogil
+cdef void connection_writable(ClientServer* server, Connection* connection) noexcept nogil
+# Append a message; it leaves with connections_flush.
+cdef void connection_send(ClientServer* server, Connection* connection, const ClientMessage* message) noexcept nogil
+# Say why, then close.
+cdef void connection_refuse(ClientServer* server, Connection* connection, status_t status,
+                            const char* text) noexcept nogil
+cdef void connection_close(ClientServer* server, Connection* connection) noexcept nogil
+# Whether more of it may be read: neither too much under way nor too much unsent.
+cdef bint connection_has_room(const Connection* connection) noexcept nogil
+# It may have room again: take the requests that wait, and go on reading.
+cdef void connection_resume(ClientServer* server, Connection* connection) noexcept nogil
+# Everything appended since the last call, one write for each connection.
+cdef void connections_flush(ClientServer* server) noexcept nogil
+# Ages: no HELLO in time, silent, not reading.
+cdef void connections_sweep(ClientServer* server) noexcept nogil
+
+cdef inline uint32_t place_of(const ClientServer* server, const Connection* connection) noexcept nogil:
+    return <uint32_t> (connection - server.connections)
+
+# The connection that stood at place with this generation; NULL: it is gone.
+cdef inline Connection* connection_at(ClientServer* server, uint32_t place, uint32_t generation) noexcept nogil:
+    if place >= server.limits.connections_max:
+        return NULL
+    cdef Connection* connection = &server.connections[place]
+    if connection.state == 0 or connection.generation != generation:
+        return NULL
+    return connection

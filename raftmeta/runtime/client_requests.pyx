@@ -1,0 +1,492 @@
+"""What a client asks and what it is answered.
+
+What it decides: which commands a client may propose, and which of them are urgent. What it never does: propose a
+command that the machine could not read, answer a command before this node applied it, or wait.
+
+A command is submitted as it came, in the client's own session; its ticket comes back with the result. A linearizable
+read waits for its read index and is then made from the published state, on this thread. A request whose connection went
+away meanwhile is carried to its end and answered to nobody.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+from raftmeta.machine.machine cimport machine_range_shared
+from raftmeta.machine.state cimport Machine
+from raftmeta.native.atomics cimport load_acquire
+from raftmeta.native.containers cimport Vec
+from raftmeta.raft.genesis cimport BLANK, FOUNDED
+from raftmeta.raft.types cimport MEMBERS_MAX
+from raftmeta.runtime.client_connections cimport (connection_at, connection_has_room, connection_resume,
+                                                  connection_send, place_of)
+from raftmeta.runtime.client_watches cimport watch_closed, watch_create, watch_find, watch_opened
+from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, ClientPending
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ,
+                                            SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission)
+from raftmeta.runtime.loop cimport loop_submit
+from raftmeta.runtime.tickets cimport Ticket, ticket_create, ticket_drop
+from raftmeta.status cimport (COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED, NOT_FOUND, NOT_READY,
+                              NO_MEMORY, OK, OVERLOADED, VALUE_TOO_LARGE)
+from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY,
+                                            READ_KEYS_ONLY, READ_LOCAL, REQUEST_COMMAND, REQUEST_GET,
+                                            REQUEST_RANGE, REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH,
+                                            REQUEST_WATCH, ClientMessage, client_frame_begin, client_frame_end)
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
+                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, OP_DELETE,
+                                     OP_DELETE_RANGE, Bytes, Command, command_decode)
+from raftmeta.wire.hello cimport HELLO_CLIENT, HELLO_PEER, Hello, hello_decode, hello_encode, hello_negotiate
+from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
+
+cdef enum:
+    TUNE_RANGE_BYTES = 1 << 20      # of one answer to a RANGE
+
+
+# --- HELLO ------------------------------------------------------------------------------------------------------------
+cdef void _own_hello(ClientServer* server, Hello* hello) noexcept nogil:
+    cdef const uint8_t* name = server.loop.engine.config.name       # set before the threads began
+    memset(hello, 0, sizeof(Hello))
+    hello.purpose = HELLO_PEER
+    hello.version_min = hello.version_max = FORMAT_CLIENT_VERSION
+    hello.genesis_state = FOUNDED if server.status.cluster_low | server.status.cluster_high else BLANK
+    hello.cluster.low = server.status.cluster_low
+    hello.cluster.high = server.status.cluster_high
+    hello.id = server.status.id
+    hello.boot = server.status.boot
+    hello.name_length = server.loop.engine.config.name_length
+    memcpy(hello.name, name, hello.name_length)
+    hello.cluster_name_length = server.loop.engine.config.cluster_name_length
+    memcpy(hello.cluster_name, server.loop.engine.config.cluster_name, hello.cluster_name_length)
+    hello.address_length = server.address_length
+    memcpy(hello.address, server.address, server.address_length)
+
+
+cdef status_t requests_hello(ClientServer* server, Connection* connection, const uint8_t* body,
+                             uint32_t length) noexcept nogil:
+    cdef Hello theirs, ours
+    cdef uint8_t version
+    cdef size_t start
+    cdef status_t status = hello_decode(body, length, &theirs)
+    if status != OK:
+        return status
+    _own_hello(server, &ours)
+    if (theirs.purpose != HELLO_CLIENT or theirs.cluster_name_length != ours.cluster_name_length
+            or memcmp(theirs.cluster_name, ours.cluster_name, ours.cluster_name_length) != 0):
+        return FOREIGN_CLUSTER
+    status = hello_negotiate(&ours, &theirs, &version)
+    if status == OK:
+        status = client_frame_begin(&connection.out, &start)
+    if status == OK:
+        status = hello_encode(&ours, &connection.out)
+    if status == OK:
+        client_frame_end(&connection.out, start)
+    return status
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+cdef void _answer(ClientServer* server, Connection* connection, uint64_t id, status_t status, uint64_t revision,
+                  uint64_t index, const uint8_t* body, size_t length) noexcept nogil:
+    cdef ClientMessage message
+    message.kind = CLIENT_ANSWER
+    message.id = id
+    message.status = status
+    message.revision = revision
+    message.index = index
+    message.body.data = body
+    message.body.length = <uint32_t> length
+    server.counters.overloaded += status == OVERLOADED
+    connection_send(server, connection, &message)
+
+
+cdef void requests_tell_leader(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef ClientMessage message
+    cdef Writer writer
+    cdef int i
+    memset(&message, 0, sizeof(ClientMessage))
+    server.scratch.clear()
+    writer = writer_at(&server.scratch)
+    write_array(&writer, 3)
+    for i in range(server.membership.count):
+        if server.status.core.leader != 0 and server.membership.members[i].id == server.status.core.leader:
+            write_bin(&writer, server.membership.members[i].name, server.membership.members[i].name_length)
+            break
+    else:
+        write_bin(&writer, NULL, 0)
+    write_uint(&writer, server.limits.session_window)
+    write_uint(&writer, server.limits.value_bytes_max)
+    message.kind = CLIENT_LEADER
+    message.body.data = server.scratch.data
+    message.body.length = <uint32_t> server.scratch.size
+    connection_send(server, connection, &message)
+
+
+# --- submitting -------------------------------------------------------------------------------------------------------
+cdef status_t _submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
+                      const Bytes* first, const Bytes* last, Submission* image_of_submission) noexcept nogil:
+    """Make request and submission from their images; `first` and `last` stand behind the one that needs them."""
+    cdef size_t length = <size_t> first.length + last.length
+    cdef bint is_read = kind == SUBMIT_READ
+    cdef ClientPending* pending = <ClientPending*> calloc(1, sizeof(ClientPending) + (length if is_read else 0))
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + (0 if is_read else length))
+    cdef Ticket* ticket = ticket_create(server.mailbox, True)
+    cdef uint8_t* bytes
+    if pending == NULL or submission == NULL or ticket == NULL:
+        free(pending)
+        free(submission)
+        if ticket != NULL:
+            ticket_drop(ticket)
+            ticket_drop(ticket)
+        return NO_MEMORY
+    pending[0] = image[0]
+    pending.key_length = first.length
+    pending.length = <uint32_t> length
+    pending.place = place_of(server, connection) if connection != NULL else <uint32_t> NOWHERE
+    pending.generation = connection.generation if connection != NULL else 0
+    submission[0] = image_of_submission[0]
+    submission.kind = kind
+    submission.owner = ticket
+    bytes = <uint8_t*> pending + sizeof(ClientPending)
+    if not is_read:
+        submission.length = <uint32_t> length
+        submission.key_length = first.length
+        bytes = <uint8_t*> submission + sizeof(Submission)
+    if first.length != 0:
+        memcpy(bytes, first.data, first.length)
+    if last.length != 0:
+        memcpy(bytes + first.length, last.data, last.length)
+    ticket.is_of_client = True
+    ticket.waiter = pending
+    ticket.previous_waiting = NULL
+    ticket.next_waiting = server.waiting
+    if server.waiting != NULL:
+        server.waiting.previous_waiting = ticket
+    server.waiting = ticket
+    server.bytes_under_way += sizeof(ClientPending) + length
+    if connection != NULL:
+        connection.under_way += 1
+    loop_submit(server.loop, submission)
+    server.has_submitted = True
+    return OK
+
+
+cdef bint _is_crowded(const ClientServer* server) noexcept nogil:
+    return server.bytes_under_way >= server.limits.bytes_under_way_max
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+cdef bint _may_propose(const Command* command) noexcept nogil:
+    if command.kind == COMMAND_SESSION_OPEN:
+        return command.sequence == 0 and (command.session == 0 or command.session == command.id)
+    if command.session == 0 or command.sequence == 0:
+        return False
+    return (command.kind == COMMAND_KEYS or command.kind == COMMAND_LEASE_GRANT or command.kind == COMMAND_LEASE_REVOKE
+            or command.kind == COMMAND_LEASE_KEEP_ALIVE or command.kind == COMMAND_COMPACT
+            or (command.kind == COMMAND_SESSION_CLOSE and command.id == command.session))
+
+
+cdef bint _is_urgent(const Command* command) noexcept nogil:
+    """Deletes, fences, leases and sessions pass where growth is held back, as on the node itself."""
+    cdef size_t i
+    if command.kind != COMMAND_KEYS or command.fence.is_present:
+        return True
+    for i in range(command.ops.size):
+        if command.ops.data[i].kind != OP_DELETE and command.ops.data[i].kind != OP_DELETE_RANGE:
+            return False
+    return command.ops.size != 0
+
+
+cdef status_t _command(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef ClientPending pending
+    cdef Submission submission
+    cdef Bytes none
+    cdef status_t status = command_decode(request.key.data, request.key.length, &server.command)
+    if status == OK and not _may_propose(&server.command):
+        status = COMMAND_INVALID
+    if status == COMMAND_INVALID or status == KEY_INVALID or status == VALUE_TOO_LARGE:
+        _answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
+        return OK
+    if status != OK:
+        return status
+    memset(&pending, 0, sizeof(ClientPending))
+    memset(&submission, 0, sizeof(Submission))
+    memset(&none, 0, sizeof(Bytes))
+    pending.kind = REQUEST_COMMAND
+    pending.id = request.id
+    submission.is_urgent = _is_urgent(&server.command)
+    submission.session = server.command.session
+    submission.sequence = server.command.sequence
+    if server.command.kind == COMMAND_SESSION_OPEN:
+        submission.session = server.command.id
+    if (_is_crowded(server) and not submission.is_urgent
+            or _submit(server, connection, SUBMIT_CLIENT_COMMAND, &pending, &request.key, &none, &submission) != OK):
+        _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+    return OK
+
+
+# --- reads ------------------------------------------------------------------------------------------------------------
+cdef void _serve_read(ClientServer* server, Connection* connection, const ClientPending* pending,
+                      const uint8_t* bytes, uint64_t index) noexcept nogil:
+    cdef Machine* machine = load_acquire(&server.loop.machine)
+    cdef Vec[uint8_t] records
+    cdef Writer writer
+    cdef Bytes first, last
+    cdef uint64_t count = 0
+    cdef uint64_t seen = 0
+    cdef bint more = False
+    cdef status_t status = NOT_READY
+    if load_acquire(&server.loop.state) == ENGINE_STOPPED:
+        status = NODE_CLOSED
+    first.data = bytes
+    first.length = pending.key_length
+    last.data = bytes + pending.key_length
+    last.length = pending.length - pending.key_length
+    memset(&records, 0, sizeof(records))
+    if status == NOT_READY and machine != NULL:
+        status = machine_range_shared(machine, &first, &last, pending.number, pending.limit, TUNE_RANGE_BYTES,
+                                      (pending.flags & READ_KEYS_ONLY) != 0, (pending.flags & READ_COUNT_ONLY) != 0,
+                                      &records, &count, &more, &seen)
+    server.scratch.clear()
+    if status == OK and pending.kind == REQUEST_RANGE:
+        writer = writer_at(&server.scratch)
+        write_uint(&writer, count)
+        write_bool(&writer, more)
+        status = writer.status
+    if status == OK and not server.scratch.append(records.data, records.size):
+        status = NO_MEMORY
+    # A read that failed for memory was not made, and may be made elsewhere.
+    _answer(server, connection, pending.id, OVERLOADED if status == NO_MEMORY else status, seen, index,
+            server.scratch.data, server.scratch.size if status == OK else 0)
+    records.release()
+
+
+cdef status_t _read(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef ClientPending pending
+    cdef Submission submission
+    cdef Bytes first, last
+    memset(&pending, 0, sizeof(ClientPending))
+    memset(&submission, 0, sizeof(Submission))
+    pending.kind = request.kind
+    pending.flags = request.flags
+    pending.id = request.id
+    pending.number = request.number
+    pending.limit = request.limit
+    first = request.key
+    last = request.end
+    server.scratch.clear()
+    if request.kind == REQUEST_GET:     # the range from the key to its successor
+        if not server.scratch.append(request.key.data, request.key.length) or not server.scratch.push(0):
+            return NO_MEMORY
+        last.data = server.scratch.data
+        last.length = request.key.length + 1
+        pending.limit = 1
+    if request.flags & READ_LOCAL:
+        return _read_local(server, connection, &pending, &first, &last)
+    if (_is_crowded(server)
+            or _submit(server, connection, SUBMIT_READ, &pending, &first, &last, &submission) != OK):
+        _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+    return OK
+
+
+cdef status_t _read_local(ClientServer* server, Connection* connection, ClientPending* pending, const Bytes* first,
+                          const Bytes* last) noexcept nogil:
+    cdef Vec[uint8_t] bounds
+    cdef status_t status = OK
+    memset(&bounds, 0, sizeof(bounds))
+    pending.key_length = first.length
+    pending.length = first.length + last.length
+    if bounds.append(first.data, first.length) and bounds.append(last.data, last.length):
+        _serve_read(server, connection, pending, bounds.data, server.status.core.applied)
+    else:
+        status = NO_MEMORY
+    bounds.release()
+    return status
+
+
+# --- watches, leadership ----------------------------------------------------------------------------------------------
+cdef status_t _watch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef ClientWatch* watch = NULL
+    cdef ClientPending pending
+    cdef Submission submission
+    memset(&pending, 0, sizeof(ClientPending))
+    memset(&submission, 0, sizeof(Submission))
+    if not _is_crowded(server):
+        watch = watch_create(server, connection, request)
+    if watch == NULL:
+        _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+        return OK
+    pending.kind = REQUEST_WATCH
+    pending.id = request.id
+    pending.watch = watch
+    submission.number = request.number
+    submission.filter = request.flags
+    submission.handle = &watch.signal
+    return _submit(server, connection, SUBMIT_WATCH, &pending, &request.key, &request.end, &submission)
+
+
+cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch,
+                           uint64_t id) noexcept nogil:
+    cdef ClientPending pending
+    cdef Submission submission
+    cdef Bytes none
+    memset(&pending, 0, sizeof(ClientPending))
+    memset(&submission, 0, sizeof(Submission))
+    memset(&none, 0, sizeof(Bytes))
+    pending.kind = REQUEST_UNWATCH
+    pending.id = id
+    pending.watch = watch
+    submission.handle = watch.watch
+    if _submit(server, connection, SUBMIT_UNWATCH, &pending, &none, &none, &submission) == OK:
+        watch.state = CLIENT_WATCH_CLOSING
+    else:
+        watch_closed(server, watch, NO_MEMORY)      # it stays with the node until both end
+
+
+cdef status_t _unwatch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef ClientWatch* watch = watch_find(connection, request)
+    if watch == NULL:
+        _answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
+    else:
+        requests_unwatch(server, connection, watch, request.id)
+    return OK
+
+
+cdef status_t _transfer(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef ClientPending pending
+    cdef Submission submission
+    cdef Bytes none
+    cdef int i
+    memset(&pending, 0, sizeof(ClientPending))
+    memset(&submission, 0, sizeof(Submission))
+    memset(&none, 0, sizeof(Bytes))
+    pending.kind = REQUEST_TRANSFER
+    pending.id = request.id
+    for i in range(server.membership.count):
+        if (server.membership.members[i].name_length == request.key.length
+                and memcmp(server.membership.members[i].name, request.key.data, request.key.length) == 0):
+            submission.number = server.membership.members[i].id
+    if request.key.length != 0 and submission.number == 0:
+        _answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
+        return OK
+    return _submit(server, connection, SUBMIT_TRANSFER, &pending, &none, &none, &submission)
+
+
+# --- status -----------------------------------------------------------------------------------------------------------
+cdef void _write_members(ClientServer* server, Writer* writer) noexcept nogil:
+    cdef uint32_t count = 0
+    cdef uint32_t i
+    write_array(writer, server.membership.count)
+    for i in range(server.membership.count):
+        write_array(writer, 4)
+        write_uint(writer, server.membership.members[i].id)
+        write_uint(writer, server.membership.members[i].roles)
+        write_bin(writer, server.membership.members[i].name, server.membership.members[i].name_length)
+        write_bin(writer, server.membership.members[i].address, server.membership.members[i].address_length)
+    for i in range(MEMBERS_MAX):
+        count += server.links.links[i].name_length != 0
+    write_array(writer, count)
+    for i in range(MEMBERS_MAX):
+        if server.links.links[i].name_length != 0:
+            write_array(writer, 6)
+            write_uint(writer, server.links.links[i].id)
+            write_bool(writer, server.links.links[i].is_up or server.links.links[i].is_self)
+            write_bin(writer, server.links.links[i].name, server.links.links[i].name_length)
+            write_uint(writer, server.links.links[i].bytes_in)
+            write_uint(writer, server.links.links[i].bytes_out)
+            write_bool(writer, server.status.lost_links >> i & 1)
+
+
+cdef status_t _status(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef Writer writer
+    cdef bint is_ready = (server.status.engine_state == ENGINE_RUNNING and server.status.session != 0
+                          and server.status.core.leader != 0)
+    server.scratch.clear()
+    writer = writer_at(&server.scratch)
+    write_bin(&writer, server.loop.engine.config.name, server.loop.engine.config.name_length)
+    write_uint(&writer, server.status.id)
+    write_uint(&writer, server.status.boot)
+    write_bin(&writer, server.loop.engine.config.cluster_name, server.loop.engine.config.cluster_name_length)
+    write_uint(&writer, server.status.cluster_low)
+    write_uint(&writer, server.status.cluster_high)
+    write_uint(&writer, server.status.engine_state)
+    write_uint(&writer, server.status.core.role)
+    write_uint(&writer, server.status.core.term)
+    write_uint(&writer, server.status.core.leader)
+    write_uint(&writer, server.status.core.committed)
+    write_uint(&writer, server.status.core.applied)
+    write_uint(&writer, server.status.core.persisted)
+    write_uint(&writer, server.status.core.last)
+    write_uint(&writer, server.status.machine.revision)
+    write_uint(&writer, server.status.machine.compacted)
+    write_uint(&writer, server.status.machine.keys)
+    write_uint(&writer, server.status.machine.state_hash.low)
+    write_uint(&writer, server.status.machine.state_hash.high)
+    write_bool(&writer, is_ready)
+    _write_members(server, &writer)
+    if writer.status == OK:
+        _answer(server, connection, request.id, OK, server.status.machine.revision, server.status.core.applied,
+                server.scratch.data, server.scratch.size)
+    return writer.status
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    if request.kind == REQUEST_COMMAND:
+        return _command(server, connection, request)
+    if request.kind == REQUEST_GET or request.kind == REQUEST_RANGE:
+        return _read(server, connection, request)
+    if request.kind == REQUEST_WATCH:
+        return _watch(server, connection, request)
+    if request.kind == REQUEST_UNWATCH:
+        return _unwatch(server, connection, request)
+    if request.kind == REQUEST_STATUS:
+        return _status(server, connection, request)
+    if request.kind == REQUEST_TRANSFER:
+        return _transfer(server, connection, request)
+    if request.id != 0:     # a ping; with id 0 the answer to ours
+        _answer(server, connection, request.id, OK, server.status.machine.revision, 0, NULL, 0)
+    return OK
+
+
+cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil:
+    cdef ClientPending* pending = <ClientPending*> ticket.waiter
+    if ticket.next_waiting != NULL:
+        ticket.next_waiting.previous_waiting = ticket.previous_waiting
+    if ticket.previous_waiting != NULL:
+        ticket.previous_waiting.next_waiting = ticket.next_waiting
+    else:
+        server.waiting = ticket.next_waiting
+    ticket.waiter = NULL
+    server.bytes_under_way -= sizeof(ClientPending) + pending.length
+    return pending
+
+
+cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
+    cdef ClientPending* pending = _unlink(server, ticket)
+    cdef Connection* connection = connection_at(server, pending.place, pending.generation)
+    if connection != NULL:
+        connection.under_way -= 1
+    if connection != NULL and (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
+        _serve_read(server, connection, pending, <uint8_t*> pending + sizeof(ClientPending), ticket.index)
+    elif connection != NULL and pending.id != 0:
+        _answer(server, connection, pending.id, ticket.status, ticket.revision, ticket.index, ticket.body,
+                ticket.length if pending.kind == REQUEST_COMMAND else 0)
+    if pending.kind == REQUEST_WATCH:
+        watch_opened(server, pending.watch, ticket)
+    elif pending.kind == REQUEST_UNWATCH:
+        watch_closed(server, pending.watch, ticket.status)
+    if connection != NULL and connection.received.size != 0 and connection_has_room(connection):
+        connection_resume(server, connection)
+    free(pending)
+    ticket_drop(ticket)         # the engine's hold, then this server's
+    ticket_drop(ticket)
+
+
+cdef void requests_release(ClientServer* server) noexcept nogil:
+    cdef Ticket* ticket
+    cdef ClientPending* pending
+    while server.waiting != NULL:
+        ticket = server.waiting
+        pending = _unlink(server, ticket)
+        free(pending.watch)     # opening or closing, and of no connection any more
+        free(pending)
+        ticket_drop(ticket)

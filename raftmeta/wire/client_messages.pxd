@@ -1,0 +1,73 @@
+# What a client and a node say to each other (docs/formats.md "Client protocol"): frames, requests, messages.
+#
+# It decides whether bytes are a frame and a frame's body a request or a message. It allocates nothing for a length that
+# was only claimed, and never looks into a command, a record or a result: they are windows into the body.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport status_t
+from raftmeta.wire.commands cimport Bytes
+
+cdef enum:
+    FORMAT_CLIENT_VERSION = 1
+    CLIENT_HEADER_BYTES = 8
+    CLIENT_HELLO_BYTES_MAX = 4096           # before the client's HELLO was accepted
+    CLIENT_BODY_BYTES_MAX = 6 * 1024 * 1024 + 64 * 1024     # afterwards: a command of COMMAND_BYTES_MAX and its frame
+    CLIENT_MESSAGE_BYTES_MAX = 1 << 30      # from a node: the records before a large deletion
+
+# FORMAT_: numbers on the wire.
+cdef enum ClientRequestKind:
+    REQUEST_COMMAND = 1
+    REQUEST_GET = 2
+    REQUEST_RANGE = 3
+    REQUEST_WATCH = 4
+    REQUEST_UNWATCH = 5
+    REQUEST_STATUS = 6
+    REQUEST_PING = 7
+    REQUEST_TRANSFER = 8
+
+cdef enum ClientReadFlags:
+    READ_LOCAL = 1              # what the node has applied, without asking for the leader
+    READ_KEYS_ONLY = 2
+    READ_COUNT_ONLY = 4
+
+cdef enum ClientMessageKind:
+    CLIENT_ANSWER = 1
+    CLIENT_EVENTS = 2           # items of a watch
+    CLIENT_PING = 3
+    CLIENT_LEADER = 4           # who leads, and the limits of a session
+    CLIENT_REFUSED = 5          # the connection closes
+
+# Fields that a kind does not have are zero.
+cdef struct ClientRequest:
+    uint8_t kind                # ClientRequestKind
+    uint8_t flags               # ClientReadFlags, or the filter of a watch
+    uint64_t id
+    uint64_t number             # revision of a read or a start; UNWATCH: id of the watch
+    uint32_t limit
+    Bytes key                   # key, start of a range, name, or a command's payload
+    Bytes end
+
+cdef struct ClientMessage:
+    uint8_t kind                # ClientMessageKind
+    status_t status
+    uint64_t id
+    uint64_t revision
+    uint64_t index
+    Bytes body
+
+# Look at the first `length` bytes of a stream. OK: *total is the whole frame's length and all of it is there and sound.
+# INCOMPLETE: *total is what is needed (the header's, then the frame's). BAD_LENGTH, BAD_CHECKSUM: close the connection.
+cdef status_t client_frame_decode(const uint8_t* bytes, size_t length, uint32_t body_bytes_max,
+                                  size_t* total) noexcept nogil
+# Room for a header at the end of `out`; the body is appended behind it, then client_frame_end(out, start) with the
+# place where the frame began fills it in. NO_MEMORY.
+cdef status_t client_frame_begin(Vec[uint8_t]* out, size_t* start) noexcept nogil
+cdef void client_frame_end(Vec[uint8_t]* out, size_t start) noexcept nogil
+
+# Append a whole frame. NO_MEMORY: `out` is as it was.
+cdef status_t client_request_encode(const ClientRequest* request, Vec[uint8_t]* out) noexcept nogil
+cdef status_t client_message_encode(const ClientMessage* message, Vec[uint8_t]* out) noexcept nogil
+# The body of a frame; windows point into it. BAD_LENGTH, BAD_FIELD: close the connection.
+cdef status_t client_request_decode(const uint8_t* body, uint32_t length, ClientRequest* request) noexcept nogil
+cdef status_t client_message_decode(const uint8_t* body, uint32_t length, ClientMessage* message) noexcept nogil

@@ -1,0 +1,114 @@
+"""The client protocol from Python: requests as frames, a stream of bytes as messages, answers as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, final
+
+from raftmeta.operations import CompareOperator, Fence, Key, Operation
+
+NOTHING: int
+REVISION: int
+PREVIOUS: int
+TXN: int
+NUMBER: int
+RECORD: int
+RANGE: int
+VALUES: int
+
+ANSWER: int
+EVENTS: int
+PING: int
+LEADER: int
+REFUSED: int
+
+class ServerHello(NamedTuple):
+    """What the node said first. address: where clients reach it; cluster_id: 0 before the founding."""
+
+    name: str
+    address: str
+    cluster: str
+    cluster_id: int
+
+@final
+class RequestEncoder:
+    """Makes the frames of one client and counts its ids and sequences; every command takes the next sequence.
+
+    session: in which commands are encoded; lowest_unanswered: the client's own mark; id, last_sequence: of the frame
+    made last. Every method raises InvalidArgument, whose field names the argument, and then has counted nothing.
+    """
+
+    session: int
+    sequence: int
+    lowest_unanswered: int
+    id: int
+    value_bytes_max: int
+    def __init__(self, value_bytes_max: int) -> None: ...
+    def put(self, key: Key, value: bytes | str | None, lease: Any, fence: Any, previous: bool) -> bytes:
+        """A command that sets a key."""
+    def create(self, key: Key, value: bytes | str, lease: Any, fence: Any) -> bytes:
+        """A command that sets a key which must not exist."""
+    def update(
+        self, key: Key, value: bytes | str | None, lease: Any, expected_revision: int, fence: Any, previous: bool
+    ) -> bytes:
+        """A command that sets a key which must exist."""
+    def delete(self, key: Key, must_exist: bool, expected_revision: int, fence: Any, previous: bool) -> bytes:
+        """A command that removes a key."""
+    def delete_range(self, start: Key, end: Key, fence: Any, previous: bool) -> bytes:
+        """A command that removes the keys of [start, end)."""
+    def add(self, key: Key, number: int, fence: Any) -> bytes:
+        """A command that adds to a counter."""
+    def txn(
+        self,
+        compares: Iterable[CompareOperator],
+        then: Iterable[Operation],
+        otherwise: Iterable[Operation],
+        fence: Fence | None,
+    ) -> bytes:
+        """A command that is a transaction."""
+    def grant(self, lease: int, ttl_ms: int) -> bytes:
+        """A command that grants a lease; lease 0: the cluster chooses its id."""
+    def revoke(self, lease: int) -> bytes:
+        """A command that revokes a lease."""
+    def keep_alive(self, leases: Iterable[int]) -> bytes:
+        """A command that renews the session and these leases."""
+    def compact(self, revision: int) -> bytes:
+        """A command that moves the floor of the history."""
+    def open_session(self, session: int, ttl_ms: int, window: int) -> bytes:
+        """The command that opens a session; it takes no sequence."""
+    def close_session(self) -> bytes:
+        """A command that closes the session."""
+    def get(self, key: Key, revision: int, local: bool) -> bytes:
+        """A request for one key."""
+    def range(
+        self, start: Key, end: Key, revision: int, limit: int, local: bool, keys_only: bool, count_only: bool
+    ) -> bytes:
+        """A request for the keys of [start, end)."""
+    def watch(self, start: bytes, end: bytes, revision: int, filter: int) -> bytes:
+        """A request for the changes of [start, end)."""
+    def unwatch(self, watch: int) -> bytes:
+        """A request that ends a watch."""
+    def status(self) -> bytes:
+        """A request for what the node says of itself."""
+    def ping(self, *, is_answer: bool = False) -> bytes:
+        """A request that proves that both sides live; as the answer to the node's ping it has the id 0."""
+    def transfer(self, name: str) -> bytes:
+        """A request to hand the leadership over."""
+
+@final
+class MessageDecoder:
+    """The bytes that a node sends, in any pieces, as messages (kind, id, status, revision, index, body).
+
+    hello: of the node, None until it came.
+    """
+
+    @property
+    def hello(self) -> ServerHello | None: ...
+    def feed(self, data: bytes) -> list[tuple[int, int, int, int, int, bytes]]:
+        """Take more bytes, return the messages that are whole. Raises ConnectionError: this is no node's stream."""
+
+def hello_frame(cluster: str, name: str) -> bytes:
+    """The frame with which a client begins."""
+
+def answer_value(purpose: int, revision: int, index: int, body: bytes) -> Any:
+    """The value of an answer whose status is OK, by what was asked. Raises InvariantBroken: it is none."""
