@@ -97,6 +97,7 @@ class Channel:
         self._leader = ""
         self._window = WINDOW
         self._home: Connection | None = None
+        self._at_home = asyncio.Event()
         self._connections: set[Connection] = set()
         self._connecting: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
@@ -148,6 +149,7 @@ class Channel:
         for _, events in list(self._watches.values()):
             events.on_lost()
         self._watches.clear()
+        self._at_home.set()  # whoever waits for a connection looks, and finds the client closed
         await asyncio.sleep(0)  # connections end in the next turn
 
     # --- requests ---------------------------------------------------------------------------------------------------
@@ -343,7 +345,7 @@ class Channel:
     # --- connections ------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        if self._connecting is None and not self._is_closed:
+        if self._connecting is None and self._home is None and not self._is_closed:
             self._connecting = self.loop.create_task(self._find_home())
 
     async def _open(self, endpoint: Endpoint) -> Connection:
@@ -370,28 +372,25 @@ class Channel:
 
     async def _find_home(self) -> None:
         pause_s = RECONNECT_MIN_S
-        try:
-            while True:
-                endpoints = list(self._endpoints)
-                random.shuffle(endpoints)
-                endpoints.sort(key=lambda endpoint: self._names.get(endpoint, "") != self._leader)
-                for endpoint in endpoints:
-                    try:
-                        connection = await self._open(endpoint)
-                    except (OSError, TimeoutError) as error:
-                        self._last_error = error
-                    else:
-                        self._connecting = None
-                        self._move_to(connection)
-                        return
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
-                pause_s = min(2 * pause_s, RECONNECT_MAX_S)
-        finally:
-            self._connecting = None
+        while True:
+            endpoints = list(self._endpoints)
+            random.shuffle(endpoints)
+            for endpoint in endpoints:
+                try:
+                    connection = await self._open(endpoint)
+                except (OSError, TimeoutError) as error:
+                    self._last_error = error
+                else:
+                    self._connecting = None
+                    self._move_to(connection)
+                    return
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
+            pause_s = min(2 * pause_s, RECONNECT_MAX_S)
 
     def _move_to(self, connection: Connection) -> None:
         """Requests use this connection from now on."""
         old, self._home = self._home, connection
+        self._at_home.set()
         if old is not None:
             old.is_draining = True
             if old.in_flight == 0:
@@ -414,6 +413,7 @@ class Channel:
         connection.in_flight = 0
         if self._home is connection:
             self._home = None
+            self._at_home.clear()
             self._leader = ""
         for id, (where, events) in list(self._watches.items()):
             if where is connection:
@@ -555,6 +555,10 @@ class Channel:
         home.send(frame)
         return watch
 
+    @property
+    def is_connected(self) -> bool:
+        return self._home is not None
+
     def close_watch(self, watch: int) -> None:
         found = self._watches.pop(watch, None)
         if found is not None and found[0] is not None and found[0].is_open:
@@ -562,14 +566,14 @@ class Channel:
 
     async def connected(self, deadline_s: float) -> None:
         """Wait until there is a connection. Raises ReadyTimeout."""
-        pause_s = 0.001
-        while self._home is None:
-            self.check_open()
-            self._connect()
-            if self.loop.time() >= deadline_s:
-                raise ReadyTimeout(f"no node answers; {self._last_error}")
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, 0.05)
+        self.check_open()
+        self._connect()
+        left_s = None if deadline_s == NEVER else max(0.0, deadline_s - self.loop.time())
+        try:
+            await asyncio.wait_for(self._at_home.wait(), left_s)
+        except TimeoutError:
+            raise ReadyTimeout(f"no node answers; {self._last_error}") from None
+        self.check_open()
 
 
 def now_boot_s() -> float:

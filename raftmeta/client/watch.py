@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from raftmeta.client.channel import NEVER, Channel, Events
-from raftmeta.errors import Compacted, InvalidArgument, Lagged, Overloaded, RaftmetaError
+from raftmeta.errors import Compacted, InvalidArgument, Lagged, Overloaded, RaftmetaError, ReadyTimeout, Withdrawn
 from raftmeta.operations import Key, KeyRecord, prefix_end
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 from raftmeta.wire.python_client import RANGE, VALUES, answer_value
@@ -110,7 +110,7 @@ class Watch(Events):
         if self._must_reset:
             await self._reset(deadline_s)
         await channel.connected(deadline_s)
-        if not self._watch and not self.is_closed:
+        if not self._watch and not self.is_closed and channel.is_connected:
             self._passed = 0
             self._watch = channel.open_watch(self._start, self._end, self._resume, self._filter, self)
 
@@ -215,7 +215,10 @@ class Watch(Events):
             self._channel.check_open()
             self._news.clear()
             if not self._watch:
-                await self.open(self._channel.deadline(OPEN_TIMEOUT_S))
+                try:
+                    await self.open(deadline_s)
+                except (ReadyTimeout, Withdrawn):
+                    return None  # no node answered for timeout_s
                 continue
             left_s = None if deadline_s == NEVER else deadline_s - self._channel.loop.time()
             if left_s is not None and left_s <= 0:

@@ -15,6 +15,8 @@ cdef status_t requests_take(ClientServer* server, Connection* connection, const 
 cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil
 # Submit SUBMIT_UNWATCH. connection and id: who asked for it; NULL: nobody is answered.
 cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch, uint64_t id) noexcept nogil
+# Names and addresses, as the loop published them last.
+cdef void requests_read_members(ClientServer* server) noexcept nogil
 cdef void requests_tell_leader(ClientServer* server, Connection* connection) noexcept nogil
 # Give everything back that still waits; nobody answers any more.
 cdef void requests_release(ClientServer* server) noexcept nogil

@@ -98,6 +98,13 @@ cdef void _answer(ClientServer* server, Connection* connection, uint64_t id, sta
     connection_send(server, connection, &message)
 
 
+cdef void requests_read_members(ClientServer* server) noexcept nogil:
+    while not server.loop.membership.read(&server.membership):
+        pass
+    while not server.loop.links.read(&server.links):
+        pass
+
+
 cdef void requests_tell_leader(ClientServer* server, Connection* connection) noexcept nogil:
     cdef ClientMessage message
     cdef Writer writer
@@ -169,8 +176,9 @@ cdef status_t _submit(ClientServer* server, Connection* connection, uint8_t kind
     return OK
 
 
-cdef bint _is_crowded(const ClientServer* server) noexcept nogil:
-    return server.bytes_under_way >= server.limits.bytes_under_way_max
+cdef bint _is_crowded(const ClientServer* server, bint is_urgent) noexcept nogil:
+    """What is urgent has as much room again, and no more: a client decides what it sends."""
+    return server.bytes_under_way >= server.limits.bytes_under_way_max * (2 if is_urgent else 1)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -217,7 +225,7 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     submission.sequence = server.command.sequence
     if server.command.kind == COMMAND_SESSION_OPEN:
         submission.session = server.command.id
-    if (_is_crowded(server) and not submission.is_urgent
+    if (_is_crowded(server, submission.is_urgent)
             or _submit(server, connection, SUBMIT_CLIENT_COMMAND, &pending, &request.key, &none, &submission) != OK):
         _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
@@ -281,7 +289,7 @@ cdef status_t _read(ClientServer* server, Connection* connection, const ClientRe
         pending.limit = 1
     if request.flags & READ_LOCAL:
         return _read_local(server, connection, &pending, &first, &last)
-    if (_is_crowded(server)
+    if (_is_crowded(server, False)
             or _submit(server, connection, SUBMIT_READ, &pending, &first, &last, &submission) != OK):
         _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
@@ -309,7 +317,7 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     cdef Submission submission
     memset(&pending, 0, sizeof(ClientPending))
     memset(&submission, 0, sizeof(Submission))
-    if not _is_crowded(server):
+    if not _is_crowded(server, False):
         watch = watch_create(server, connection, request)
     if watch == NULL:
         _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
@@ -358,6 +366,7 @@ cdef status_t _transfer(ClientServer* server, Connection* connection, const Clie
     memset(&pending, 0, sizeof(ClientPending))
     memset(&submission, 0, sizeof(Submission))
     memset(&none, 0, sizeof(Bytes))
+    requests_read_members(server)
     pending.kind = REQUEST_TRANSFER
     pending.id = request.id
     for i in range(server.membership.count):
@@ -399,6 +408,7 @@ cdef status_t _status(ClientServer* server, Connection* connection, const Client
     cdef Writer writer
     cdef bint is_ready = (server.status.engine_state == ENGINE_RUNNING and server.status.session != 0
                           and server.status.core.leader != 0)
+    requests_read_members(server)
     server.scratch.clear()
     writer = writer_at(&server.scratch)
     write_bin(&writer, server.loop.engine.config.name, server.loop.engine.config.name_length)

@@ -54,24 +54,26 @@ cdef ClientWatch* watch_find(Connection* connection, const ClientRequest* reques
     return watch
 
 
-cdef void _forget(ClientServer* server, ClientWatch* watch) noexcept nogil:
-    """Out of the list of its connection, and given back."""
+cdef void _unlink(ClientServer* server, ClientWatch* watch) noexcept nogil:
+    """Out of the list of its connection, if it still has one."""
     cdef Connection* connection
     cdef ClientWatch** at
-    if watch.place != NOWHERE:
-        connection = &server.connections[watch.place]
-        at = &connection.watches
-        while at[0] != watch:
-            at = &at[0].next
-        at[0] = watch.next
-        connection.watch_count -= 1
     server.counters.watches -= 1
-    free(watch)
+    if watch.place == NOWHERE:
+        return
+    connection = &server.connections[watch.place]
+    at = &connection.watches
+    while at[0] != watch:
+        at = &at[0].next
+    at[0] = watch.next
+    connection.watch_count -= 1
+    watch.place = NOWHERE
 
 
 cdef void watch_opened(ClientServer* server, ClientWatch* watch, const Ticket* ticket) noexcept nogil:
     if ticket.status != OK:
-        _forget(server, watch)
+        _unlink(server, watch)
+        free(watch)
         return
     memcpy(&watch.watch, ticket.body, sizeof(watch.watch))
     watch.state = CLIENT_WATCH_OPEN
@@ -82,8 +84,9 @@ cdef void watch_opened(ClientServer* server, ClientWatch* watch, const Ticket* t
 
 
 cdef void watch_closed(ClientServer* server, ClientWatch* watch, status_t status) noexcept nogil:
+    _unlink(server, watch)
     if status == OK:
-        _forget(server, watch)
+        free(watch)
         return
     # The node stopped: its hub still knows the signal, so it is given back with the node.
     watch.next = server.orphans

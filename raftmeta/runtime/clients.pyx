@@ -21,9 +21,11 @@ from raftmeta.native.atomics cimport load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
+from raftmeta.raft.membership cimport membership_position
 from raftmeta.runtime.client_connections cimport (connection_close, connection_readable, connection_writable,
                                                   connections_accept, connections_flush, connections_sweep)
-from raftmeta.runtime.client_requests cimport requests_done, requests_release, requests_tell_leader
+from raftmeta.runtime.client_requests cimport (requests_done, requests_read_members, requests_release,
+                                               requests_tell_leader)
 from raftmeta.runtime.client_watches cimport watch_news
 from raftmeta.runtime.clients_state cimport CONNECTION_FREE, CONNECTION_OPEN, ClientWatch, Connection
 from raftmeta.runtime.loop cimport NodeStatus, loop_ring
@@ -51,12 +53,11 @@ cdef void _look_at_state(ClientServer* server) noexcept nogil:
     if not server.loop.status.read(&status):
         return                  # it is being replaced: what was seen last will do
     server.status = status
-    while not server.loop.membership.read(&server.membership):
-        pass
-    while not server.loop.links.read(&server.links):
-        pass
     if status.core.leader == server.leader_told:
         return
+    requests_read_members(server)
+    if status.core.leader != 0 and membership_position(&server.membership, status.core.leader) < 0:
+        return                  # its name comes with the membership, soon
     server.leader_told = status.core.leader
     for place in range(server.limits.connections_max):
         if server.connections[place].state == CONNECTION_OPEN:
