@@ -27,3 +27,6 @@ cdef status_t recover(Wal* wal, RecoveryFound* found, uint64_t* torn_bytes) noex
 # The number in a segment's file name, 0: not one. The name of number.
 cdef uint64_t segment_number(const char* name) noexcept nogil
 cdef void segment_name(uint64_t number, char* name) noexcept nogil
+# The same of a segment that left the log and waits to be used again.
+cdef uint64_t retired_number(const char* name) noexcept nogil
+cdef void retired_name(uint64_t number, char* name) noexcept nogil

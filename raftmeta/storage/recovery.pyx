@@ -12,7 +12,7 @@ a batch that may have been acknowledged; show a record whose checksum, index or 
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memset, strcmp
+from libc.string cimport memset, strcmp, strcpy
 
 from raftmeta.native.chunks cimport Chunk, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
@@ -34,6 +34,9 @@ from raftmeta.storage.wal_state cimport Extent, Segment, Wal
 cdef enum:
     SEGMENT_NAME_DIGITS = 16
     TUNE_READ_BYTES = 1024 * 1024       # of a segment at once
+
+cdef const char* SEGMENT_SUFFIX = ".log"
+cdef const char* RETIRED_SUFFIX = ".retired"
 
 
 # One file of the log while it is read.
@@ -71,7 +74,7 @@ cdef struct Walk:
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
-cdef uint64_t segment_number(const char* name) noexcept nogil:
+cdef uint64_t _number_of(const char* name, const char* suffix) noexcept nogil:
     cdef uint64_t number = 0
     cdef int i
     cdef char letter
@@ -83,18 +86,32 @@ cdef uint64_t segment_number(const char* name) noexcept nogil:
             number = number * 16 + <uint64_t> (letter - c'a' + 10)
         else:
             return 0
-    return number if strcmp(name + SEGMENT_NAME_DIGITS, ".log") == 0 else 0
+    return number if strcmp(name + SEGMENT_NAME_DIGITS, suffix) == 0 else 0
 
 
-cdef void segment_name(uint64_t number, char* name) noexcept nogil:
+cdef void _name_of(uint64_t number, const char* suffix, char* name) noexcept nogil:
     cdef const char* digits = "0123456789abcdef"
-    cdef const char* suffix = ".log"
     cdef int i
     for i in range(SEGMENT_NAME_DIGITS):
         name[SEGMENT_NAME_DIGITS - 1 - i] = digits[number & 15]
         number >>= 4
-    for i in range(5):
-        name[SEGMENT_NAME_DIGITS + i] = suffix[i]
+    strcpy(name + SEGMENT_NAME_DIGITS, suffix)
+
+
+cdef uint64_t segment_number(const char* name) noexcept nogil:
+    return _number_of(name, SEGMENT_SUFFIX)
+
+
+cdef void segment_name(uint64_t number, char* name) noexcept nogil:
+    _name_of(number, SEGMENT_SUFFIX, name)
+
+
+cdef uint64_t retired_number(const char* name) noexcept nogil:
+    return _number_of(name, RETIRED_SUFFIX)
+
+
+cdef void retired_name(uint64_t number, char* name) noexcept nogil:
+    _name_of(number, RETIRED_SUFFIX, name)
 
 
 # --- load -------------------------------------------------------------------------------------------------------------

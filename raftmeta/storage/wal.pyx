@@ -1,7 +1,7 @@
 """The log on disk: batches made durable one after another, segments that follow each other, records read back.
 
-What it decides: where a batch goes, when a new segment begins, which files a compaction frees. What it never does:
-acknowledge before the sync returned; write again to a sector that holds acknowledged bytes; go on after a failed
+What it decides: where a batch goes, when a new segment begins, which files a compaction frees or keeps. What it never
+does: acknowledge before the sync returned; write again to a sector that holds acknowledged bytes; go on after a failed
 write or sync (decisions/log.md D5); judge terms or votes.
 
     wal_append
@@ -16,7 +16,7 @@ A full disk is not a failure: NO_SPACE leaves the log as it was.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memset, strcpy
 
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.containers cimport Vec
@@ -29,7 +29,7 @@ from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forge
 from raftmeta.storage.mark cimport MarkSlot, mark_close, mark_make_room, mark_sync, mark_write
 from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
-                                        recover, segment_name, segment_number)
+                                        recover, retired_name, retired_number, segment_name, segment_number)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
                                        BatchHeader, SegmentHeader, batch_header_encode, segment_header_decode,
                                        segment_header_encode)
@@ -41,6 +41,8 @@ cdef enum:
     ALIGNMENT_BYTES_DEFAULT = 4096
     WAL_ZEROS_BYTES = 64 * 1024
     TUNE_MARK_SYNC_BATCHES = 1024   # the mark is synced at least that often, and by wal_idle
+    TUNE_RETIRED_MAX = 8            # segments kept to be used again
+    TUNE_RETIRED_ROOM = 4           # x segment_bytes: they are kept while the disk has more room than this
     TUNE_REACH_PART = 16            # of a segment: what an open reads behind the end; then the mark is synced once more
 
 cdef const char* SPARE_FILE_NAME = "spare"
@@ -100,6 +102,7 @@ cdef void wal_destroy(Wal* wal) noexcept nogil:
     wal.next_chains.release()
     wal.parts.release()
     wal.names.release()
+    wal.retired.release()
     free(wal.zeros)
     free(wal)
 
@@ -171,7 +174,7 @@ cdef status_t _settle(Wal* wal) noexcept nogil:
     return status
 
 
-# One of the two copies of a segment's header is damaged: it is written anew, lest damage to the other one, months later,
+# One of the two copies of the header is damaged: it is written anew, lest damage to the other one, months later,
 # cost the log.
 cdef status_t _heal_header(Wal* wal, const Segment* segment) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
@@ -237,11 +240,17 @@ cdef status_t _remove_below(Wal* wal, uint64_t number) noexcept nogil:
     return status
 
 
-# How large the spare and the reserve of an earlier life are.
+# How large the spare and the reserve of an earlier life are, and which segments it retired.
 cdef status_t _adopt_spares(Wal* wal) noexcept nogil:
+    cdef uint64_t number
+    cdef size_t i
     cdef status_t status = _open_spare(wal, &wal.spare, False)
     if status in (OK, NOT_FOUND):
         status = _open_spare(wal, &wal.reserve, False)
+    for i in range(wal.names.size):
+        number = retired_number(wal.names.data[i].text)
+        if number != 0 and not wal.retired.push(number):
+            return NO_MEMORY
     return OK if status == NOT_FOUND else status
 
 
@@ -358,12 +367,30 @@ cdef void _close_spare(Wal* wal, Spare* spare) noexcept nogil:
     spare.is_open = False
 
 
+# A retired segment becomes the spare: its bytes are written over as they are, and no zeros before them. None of them can
+# be taken for new ones (decisions/log.md "Used again").
+cdef status_t _take_retired(Wal* wal, const Spare* spare) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef status_t status
+    if spare != &wal.spare or wal.retired.size == 0:
+        return OK
+    retired_name(wal.retired.back(), name)
+    status = wal.disk.rename(wal.disk.self, name, spare.name)
+    if status == OK:
+        wal.retired.pop()
+    return status
+
+
 cdef status_t _open_spare(Wal* wal, Spare* spare, bint create) noexcept nogil:
     cdef status_t status
     if spare.is_open:
         return OK
     spare.size_bytes = 0
-    status = wal.disk.open(wal.disk.self, spare.name, create, &spare.file)
+    status = wal.disk.open(wal.disk.self, spare.name, False, &spare.file)
+    if status == NOT_FOUND and create:
+        status = _take_retired(wal, spare)
+        if status == OK:
+            status = wal.disk.open(wal.disk.self, spare.name, True, &spare.file)
     if status == OK:
         spare.is_open = True
         status = wal.disk.size(wal.disk.self, spare.file, &spare.size_bytes)
@@ -814,26 +841,61 @@ cdef size_t _first_kept(const Wal* wal, const SnapshotPoint* point) noexcept nog
     return 0
 
 
-# One segment leaves the log: recycled when a spare or the reserve is wanted, removed otherwise.
+# Is there room to keep another file for later? Beside the log within its limit, and beside what else is on the disk.
+cdef bint _may_keep(const Wal* wal) noexcept nogil:
+    cdef uint64_t segment_bytes = wal.limits.segment_bytes
+    cdef uint64_t kept = (wal.retired.size + 1) * segment_bytes
+    cdef uint64_t room = 0
+    if wal.retired.size >= TUNE_RETIRED_MAX or wal.disk.free_bytes(wal.disk.self, &room) != OK:
+        return False
+    return (room >= TUNE_RETIRED_ROOM * segment_bytes
+            and (wal.limits.log_bytes_max == 0 or wal.used_bytes + kept <= wal.limits.log_bytes_max))
+
+
+# What the file of a segment becomes that leaves the log; False: nothing, it is removed.
+cdef bint _new_name(Wal* wal, const Segment* segment, char* name) noexcept nogil:
+    if wal.reserve.size_bytes < wal.limits.reserve_bytes and segment.allocated_bytes >= wal.limits.reserve_bytes:
+        _close_spare(wal, &wal.reserve)
+        strcpy(name, RESERVE_FILE_NAME)
+        return True
+    if segment.allocated_bytes != wal.limits.segment_bytes or not _may_keep(wal):
+        return False
+    retired_name(segment.number, name)
+    return True
+
+
+# One segment leaves the log.
 cdef status_t _retire(Wal* wal, const Segment* segment) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
-    cdef Spare* spare = NULL
+    cdef char[FILE_NAME_BYTES_MAX + 1] new_name
+    cdef bint is_kept = _new_name(wal, segment, new_name)
     cdef status_t status
     segment_name(segment.number, name)
-    if wal.reserve.size_bytes < wal.limits.reserve_bytes and segment.size_bytes >= wal.limits.reserve_bytes:
-        spare = &wal.reserve
-    elif wal.spare.size_bytes < wal.limits.segment_bytes and segment.size_bytes >= wal.limits.segment_bytes:
-        spare = &wal.spare
-    if spare == NULL:
-        status = wal.disk.remove(wal.disk.self, name)
+    if is_kept:
+        status = wal.disk.rename(wal.disk.self, name, new_name)
     else:
-        _close_spare(wal, spare)
-        status = wal.disk.rename(wal.disk.self, name, spare.name)
+        status = wal.disk.remove(wal.disk.self, name)
     # Each name is gone for good before the next one goes: what a crash leaves has no gap.
     if status == OK:
         status = wal.disk.sync_directory(wal.disk.self)
-    if status == OK and spare != NULL:
-        status = _open_spare(wal, spare, False)
+    if status != OK or not is_kept:
+        return status
+    if retired_number(new_name) == 0:
+        return _open_spare(wal, &wal.reserve, False)
+    return OK if wal.retired.push(segment.number) else NO_MEMORY
+
+
+# The disk is nearly full: files that only wait to be used again are the first to go.
+cdef status_t _drop_retired(Wal* wal) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef uint64_t room = 0
+    cdef status_t status = wal.disk.free_bytes(wal.disk.self, &room)
+    while status == OK and wal.retired.size != 0 and room < TUNE_RETIRED_ROOM * <uint64_t> wal.limits.segment_bytes:
+        retired_name(wal.retired.back(), name)
+        wal.retired.pop()
+        status = wal.disk.remove(wal.disk.self, name)
+        if status == OK:
+            status = wal.disk.free_bytes(wal.disk.self, &room)
     return status
 
 
@@ -858,7 +920,8 @@ cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
     wal.segments.drop_front(kept)
     wal.start = wal.segments.data[0].start
     extents_forget(&wal.extents, &wal.damaged, wal.start.index)
-    return OK
+    status = _drop_retired(wal)
+    return status if status == OK else _poison(wal, status)
 
 
 cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil:
@@ -867,7 +930,7 @@ cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil:
     if wal.failed != OK or not wal.is_writable or wal.disk.free_bytes(wal.disk.self, &room) != OK:
         return 0
     last = &wal.segments.back()
-    room += wal.spare.size_bytes
+    room += wal.spare.size_bytes + wal.retired.size * wal.limits.segment_bytes
     if not last.flags & SEGMENT_IS_RESERVE:
         room += last.size_bytes - min(last.size_bytes, last.end)
     if wal.limits.log_bytes_max != 0:

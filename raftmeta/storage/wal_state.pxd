@@ -74,6 +74,7 @@ cdef struct Wal:
     Mark mark
     Spare spare
     Spare reserve
+    Vec[uint64_t] retired       # numbers of segments that left the log; their files become spares
 
     file_t file                 # of the last segment
     bint file_is_open

@@ -77,27 +77,48 @@ SCRIPT: list[Callable[[LogDriver], bool]] = [
 ]
 
 
-def run_until_cut(log: LogDriver) -> None:
+def round_of_use(size: int) -> list[Callable[[LogDriver], bool]]:
+    """Fill a segment with batches of another size than before, begin the next one, let the former go."""
+    return [
+        lambda log: log.prepare(100_000),
+        *[lambda log: log.append([size])] * 3,
+        lambda log: log.append([2200, 10], back=1, hard_state=(log.model.hard_state[0] + 1, 3, 0)),
+        lambda log: log.compact(log.model.last - 1),
+    ]
+
+
+# Each file is used again and again, its stale batches at other places or at the same ones.
+USED_AGAIN: list[Callable[[LogDriver], bool]] = [
+    lambda log: log.open() is not None,
+    lambda log: log.begin(),
+    *round_of_use(700),
+    *round_of_use(700),
+    *round_of_use(300),
+    lambda log: log.kill(),
+    *round_of_use(700),
+    *round_of_use(1200),
+    *round_of_use(700),
+]
+
+
+def run_until_cut(log: LogDriver, script: list[Callable[[LogDriver], bool]]) -> None:
     """Do the script until the power fails, or to its end."""
-    for operation in SCRIPT:
+    for operation in script:
         if not operation(log):
             return
 
 
-def calls_of_the_script() -> dict[str, int]:
-    disk = SimulatedDisk()
-    run_until_cut(LogDriver(disk, LIMITS))
-    return disk.counters
-
-
-def check_every_cut(fault: str, total: int, **others: int) -> None:
+def check_every_cut(fault: str, script: list[Callable[[LogDriver], bool]], **others: int) -> None:
+    whole = SimulatedDisk()
+    run_until_cut(LogDriver(whole, LIMITS), script)
+    total = whole.counters[{"cut_at_sync": "syncs", "cut_at_write": "writes"}[fault]]
     assert total > 60
     for moment in range(1, total + 1):
         for seed in range(3):
             disk = SimulatedDisk(seed=moment * 31 + seed)
             disk.plan(**{fault: moment}, **others)
             log = LogDriver(disk, LIMITS)
-            run_until_cut(log)
+            run_until_cut(log, script)
             assert disk.is_cut
             disk.plan()
             assert log.crash()
@@ -105,7 +126,7 @@ def check_every_cut(fault: str, total: int, **others: int) -> None:
             assert log.crash()
             # And it is a log that goes on.
             if log.model.begun:
-                assert log.append([123], hard_state=(9, 9, 9))
+                assert log.append([123], hard_state=(99, 9, 9))
                 assert log.crash()
 
 
@@ -113,7 +134,7 @@ def test_the_script_does_what_it_says() -> None:
     """Rolls, removals and restarts happen in it: a run without faults ends with several segments and a moved start."""
     disk = SimulatedDisk()
     log = LogDriver(disk, LIMITS)
-    run_until_cut(log)
+    run_until_cut(log, SCRIPT)
     assert len(SCRIPT) == 60
     assert log.model.start[0] == 40 and log.model.last > 45
     opened = log.open()
@@ -121,19 +142,45 @@ def test_the_script_does_what_it_says() -> None:
     assert sum(name.endswith(".log") for name in disk.list_names()) >= 2
 
 
-def test_nothing_acknowledged_is_lost_when_the_power_fails_before_any_sync() -> None:
+def test_segments_are_used_again_without_zeros() -> None:
+    """decisions/log.md "Used again": once compaction keeps up, preparing a segment writes nothing."""
+    disk = SimulatedDisk()
+    log = LogDriver(disk, LIMITS)
+    run_until_cut(log, USED_AGAIN)
+    assert any(name.endswith(".retired") for name in disk.list_names())
+    for size in (700, 300, 1200):
+        before = disk.counters["writes"]
+        assert log.prepare(100_000)
+        assert disk.counters["writes"] == before
+        for operation in round_of_use(size):
+            assert operation(log)
+        opened = log.open()
+        assert opened is not None
+        assert "".join(log.disk.list_names()).count(".retired") <= 8
+
+
+@pytest.mark.parametrize("script", [SCRIPT, USED_AGAIN], ids=["everything", "used_again"])
+def test_nothing_acknowledged_is_lost_when_the_power_fails_before_any_sync(
+    script: list[Callable[[LogDriver], bool]],
+) -> None:
     """decisions/log.md D1: the sync never happened; each of its sectors is kept, lost or torn."""
-    check_every_cut("cut_at_sync", calls_of_the_script()["syncs"])
+    check_every_cut("cut_at_sync", script)
 
 
-def test_nothing_acknowledged_is_lost_when_the_power_fails_after_any_sync() -> None:
+@pytest.mark.parametrize("script", [SCRIPT, USED_AGAIN], ids=["everything", "used_again"])
+def test_nothing_acknowledged_is_lost_when_the_power_fails_after_any_sync(
+    script: list[Callable[[LogDriver], bool]],
+) -> None:
     """The sync happened and nobody was told; the operation may be there as a whole."""
-    check_every_cut("cut_at_sync", calls_of_the_script()["syncs"], cut_after_sync=1)
+    check_every_cut("cut_at_sync", script, cut_after_sync=1)
 
 
-def test_nothing_acknowledged_is_lost_when_the_power_fails_in_any_write() -> None:
-    """decisions/log.md D2: torn writes of every kind, in batches, marks, headers and spare segments."""
-    check_every_cut("cut_at_write", calls_of_the_script()["writes"])
+@pytest.mark.parametrize("script", [SCRIPT, USED_AGAIN], ids=["everything", "used_again"])
+def test_nothing_acknowledged_is_lost_when_the_power_fails_in_any_write(
+    script: list[Callable[[LogDriver], bool]],
+) -> None:
+    """decisions/log.md D2: torn writes of every kind, in batches, marks, headers and files that are used again."""
+    check_every_cut("cut_at_write", script)
 
 
 def test_a_batch_that_was_cut_never_comes_back() -> None:
