@@ -367,8 +367,8 @@ cdef void _close_spare(Wal* wal, Spare* spare) noexcept nogil:
     spare.is_open = False
 
 
-# A retired segment becomes the spare: its bytes are written over as they are, and no zeros before them. None of them can
-# be taken for new ones (decisions/log.md "Used again").
+# A retired segment becomes the spare: its bytes are written over as they are, and no zeros before them. None of them
+# can be taken for new ones (decisions/log.md "Used again").
 cdef status_t _take_retired(Wal* wal, const Spare* spare) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef status_t status
