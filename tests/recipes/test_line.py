@@ -30,7 +30,7 @@ class Waiter:
     def __init__(self, acquire: Callable[[], Any]) -> None:
         self.permit: Any = None
         self.error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, args=(acquire,))
+        self._thread = threading.Thread(target=self._run, args=(acquire,), daemon=True)
         self._thread.start()
 
     def _run(self, acquire: Callable[[], Any]) -> None:

@@ -11,6 +11,7 @@ import pytest
 import raftmeta
 from raftmeta import recipes
 from tests.processes.waiting import wait_until
+from tests.recipes.test_line import Waiter
 
 Nodes = dict[str, raftmeta.Node]
 
@@ -168,3 +169,17 @@ def test_two_that_follow_at_once_have_one_mirror(nodes: Nodes, name: str) -> Non
     wait_until(lambda: nodes["a"].metrics()["watches"] == before + 1, timeout_s=5, what="one watch")
     group.close()
     wait_until(lambda: nodes["a"].metrics()["watches"] == before, timeout_s=5, what="no watch")
+
+
+def test_nobody_overtakes_a_worker_that_waits_in_line(nodes: Nodes, name: str) -> None:
+    """It is slow to take the item that came for it; who comes later stands behind it and gets nothing meanwhile."""
+    store, go_on, watches = Hooked(nodes["a"]), threading.Event(), nodes["a"].metrics()["watches"]
+    waiting = Waiter(lambda: recipes.Queue(store, name).take(timeout_s=30))  # type: ignore[arg-type]
+    wait_until(lambda: nodes["a"].metrics()["watches"] == watches + 1, timeout_s=5, what="it to wait for an item")
+    store.before("range", go_on.wait)
+    other = recipes.Queue(nodes["b"], name)
+    other.put(b"1")
+    with pytest.raises(raftmeta.Withdrawn):
+        other.take(timeout_s=0.3)
+    go_on.set()
+    assert waiting.join().data == b"1"
