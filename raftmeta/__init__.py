@@ -11,7 +11,7 @@ are in raftmeta.operations.
 
 from raftmeta import aio, interfaces, operations, recipes
 from raftmeta.backends import connect
-from raftmeta.client.sync import Client
+from raftmeta.clients import Client
 from raftmeta.config import Config
 from raftmeta.errors import (
     AddressInUse,

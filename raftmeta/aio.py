@@ -12,8 +12,8 @@ call. What was joined or nominated through a face ends with it; KIP-30's interfa
 
 from __future__ import annotations
 
+import raftmeta.client.aio as client
 from raftmeta import interfaces
-from raftmeta.client.aio import Client
 from raftmeta.recipes import coordination
 from raftmeta.runtime import node_aio
 from raftmeta.runtime.node_aio import AioLease as Lease
@@ -37,3 +37,26 @@ class Node(coordination.AioCoordinated, node_aio.Node):
         if self.is_running:
             await self.close_parts()
         await super().close(transfer=transfer)
+
+
+class Client(coordination.AioCoordinated, client.Client):
+    __doc__ = f"""{client.Client.__doc__}
+    owner: the name under which it holds its places in groups, elections and locks; see raftmeta.Client.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        cluster: str = "default",
+        name: str | None = None,
+        owner: str | None = None,
+        session_ttl_s: float = 60.0,
+    ) -> None:
+        self.owner = coordination.life_of(owner)
+        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+
+    async def close(self) -> None:
+        """Leave groups and elections, close session and connections. What waits learns its fate."""
+        await self.close_parts()
+        await super().close()

@@ -37,6 +37,7 @@ LAYERS = {
     "backends": 5,
     "gateways": 5,
     "node": 5,
+    "clients": 5,
     "recipes": 5,
     "sim": 5,
     "": 5,  # raftmeta/__init__.py: the public names
@@ -53,9 +54,11 @@ SIDEWAYS = {
     ("backends", "aio"),
     ("backends", "node"),
     ("", "backends"),
+    ("", "clients"),
     ("", "node"),
     ("", "recipes"),
     ("aio", "recipes"),
+    ("clients", "recipes"),
     ("node", "aio"),
     ("node", "recipes"),
 }

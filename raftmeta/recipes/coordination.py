@@ -6,6 +6,7 @@ interfaces.Backend. It decides that there is one instance for each name, and tha
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -16,13 +17,13 @@ import raftmeta.recipes.group as group
 import raftmeta.recipes.registry as registry
 import raftmeta.recipes.storage as storage
 from raftmeta.errors import InvalidArgument, NodeClosed
-from raftmeta.interfaces import Capabilities
+from raftmeta.interfaces import Capabilities, Owner
 from raftmeta.recipes.face import AioFace
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S
 from raftmeta.recipes.line import DEFAULT_TTL_S
 from raftmeta.recipes.waiting import Deadline
 
-__all__ = ["AioCoordinated", "Coordinated"]
+__all__ = ["AioCoordinated", "Coordinated", "life_of"]
 
 CAPABILITIES = Capabilities(
     fencing=True,
@@ -42,6 +43,14 @@ CAPABILITIES = Capabilities(
 )
 
 Kept = TypeVar("Kept")
+
+
+def life_of(name: str | None) -> Owner:
+    """The owner of one life of a client: a later one of the same name succeeds it. None: nobody does."""
+    if name is not None and not (isinstance(name, str) and name):
+        raise InvalidArgument(f"owner: must be a str that is not empty, not {name!r}", field="owner")
+    life = int.from_bytes(os.urandom(7), "big")
+    return Owner(f"client-{life:x}" if name is None else f"client {name}", life, 0)
 
 
 class _Parts:

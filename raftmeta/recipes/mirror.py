@@ -9,6 +9,7 @@ is true for that call. A mirror never polls: between changes it waits in its wat
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from raftmeta.errors import (
     FutureRevision,
     NodeClosed,
     NoLeader,
+    NotExecuted,
     OutcomeTimeout,
     OutcomeUnknown,
     RaftmetaError,
@@ -108,7 +110,8 @@ class Mirror:
     async def close(self) -> None:
         self._closed.set()
         if self._watching is not None:
-            await self._watching.close()
+            with contextlib.suppress(*_ENDED, NotExecuted):  # it went with its store
+                await self._watching.close()
 
     async def _open(self) -> None:
         revision, records = await read_whole(self._face, key=self._key, prefix=self._prefix, keys_only=self._keys_only)

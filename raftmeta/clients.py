@@ -1,0 +1,38 @@
+"""raftmeta.Client: the client of raftmeta/client with KIP-30's interfaces on it.
+
+    with raftmeta.Client("raft://10.0.0.1:7100,10.0.0.2:7100", owner="worker-7") as client:
+        client.group("workers").join("worker-7")
+
+It adds nothing to the protocol: the interfaces are recipes over the client's own verbs (raftmeta/recipes).
+"""
+
+from __future__ import annotations
+
+import raftmeta.client.sync as client
+from raftmeta.recipes.coordination import Coordinated, life_of
+
+__all__ = ["Client"]
+
+
+class Client(Coordinated, client.Client):
+    __doc__ = f"""{client.Client.__doc__}
+    owner: the name under which it holds its places in groups, elections and locks. A later client of that name takes
+    them over at once, as after a crash; there must be only one at a time. None: nobody takes over what this one holds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        cluster: str = "default",
+        name: str | None = None,
+        owner: str | None = None,
+        session_ttl_s: float = 60.0,
+    ) -> None:
+        self.owner = life_of(owner)
+        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+
+    def close(self) -> None:
+        """Leave groups and elections, close session and connections. What waits learns its fate."""
+        self.close_parts()
+        super().close()
