@@ -157,7 +157,7 @@ cdef void connection_readable(ClientServer* server, Connection* connection) noex
         connection_close(server, connection)
         return
     connection.heard_ns = server.now_ns
-    connection.was_pinged = False
+    connection.pinged_ns = 0
     if connection.state == CONNECTION_CLOSING:
         return
     if connection.received.size != 0:
@@ -277,8 +277,9 @@ cdef bint _is_overdue(const ClientServer* server, const Connection* connection) 
         return True     # it does not read
     if connection.state == CONNECTION_GREETING:
         return silent_ns > server.limits.hello_timeout_ns
-    # One that is not read on may have said much: its bytes wait in the socket.
-    return connection.is_reading and silent_ns > 2 * server.limits.idle_ns
+    # One that is not read on may have answered: its bytes wait in the socket.
+    return (connection.is_reading and connection.pinged_ns != 0
+            and server.now_ns - connection.pinged_ns > server.limits.idle_ns)
 
 
 cdef void connections_sweep(ClientServer* server) noexcept nogil:
@@ -294,7 +295,7 @@ cdef void connections_sweep(ClientServer* server) noexcept nogil:
         if _is_overdue(server, connection):
             server.counters.evicted += 1
             connection_close(server, connection)
-        elif (connection.state == CONNECTION_OPEN and not connection.was_pinged
+        elif (connection.state == CONNECTION_OPEN and connection.pinged_ns == 0
                 and server.now_ns - connection.heard_ns > server.limits.idle_ns):
-            connection.was_pinged = True
+            connection.pinged_ns = server.now_ns
             connection_send(server, connection, &ping)

@@ -146,7 +146,7 @@ cdef void* _clients_main(void* argument) noexcept nogil:
             loop_ring(server.loop)
         _rest_listeners(server)
         if server.now_ns >= server.sweep_ns:
-            server.sweep_ns = server.now_ns + TUNE_SWEEP_NS
+            server.sweep_ns = server.now_ns + min(server.limits.idle_ns // 4, <uint64_t> TUNE_SWEEP_NS)
             connections_sweep(server)
             connections_flush(server)
         server.published.write(server.counters)

@@ -22,7 +22,7 @@ cdef enum:
 cdef struct ClientLimits:
     uint32_t connections_max
     uint64_t hello_timeout_ns
-    uint64_t idle_ns            # silent for so long: pinged; for twice as long, or not reading for so long: closed
+    uint64_t idle_ns            # silent for so long: pinged; for so long again, or not reading for so long: closed
     uint64_t bytes_under_way_max    # requests of all connections
     uint32_t session_window         # told to clients
     uint32_t value_bytes_max
@@ -67,10 +67,10 @@ cdef struct Connection:
     uint8_t is_reading          # epoll tells of bytes to read
     uint8_t is_blocked          # the socket took not all of `out`: epoll tells when it takes more
     uint8_t is_dirty            # in ClientServer.dirty
-    uint8_t was_pinged
     uint32_t under_way
     uint32_t watch_count
     uint64_t heard_ns           # of the last bytes read, at first of the accept
+    uint64_t pinged_ns          # not 0: it was silent, and was asked then whether it lives
     uint64_t sent_ns            # of the last bytes that the socket took
     Vec[uint8_t] received       # bytes that are no whole frame yet, or were not looked at
     Vec[uint8_t] out
