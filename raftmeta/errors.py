@@ -295,6 +295,7 @@ _REFUSED: dict[int, tuple[type[Refused], str]] = {
     12: (CommandRefused, "the command is not valid at the feature level of this cluster"),
     13: (CommandRefused, "the counter would leave the signed 64-bit range"),
     14: (CommandRefused, "the value is not a counter"),
+    17: (CommandRefused, "the cluster has as many user machines as it may have"),
 }
 
 _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {

@@ -25,6 +25,7 @@ cdef enum:
     NOT_A_NUMBER = 14           # add(): the value is not a counter
     SESSION_UNKNOWN = 15        # never opened, closed or expired: nothing was applied
     RESULT_EVICTED = 16         # applied earlier; its result is no longer kept (errors.OutcomeUnknown)
+    TOO_MANY_MACHINES = 17      # user machines of the cluster
 
     # NotExecuted: certainly not applied; 32..47
     NO_LEADER = 32

@@ -2,11 +2,11 @@
 #
 # Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them
 # again and has every chain, tombstone and change record as they were. Leases and sessions are copied when the dump
-# begins.
+# begins; of user machines only where their bytes stand, which do not change.
 #
 # A difference holds what changed since an earlier dump of the same machine (docs/formats.md "Differences"): the
-# counters, leases and sessions whole, for they are small or change all the time; of the keys and the history only what
-# is new. What was shared between the two roots is not even looked at.
+# counters, leases, sessions and user machines whole, for they are small or change all the time; of the keys and the
+# history only what is new. What was shared between the two roots is not even looked at.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.state cimport Machine
@@ -34,7 +34,10 @@ cdef enum DumpRecord:
                                 # and a key that is gone as a tombstone without numbers
     DUMP_REVISION = 7           # followed by its DUMP_CHANGE records
     DUMP_CHANGE = 8
-    DUMP_END = 9
+    DUMP_MACHINE = 9            # a user machine, followed by the parts of its dumps and by its tail
+    DUMP_PART = 10
+    DUMP_COMMAND = 11           # a UserCommand with its data
+    DUMP_END = 12
 
 cdef packed struct DumpState:
     uint32_t version            # FORMAT_DUMP_VERSION
@@ -82,6 +85,21 @@ cdef packed struct DumpRevision:
     uint64_t revision
     uint64_t wall_ms
     uint64_t count              # of DUMP_CHANGE records that follow
+
+# Then the name.
+cdef packed struct DumpMachine:
+    uint64_t point
+    uint64_t point_bytes
+    uint64_t dump_index
+    uint64_t dump_digest
+    uint64_t dump_total
+    uint64_t staged_index
+    uint64_t staged_digest
+    uint64_t staged_total
+
+# Then its bytes.
+cdef packed struct DumpPart:
+    uint64_t is_staged          # 0: of the last whole dump; 1: of the one that is coming
 
 cdef packed struct DumpEnd:
     uint64_t hash               # of all records before, each with its head: hash64(hash of those before it, record);

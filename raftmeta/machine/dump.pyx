@@ -2,8 +2,8 @@
 #
 # What stays still under a dump while apply goes on: the pinned root and, since trimming waits for dumps, every chain
 # and change record above the floor at begin. New change records go behind those of the dump, in blocks that never
-# move, so the list of blocks is all that must be copied. Leases and sessions do not stay still: they are encoded at
-# begin.
+# move, so the list of blocks is all that must be copied. The same goes for the bytes of user machines, whose chunks are
+# not given back while a dump is under way. Leases and sessions do not stay still: they are encoded at begin.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
@@ -17,7 +17,9 @@ from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup,
 from raftmeta.machine.state cimport PHASE_IDLE
 from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek, entry_at,
                                     entry_key, entry_value, root_difference, tree_pin, tree_unpin)
+from raftmeta.machine.user_machines cimport UserCommand, UserDump, UserMachine, user_command_bytes
 from raftmeta.native.atomics cimport add_shared, subtract_shared
+from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport NOT_READY, NO_MEMORY, OK
 from raftmeta.wire.commands cimport KEY_BYTES_MAX
@@ -30,8 +32,9 @@ cdef enum DumpStage:
     STAGE_HEAD = 1                  # what was encoded at begin
     STAGE_KEYS = 2
     STAGE_HISTORY = 3
-    STAGE_END = 4
-    STAGE_DONE = 5
+    STAGE_USERS = 4
+    STAGE_END = 5
+    STAGE_DONE = 6
 
 cdef struct DumpCursor:
     DumpStage stage
@@ -46,6 +49,9 @@ cdef struct DumpCursor:
     uint32_t next_change            # 0: its DUMP_REVISION is next too
     uint64_t first_block
     Vec[HistoryBlock*] blocks
+    Vec[UserBytes] users            # in the order in which they are given
+    size_t users_given
+    size_t users_offset             # in the bytes of the next one
     # Of a difference; NULL: everything.
     const Root* since
     uint64_t since_revision
@@ -54,6 +60,13 @@ cdef struct DumpCursor:
     bint has_more                   # keys beyond those, from `from_key` on
     uint16_t from_length
     uint8_t[KEY_BYTES_MAX + 1] from_key
+
+# Bytes of a user machine: a record DUMP_MACHINE (made at begin), a part, or commands of the tail.
+cdef struct UserBytes:
+    uint32_t kind                   # of the records they become
+    uint64_t is_staged
+    DumpMachine machine
+    Slice bytes                     # DUMP_MACHINE: the name
 
 
 # --- begin and end ----------------------------------------------------------------------------------------------------
@@ -69,7 +82,7 @@ cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil:
     cdef DumpCursor* cursor = <DumpCursor*>calloc(1, sizeof(DumpCursor))
     if cursor == NULL:
         return NO_MEMORY
-    if not _encode_head(machine, &cursor.head) or not _copy_blocks(machine, cursor):
+    if not (_encode_head(machine, &cursor.head) and _copy_blocks(machine, cursor) and _list_users(machine, cursor)):
         _free(cursor)
         return NO_MEMORY
     add_shared(&machine.dumps, <uint64_t>1)
@@ -125,6 +138,7 @@ cdef void _free(DumpCursor* cursor) noexcept nogil:
     cursor.head.release()
     cursor.blocks.release()
     cursor.changed.release()
+    cursor.users.release()
     free(cursor)
 
 cdef bint _copy_blocks(Machine* machine, DumpCursor* cursor) noexcept nogil:
@@ -132,6 +146,53 @@ cdef bint _copy_blocks(Machine* machine, DumpCursor* cursor) noexcept nogil:
     cursor.first_block = machine.history.first_block
     for i in range(machine.history.blocks.size):
         if not cursor.blocks.push(machine.history.blocks.at(i)):
+            return False
+    return True
+
+cdef bint _list_users(Machine* machine, DumpCursor* cursor) noexcept nogil:
+    cdef size_t i
+    for i in range(machine.users.machines.size):
+        if not _list_user(machine.users.machines.data[i], cursor):
+            return False
+    return True
+
+cdef bint _list_user(UserMachine* user, DumpCursor* cursor) noexcept nogil:
+    cdef UserBytes item
+    cdef size_t i
+    memset(&item, 0, sizeof(UserBytes))
+    item.kind = DUMP_MACHINE
+    item.machine.point = user.point
+    item.machine.point_bytes = user.point_bytes
+    item.machine.dump_index = user.dump.index
+    item.machine.dump_digest = user.dump.digest
+    item.machine.dump_total = user.dump.total
+    item.machine.staged_index = user.staged.index
+    item.machine.staged_digest = user.staged.digest
+    item.machine.staged_total = user.staged.total
+    item.bytes.data = user.name
+    item.bytes.length = user.name_length
+    if not cursor.users.push(item) or not _list_parts(&user.dump, 0, cursor):
+        return False
+    if not _list_parts(&user.staged, 1, cursor):
+        return False
+    item.kind = DUMP_COMMAND
+    for i in range(user.tail.size):
+        item.bytes.data = user.tail.at(i).chunk.bytes() + (user.tail_start if i == 0 else 0)
+        item.bytes.length = user.tail.at(i).chunk.used - (user.tail_start if i == 0 else 0)
+        if item.bytes.length > 0 and not cursor.users.push(item):
+            return False
+    return True
+
+cdef bint _list_parts(UserDump* dump, uint64_t is_staged, DumpCursor* cursor) noexcept nogil:
+    cdef UserBytes item
+    cdef size_t i
+    memset(&item, 0, sizeof(UserBytes))
+    item.kind = DUMP_PART
+    item.is_staged = is_staged
+    for i in range(dump.parts.size):
+        item.bytes.data = dump.parts.data[i].bytes()
+        item.bytes.length = dump.parts.data[i].used
+        if not cursor.users.push(item):
             return False
     return True
 
@@ -254,6 +315,8 @@ cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max
         is_kept = _give_changed(cursor, end, out) if cursor.since != NULL else _give_keys(cursor, end, out)
     if is_kept and cursor.stage == STAGE_HISTORY:
         is_kept = _give_history(cursor, end, out)
+    if is_kept and cursor.stage == STAGE_USERS:
+        is_kept = _give_users(cursor, end, out)
     if is_kept and cursor.stage == STAGE_END and out.size < end:
         is_kept = _give_end(cursor, out)
     done[0] = cursor.stage == STAGE_DONE
@@ -380,8 +443,37 @@ cdef bint _give_history(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexc
                 return True
         cursor.next_revision += 1
         cursor.next_change = 0
+    cursor.stage = STAGE_USERS
+    return True
+
+cdef bint _give_users(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef UserBytes* item
+    cdef size_t start
+    while cursor.users_given < cursor.users.size:
+        if out.size >= end:
+            return True
+        item = &cursor.users.data[cursor.users_given]
+        start = out.size
+        if not _give_user(cursor, item, out):
+            return False
+        cursor.hash = hash64(cursor.hash, out.data + start, out.size - start)
+        if item.kind != DUMP_COMMAND or cursor.users_offset == item.bytes.length:
+            cursor.users_given += 1
+            cursor.users_offset = 0
     cursor.stage = STAGE_END
     return True
+
+# The next record of a machine.
+cdef bint _give_user(DumpCursor* cursor, UserBytes* item, Vec[uint8_t]* out) noexcept nogil:
+    cdef const uint8_t* command = item.bytes.data + cursor.users_offset
+    if item.kind == DUMP_MACHINE:
+        return _append(out, DUMP_MACHINE, &item.machine, sizeof(DumpMachine), item.bytes.data, item.bytes.length, NULL,
+                       0)
+    if item.kind == DUMP_PART:
+        return _append(out, DUMP_PART, &item.is_staged, sizeof(DumpPart), item.bytes.data, item.bytes.length, NULL, 0)
+    cursor.users_offset += user_command_bytes((<const UserCommand*>command).length)
+    return _append(out, DUMP_COMMAND, command, sizeof(UserCommand), command + sizeof(UserCommand),
+                   (<const UserCommand*>command).length, NULL, 0)
 
 cdef inline Step* _step(DumpCursor* cursor, uint64_t revision) noexcept nogil:
     return &cursor.blocks.data[revision // HISTORY_BLOCK_STEPS - cursor.first_block].steps[

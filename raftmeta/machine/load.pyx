@@ -1,10 +1,11 @@
 # The load: bodies. One function a kind of record; each checks its fields first.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
-from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE, DUMP_RESULT, DUMP_REVISION,
-                                    DUMP_SESSION, DUMP_STATE, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead,
-                                    DumpLease, DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
+from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE, DUMP_MACHINE,
+                                    DUMP_PART, DUMP_RESULT, DUMP_REVISION, DUMP_SESSION, DUMP_STATE,
+                                    FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease, DumpMachine, DumpPart,
+                                    DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
 from raftmeta.machine.history cimport (History, Step, history_begin_at, history_commit, history_prepare,
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
@@ -19,6 +20,9 @@ from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entr
                                     tree_load_end, tree_new_entry, tree_put, tree_reclaim, tree_remove,
                                     tree_writer_root)
 from raftmeta.machine.trim cimport machine_trim
+from raftmeta.machine.user_machines cimport (FORMAT_MACHINE_NAME_BYTES_MAX, UserCommand, UserMachine, UserMachines,
+                                             users_are_whole, users_release, users_restore, users_restore_command,
+                                             users_restore_part)
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, INCOMPLETE, NO_MEMORY, OK
 from raftmeta.wire.commands cimport CHANGES_MAX, KEY_BYTES_MAX, Bytes
@@ -65,6 +69,12 @@ cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
         return sizeof(DumpVersion)
     if kind == DUMP_REVISION:
         return sizeof(DumpRevision)
+    if kind == DUMP_MACHINE:
+        return sizeof(DumpMachine)
+    if kind == DUMP_PART:
+        return sizeof(DumpPart)
+    if kind == DUMP_COMMAND:
+        return sizeof(UserCommand)
     return sizeof(DumpEnd) if kind == DUMP_END else 0
 
 cdef bint _may_follow(Machine* machine, uint32_t kind) noexcept nogil:
@@ -78,6 +88,8 @@ cdef bint _may_follow(Machine* machine, uint32_t kind) noexcept nogil:
     if kind == DUMP_RESULT:
         return before == DUMP_SESSION or before == DUMP_RESULT
     if before == DUMP_RESULT and kind == DUMP_SESSION or before == DUMP_CHANGE and kind == DUMP_REVISION:
+        return True
+    if before in (DUMP_PART, DUMP_COMMAND) and kind == DUMP_MACHINE:
         return True
     return kind > before or kind == before
 
@@ -100,12 +112,14 @@ cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uin
     machine.load.kind = kind
     return status
 
-# What was loaded is complete, and what changed since follows; leases and sessions come anew.
+# What was loaded is complete, and what changed since follows; leases, sessions and user machines come anew.
 cdef void _begin_difference(Machine* machine) noexcept nogil:
     leases_release(&machine.leases)
     sessions_release(&machine.sessions)
     memset(&machine.leases, 0, sizeof(Leases))
     memset(&machine.sessions, 0, sizeof(Sessions))
+    users_release(&machine.users)
+    memset(&machine.users, 0, sizeof(UserMachines))
     machine.load.kind = 0
     machine.load.is_difference = True
     machine.load.since_revision = machine.revision
@@ -119,7 +133,7 @@ cdef inline bint _ascends(Machine* machine, uint64_t number) noexcept nogil:
 
 cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint32_t length) noexcept nogil:
     cdef Bytes rest
-    cdef bint has_rest = kind == DUMP_LEASE or kind == DUMP_RESULT or kind == DUMP_KEY or kind == DUMP_CHANGE
+    cdef bint has_rest = kind in (DUMP_LEASE, DUMP_RESULT, DUMP_KEY, DUMP_CHANGE, DUMP_MACHINE, DUMP_PART, DUMP_COMMAND)
     rest.data = bytes + _fields_of(kind)
     rest.length = length - _fields_of(kind)
     if rest.length > 0 and not has_rest:
@@ -138,6 +152,8 @@ cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint3
         return _load_ended(machine, (<const DumpEnded*>bytes).id)
     if kind == DUMP_STATE:
         return _load_state(machine, <const DumpState*>bytes)
+    if kind in (DUMP_MACHINE, DUMP_PART, DUMP_COMMAND):
+        return _load_user(machine, kind, bytes, &rest)
     return _load_end(machine, <const DumpEnd*>bytes) if kind == DUMP_END else <status_t>BAD_FIELD
 
 cdef status_t _load_state(Machine* machine, const DumpState* state) noexcept nogil:
@@ -219,6 +235,37 @@ cdef status_t _load_result(Machine* machine, const DumpResult* fields, const Byt
         return BAD_FIELD
     return session_restore_kept(&machine.sessions, machine.load.session, fields.sequence, fields.revision, body.data,
                                 body.length)
+
+
+# --- user machines ----------------------------------------------------------------------------------------------------
+cdef status_t _load_user(Machine* machine, uint32_t kind, const uint8_t* bytes, const Bytes* rest) noexcept nogil:
+    cdef const UserCommand* head = <const UserCommand*>bytes
+    if kind == DUMP_MACHINE:
+        return _load_machine(machine, <const DumpMachine*>bytes, rest)
+    if kind == DUMP_PART:
+        if (<const DumpPart*>bytes).is_staged > 1:
+            return BAD_FIELD
+        return users_restore_part(&machine.users, (<const DumpPart*>bytes).is_staged != 0, rest)
+    if rest.length != head.length or head.index > machine.applied:
+        return BAD_FIELD
+    return users_restore_command(&machine.users, head, rest.data)
+
+cdef status_t _load_machine(Machine* machine, const DumpMachine* fields, const Bytes* name) noexcept nogil:
+    cdef UserMachine image
+    memset(&image, 0, sizeof(UserMachine))
+    if name.length == 0 or name.length > FORMAT_MACHINE_NAME_BYTES_MAX:
+        return BAD_FIELD
+    image.name_length = <uint8_t>name.length
+    memcpy(image.name, name.data, name.length)
+    image.point = fields.point
+    image.point_bytes = fields.point_bytes
+    image.dump.index = fields.dump_index
+    image.dump.digest = fields.dump_digest
+    image.dump.total = fields.dump_total
+    image.staged.index = fields.staged_index
+    image.staged.digest = fields.staged_digest
+    image.staged.total = fields.staged_total
+    return users_restore(&machine.users, &image)
 
 
 # --- keys and history -------------------------------------------------------------------------------------------------
@@ -319,7 +366,7 @@ cdef status_t _load_end(Machine* machine, const DumpEnd* fields) noexcept nogil:
     cdef status_t status
     if fields.hash != machine.load.hash:
         return BAD_CHECKSUM
-    if machine.history.newest != machine.revision:
+    if machine.history.newest != machine.revision or not users_are_whole(&machine.users):
         return BAD_FIELD
     if machine.load.is_difference:
         _move_floor(machine, machine.load.floor)

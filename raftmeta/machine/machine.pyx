@@ -23,24 +23,27 @@ from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, 
                                     planned_is_change)
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_USER_MACHINES, PHASE_EVALUATE, PHASE_IDLE,
+                                     PHASE_MAKE)
 from raftmeta.machine.state_hash cimport hash_plus
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_bytes, tree_count, tree_create_with, tree_destroy, tree_find,
                                     tree_free_entry, tree_hash, tree_new_entry, tree_publish, tree_put, tree_reclaim)
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.machine.trim cimport machine_trim
-from raftmeta.native.atomics cimport store_release
+from raftmeta.machine.user_machines cimport users_command, users_dump_part, users_free_unused, users_release
+from raftmeta.native.atomics cimport load_shared, store_release
 from raftmeta.native.intrinsics cimport hash128
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_CONFIGURATION, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, INVARIANT_BROKEN, KEY_INVALID,
-                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, SESSION_UNKNOWN, UNKNOWN_ENTRY)
+                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, SESSION_UNKNOWN, UNKNOWN_ENTRY,
+                              VALUE_TOO_LARGE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_KEYS,
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_EXPIRE,
-                                     COMMAND_SESSION_OPEN, COMMAND_USER, Bytes, Command, Fence, LeaseItem,
-                                     command_decode, command_init, command_release, result_array, result_begin,
-                                     result_nil, result_unsigned)
+                                     COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_USER_DUMP, Bytes, Command, Fence,
+                                     LeaseItem, command_decode, command_init, command_release, result_array,
+                                     result_begin, result_nil, result_unsigned)
 
 cdef enum:
     FORMAT_COUNTERS_SEED = 0xc0047      # keeps the hash of the counters apart from those of other parts
@@ -80,6 +83,7 @@ cdef void machine_destroy(Machine* machine) noexcept nogil:
     history_release(&machine.history)
     leases_release(&machine.leases)
     sessions_release(&machine.sessions)
+    users_release(&machine.users)
     command_release(&machine.command)
     transaction_release(&machine.transaction)
     plan_release(&machine.plan)
@@ -123,7 +127,7 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
     result.sequence = command.sequence
     if status == NO_MEMORY:
         return _fatal(result, status)
-    if status == COMMAND_INVALID and command.kind > COMMAND_USER:
+    if status == COMMAND_INVALID and command.kind > COMMAND_USER_DUMP:
         return _fatal(result, UNKNOWN_ENTRY)
     if status != OK:
         return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
@@ -215,7 +219,9 @@ cdef status_t _run_plain(Machine* machine, const Record* record) noexcept nogil:
     if command.kind == COMMAND_FEATURE_LEVEL and command.id >= machine.feature_level:
         machine.feature_level = <uint32_t>command.id
         return OK
-    return COMMAND_INVALID      # a lower level; COMMAND_USER below level 2
+    if machine.feature_level >= LEVEL_OF_USER_MACHINES and command.kind in (COMMAND_USER, COMMAND_USER_DUMP):
+        return _give_user(machine, record)
+    return COMMAND_INVALID      # a lower level, or a command of a level that is not reached yet
 
 
 # --- commands of leases, sessions and history -------------------------------------------------------------------------
@@ -315,6 +321,21 @@ cdef status_t _compact(Machine* machine) noexcept nogil:
     # Readers learn of the floor before the first version below it goes (see reads.pyx).
     store_release(&machine.readers_floor, floor)
     return OK
+
+
+# --- user machines ----------------------------------------------------------------------------------------------------
+# The answer of a command is its index, under which the copies know its result; of a part of a dump: how much is here.
+cdef status_t _give_user(Machine* machine, const Record* record) noexcept nogil:
+    cdef const Command* command = &machine.command
+    cdef uint64_t answer = record.index
+    cdef status_t status
+    if command.data.length > machine.limits.value_bytes_max:
+        return VALUE_TOO_LARGE
+    if command.kind == COMMAND_USER:
+        status = users_command(&machine.users, command, record)
+    else:
+        status = users_dump_part(&machine.users, command, &answer)
+    return result_unsigned(&machine.transaction.body, answer) if status == OK else status
 
 
 # --- changes of keys --------------------------------------------------------------------------------------------------
@@ -449,6 +470,8 @@ cdef status_t machine_publish(Machine* machine) noexcept nogil:
     machine.changes_unpublished = 0
     machine_trim(machine, <uint32_t>(TUNE_TRIM_AT_LEAST + TUNE_TRIM_PER_CHANGE * changes))
     tree_reclaim(machine.tree, <uint32_t>(TUNE_RECLAIM_AT_LEAST + TUNE_RECLAIM_PER_CHANGE * changes))
+    if load_shared(&machine.dumps) == 0:
+        users_free_unused(&machine.users)
     return OK
 
 cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept nogil:
@@ -469,7 +492,7 @@ cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept
     status.lease_ms = machine.lease_ms
     status.state_hash = hash_plus(
         hash_plus(tree_hash(machine.tree), hash128(FORMAT_COUNTERS_SEED, &counters, sizeof(CountersImage))),
-        hash_plus(machine.leases.hash, machine.sessions.hash))
+        hash_plus(hash_plus(machine.leases.hash, machine.sessions.hash), machine.users.hash))
 
 
 # --- the leader's engine ----------------------------------------------------------------------------------------------

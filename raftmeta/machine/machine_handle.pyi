@@ -38,6 +38,18 @@ class Status(NamedTuple):
     lease_ms: int
     state_hash: int
 
+class UserStatus(NamedTuple):
+    """A user machine; the bytes of its last dump and of the one that is coming."""
+
+    last: int
+    point: int
+    tail_count: int
+    tail_bytes: int
+    dump_index: int
+    digest: int
+    dump: bytes
+    staged: bytes
+
 class ApplyFatal(Exception):
     """machine_apply gave APPLY_FATAL: the node would stop. args[0] is the status."""
 
@@ -53,6 +65,10 @@ class MachineHandle:
         fanout: int = 64,
         tree_bytes_max: int | None = None,
     ) -> None: ...
+    def user(self, name: bytes) -> UserStatus | None:
+        """A user machine; None: no command named it."""
+    def user_take(self, name: bytes, after: int, bytes_max: int) -> bytes:
+        """Commands above index `after`, each a UserCommand with its data."""
     def begin(
         self, payload: bytes, *, entry_type: int = 2, lease_ms: int = 0, wall_ms: int = 0, index: int | None = None
     ) -> None:

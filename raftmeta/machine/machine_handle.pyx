@@ -17,6 +17,7 @@ from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, Ap
                                        machine_session_exists, machine_session_result, machine_status)
 from raftmeta.machine.tree cimport Entry, entry_key, entry_value
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
+from raftmeta.machine.user_machines cimport UserDump, UserMachine, users_find, users_take
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport ENTRY_COMMAND, FORMAT_RECORD_ALIGNMENT, Record
 from raftmeta.status cimport NO_MEMORY, OK, status_t
@@ -27,6 +28,7 @@ Status = namedtuple(
     "Status",
     "applied revision compacted keys state_bytes history_bytes leases sessions feature_level lease_ms state_hash",
 )
+UserStatus = namedtuple("UserStatus", "last point tail_count tail_bytes dump_index digest dump staged")
 
 
 class ApplyFatal(Exception):
@@ -47,6 +49,9 @@ cdef tuple _entry(const Entry* entry):
         return None
     return (_bytes(entry_key(entry), entry.key_length), _bytes(entry_value(entry), entry.value_length),
             entry.create_revision, entry.mod_revision, entry.version, entry.lease, entry.flags)
+
+cdef bytes _dump(UserDump* dump):
+    return b"".join([_bytes(dump.parts.data[i].bytes(), dump.parts.data[i].used) for i in range(dump.parts.size)])
 
 cdef list _changes(const Change* changes, uint32_t count):
     cdef uint32_t i
@@ -86,6 +91,26 @@ cdef class MachineHandle:
     def __dealloc__(self):
         machine_destroy(self.machine)
         self.records.release()
+
+    # --- user machines ------------------------------------------------------------------------------------------------
+    def user(self, bytes name not None):
+        cdef UserMachine* user = users_find(&self.machine.users, <const uint8_t*>PyBytes_AS_STRING(name),
+                                            <uint32_t>PyBytes_GET_SIZE(name))
+        if user == NULL:
+            return None
+        return UserStatus(user.last, user.point, user.tail_count, user.tail_bytes, user.dump.index, user.dump.digest,
+                          _dump(&user.dump), _dump(&user.staged))
+
+    def user_take(self, bytes name not None, uint64_t after, size_t bytes_max):
+        cdef Vec[uint8_t] out
+        memset(&out, 0, sizeof(out))
+        try:
+            if not users_take(users_find(&self.machine.users, <const uint8_t*>PyBytes_AS_STRING(name),
+                                         <uint32_t>PyBytes_GET_SIZE(name)), after, bytes_max, &out):
+                raise MemoryError
+            return _bytes(out.data, out.size)
+        finally:
+            out.release()
 
     # --- apply --------------------------------------------------------------------------------------------------------
     def begin(self, bytes payload not None, *, uint8_t entry_type=ENTRY_COMMAND, uint64_t lease_ms=0,

@@ -8,13 +8,15 @@ from raftmeta.machine.sessions cimport Session, Sessions
 from raftmeta.machine.transactions cimport Transaction
 from raftmeta.machine.tree cimport Entry
 from raftmeta.machine.tree_state cimport Tree
+from raftmeta.machine.user_machines cimport UserMachines
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.raft.types cimport index_t
 from raftmeta.wire.commands cimport Command
 
 cdef enum:
-    FORMAT_FEATURE_LEVEL_MAX = 1    # highest level this build can apply
+    FORMAT_FEATURE_LEVEL_MAX = 2    # highest level this build can apply
+    LEVEL_OF_USER_MACHINES = 2
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
@@ -49,6 +51,7 @@ cdef struct Machine:
     History history
     Leases leases
     Sessions sessions
+    UserMachines users
     index_t applied
     uint64_t revision
     uint64_t compacted

@@ -10,7 +10,8 @@
 #   flags are those the operation knows, fields it does not have are zero; OP_KEEP_VALUE comes with an empty value,
 #   OP_KEEP_LEASE with lease 0; OP_KEY_FROM_RESULT names an OP_ADD that stands earlier in the same list;
 #   operations and compares together are at most OPS_MAX, transactions nest at most TXN_DEPTH_MAX deep (the root is 1);
-#   expected revisions, sequences, COMPACT revisions and times are at most 2^63 - 1; ids may use all 64 bits;
+#   expected revisions, sequences, COMPACT revisions, times, pointers, offsets and totals are at most 2^63 - 1; ids may
+#   use all 64 bits;
 #   without a session there is no sequence; lowest_unanswered <= sequence.
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -38,7 +39,8 @@ cdef enum CommandKind:
     COMMAND_SESSION_EXPIRE = 8  # like LEASE_EXPIRE for sessions
     COMMAND_COMPACT = 9         # history floor moves to revision
     COMMAND_FEATURE_LEVEL = 10
-    COMMAND_USER = 11           # machine name, data (issue: user machines); COMMAND_INVALID until feature level 2
+    COMMAND_USER = 11           # machine name, data; COMMAND_INVALID below feature level 2, as the next
+    COMMAND_USER_DUMP = 12      # digest, machine name, data = a part, pointer, offset, total (machine/user_machines)
 
 cdef enum OpKind:
     OP_PUT = 1                  # upsert
@@ -123,11 +125,14 @@ cdef struct Command:
     uint64_t sequence           # from 1 in its session; 0: not deduplicated (keep-alives, opening)
     uint64_t lowest_unanswered  # results below it may be forgotten
     Fence fence
-    uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL)
+    uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL), digest (USER_DUMP)
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
-    Bytes name                  # USER: which machine
+    Bytes name                  # USER, USER_DUMP: which machine
     Bytes data
+    uint64_t pointer            # USER_DUMP: index of the last command in the dump
+    uint64_t offset             # ... of this part in it
+    uint64_t total              # ... its bytes
     # Arenas, reused between decodes: position 0 of txns is the root transaction of COMMAND_KEYS.
     Vec[Txn] txns
     Vec[Compare] compares

@@ -84,6 +84,7 @@ cdef enum CommandField:
     COMMAND_FIELD_DATA = 1 << 6
     COMMAND_FIELD_LEASES = 1 << 7       # [lease, ...]
     COMMAND_FIELD_DEADLINES = 1 << 8    # [[lease, deadline_ms], ...]
+    COMMAND_FIELD_PLACE = 1 << 9        # pointer, offset, total: of a part of a dump
 
 cdef struct CommandSchema:
     uint32_t fields                     # 0: no such command
@@ -92,7 +93,7 @@ cdef struct CommandSchema:
 cdef inline CommandSchema _command_schema_of(uint32_t fields) noexcept nogil:
     cdef CommandSchema schema
     schema.fields = fields
-    schema.elements = ENVELOPE_ELEMENTS + popcount(fields)
+    schema.elements = ENVELOPE_ELEMENTS + popcount(fields) + (2 if fields & COMMAND_FIELD_PLACE else 0)
     return schema
 
 cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
@@ -112,6 +113,8 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_NUMBER)
     if kind == COMMAND_USER:
         return _command_schema_of(COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
+    if kind == COMMAND_USER_DUMP:
+        return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_PLACE)
     return _command_schema_of(0)
 
 
@@ -181,12 +184,15 @@ cdef inline status_t _check_envelope(uint64_t session, uint64_t sequence, uint64
 cdef status_t _check_command(const Command* command, uint32_t fields) noexcept nogil:
     if fields & COMMAND_FIELD_NUMBER and command.id > number_max() or command.ttl_ms > number_max():
         return BAD_FIELD
+    if command.pointer > number_max() or command.offset > number_max() or command.total > number_max():
+        return BAD_FIELD
     if (not fields & (COMMAND_FIELD_ID | COMMAND_FIELD_NUMBER) and command.id
             or not fields & COMMAND_FIELD_TTL and command.ttl_ms or not fields & COMMAND_FIELD_WINDOW and command.window
             or not fields & COMMAND_FIELD_NAME and command.name.length
             or not fields & COMMAND_FIELD_DATA and command.data.length
             or not fields & COMMAND_FIELD_TXN and command.txns.size
-            or not fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES) and command.leases.size):
+            or not fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES) and command.leases.size
+            or not fields & COMMAND_FIELD_PLACE and command.pointer | command.offset | command.total):
         return COMMAND_INVALID
     return OK
 
@@ -267,6 +273,10 @@ cdef void _read_fields(Reader* reader, Command* command, uint32_t fields) noexce
         _read_bytes(reader, &command.data)
     if fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES):
         _read_leases(reader, command, (fields & COMMAND_FIELD_DEADLINES) != 0)
+    if fields & COMMAND_FIELD_PLACE:
+        command.pointer = read_uint(reader, number_max())
+        command.offset = read_uint(reader, number_max())
+        command.total = read_uint(reader, number_max())
 
 cdef void _read_leases(Reader* reader, Command* command, bint has_deadlines) noexcept nogil:
     cdef uint32_t count = read_array_max(reader, LEASES_MAX)
@@ -488,6 +498,10 @@ cdef void _write_fields(Writer* writer, const Command* command, uint32_t fields)
         write_bin(writer, command.data.data, command.data.length)
     if fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES):
         _write_leases(writer, command, (fields & COMMAND_FIELD_DEADLINES) != 0)
+    if fields & COMMAND_FIELD_PLACE:
+        write_uint(writer, command.pointer)
+        write_uint(writer, command.offset)
+        write_uint(writer, command.total)
 
 cdef void _write_leases(Writer* writer, const Command* command, bint has_deadlines) noexcept nogil:
     cdef const LeaseItem* item

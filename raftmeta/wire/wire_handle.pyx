@@ -320,6 +320,9 @@ cdef int _fill_command(dict fields, commands.Command* into) except -1:
     into.window = fields.get("window", 0)
     into.name = _window(fields.get("name", b""))
     into.data = _window(fields.get("data", b""))
+    into.pointer = fields.get("pointer", 0)
+    into.offset = fields.get("offset", 0)
+    into.total = fields.get("total", 0)
     if not (into.txns.resize(len(fields.get("txns", ()))) and into.compares.resize(len(fields.get("compares", ())))
             and into.ops.resize(len(fields.get("ops", ()))) and into.leases.resize(len(fields.get("leases", ())))):
         raise MemoryError
@@ -341,6 +344,7 @@ cdef dict _shown_command(const commands.Command* command):
         "kind": command.kind, "session": command.session, "sequence": command.sequence,
         "lowest_unanswered": command.lowest_unanswered, "fence": fence, "id": command.id, "ttl_ms": command.ttl_ms,
         "window": command.window, "name": _shown(&command.name), "data": _shown(&command.data),
+        "pointer": command.pointer, "offset": command.offset, "total": command.total,
         "txns": [(command.txns.data[i].compare_first, command.txns.data[i].compare_count,
                   command.txns.data[i].then_first, command.txns.data[i].then_count,
                   command.txns.data[i].else_first, command.txns.data[i].else_count)

@@ -17,6 +17,8 @@ def rich_machine() -> Machine:
     """A machine with something of everything."""
     machine = Machine()
     machine.lease_ms = 40
+    machine.apply(c.command(c.LEVEL, 2))
+    machine.apply(c.command(c.USER, b"board", b"move"))
     machine.apply(c.open_session(5, ttl_ms=500, window=4))
     machine.apply(c.open_session(6))
     machine.apply(c.close_session(6))
@@ -194,7 +196,7 @@ def test_dump_of_a_newer_format_or_level_is_refused() -> None:
     whole = bytearray(b"".join(dumped(rich_machine().handle)))
     for offset in (8, 12):
         newer = bytearray(whole)
-        newer[offset] += 1
+        newer[offset] += 2
         assert load([bytes(newer)]) == c.BAD_VERSION
 
 

@@ -51,7 +51,7 @@ def test_unknown_entry_type_is_fatal(entry_type: int) -> None:
 def test_unknown_kind_of_command_is_fatal() -> None:
     machine = MachineHandle()
     with pytest.raises(ApplyFatal) as fatal:
-        machine.apply(c.command(12, b"from a later version"))
+        machine.apply(c.command(13, b"from a later version"))
     assert fatal.value.args == (c.UNKNOWN_ENTRY,)
     assert machine.status().applied == 0
 
@@ -61,7 +61,7 @@ def test_feature_level_above_this_build_is_fatal() -> None:
     assert machine.apply(c.command(c.LEVEL, 1)).status == c.OK
     assert machine.apply(c.command(c.LEVEL, 0)).status == c.COMMAND_INVALID
     with pytest.raises(ApplyFatal) as fatal:
-        machine.apply(c.command(c.LEVEL, 2))
+        machine.apply(c.command(c.LEVEL, 3))
     assert fatal.value.args == (c.UNKNOWN_ENTRY,)
 
 

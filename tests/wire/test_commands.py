@@ -39,6 +39,9 @@ NOTHING: dict[str, Any] = {
     "window": 0,
     "name": b"",
     "data": b"",
+    "pointer": 0,
+    "offset": 0,
+    "total": 0,
     "txns": [],
     "compares": [],
     "ops": [],
@@ -56,6 +59,7 @@ COMMAND_FIELDS: dict[str, list[str]] = {
     "COMMAND_COMPACT": ["number"],
     "COMMAND_FEATURE_LEVEL": ["number"],
     "COMMAND_USER": ["name", "data"],
+    "COMMAND_USER_DUMP": ["id", "name", "data", "pointer", "offset", "total"],
 }
 FIELD_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "id": ANY_64,
@@ -64,6 +68,7 @@ FIELD_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "window": st.integers(0, 2**32 - 1),
     "name": st.binary(max_size=40),
     "data": st.binary(max_size=300),
+    **dict.fromkeys(["pointer", "offset", "total"], NUMBER),
     "leases": st.lists(st.tuples(ANY_64, st.just(0)), max_size=40),
     "deadlines": st.lists(st.tuples(ANY_64, NUMBER), max_size=40),
 }
@@ -350,7 +355,7 @@ def test_a_wrong_operation_is_refused_by_the_reader(wire: Any, status: str) -> N
         ([1, 0, 0, 0, None, [[], [], []], 0], "BAD_FIELD"),
         ([1, 0, 0, 0, None], "BAD_FIELD"),
         ([0, 0, 0, 0, None, 0], "COMMAND_INVALID"),
-        ([12, 0, 0, 0, None, 0], "COMMAND_INVALID"),
+        ([13, 0, 0, 0, None, 0], "COMMAND_INVALID"),
         ([1, 0, 1, 0, None, [[], [], []]], "BAD_FIELD"),  # a sequence without a session
         ([1, 9, 1, 2, None, [[], [], []]], "BAD_FIELD"),  # unanswered, and not yet asked
         ([1, 9, 2**63, 0, None, [[], [], []]], "BAD_FIELD"),
@@ -379,7 +384,7 @@ def test_a_wrong_command_is_refused_by_the_reader(payload: Any, status: str) -> 
     ("changes", "status"),
     [
         ({"kind": 0}, "COMMAND_INVALID"),
-        ({"kind": 12}, "COMMAND_INVALID"),
+        ({"kind": 13}, "COMMAND_INVALID"),
         ({"ttl_ms": 1}, "COMMAND_INVALID"),
         ({"window": 1}, "COMMAND_INVALID"),
         ({"name": b"x"}, "COMMAND_INVALID"),
@@ -497,7 +502,7 @@ def test_a_command_fits_a_frame_or_is_refused(more: int, status: str) -> None:
 def test_a_refused_command_still_names_its_session(session: int, sequence: int) -> None:
     """The machine answers (session, sequence) when only what follows is wrong; before that nobody is named."""
     head = {"session": session, "sequence": sequence}
-    assert decode(packed([12, session, sequence, 0, None, 0])) == (Status.COMMAND_INVALID, head)
+    assert decode(packed([13, session, sequence, 0, None, 0])) == (Status.COMMAND_INVALID, head)
     assert decode(packed([1, session, sequence, 0, None, 7])) == (Status.BAD_FIELD, head)
     assert decode(packed([1, session, sequence, sequence + 1, None, 7]))[1] == head
     assert decode(packed([1, session, -1, 0, None, 7])) == (Status.BAD_FIELD, {"session": 0, "sequence": 0})
