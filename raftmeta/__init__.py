@@ -15,6 +15,7 @@ from raftmeta.clients import Client
 from raftmeta.config import Config
 from raftmeta.errors import (
     AddressInUse,
+    CommandFailed,
     CommandRefused,
     Compacted,
     CompareFailed,
@@ -33,6 +34,7 @@ from raftmeta.errors import (
     KeyMissing,
     Lagged,
     LeaseExpired,
+    MachineStopped,
     NewerFormat,
     NodeClosed,
     NoLeader,
@@ -46,6 +48,7 @@ from raftmeta.errors import (
     RaftmetaError,
     ReadyTimeout,
     Refused,
+    Rejected,
     StateDiverged,
     StorageCorrupt,
     Unsupported,
@@ -54,9 +57,11 @@ from raftmeta.errors import (
 from raftmeta.interfaces import Capabilities
 from raftmeta.node import Node
 from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
+from raftmeta.replicated_class import Entry, command, current_entry, replicated
 from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_watch import Watch
+from raftmeta.runtime.user_machine import UserMachine
 from raftmeta.wire.revision import Revision
 
 __version__ = "0.1.0"
@@ -65,12 +70,14 @@ __all__ = [
     "AddressInUse",
     "Capabilities",
     "Client",
+    "CommandFailed",
     "CommandRefused",
     "Compacted",
     "CompareFailed",
     "Config",
     "ConfigError",
     "DiskFailed",
+    "Entry",
     "Fatal",
     "Fence",
     "Fenced",
@@ -87,6 +94,7 @@ __all__ = [
     "Lagged",
     "Lease",
     "LeaseExpired",
+    "MachineStopped",
     "MemberStatus",
     "NewerFormat",
     "NoLeader",
@@ -105,20 +113,25 @@ __all__ = [
     "RangeResult",
     "ReadyTimeout",
     "Refused",
+    "Rejected",
     "Revision",
     "StateDiverged",
     "StorageCorrupt",
     "TxnReply",
     "TxnResult",
     "Unsupported",
+    "UserMachine",
     "Watch",
     "WatchBatch",
     "WatchEvent",
     "WatchReset",
     "Withdrawn",
     "aio",
+    "command",
     "connect",
+    "current_entry",
     "interfaces",
     "operations",
     "recipes",
+    "replicated",
 ]

@@ -19,8 +19,10 @@ from raftmeta.runtime import node_aio
 from raftmeta.runtime.node_aio import AioLease as Lease
 from raftmeta.runtime.node_aio import AioPendingResult as PendingResult
 from raftmeta.runtime.node_aio import AioWatch as Watch
+from raftmeta.runtime.user_machine_aio import AioPendingCall as PendingCall
+from raftmeta.runtime.user_machine_aio import AioUserMachine as UserMachine
 
-__all__ = ["Client", "Lease", "Node", "PendingResult", "Watch"]
+__all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachine", "Watch"]
 
 
 class Node(coordination.AioCoordinated, node_aio.Node):

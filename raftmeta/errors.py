@@ -9,6 +9,7 @@
     │   ├── NoSpace                 no quorum has room on its disks
     │   ├── Withdrawn               timed out before it was proposed                            (TimeoutError)
     │   ├── NodeClosed              this node was closed, or never started
+    │   ├── MachineStopped          this node's copy of the user machine cannot go on; `reason` says why
     │   ├── Unsupported             the back end does not promise that (interfaces.Capabilities)
     │   └── ForkedProcess           this process is a fork of the one that runs the node
     ├── Refused                     applied, and the answer is no; `revision` is that of the refusal
@@ -16,7 +17,9 @@
     │   ├── IdConflict   LeaseExpired
     │   ├── Compacted               the revision asked for is older than the history kept
     │   ├── FutureRevision          ... newer than anything this node has applied
-    │   └── CommandRefused          over a limit, not a counter, ...: the message says which
+    │   ├── CommandRefused          over a limit, not a counter, ...: the message says which
+    │   ├── Rejected                a command of a user machine said no; `details` as it gave them
+    │   └── CommandFailed           ... raised something else: nothing of it stays; `kind` names the exception
     ├── OutcomeUnknown              may be applied or not; `ticket.result(timeout_s)` goes on with the same operation
     │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
     ├── Lagged                      a watcher was too slow; `revision` is where to go on
@@ -36,6 +39,7 @@ from typing import Any
 
 __all__ = [
     "AddressInUse",
+    "CommandFailed",
     "CommandRefused",
     "Compacted",
     "CompareFailed",
@@ -54,6 +58,7 @@ __all__ = [
     "KeyMissing",
     "Lagged",
     "LeaseExpired",
+    "MachineStopped",
     "NewerFormat",
     "NoLeader",
     "NoSpace",
@@ -67,6 +72,7 @@ __all__ = [
     "RaftmetaError",
     "ReadyTimeout",
     "Refused",
+    "Rejected",
     "StateDiverged",
     "StorageCorrupt",
     "Unsupported",
@@ -134,6 +140,14 @@ class Unsupported(NotExecuted):
         self.capability = capability
 
 
+class MachineStopped(NotExecuted):
+    """This node's copy of the user machine cannot go on; other nodes' may. reason: what happened to it."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 # --- applied, and the answer is no ----------------------------------------------------------------------------------
 
 
@@ -179,6 +193,25 @@ class FutureRevision(Refused):
 
 class CommandRefused(Refused):
     """The command is over a limit or makes no sense for what the keys hold."""
+
+
+class Rejected(Refused):
+    """A command of a user machine says no; it is raised before anything is changed, for what was changed stays.
+
+    details: any plain value (raftmeta/values.py), for the caller.
+    """
+
+    def __init__(self, message: str = "", details: Any = None, *, revision: int = 0) -> None:
+        super().__init__(message, revision=revision)
+        self.details = details
+
+
+class CommandFailed(Refused):
+    """A command of a user machine raised an exception, on every node alike, and changed nothing. kind: its type."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 # --- fate not known -------------------------------------------------------------------------------------------------

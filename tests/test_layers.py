@@ -18,6 +18,8 @@ LAYERS = {
     "config": 0,
     "interfaces": 0,
     "operations": 0,
+    "replicated_class": 0,
+    "values": 0,
     "results": 0,
     "history": 0,
     "ports": 0,

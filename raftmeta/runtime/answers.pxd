@@ -12,10 +12,11 @@ cdef enum Purpose:
     PURPOSE_NUMBER = 4          # the body itself: a lease's id, a counter
     PURPOSE_READ = 5            # None: now read the published state
     PURPOSE_WATCH = 6           # the 8 bytes of a Watch*
+    PURPOSE_BYTES = 7           # the body as it came
 
 cdef inline bint purpose_wants_body(uint8_t purpose) noexcept nogil:
     return (purpose == PURPOSE_PREVIOUS or purpose == PURPOSE_TXN or purpose == PURPOSE_NUMBER
-            or purpose == PURPOSE_WATCH)
+            or purpose == PURPOSE_WATCH or purpose == PURPOSE_BYTES)
 
 # The answer of a ticket that is DONE with status OK.
 cdef object answer_of(const Ticket* ticket, uint8_t purpose)

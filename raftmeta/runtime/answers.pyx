@@ -3,6 +3,7 @@
 It decides how a result of the replicated machine looks in Python. It never waits and never asks the engine anything.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint64_t
 
 from raftmeta.native.threads cimport boot_now_ns
@@ -22,6 +23,8 @@ cdef object answer_of(const Ticket* ticket, uint8_t purpose):
         return None
     if purpose == PURPOSE_WATCH:
         return (<uint64_t*> ticket.body)[0]
+    if purpose == PURPOSE_BYTES:
+        return PyBytes_FromStringAndSize(<const char*> ticket.body, ticket.length)
     body = read_result(ticket.body, ticket.length)[2]
     if purpose == PURPOSE_NUMBER:
         return body

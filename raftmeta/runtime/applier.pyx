@@ -23,6 +23,7 @@ from raftmeta.runtime.callers cimport callers_answer, callers_applied, callers_a
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.runtime.housekeeping cimport housekeeping_keep_alive_applied
 from raftmeta.runtime.state_check cimport divergence_is_point, state_check_applied
+from raftmeta.runtime.user_fetches cimport user_fetches_answer
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
 
 cdef enum:
@@ -153,6 +154,7 @@ cdef status_t _publish(Engine* engine) noexcept nogil:
     hub_show(engine.hub, machine.revision)
     callers_answer(engine)
     callers_serve_reads(engine)
+    user_fetches_answer(engine)
     return OK
 
 

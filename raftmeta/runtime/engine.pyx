@@ -36,13 +36,15 @@ from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJ
 from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING,
                                             ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
                                             SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP, SUBMIT_READ,
-                                            SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Engine, PendingJob,
-                                            Submission, TICKS_PER_TURN_MAX)
+                                            SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH,
+                                            SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, PendingJob, Submission,
+                                            TICKS_PER_TURN_MAX)
 from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                             housekeeping_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
                                      peers_link_of_name, peers_link_up, peers_own_hello, peers_send_genesis,
                                      peers_send_message)
+from raftmeta.runtime.user_fetches cimport user_fetches_stop, user_fetches_submit, user_last_submit
 from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, OK,
                               OVERLOADED, status_t)
 from raftmeta.storage.wal_state cimport Wal
@@ -148,9 +150,18 @@ cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept n
         return OK
     if submission.kind == SUBMIT_WATCH:
         return _watch(engine, submission)
+    if submission.kind == SUBMIT_USER_FETCH:
+        user_fetches_submit(engine, submission)
+        return OK
+    if submission.kind == SUBMIT_USER_LAST:
+        user_last_submit(engine, submission)
+        return OK
     if submission.kind == SUBMIT_MEMBERSHIP:
         return _change_membership(engine, submission)
-    if submission.kind == SUBMIT_UNWATCH:
+    if submission.kind == SUBMIT_USER_EVENT:
+        engine.callers.event(engine.callers.self, <uint8_t> submission.number, submission.session, submission.sequence,
+                             submission.ttl_ms)
+    elif submission.kind == SUBMIT_UNWATCH:
         hub_remove(engine.hub, <Watch*> submission.handle)
     elif submission.kind == SUBMIT_KEEP_LEASE:
         status = housekeeping_keep_lease(engine, submission)
@@ -493,6 +504,7 @@ cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
     engine.state = ENGINE_STOPPED
     engine.fatal = reason
     callers_stop(engine)
+    user_fetches_stop(engine)
     _tell_woken_closed(engine)
     if reason != OK:
         engine.callers.event(engine.callers.self, EVENT_FATAL, reason, 0, 0)
@@ -533,5 +545,6 @@ cdef void engine_release(Engine* engine) noexcept nogil:
     engine.read_rounds.release()
     engine.kept_leases.release()
     engine.keep_alives.release()
+    engine.user_fetches.release()
     engine.due.release()
     engine.due_deadlines.release()

@@ -58,6 +58,9 @@ cdef enum SubmissionKind:
     SUBMIT_TRANSFER = 7         # leadership to member `number`, 0: any
     SUBMIT_MEMBERSHIP = 8       # payload: encoded Membership to change to
     SUBMIT_CAMPAIGN = 9         # tests and demo
+    SUBMIT_USER_FETCH = 12      # payload: a UserFetch and a machine's name (runtime/user_fetches); body: UserNews ...
+    SUBMIT_USER_LAST = 13       # payload: a machine's name; body: the index of its last command
+    SUBMIT_USER_EVENT = 14      # number: EngineEventType; session, sequence, ttl_ms: its a, b, c
     SUBMIT_CLIENT_COMMAND = 10  # payload: command envelope of a client's own session, proposed as given; `session` and
                                 # `sequence` as its answer will name them: (id, 0) for a SESSION_OPEN
 
@@ -118,6 +121,7 @@ cdef struct Link:
     bint was_refused            # the last reconnect was refused
     uint64_t bytes_in           # of whole frames, over all connections of this name
     uint64_t bytes_out
+    uint32_t feature_level_max  # by its last HELLO; 0: none yet
 
 # A connection that a peer opened to us: it only brings frames.
 cdef struct Inbound:
@@ -197,6 +201,12 @@ cdef enum EngineEventType:
     EVENT_QUORUM_LOST = 13          # too many voters lost their disks: a = links that did (a bit each), b = how many,
                                     # c = of how many voters
     EVENT_STATE_DIVERGED = 30       # a = index, b = 1: this node is wrong, c = what another's state hash ends with
+    # Of a copy of a user machine: a = index of a command, c = which machine, by its place on this node.
+    EVENT_USER_FAILED = 20          # the command raised: nothing of it stays
+    EVENT_USER_DIVERGED = 21        # its state at the dump of that index is not that of the dump, which it now takes
+    EVENT_USER_STOPPED = 22         # it cannot go on
+    EVENT_USER_UNDUMPED = 23        # its state could not be dumped
+    EVENT_LEVEL_RISES = 24          # the leader proposes a = feature level
 
 cdef enum EngineState:
     ENGINE_GENESIS = 1          # no cluster yet, or not yet part of it
@@ -304,6 +314,8 @@ cdef struct Engine:
     Vec[uint8_t] own_payload    # its encoding
     index_t expiry_proposed     # applied must reach it before expiry is proposed again
     index_t compaction_proposed
+    index_t level_proposed
+    Vec[Submission*] user_fetches       # that wait for something to come
     term_t housekeeping_term
     Vec[uint64_t] due
     Vec[uint64_t] due_deadlines

@@ -20,6 +20,7 @@ from libc.string cimport memcmp
 from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
                                        machine_session_exists, machine_status)
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
@@ -27,12 +28,12 @@ from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.runtime.callers cimport callers_session_lost
 from raftmeta.runtime.engine_state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED,
-                                            EVENT_LEASES_EXPIRED, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Engine,
-                                            KeepAlive, KeptLease, Link, Submission)
+                                            EVENT_LEASES_EXPIRED, EVENT_LEVEL_RISES, EVENT_SESSION_LOST,
+                                            TICKS_PER_TURN_MAX, Engine, KeepAlive, KeptLease, Link, Submission)
 from raftmeta.status cimport NO_MEMORY, OK, status_t
-from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, Command, CommandKind, LeaseItem,
-                                     command_encode)
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_LEASE_EXPIRE,
+                                     COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, Command,
+                                     CommandKind, LeaseItem, command_encode)
 
 cdef enum:
     TUNE_DUE_MAX = 1000             # leases in one expiry entry
@@ -264,6 +265,39 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     return status
 
 
+# --- the feature level ------------------------------------------------------------------------------------------------
+cdef uint32_t _level_of_member(const Engine* engine, uint64_t id) noexcept nogil:
+    """What a member said in its last HELLO; 0: it said nothing in this life."""
+    cdef int i
+    if id == engine.id:
+        return FORMAT_FEATURE_LEVEL_MAX
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and engine.links[i].id == id:
+            return engine.links[i].feature_level_max
+    return 0
+
+
+cdef status_t _propose_level(Engine* engine) noexcept nogil:
+    """The level rises to the highest that all members support; what is above it may be proposed from then on."""
+    cdef const Membership* membership = core_membership(engine.core)
+    cdef uint32_t level = FORMAT_FEATURE_LEVEL_MAX
+    cdef status_t status
+    cdef int i
+    if engine.applied < engine.level_proposed or engine.machine.feature_level == FORMAT_FEATURE_LEVEL_MAX:
+        return OK
+    for i in range(membership.count):
+        level = min(level, _level_of_member(engine, membership.members[i].id))
+    if level <= engine.machine.feature_level:
+        return OK
+    _begin(engine, COMMAND_FEATURE_LEVEL)
+    engine.scratch.id = level
+    status = _propose(engine)
+    if status == OK:
+        engine.level_proposed = engine.core_status.last + 1
+        engine.callers.event(engine.callers.self, EVENT_LEVEL_RISES, level, 0, 0)
+    return status
+
+
 # --- a wiped node comes back ------------------------------------------------------------------------------------------
 cdef bint _has_name(const Member* member, const Link* link) noexcept nogil:
     return member.name_length == link.name_length and memcmp(member.name, link.name, link.name_length) == 0
@@ -322,6 +356,8 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         status = _propose_expiry(engine)
         if status < 96:
             status = _propose_compaction(engine)
+        if status < 96:
+            status = _propose_level(engine)
         if status < 96 and engine.ticks % engine.config.core.election_timeout_ticks == 0:
             status = _take_back(engine)
     return status if status >= 96 else OK

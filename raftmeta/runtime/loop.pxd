@@ -31,6 +31,7 @@ cdef enum LoopSubmissionKind:
     LOOP_SET_FAULTS = 99            # payload: the table of LinkFaults from now on (runtime/faults); number: its seed
     LOOP_AWAIT_READY = 100          # done when the node has a leader, a session, and has applied what was committed
     LOOP_AWAIT_FOLLOWER = 101       # done when the node does not lead (any more)
+    LOOP_AWAIT_USERS = 102          # done when the cluster's feature level has user machines
 
 cdef struct Awaiting:
     Ticket* ticket

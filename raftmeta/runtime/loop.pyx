@@ -26,6 +26,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta._core cimport LEADER, TRACE_COMMITTED, core_membership
 from raftmeta.machine.machine cimport machine_status
+from raftmeta.machine.state cimport LEVEL_OF_USER_MACHINES
 from raftmeta.machine.watches cimport hub_measure
 from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_shared, store_release, store_shared,
                                       subtract_shared)
@@ -282,6 +283,8 @@ cdef bint _is_met(Loop* loop, uint8_t kind) noexcept nogil:
     cdef Engine* engine = &loop.engine
     if kind == LOOP_AWAIT_FOLLOWER:
         return engine.state != ENGINE_RUNNING or engine.core_status.role != LEADER
+    if kind == LOOP_AWAIT_USERS:
+        return engine.machine != NULL and engine.machine.feature_level >= LEVEL_OF_USER_MACHINES
     return (engine.state == ENGINE_RUNNING and engine.session != 0 and engine.core_status.leader != 0
             and engine.applied >= engine.core_status.committed)
 

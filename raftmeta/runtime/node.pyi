@@ -14,6 +14,7 @@ from raftmeta.runtime.node_base import NodeBase
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_view import EventReader
 from raftmeta.runtime.node_watch import Watch
+from raftmeta.runtime.user_machine import LocalCopy, UserMachine
 from raftmeta.wire.revision import Revision
 
 class _HasId(Protocol):
@@ -158,6 +159,15 @@ class Node(NodeBase):
         An empty end means to the last key. limit: at most so many records, 0: all; `more` says that there are others,
         and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
         looked at. count_only: nothing but that. keys_only: without the values.
+        """
+    user_machines: dict[str, LocalCopy]
+    def replicated(self, name: str, cls: type) -> UserMachine:
+        """Open a user machine on this node: this node's copy of an object of cls that commands change on every node.
+
+        name: 1 to 64 bytes; the first command of a name makes the machine. The copy catches up on a thread of its own,
+        until the node is closed. Calling it again gives the same copy. docs/replicated.md has the contracts.
+        Raises ConfigError: cls is not @raftmeta.replicated, or name is open with another class; InvalidArgument;
+        NodeClosed.
         """
     def lease(
         self,

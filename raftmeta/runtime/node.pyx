@@ -51,6 +51,8 @@ cdef class Node(NodeBase):
         if transfer:
             self._hand_over()
         self.end()
+        for machine in self.user_machines.values():
+            machine.join(self.config.close_timeout_s)
 
     def _hand_over(self):
         """A leader that leaves names its successor, so that the others need not wait for an election time-out."""
@@ -172,6 +174,12 @@ cdef class Node(NodeBase):
                      deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset, callback=callback,
                      timeout_s=timeout_s)
 
+    # --- user machines ------------------------------------------------------------------------------------------------
+    def replicated(self, name, cls):
+        from raftmeta.runtime.user_machine import UserMachine, local_copy
+
+        return UserMachine(local_copy(self, name, cls))
+
     # --- the node itself ----------------------------------------------------------------------------------------------
     def transfer(self, to=None, *, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -206,7 +214,8 @@ cdef class Node(NodeBase):
 
 
 _WARNINGS = {"stopped", "session_lost", "peer_refused", "stepped_down", "leader_lost", "record_repaired",
-             "quorum_lost", "host_stalled"}
+             "quorum_lost", "host_stalled",
+             "machine_command_failed", "machine_diverged", "machine_stopped", "machine_not_dumped"}
 
 
 def _log(events, logger, name):

@@ -14,6 +14,7 @@ from raftmeta.runtime.node import _HasId
 from raftmeta.runtime.node_base import PendingResult
 from raftmeta.runtime.node_lease import LeaseBase as _LeaseBase
 from raftmeta.runtime.node_watch import WatchBase as _WatchBase
+from raftmeta.runtime.user_machine_aio import AioUserMachine
 from raftmeta.wire.revision import Revision
 
 class Node:
@@ -165,6 +166,11 @@ class Node:
         """The records of [start, end), or with a prefix, in order of keys and as of one revision; count is of all.
 
         An empty end means to the last key. limit: at most so many records, 0: all.
+        """
+    async def replicated(self, name: str, cls: type) -> AioUserMachine:
+        """Open a user machine on this node: this node's copy of an object of cls that commands change on every node.
+
+        As Node.replicated; its commands and reads are coroutines. Raises ConfigError, InvalidArgument, NodeClosed.
         """
     async def lease(
         self,

@@ -439,6 +439,12 @@ cdef class Node:
                 if boot_now_ns() >= deadline_ns:
                     raise
 
+    async def replicated(self, name, cls):
+        from raftmeta.runtime.user_machine import local_copy
+        from raftmeta.runtime.user_machine_aio import AioUserMachine
+
+        return AioUserMachine(self, local_copy(self.node, name, cls))
+
     async def compact(self, revision, *, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         floor = _checked_number(revision, "revision")

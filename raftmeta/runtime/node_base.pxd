@@ -27,6 +27,7 @@ cdef class NodeBase:
     cdef uint64_t close_timeout_ns
     cdef uint64_t encoded_session       # of the command in scratch
     cdef Vec[uint8_t] scratch           # for encoding without running any Python code
+    cdef readonly dict user_machines    # opened on this node, by name: runtime/user_machine.LocalCopy
     cdef set attached           # watches and leases whose C parts the loop may still write to
     cdef object watched         # ends the thread of Config.host_watchdog_s; None without one
     cdef object faces           # asyncio faces: a fork child closes their descriptors too

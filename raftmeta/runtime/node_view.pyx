@@ -10,9 +10,10 @@ from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Me
 from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
                                             EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_JOINED, EVENT_LEASES_EXPIRED,
-                                            EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED, EVENT_PEER_REFUSED,
-                                            EVENT_QUORUM_LOST, EVENT_READY, EVENT_SESSION_LOST, EVENT_STATE_DIVERGED,
-                                            EVENT_TRACE)
+                                            EVENT_LEVEL_RISES, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED,
+                                            EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY, EVENT_SESSION_LOST,
+                                            EVENT_STATE_DIVERGED, EVENT_TRACE, EVENT_USER_DIVERGED, EVENT_USER_FAILED,
+                                            EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
 from raftmeta.runtime.loop cimport LinkTable, loop_ring
@@ -61,6 +62,11 @@ _EVENTS = {
     EVENT_HOST_RESUMED: ("host_resumed", ()),
     EVENT_QUORUM_LOST: ("quorum_lost", ("names", "lost", "voters")),
     EVENT_STATE_DIVERGED: ("state_diverged", ("index", "is_wrong", "other_hash")),
+    EVENT_LEVEL_RISES: ("feature_level_rises", ("level",)),
+    EVENT_USER_FAILED: ("machine_command_failed", ("index", "", "machine")),
+    EVENT_USER_DIVERGED: ("machine_diverged", ("index", "", "machine")),
+    EVENT_USER_STOPPED: ("machine_stopped", ("index", "", "machine")),
+    EVENT_USER_UNDUMPED: ("machine_not_dumped", ("index", "", "machine")),
 }
 
 
@@ -130,6 +136,11 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         "state_bytes": block.machine.state_bytes, "history_bytes": block.machine.history_bytes,
         "leases": block.machine.leases, "sessions": block.machine.sessions,
         "watches": block.watches, "watch_queue_bytes": block.watch_queue_bytes,
+        "feature_level": block.machine.feature_level,
+        "machine_commands": sum(machine.copy.executed for machine in node.user_machines.values()),
+        "machine_commands_failed": sum(machine.copy.failed for machine in node.user_machines.values()),
+        "machines_diverged": sum(machine.diverged for machine in node.user_machines.values()),
+        "machines_stopped": sum(machine.is_stopped for machine in node.user_machines.values()),
         "operations_in_flight": load_shared(&node.loop.in_flight),
         "turns": block.turns,
         "proposals": block.counters.proposals, "proposals_repeated": block.counters.proposals_repeated,
@@ -177,6 +188,9 @@ cdef object _event(NodeBase node, const EventBlock* block):
         name, words = _EVENTS.get(block.type, ("event", ("a", "b", "c")))
         numbers = (block.a, block.b, block.c)
     facts = dict((*term, *zip(words, numbers, strict=False)))
+    facts.pop("", None)
+    if "machine" in facts:
+        facts["machine"] = list(node.user_machines)[facts["machine"]]
     if "peer" in facts and node.loop != NULL:
         while not node.loop.links.read(&links):
             pass

@@ -10,6 +10,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
                              core_peer_event, core_step)
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
 from raftmeta.raft.membership cimport membership_position
@@ -18,8 +19,8 @@ from raftmeta.raft.types cimport MEMBERS_MAX, PROPOSE, VOTER_INCOMING, Member, M
 from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
                                             ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
 from raftmeta.runtime.state_check cimport state_check_heard
-from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, NOT_READY, OK,
-                              OLD_BOOT, OVERLOADED, STALE, status_t)
+from raftmeta.status cimport (BAD_FIELD, BAD_VERSION, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY,
+                              NOT_READY, OK, OLD_BOOT, OVERLOADED, STALE, status_t)
 from raftmeta.wire.commands cimport command_decode
 from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
                                   FRAME_STATE, FrameHeader, FrameIdentity, FrameType, frame_check_identity,
@@ -44,7 +45,7 @@ cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil:
     hello.cluster.high = engine.genesis.claimed_high
     hello.id = engine.id
     hello.boot = engine.boot
-    hello.feature_level_max = 1
+    hello.feature_level_max = FORMAT_FEATURE_LEVEL_MAX
     hello.name_length = engine.config.name_length
     memcpy(hello.name, engine.config.name, engine.config.name_length)
     hello.cluster_name_length = engine.config.cluster_name_length
@@ -181,6 +182,9 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
         return status
     if hello.id == 0 or hello.id == engine.id:
         return FOREIGN_NODE
+    # What this cluster's log holds would stop it (raftmeta/machine: an unknown entry is fatal): it is told before.
+    if engine.machine != NULL and hello.feature_level_max < engine.machine.feature_level:
+        return BAD_VERSION
     if (hello.cluster_name_length != own.cluster_name_length
             or memcmp(hello.cluster_name, own.cluster_name, own.cluster_name_length) != 0):
         return FOREIGN_CLUSTER
@@ -206,6 +210,7 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello) noexcept
     link.id = hello.id
     link.boot = hello.boot
     link.genesis_state = hello.genesis_state
+    link.feature_level_max = hello.feature_level_max
     _look_for_lost(engine)
     return OK
 

@@ -186,7 +186,9 @@ def test_a_loaded_machine_has_the_same_users_and_goes_on_alike(steps: list[tuple
             give(machine, bytes(arguments[1]), arguments[0])
         else:
             staged = len(seen(machine).staged)
-            send(machine, seen(machine).point, bytes(arguments[0]), staged, 9 if arguments[1] else staged + arguments[0])
+            send(
+                machine, seen(machine).point, bytes(arguments[0]), staged, 9 if arguments[1] else staged + arguments[0]
+            )
     copy = Machine()
     copy.handle = loaded(dumped(machine.handle, 1000))
     assert copy.state_hash() == machine.state_hash()
