@@ -14,7 +14,7 @@ from raftmeta.runtime.node_base import NodeBase
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_view import EventReader
 from raftmeta.runtime.node_watch import Watch
-from raftmeta.runtime.user_machine import LocalCopy, UserMachine
+from raftmeta.runtime.user_machine import UserMachine
 from raftmeta.wire.revision import Revision
 
 class _HasId(Protocol):
@@ -160,7 +160,6 @@ class Node(NodeBase):
         and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
         looked at. count_only: nothing but that. keys_only: without the values.
         """
-    user_machines: dict[str, LocalCopy]
     def replicated(self, name: str, cls: type) -> UserMachine:
         """Open a user machine on this node: this node's copy of an object of cls that commands change on every node.
 

@@ -5,6 +5,7 @@ from os import PathLike
 from typing import Any
 
 from raftmeta.config import Config, Identity
+from raftmeta.runtime.user_machine import LocalCopy
 
 class NodeBase:
     """A node of this process: a handle over two native threads and their memory. Use raftmeta.Node."""
@@ -28,6 +29,8 @@ class NodeBase:
     def identity(self) -> Identity: ...
     @property
     def config(self) -> Config: ...
+    @property
+    def user_machines(self) -> dict[str, LocalCopy]: ...
 
 class PendingResult:
     """An operation whose caller ran out of time: OutcomeUnknown.ticket."""

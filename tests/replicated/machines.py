@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import raftmeta
+from tests.processes.waiting import wait_until
 
 # While it is closed, Counter.block keeps its copies busy.
 GATE = threading.Event()
@@ -122,13 +122,9 @@ class Pickled:
         return made
 
 
-def until(condition: Callable[[], Any], *, what: str, timeout_s: float = 10.0) -> Any:
-    """The first true answer of a condition; fails after timeout_s."""
-    deadline = time.monotonic() + timeout_s
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"timed out waiting for {what}"
-        time.sleep(0.002)
-    return answer
+def until(condition: Callable[[], Any], *, what: str) -> Any:
+    """The first true answer of a condition; fails after ten seconds."""
+    return wait_until(condition, timeout_s=10, what=what)
 
 
 def copies_agree(machines: Iterable[raftmeta.UserMachine]) -> bool:
