@@ -57,7 +57,7 @@ def told(node: NodeProcess) -> dict[str, Any]:
 
 
 def is_connected(node: NodeProcess) -> bool:
-    return all(member["is_connected"] for member in told(node)["members"])
+    return all(member["is_connected"] for member in told(node)["members"] if member["role"])
 
 
 def connect(cluster: Cluster, name: str = "a") -> socket.socket:
@@ -101,7 +101,7 @@ def hello_of(running: Cluster, sender: str = "b", **changes: Any) -> bytes:
         "cluster": (number & (2**64 - 1), number >> 64),
         "id": told_by["id"],
         "boot": told_by["boot"],
-        "feature_level_max": 1,
+        "feature_level_max": 2,
         "name": sender.encode(),
         "cluster_name": b"default",
         "address": running.peers[sender].encode(),
@@ -160,8 +160,15 @@ def test_a_hello_that_is_not_sound_is_closed_and_counted(cluster: Cluster, spoil
         ({"cluster": (1, 2)}, "FOREIGN_CLUSTER"),
         ({"boot": 1}, "OLD_BOOT"),
         ({"version_min": 9, "version_max": 9}, "BAD_VERSION"),
+        ({"feature_level_max": 1}, "BAD_VERSION"),
     ],
-    ids=["another cluster's name", "another cluster's id", "a lower boot number", "no common version"],
+    ids=[
+        "another cluster's name",
+        "another cluster's id",
+        "a lower boot number",
+        "no common version",
+        "a feature level below the cluster's",
+    ],
 )
 def test_a_hello_that_does_not_belong_here_is_told_why(cluster: Cluster, changes: dict[str, Any], reason: str) -> None:
     """One frame that names the reason, then the end; the peer's own connections are not touched."""

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import itertools
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import raftmeta
 from raftmeta.testing import Cluster
+from tests.checks.sources import ROOT
 from tests.replicated.machines import GATE, Board, Counter, Pickled, Stack, copies_agree, until
 
 MIB = 1024 * 1024
@@ -460,3 +463,17 @@ TestBoardUnderKills = pytest.mark.timeout(120)(BoardUnderKills.TestCase)
 TestBoardUnderKills.settings = settings(
     max_examples=5, stateful_step_count=25, suppress_health_check=list(HealthCheck), deadline=None
 )
+
+
+# --- the example ------------------------------------------------------------------------------------------------------
+def test_the_example_runs() -> None:
+    """As one would start it."""
+    script = ROOT / "examples" / "replicated_class.py"
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines()[:3] == [
+        "sold: 1",
+        "rejected: seat 7 is sold {'to': 'ann'}",
+        "asked elsewhere: ann",
+    ]
+    assert ended.stdout.endswith("was killed: 2\n")
