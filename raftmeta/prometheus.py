@@ -52,9 +52,14 @@ COUNTERS = frozenset(
         "log_syncs",
         "log_write_bytes",
         "log_writes",
+        "machine_commands",
+        "machine_commands_failed",
+        "machines_diverged",
         "proposals",
         "proposals_repeated",
         "reads_served",
+        "state_differences",
+        "states_compared",
         "turns",
     }
 )

@@ -170,6 +170,8 @@ cdef class UserPort:
         cdef Command command
         cdef Fence taken
         cdef Ticket* ticket
+        if <size_t> PyBytes_GET_SIZE(data) > self.node.value_bytes_max:
+            raise InvalidArgument(f"call: {len(data)} bytes, at most {self.node.value_bytes_max}", field="call")
         fence = fence_of(fence)
         take_fence(fence, &taken)
         command_init(&command)
