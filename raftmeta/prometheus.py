@@ -58,8 +58,6 @@ COUNTERS = frozenset(
         "proposals",
         "proposals_repeated",
         "reads_served",
-        "state_differences",
-        "states_compared",
         "turns",
     }
 )
