@@ -349,17 +349,16 @@ class Channel:
             self._connecting = self.loop.create_task(self._find_home())
 
     async def _open(self, endpoint: Endpoint) -> Connection:
-        connection = await asyncio.wait_for(
-            Connection.connect(
+        # Not wait_for: before Python 3.12 it may swallow a cancellation that comes together with an error.
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            connection = await Connection.connect(
                 endpoint,
                 cluster=self._cluster,
                 name=self._name,
                 on_messages=self._on_messages,
                 on_lost=self._on_lost,
                 ping=self.encoder.ping,
-            ),
-            CONNECT_TIMEOUT_S,
-        )
+            )
         hello = connection.hello
         if self._cluster_id and hello.cluster_id and hello.cluster_id != self._cluster_id:
             connection.abort()
@@ -372,7 +371,7 @@ class Channel:
 
     async def _find_home(self) -> None:
         pause_s = RECONNECT_MIN_S
-        while True:
+        while not self._is_closed:
             endpoints = list(self._endpoints)
             random.shuffle(endpoints)
             for endpoint in endpoints:
@@ -570,7 +569,8 @@ class Channel:
         self._connect()
         left_s = None if deadline_s == NEVER else max(0.0, deadline_s - self.loop.time())
         try:
-            await asyncio.wait_for(self._at_home.wait(), left_s)
+            async with asyncio.timeout(left_s):
+                await self._at_home.wait()
         except TimeoutError:
             raise ReadyTimeout(f"no node answers; {self._last_error}") from None
         self.check_open()

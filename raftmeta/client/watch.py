@@ -224,7 +224,8 @@ class Watch(Events):
             if left_s is not None and left_s <= 0:
                 return None
             try:
-                await asyncio.wait_for(self._news.wait(), left_s)
+                async with asyncio.timeout(left_s):
+                    await self._news.wait()
             except TimeoutError:
                 return None
 

@@ -1,0 +1,68 @@
+"""Clients and nodes come and go in any order, and leave neither thread nor descriptor behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import raftmeta
+from tests.node.nodes import QUICK
+from tests.processes.waiting import free_ports
+
+ROUNDS = 6
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("first", ["node", "client"])
+def test_closing_in_any_order_is_quick_and_complete(tmp_path: Path, first: str) -> None:
+    """With a watch open, a lease kept and the client at work; also when it has nobody left to say goodbye to."""
+    port, client_port = free_ports(2)
+    counts = []
+    for _ in range(ROUNDS):
+        node = raftmeta.Node(
+            "a",
+            peers={"a": f"127.0.0.1:{port}"},
+            client_listen=f"127.0.0.1:{client_port}",
+            data_dir=tmp_path / "a",
+            config=raftmeta.Config(**QUICK),
+        ).start()
+        node.ready(10)
+        client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
+        client.put("k", "1", lease=client.lease(5.0))
+        watch = client.watch("k", start_revision=1)
+        assert next(iter(watch)).key == b"k"  # type: ignore[union-attr]
+        if first == "node":
+            node.close(transfer=False)
+        began_s = time.monotonic()
+        client.close()
+        assert time.monotonic() - began_s < 3.0
+        node.close(transfer=False)
+        counts.append((threading.active_count(), open_descriptors()))
+    assert counts[-1] == counts[0]
+
+
+def test_a_node_that_is_closed_answers_whoever_waits(tmp_path: Path) -> None:
+    """Its client loses the connection and goes on looking; a call tells in time that nothing was executed."""
+    port, client_port = free_ports(2)
+    config = raftmeta.Config(**QUICK)
+    with raftmeta.Client(f"raft://127.0.0.1:{client_port}") as client:
+        with raftmeta.Node(
+            "a",
+            peers={"a": f"127.0.0.1:{port}"},
+            client_listen=f"127.0.0.1:{client_port}",
+            data_dir=tmp_path / "a",
+            config=config,
+        ) as node:
+            node.ready(10)
+            client.put("k", "1")
+        with pytest.raises(raftmeta.Withdrawn):
+            client.get("k", timeout_s=0.2)
+        with pytest.raises(raftmeta.Withdrawn):
+            client.put("k", "2", timeout_s=0.2)
