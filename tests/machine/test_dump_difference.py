@@ -23,11 +23,13 @@ def layers_of_a_busy_machine() -> Iterator[tuple[Machine, list[list[bytes]]]]:
     machine = Machine()
     base = machine.handle.dump_base()
     layers: list[list[bytes]] = []
+    machine.apply(c.command(c.LEVEL, 2))
     machine.apply(c.open_session(5, ttl_ms=500, window=4))
     machine.apply(c.grant(1, 100, b"note"))
     machine.txn(c.put(b"stays"), c.put(b"leased", lease=1), c.put(b"goes"), c.put(b"comes back"), c.add(b"n", 3))
     for step in range(4):
         machine.txn(c.put(b"own %d" % step), c.put(b"changes", b"%d" % step), session=5, sequence=step + 1)
+        machine.apply(c.command(c.USER, b"board", b"move %d" % step))
         machine.txn(c.delete(b"goes") if step == 1 else c.put(b"goes", b"%d" % step))
         machine.txn(c.delete(b"comes back"), c.put(b"other"))
         machine.txn(c.create(b"comes back", b"%d" % step))
