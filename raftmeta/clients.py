@@ -9,9 +9,9 @@ It adds nothing to the protocol: the interfaces are recipes over the client's ow
 from __future__ import annotations
 
 import raftmeta.client.sync as client
-from raftmeta.recipes.coordination import Coordinated, life_of
+from raftmeta.recipes.coordination import CAPABILITIES, Coordinated, life_of
 
-__all__ = ["Client"]
+__all__ = ["CAPABILITIES", "Client"]
 
 
 class Client(Coordinated, client.Client):

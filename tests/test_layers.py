@@ -54,6 +54,7 @@ SIDEWAYS = {
     ("machine", "wire"),
     ("", "aio"),
     ("backends", "aio"),
+    ("backends", "clients"),
     ("backends", "node"),
     ("", "backends"),
     ("", "clients"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import raftmeta
 from raftmeta.conformance import Kit
+from tests.client.nodes import serving
 
 READY_S = 40.0
 
@@ -22,14 +23,14 @@ def free_addresses(count: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(urls: list[str], *, party_url: str) -> Iterator[Kit]:
+def opened(urls: list[str], *, party_url: str, has_owners: bool = False) -> Iterator[Kit]:
     """Connect to all of them at once: none is ready before a majority runs."""
     with contextlib.ExitStack() as stack:
         with ThreadPoolExecutor(len(urls)) as pool:
             backends = list(pool.map(lambda url: raftmeta.connect(url, timeout_s=READY_S), urls))
         for backend in backends:
             stack.enter_context(backend)
-        yield Kit(backends, party_url=party_url)
+        yield Kit(backends, party_url=party_url, has_owners=has_owners)
 
 
 @contextlib.contextmanager
@@ -40,6 +41,13 @@ def embedded_kit(folder: Path) -> Iterator[Kit]:
     urls = [f"embedded://{folder / name}?name={name}&peers={named}" for name in peers]
     with opened(urls, party_url=urls[2]) as kit:  # all three are needed once, to found the cluster
         kit.backends.pop().close()
+        yield kit
+
+
+@contextlib.contextmanager
+def raft_kit(folder: Path) -> Iterator[Kit]:
+    """Clients of three nodes, which are not touched; the processes that are killed are clients too."""
+    with serving(folder, names="abc") as (_nodes, url), opened([url, url], party_url=url, has_owners=True) as kit:
         yield kit
 
 

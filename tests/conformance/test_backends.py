@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,10 +11,12 @@ import pytest
 
 import raftmeta
 from raftmeta.conformance import CHECKS, Check, Kit, outcome_of
-from tests.conformance.kits import embedded_kit, pysyncobj_kit
+from tests.client.nodes import serving
+from tests.conformance.kits import embedded_kit, pysyncobj_kit, raft_kit
 
 KITS: dict[str, Callable[[Path], AbstractContextManager[Kit]]] = {
     "embedded": embedded_kit,
+    "raft": raft_kit,
     "pysyncobj": pysyncobj_kit,
 }
 
@@ -37,8 +40,24 @@ def test_a_missing_promise_is_refused_before_anything_is_opened() -> None:
         raftmeta.connect("pysyncobj://127.0.0.1:1", require=raftmeta.Capabilities(fencing=True, durable=True))
 
 
+def test_processes_of_one_machine_connect_through_the_folder(tmp_path: Path) -> None:
+    """raft+unix: the same plug-in as raft, over another kind of connection; blocking and on asyncio."""
+
+    async def join(url: str) -> None:
+        async with await raftmeta.backends.connect_aio(url) as backend:
+            await backend.group("workers").join("2")
+            assert await backend.group("workers").membership_list() == {"1", "2"}
+
+    with serving(tmp_path, local_clients=True):
+        url = f"raft+unix://{tmp_path / 'a'}?owner=worker"
+        with raftmeta.connect(url) as backend:
+            backend.group("workers").join("1")
+            asyncio.run(join(url))
+            assert backend.group("workers").membership_list() == {"1"}
+
+
 def test_an_unknown_scheme_names_those_that_are_installed() -> None:
-    with pytest.raises(raftmeta.ConfigError, match="embedded, pysyncobj"):
+    with pytest.raises(raftmeta.ConfigError, match="embedded, pysyncobj, raft"):
         raftmeta.connect("zookeeper://127.0.0.1:2181")
 
 
@@ -50,6 +69,10 @@ def test_an_unknown_scheme_names_those_that_are_installed() -> None:
         ("pysyncobj://127.0.0.1:1?ttl_s=soon", "ttl_s"),
         ("pysyncobj://127.0.0.1:1?ttl_s=1&ttl_s=2", "url"),
         ("pysyncobj://", "url"),
+        ("raft://", "url"),
+        ("raft://127.0.0.1:1/folder", "url"),
+        ("raft://127.0.0.1:1?colour=red", "colour"),
+        ("raft+unix://127.0.0.1:1", "url"),
     ],
 )
 def test_a_wrong_url_names_what_is_wrong(url: str, field: str) -> None:

@@ -1,0 +1,55 @@
+"""raft://host:port,host:port and raft+unix:///folder: a client of a cluster that runs in other processes.
+
+Options: cluster, its name; owner, the name under which this client holds its places: a later client of that name takes
+them over at once, as after a crash. Closing the back end closes the client.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from raftmeta import aio
+from raftmeta.backends.url import BackendUrl
+from raftmeta.clients import CAPABILITIES, Client
+from raftmeta.errors import ConfigError
+from raftmeta.interfaces import Capabilities
+
+__all__ = ["PLUGIN"]
+
+
+def _arguments(url: BackendUrl) -> tuple[str, dict[str, Any]]:
+    """The URL and the other arguments of Client."""
+    url.only({"cluster", "owner"})
+    if url.scheme == "raft" and not url.addresses:
+        raise ConfigError("url: raft:// needs where nodes listen for clients: raft://host:port,host:port", field="url")
+    place = ",".join(url.addresses) + quote(url.path)
+    return f"{url.scheme}://{place}", {name: text for name, text in url.options.items() if text}
+
+
+class _Raft:
+    def capabilities(self, url: BackendUrl) -> Capabilities:
+        return CAPABILITIES
+
+    def open(self, url: BackendUrl, *, timeout_s: float) -> Client:
+        place, options = _arguments(url)
+        client = Client(place, **options)
+        try:
+            client.ready(timeout_s)
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    async def open_aio(self, url: BackendUrl, *, timeout_s: float) -> aio.Client:
+        place, options = _arguments(url)
+        client = aio.Client(place, **options)
+        try:
+            await client.ready(timeout_s)
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+
+PLUGIN = _Raft()
