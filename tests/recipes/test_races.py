@@ -83,6 +83,7 @@ def test_a_nomination_anew_that_fails_is_tried_again(nodes: Nodes, name: str) ->
     for error in (raftmeta.NoLeader("on purpose"), raftmeta.OutcomeUnknown("on purpose")):
         store.before("lease", fail(error))
     nodes["b"].delete(lead.fence.key)
+    assert lead.wait_lost(10)
     wait_until(lambda: election.lead("x") is not None, timeout_s=10, what="the candidate to lead again")
     assert store.planned["lease"] == []
     election.close()
