@@ -64,6 +64,7 @@ class Client:
             )
         self._session_ttl_s = float(session_ttl_s)
         self._bound: Channel | None = None
+        self.lease_tasks: set[asyncio.Task[None]] = set()  # that wait for the loss of a lease
         self._is_closed = False
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -91,6 +92,9 @@ class Client:
     async def close(self) -> None:
         """Close session and connections. What waits learns its fate; nothing of the client goes on."""
         self._is_closed = True
+        for task in self.lease_tasks:
+            task.cancel()
+        await asyncio.gather(*self.lease_tasks, return_exceptions=True)
         if self._bound is not None:
             await self._bound.close()
 
@@ -389,7 +393,11 @@ class Lease(LeaseBase):
         super().__init__(client.channel, id, ttl_s)
         self._client = client
         self._is_revoked = False
-        self._task = None if on_lost is None else asyncio.get_running_loop().create_task(self._watch(on_lost))
+        self._task: asyncio.Task[None] | None = None
+        if on_lost is not None:
+            self._task = asyncio.get_running_loop().create_task(self._watch(on_lost))
+            client.lease_tasks.add(self._task)
+            self._task.add_done_callback(client.lease_tasks.discard)
 
     async def _watch(self, on_lost: Callable[[Lease], object]) -> None:
         await self.wait_lost()

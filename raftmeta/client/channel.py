@@ -130,6 +130,8 @@ class Channel:
             await asyncio.wait([future])
             future.exception()
         self._is_closed = True
+        self.leases.clear()
+        self.kept_s.clear()  # nobody keeps them alive any more: none is held from here on
         tasks = [task for task in (self._connecting, self._following, self._opening) if task is not None]
         for task in tasks:
             task.cancel()

@@ -61,6 +61,10 @@ class Client:
         finally:
             self._loop.close()
 
+    @property
+    def is_open(self) -> bool:
+        return self._thread is not None and self._pid == os.getpid()
+
     def check_open(self) -> None:
         """Raises NodeClosed or ForkedProcess where nothing can be asked any more."""
         if self._pid != os.getpid():
@@ -378,7 +382,7 @@ class Lease(LeaseBase):
             threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()
 
     def _watch(self, on_lost: Callable[[Lease], object]) -> None:
-        if self.wait_lost() and not self._ended.is_set():  # revoked is not lost
+        if self.wait_lost() and not self._ended.is_set() and self._client.is_open:  # revoked or closed is not lost
             on_lost(self)
 
     def wait_lost(self, timeout_s: float | None = None) -> bool:

@@ -74,6 +74,7 @@ cdef void connection_close(ClientServer* server, Connection* connection) noexcep
         return
     watches_abandon(server, connection)
     stream_close(&connection.stream)
+    server.bytes_under_way -= connection.received.size
     connection.received.release()
     connection.out.release()
     memset(connection, 0, sizeof(Connection))
@@ -147,6 +148,23 @@ cdef void _set_reading(ClientServer* server, Connection* connection) noexcept no
             connection_close(server, connection)
 
 
+cdef bint _keep(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length) noexcept nogil:
+    """Keep what is no whole request yet. False: too much of that waits, from all clients, and this one goes.
+
+    Whole requests fill bytes_under_way_max and, if urgent, as much again: parts of others have room beyond that.
+    """
+    if (server.bytes_under_way + length > 3 * server.limits.bytes_under_way_max
+            and connection.received.size + length > CLIENT_HELLO_BYTES_MAX):
+        server.counters.overloaded += 1
+        connection_refuse(server, connection, OVERLOADED, b"too many bytes of unfinished requests")
+        return False
+    if not connection.received.append(bytes, length):
+        connection_close(server, connection)
+        return False
+    server.bytes_under_way += length
+    return True
+
+
 cdef void connection_readable(ClientServer* server, Connection* connection) noexcept nogil:
     cdef ssize_t got = stream_read(&connection.stream, server.buffer, TUNE_READ_BYTES)
     cdef size_t used
@@ -161,18 +179,14 @@ cdef void connection_readable(ClientServer* server, Connection* connection) noex
     if connection.state == CONNECTION_CLOSING:
         return
     if connection.received.size != 0:
-        if not connection.received.append(server.buffer, <size_t> got):
-            connection_close(server, connection)
-            return
-        connection_resume(server, connection)
+        if _keep(server, connection, server.buffer, <size_t> got):
+            connection_resume(server, connection)
         return
     used = _take_frames(server, connection, server.buffer, <size_t> got, &is_over)
     if is_over:
         return
-    if used != <size_t> got and not connection.received.append(server.buffer + used, <size_t> got - used):
-        connection_close(server, connection)
-        return
-    _set_reading(server, connection)
+    if used == <size_t> got or _keep(server, connection, server.buffer + used, <size_t> got - used):
+        _set_reading(server, connection)
 
 
 cdef void connection_resume(ClientServer* server, Connection* connection) noexcept nogil:
@@ -185,6 +199,7 @@ cdef void connection_resume(ClientServer* server, Connection* connection) noexce
         if is_over:
             return
         connection.received.drop_front(used)
+        server.bytes_under_way -= used
         if connection.received.size == 0 and connection.received.capacity > TUNE_KEPT_BYTES:
             connection.received.release()
     _set_reading(server, connection)

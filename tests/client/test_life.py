@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 
 import raftmeta
 from tests.node.nodes import QUICK
-from tests.processes.waiting import free_ports
+from tests.processes.waiting import free_ports, wait_until
 
 ROUNDS = 6
 
@@ -46,6 +47,33 @@ def test_closing_in_any_order_is_quick_and_complete(tmp_path: Path, first: str) 
         node.close(transfer=False)
         counts.append((threading.active_count(), open_descriptors()))
     assert counts[-1] == counts[0]
+
+
+def test_a_closed_client_reports_no_lease_as_lost(tmp_path: Path) -> None:
+    """Whoever closes gives up its leases itself: they are not held any more, and nobody is told."""
+    port, client_port = free_ports(2)
+    lost: list[object] = []
+    with raftmeta.Node(
+        "a",
+        peers={"a": f"127.0.0.1:{port}"},
+        client_listen=f"127.0.0.1:{client_port}",
+        data_dir=tmp_path / "a",
+        config=raftmeta.Config(**QUICK),
+    ) as node:
+        node.ready(10)
+        client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
+        lease = client.lease(0.4, on_lost=lost.append)
+        client.close()
+        assert not lease.held()
+        wait_until(lambda: "raftmeta-lease" not in {one.name for one in threading.enumerate()}, timeout_s=5, what="it")
+        assert lost == []
+
+        async def use() -> None:
+            async with raftmeta.aio.Client(f"raft://127.0.0.1:{client_port}") as other:
+                await other.lease(0.4, on_lost=lost.append)
+
+        asyncio.run(use())
+        assert lost == []
 
 
 def test_a_node_that_is_closed_answers_whoever_waits(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -168,6 +169,24 @@ def test_a_slow_watcher_lags_alone(tmp_path: Path) -> None:
             items += decode_values(body) if kind == EVENTS else []
         revisions = [item[1] for item in items]
         assert revisions == list(range(1, len(items) + 1))  # the last one is where to go on: nothing is missing
+
+
+def test_halves_of_large_requests_do_not_fill_the_memory(tmp_path: Path) -> None:
+    """Each claims 6 MiB and sends most of it: beyond three times client_bytes_max such a connection is let go."""
+    with serving(tmp_path, client_bytes_max=2 << 20) as (nodes, url):
+        half = (6 << 20).to_bytes(4, "little") + bytes(5 << 20)
+        clients = [RawClient(url) for _ in range(6)]
+        before = resident_bytes()
+        for client in clients:
+            with contextlib.suppress(ConnectionError):
+                client.send(half)
+        wait_until(lambda: nodes["a"].metrics()["client_connections"] == 1, timeout_s=10, what="all but one to go")
+        assert resident_bytes() - before < 48 << 20
+        for client in clients:
+            client.socket.close()
+        with RawClient(url) as other:
+            other.open_session()
+            assert other.ask(other.encoder.put("k", bytes(1 << 20), 0, None, False))[0] == Status.OK
 
 
 def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
