@@ -62,7 +62,7 @@ def test_a_closed_client_reports_no_lease_as_lost(tmp_path: Path) -> None:
     ) as node:
         node.ready(10)
         client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
-        lease = client.lease(0.4, on_lost=lost.append)
+        lease = client.lease(10.0, on_lost=lost.append)
         client.close()
         assert not lease.held()
         wait_until(lambda: "raftmeta-lease" not in {one.name for one in threading.enumerate()}, timeout_s=5, what="it")
@@ -70,7 +70,7 @@ def test_a_closed_client_reports_no_lease_as_lost(tmp_path: Path) -> None:
 
         async def use() -> None:
             async with raftmeta.aio.Client(f"raft://127.0.0.1:{client_port}") as other:
-                await other.lease(0.4, on_lost=lost.append)
+                await other.lease(10.0, on_lost=lost.append)
 
         asyncio.run(use())
         assert lost == []
