@@ -15,6 +15,7 @@ from raftmeta.clients import Client
 from raftmeta.config import Config
 from raftmeta.errors import (
     AddressInUse,
+    ChangeRefused,
     CommandFailed,
     CommandRefused,
     Compacted,
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AddressInUse",
     "Capabilities",
+    "ChangeRefused",
     "Client",
     "CommandFailed",
     "CommandRefused",

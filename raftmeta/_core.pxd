@@ -63,6 +63,8 @@ cdef struct CoreStatus:
     bint is_repairing
     member_id_t transferring    # target of a transfer under way, 0: none
     index_t membership_index
+    bint is_member              # the membership in force names it
+    bint is_removed             # it was a member, and by what it knows or was told it is none any more
     uint32_t broken             # Invariant that failed (raft/invariants.pxd), 0: none; then every verb says so
     uint64_t broken_a           # the two numbers that contradict each other
     uint64_t broken_b
@@ -99,11 +101,15 @@ cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, ui
 cdef status_t core_read_index(Core* core, uint64_t context) noexcept nogil      # answered in Ready.reads
 cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noexcept nogil
 cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil      # 0: the most advanced voter
-# Propose `next` by joint consensus (one entry enters, an automatic one leaves). Others forward it to the leader and
-# learn of a refusal by Ready.refusals with context 0. NO_LEADER; NOT_READY: a change is under way, no own-term commit
-# yet, or a new voter is no learner that holds its configuration; BAD_FIELD: would leave no voter, or drops one that
-# still answers.
-cdef status_t core_change_membership(Core* core, const Membership* next) noexcept nogil
+# Propose `next` by joint consensus (one entry enters, an automatic one leaves); next.index: of the membership that it
+# was made from. Others forward it to the leader and learn of a refusal by Ready.refusals with `context`. NO_LEADER;
+# NOT_READY: a change is under way, no own-term commit yet, or a new voter is no learner that holds its configuration;
+# STALE: another membership is in force; NO_QUORUM: too few of its voters answer; BAD_FIELD: would leave no voter, or
+# drops one of two incarnations that still answers.
+cdef status_t core_change_membership(Core* core, const Membership* next, uint64_t context) noexcept nogil
+# A peer with a later membership says that it does not name this member. Believed while no leader is known: it campaigns
+# no more until a leader speaks to it.
+cdef status_t core_told_removed(Core* core) noexcept nogil
 cdef status_t core_campaign(Core* core) noexcept nogil                           # tests and demo: election time-out now
 cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil
 # The world installed the snapshot at `point` durably: the log up to it is dropped (all of it when it does not contain

@@ -65,7 +65,8 @@ from raftmeta.raft.replication cimport (acknowledgeable, commit_to, replicate, r
                                         replication_on_log_read, replication_on_persisted, replication_on_snapshot,
                                         replication_on_snapshot_response, take_configurations)
 from raftmeta.raft.rounds cimport rounds_on_clock_jumped, rounds_on_heartbeat_response, rounds_send, rounds_tick
-from raftmeta.raft.state cimport Core, CoreConfig, broken, has_own_commit, in_force, is_repairing, out_of_memory
+from raftmeta.raft.state cimport (Core, CoreConfig, broken, has_own_commit, in_force, is_removed, is_repairing,
+                                  out_of_memory)
 from raftmeta.raft.transfer cimport transfer_begin, transfer_tick
 from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_RESPONSE, HEARTBEAT, HEARTBEAT_RESPONSE,
                                   MEMBERSHIP_PROPOSE, MESSAGE_WAITING, PRE_VOTE, PRE_VOTE_RESPONSE, PROPOSE,
@@ -458,6 +459,7 @@ cdef void _on_link(Core* core, Progress* progress, PeerEvent event) noexcept nog
         core.must_heartbeat = True
     elif event == PEER_UNREACHABLE or event == PEER_REFUSED:
         progress_on_lost(progress)
+        progress.was_heard = False      # a change of the electorate does not count on it before it answers again
     elif event == PEER_SNAPSHOT_FAILED:
         progress_on_snapshot_over(progress, 0)
 
@@ -478,12 +480,22 @@ cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil:
     return _end(core, OK)
 
 
-cdef status_t core_change_membership(Core* core, const Membership* next) noexcept nogil:
+cdef status_t core_change_membership(Core* core, const Membership* next, uint64_t context) noexcept nogil:
     cdef status_t status = _begin(core)
     if status != OK:
         return status
-    status = configuration_change(core, next) if core.role == LEADER else configuration_forward(core, next)
+    status = configuration_change(core, next) if core.role == LEADER else configuration_forward(core, next, context)
     return _end(core, status)
+
+
+cdef status_t core_told_removed(Core* core) noexcept nogil:
+    cdef status_t status = _begin(core)
+    if status != OK:
+        return status
+    if core.leader == 0 and core.was_named and not core.was_told_removed:
+        core.was_told_removed = True
+        become_follower(core, core.hard.term, 0)
+    return _end(core, OK)
 
 
 cdef status_t core_campaign(Core* core) noexcept nogil:
@@ -829,6 +841,8 @@ cdef void core_status(const Core* constant, CoreStatus* status) noexcept nogil:
     status.is_repairing = is_repairing(core)
     status.transferring = core.transferring if core.role == LEADER else 0
     status.membership_index = in_force(core).index if core.memberships.size else 0
+    status.is_member = core.position >= 0
+    status.is_removed = is_removed(core)
     status.broken = core.broken
     status.broken_a = core.broken_a
     status.broken_b = core.broken_b

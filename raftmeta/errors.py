@@ -19,7 +19,8 @@
     │   ├── FutureRevision          ... newer than anything this node has applied
     │   ├── CommandRefused          over a limit, not a counter, ...: the message says which
     │   ├── Rejected                a command of a user machine said no; `details` as it gave them
-    │   └── CommandFailed           ... raised something else: nothing of it stays; `kind` names the exception
+    │   ├── CommandFailed           ... raised something else: nothing of it stays; `kind` names the exception
+    │   └── ChangeRefused           of the membership: would leave no quorum, names no member, ...
     ├── OutcomeUnknown              may be applied or not; `ticket.result(timeout_s)` goes on with the same operation
     │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
     ├── Lagged                      a watcher was too slow; `revision` is where to go on
@@ -39,6 +40,7 @@ from typing import Any
 
 __all__ = [
     "AddressInUse",
+    "ChangeRefused",
     "CommandFailed",
     "CommandRefused",
     "Compacted",
@@ -214,6 +216,10 @@ class CommandFailed(Refused):
         self.kind = kind
 
 
+class ChangeRefused(Refused):
+    """The membership must not become that: it would leave no quorum, or names what is not there."""
+
+
 # --- fate not known -------------------------------------------------------------------------------------------------
 
 
@@ -329,6 +335,7 @@ _REFUSED: dict[int, tuple[type[Refused], str]] = {
     13: (CommandRefused, "the counter would leave the signed 64-bit range"),
     14: (CommandRefused, "the value is not a counter"),
     17: (CommandRefused, "the cluster has as many user machines as it may have"),
+    18: (ChangeRefused, "too few voters of the membership asked for answer"),
 }
 
 _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
@@ -339,6 +346,7 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
     35: (NoSpace, "no quorum of members has room on its disks"),
     36: (NodeClosed, "the node is closed"),
     74: (NotReady, "the same is under way already"),
+    78: (NotReady, "the membership has changed since"),
     37: (Withdrawn, "timed out before it was proposed; certainly not applied"),
 }
 

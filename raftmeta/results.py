@@ -34,7 +34,8 @@ class TxnReply:
 class MemberStatus:
     """One member or named peer. id: incarnation, 0 when this node has not heard from it.
 
-    role: "voter", "learner", or "" when the membership does not name it.
+    role: "voter", "learner" (promoted when it has caught up and that helps), "standby" (a learner that is not
+        promoted), or "" when the membership does not name it.
     is_connected: our connection to it is up; always true for this node itself.
     bytes_in, bytes_out: of frames from it and to it since this node started, as of the last 10 ms.
     """
@@ -53,7 +54,8 @@ class MemberStatus:
 class NodeStatus:
     """One node as it saw itself at the end of a recent turn.
 
-    state: "starting" (not yet part of a founded cluster), "running", or "stopped".
+    state: "starting" (not yet part of a founded cluster), "joining" (waits for add_member), "running", "removed" (no
+        member any more), or "stopped".
     leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
     lost_disks: voters whose folders are blank, so that another incarnation answers under their name; a leader takes
     them back one at a time, as long as a majority of voters has its disk.

@@ -26,6 +26,7 @@ cdef enum:
     SESSION_UNKNOWN = 15        # never opened, closed or expired: nothing was applied
     RESULT_EVICTED = 16         # applied earlier; its result is no longer kept (errors.OutcomeUnknown)
     TOO_MANY_MACHINES = 17      # user machines of the cluster
+    NO_QUORUM = 18              # membership: the voters that answer would be no majority of the new electorate
 
     # NotExecuted: certainly not applied; 32..47
     NO_LEADER = 32
@@ -54,6 +55,7 @@ cdef enum:
     IN_USE = 76                 # folder: another process holds it
     NEWER_FORMAT = 77
     STALE = 78                  # a message or completion of the past: ignored
+    REMOVED = 79                # HELLO: a later membership than this peer's last one does not name it any more
 
     # Fatal: the node stops and keeps its files; 96..
     NO_MEMORY = 96

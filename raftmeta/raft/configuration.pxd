@@ -6,8 +6,10 @@
 #     a leader that the new configuration drops leads until that is committed, then steps down (thesis 4.2.2)
 #
 # What a membership is and how two are joined stands in raft/membership; here is decided when.
-# Learners: a caught-up learner is promoted by the leader (thesis 4.2.1), or swapped for the silent voter of its name.
-from libc.stdint cimport uint8_t, uint32_t
+# Learners: a caught-up learner is promoted by the leader (thesis 4.2.1), or swapped for the silent voter of its name. A
+# standby stays a learner until somebody says otherwise.
+# A change is asked for with the index of the configuration that it was made from: whoever asks knew what it changes.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.raft.state cimport Core
 from raftmeta.raft.types cimport Membership, Message, index_t, member_id_t
@@ -19,9 +21,9 @@ cdef status_t configuration_take(Core* core, index_t index, const uint8_t* paylo
 cdef status_t configuration_set(Core* core, const Membership* membership) noexcept nogil
 cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil
 cdef void configuration_on_committed(Core* core) noexcept nogil
-# NO_LEADER, NOT_READY, ALREADY, BAD_FIELD, BAD_LENGTH: refused.
+# NO_LEADER, NOT_READY, NO_QUORUM, STALE, ALREADY, BAD_FIELD, BAD_LENGTH: refused.
 cdef status_t configuration_change(Core* core, const Membership* next) noexcept nogil
 # To the leader: no answer means that the change shows in the log, or was lost.
-cdef status_t configuration_forward(Core* core, const Membership* next) noexcept nogil
+cdef status_t configuration_forward(Core* core, const Membership* next, uint64_t context) noexcept nogil
 cdef status_t configuration_on_propose(Core* core, const Message* message) noexcept nogil
 cdef void configuration_tick(Core* core) noexcept nogil

@@ -1,5 +1,5 @@
 # Configurations in force and their changes; configuration.pxd has the rules.
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.native.chunks cimport Chunk, chunk_create
@@ -17,9 +17,9 @@ from raftmeta.raft.ready cimport (LEADER, STEPPED_DOWN_REMOVED, TRACE_MEMBERSHIP
 from raftmeta.raft.state cimport Core, append_entry, broken, has_own_commit, in_force, out_of_memory, own_bit
 from raftmeta.raft.transfer cimport transfer_farewell
 from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
-                                  VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t,
+                                  STANDBY, VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t,
                                   member_mask_t)
-from raftmeta.status cimport BAD_FIELD, NO_LEADER, NO_MEMORY, NOT_READY, OK, status_t
+from raftmeta.status cimport BAD_FIELD, NO_LEADER, NO_MEMORY, NO_QUORUM, NOT_READY, OK, STALE, status_t
 
 
 # --- in force ---------------------------------------------------------------------------------------------------------
@@ -144,6 +144,8 @@ cdef status_t configuration_change(Core* core, const Membership* next) noexcept 
     # earlier one is committed (thesis 4.1).
     if not _may_change(core):
         return NOT_READY
+    if next.index != in_force(core).index:
+        return STALE        # made from another configuration: it would take back what was changed since
     status = membership_enter_joint(in_force(core), next, &joint)
     if status != OK:
         return status
@@ -151,6 +153,8 @@ cdef status_t configuration_change(Core* core, const Membership* next) noexcept 
         return NOT_READY
     if _drops_one_that_answers(core, next):
         return BAD_FIELD
+    if _lacks_quorum(core, next):
+        return NO_QUORUM
     return _append(core, &joint)
 
 
@@ -190,6 +194,21 @@ cdef bint _drops_one_that_answers(Core* core, const Membership* next) noexcept n
     return False
 
 
+# Would the voters that answer be no majority of the new electorate? Nothing could be decided in it, nor taken back.
+cdef bint _lacks_quorum(Core* core, const Membership* next) noexcept nogil:
+    cdef member_mask_t heard = heard_members(core)
+    cdef uint32_t i, voters = 0, answering = 0
+    cdef int position
+    for i in range(next.count):
+        if next.members[i].roles & VOTER_INCOMING:
+            position = membership_position(in_force(core), next.members[i].id)
+            voters += 1
+            if position == core.position or (position >= 0 and (heard >> position) & 1
+                                             and core.progress[position].was_heard):
+                answering += 1
+    return 2 * answering <= voters
+
+
 cdef bint _is_same_name(const Member* one, const Member* other) noexcept nogil:
     return one.name_length == other.name_length and memcmp(one.name, other.name, one.name_length) == 0
 
@@ -210,7 +229,7 @@ cdef bint _has_voter_of_name(const Membership* membership, const Member* wanted)
     return False
 
 
-cdef status_t configuration_forward(Core* core, const Membership* next) noexcept nogil:
+cdef status_t configuration_forward(Core* core, const Membership* next, uint64_t context) noexcept nogil:
     cdef Message message
     cdef Chunk* chunk
     cdef status_t status
@@ -228,6 +247,8 @@ cdef status_t configuration_forward(Core* core, const Membership* next) noexcept
     memcpy(chunk.bytes(), core.scratch.data, chunk.used)
     message_init(core, &message, MEMBERSHIP_PROPOSE, core.leader)
     message.term = 0
+    message.index = next.index
+    message.context = context
     message.records.chunk = chunk
     message.records.data = chunk.bytes()
     message.records.length = chunk.used
@@ -239,6 +260,7 @@ cdef status_t configuration_on_propose(Core* core, const Message* message) noexc
     cdef Membership next
     cdef Message response
     cdef status_t status = membership_decode(message.records.data, message.records.length, &next)
+    next.index = message.index
     if status == OK:
         status = configuration_change(core, &next)
     if status != OK:
@@ -269,6 +291,7 @@ cdef bint _swap_incarnation(Core* core) noexcept nogil:
     for i in range(in_force(core).count):
         if not _is_promotable(core, i) or membership_swap(in_force(core), core.progress[i].id, &target) != OK:
             continue
+        target.index = in_force(core).index
         if configuration_change(core, &target) == OK:
             trace(core, TRACE_PROMOTED, core.progress[i].id, 0)
             return True
@@ -276,8 +299,8 @@ cdef bint _swap_incarnation(Core* core) noexcept nogil:
 
 
 cdef bint _is_promotable(Core* core, uint32_t position) noexcept nogil:
-    return ((core.learners >> position) & 1 and core.progress[position].is_caught_up
-            and (heard_members(core) >> position) & 1)
+    return ((core.learners >> position) & 1 and not in_force(core).members[position].roles & STANDBY
+            and core.progress[position].is_caught_up and (heard_members(core) >> position) & 1)
 
 
 # Voters grow only to an odd number, so in pairs from an odd one (1 -> 2 would halve what may fail), and only when those

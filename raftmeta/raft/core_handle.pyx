@@ -320,7 +320,8 @@ cdef class CoreHandle:
         """Propose a change to this membership, by joint consensus."""
         cdef CMembership m
         _fill_membership(&m, membership)
-        return self._named(core_change_membership(self.core, &m))
+        m.index = core_membership(self.core).index
+        return self._named(core_change_membership(self.core, &m, 0))
 
     def campaign(self):
         """The election time-out is now."""

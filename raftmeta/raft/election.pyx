@@ -41,6 +41,8 @@ cdef void become_follower(Core* core, term_t term, member_id_t leader) noexcept 
         reset_election_timer(core)
     core.role = FOLLOWER
     core.leader = leader
+    if leader != 0:
+        core.was_told_removed = False       # whoever leads sends nothing to those that are no members
     core.is_transfer_campaign = False
     core.transferring = 0
     core.votes_granted = core.votes_refused = 0
@@ -71,7 +73,7 @@ cdef void reset_election_timer(Core* core) noexcept nogil:
 
 cdef bint _can_lead(Core* core) noexcept nogil:
     cdef member_mask_t voters = core.electorate.incoming | core.electorate.outgoing
-    return core.was_named and not is_repairing(core) and (own_bit(core) & voters) != 0
+    return core.was_named and not core.was_told_removed and not is_repairing(core) and (own_bit(core) & voters) != 0
 
 
 cdef void campaign(Core* core, bint is_transfer) noexcept nogil:

@@ -3,7 +3,7 @@
 # Pure: no log, no clock, nothing is kept between calls. It never decides *whether* a change may begin (raft/_core does:
 # leader only, one at a time, after an own-term commit); it decides what a change *is*.
 #
-#     at rest     every member is VOTER_INCOMING or LEARNER
+#     at rest     every member is VOTER_INCOMING or LEARNER, which may be a STANDBY
 #     joint       current voters are VOTER_OUTGOING, those of the target VOTER_INCOMING, many are both; a decision needs
 #                 a majority of each (paper 6, thesis 4.3). OUTGOING alone leaves with the change; OUTGOING with
 #                 LEARNER_NEXT stays as a learner; learners of the target are learners at once.

@@ -4,7 +4,8 @@ from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport (LEARNER, LEARNER_NEXT, MEMBERS_MAX, NAME_BYTES_MAX,
-                                  VOTER_INCOMING, VOTER_OUTGOING, Member, Membership, member_id_t, member_mask_t)
+                                  STANDBY, VOTER_INCOMING, VOTER_OUTGOING, Member, Membership, member_id_t,
+                                  member_mask_t)
 from raftmeta.status cimport ALREADY, BAD_FIELD, BAD_LENGTH, BAD_VERSION, NO_MEMORY, NOT_FOUND, OK, status_t
 
 # --- leaves -----------------------------------------------------------------------------------------------------------
@@ -19,10 +20,11 @@ cdef bint same_address(const Member* first, const Member* second) noexcept nogil
 
 
 cdef bint roles_are_valid(uint8_t roles, bint is_joint) noexcept nogil:
-    if roles == VOTER_INCOMING or roles == LEARNER:
+    if roles == VOTER_INCOMING or roles == LEARNER or roles == (LEARNER | STANDBY):
         return True
     return is_joint and (roles == VOTER_OUTGOING or roles == (VOTER_INCOMING | VOTER_OUTGOING)
-                         or roles == (VOTER_OUTGOING | LEARNER_NEXT))
+                         or roles == (VOTER_OUTGOING | LEARNER_NEXT)
+                         or roles == (VOTER_OUTGOING | LEARNER_NEXT | STANDBY))
 
 
 # LEARNER_NEXT is LEARNER already when asked which roles two incarnations would share.
@@ -215,7 +217,7 @@ cdef uint8_t joint_roles(uint8_t now, uint8_t then) noexcept nogil:
         return then
     if then & VOTER_INCOMING:
         return VOTER_INCOMING | VOTER_OUTGOING
-    return (VOTER_OUTGOING | LEARNER_NEXT) if then & LEARNER else VOTER_OUTGOING
+    return (VOTER_OUTGOING | LEARNER_NEXT | (then & STANDBY)) if then & LEARNER else VOTER_OUTGOING
 
 
 # Names whose vote passes from one incarnation to another in this change.
@@ -290,7 +292,7 @@ cdef status_t membership_leave_joint(const Membership* joint, Membership* out) n
         if member.roles & VOTER_INCOMING:
             add_member(out, member, VOTER_INCOMING)
         elif member.roles & (LEARNER | LEARNER_NEXT):
-            add_member(out, member, LEARNER)
+            add_member(out, member, LEARNER | (member.roles & STANDBY))
     return membership_check(out)
 
 

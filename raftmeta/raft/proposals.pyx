@@ -12,8 +12,8 @@ from raftmeta.raft.record cimport RECORD_BYTES_MAX
 from raftmeta.raft.state cimport Core, append_entry, in_force, out_of_memory, own_bit
 from raftmeta.raft.types cimport (ENTRY_COMMAND, MESSAGE_URGENT, MESSAGE_WAITING, PROPOSE, PROPOSE_RESPONSE, Message,
                                   index_t, member_mask_t)
-from raftmeta.status cimport (ALREADY, BAD_FIELD, BAD_LENGTH, NO_LEADER, NO_MEMORY, NO_SPACE, NOT_READY, OK, OVERLOADED,
-                              STALE, status_t)
+from raftmeta.status cimport (ALREADY, BAD_FIELD, BAD_LENGTH, NO_LEADER, NO_MEMORY, NO_QUORUM, NO_SPACE, NOT_READY, OK,
+                              OVERLOADED, STALE, status_t)
 
 
 # --- leader -----------------------------------------------------------------------------------------------------------
@@ -139,7 +139,8 @@ cdef status_t proposals_on_response(Core* core, const Message* message) noexcept
     refused.context = message.context
     # Only refusals that are known are passed on: a caller must be able to trust "certainly not appended".
     refused.status = <status_t>message.hint
-    if refused.status not in (NO_LEADER, NOT_READY, OVERLOADED, NO_SPACE, ALREADY, BAD_FIELD, BAD_LENGTH):
+    if refused.status not in (NO_LEADER, NOT_READY, OVERLOADED, NO_SPACE, NO_QUORUM, ALREADY, BAD_FIELD, BAD_LENGTH,
+                              STALE):
         return BAD_FIELD
     if not core.refusals.push(refused):
         out_of_memory(core)

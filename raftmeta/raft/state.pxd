@@ -103,6 +103,7 @@ cdef struct Core:
     member_mask_t votes_refused
     bint is_transfer_campaign   # this candidacy was ordered by TIMEOUT_NOW
     bint was_named              # a configuration of its own log or snapshot named this member: it may vote
+    bint was_told_removed       # by a peer, since a leader spoke to it last
     uint64_t waiting_until      # callers wait here for what was forwarded
 
     # --- members
@@ -181,6 +182,12 @@ cdef inline member_mask_t own_bit(Core* core) noexcept nogil:
 
 cdef inline Membership* in_force(Core* core) noexcept nogil:
     return &core.memberships.back()
+
+# A member that was, and is none any more, by its own log or by what a peer said.
+cdef inline bint is_removed(Core* core) noexcept nogil:
+    if core.was_told_removed or not core.was_named:
+        return core.was_told_removed
+    return core.position < 0 and core.role != LEADER and in_force(core).index <= core.log.committed
 
 cdef inline bint is_repairing(Core* core) noexcept nogil:
     return core.log.damages.size > 0 or core.repaired.size > 0 or (core.write.id != 0 and core.write.repairs)

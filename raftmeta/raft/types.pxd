@@ -58,6 +58,7 @@ cdef enum MemberRole:
     VOTER_OUTGOING = 2          # votes in the old electorate of a change under way
     LEARNER = 4                 # receives entries, does not vote (thesis 4.2.1)
     LEARNER_NEXT = 8            # votes in OUTGOING now, becomes LEARNER when the change is left
+    STANDBY = 16                # beside LEARNER or LEARNER_NEXT: caught up or not, the leader does not promote it
 
 cdef struct Member:
     member_id_t id
@@ -96,7 +97,8 @@ cdef enum MessageType:
     TIMEOUT_NOW = 16            # thesis 3.10
     ENTRY_REQUEST = 17          # any -> any, no term: send me the record at index whose chain hash is context (repair)
     ENTRY_RESPONSE = 18         # no term; index and context of the request, count = 1 record; reject: I have it not
-    MEMBERSHIP_PROPOSE = 19     # member -> leader, no term: records = an encoded membership; context as in PROPOSE
+    MEMBERSHIP_PROPOSE = 19     # member -> leader, no term: records = an encoded membership made from the one of entry
+                                # `index`; context as in PROPOSE
 
 cdef struct Message:
     uint8_t type                # MessageType

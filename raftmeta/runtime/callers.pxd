@@ -28,5 +28,7 @@ cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept no
 cdef void callers_serve_reads(Engine* engine) noexcept nogil
 # Ask again for read rounds that stayed silent; called once in a while.
 cdef void callers_repeat_reads(Engine* engine) noexcept nogil
+# This node is no member any more: everyone who waits is told NOT_READY what was not proposed, OUTCOME_UNKNOWN the rest.
+cdef void callers_removed(Engine* engine) noexcept nogil
 # Everyone who waits is told: NODE_CLOSED what was not proposed, OUTCOME_UNKNOWN the rest.
 cdef void callers_stop(Engine* engine) noexcept nogil

@@ -398,14 +398,22 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
-cdef void callers_stop(Engine* engine) noexcept nogil:
+cdef void _end_all(Engine* engine, status_t not_executed) noexcept nogil:
     cdef size_t i
-    _end_queue(engine, &engine.own, NODE_CLOSED)
-    _end_queue(engine, &engine.clients, NODE_CLOSED)
+    _end_queue(engine, &engine.own, not_executed)
+    _end_queue(engine, &engine.clients, not_executed)
     for i in range(engine.readers.size):
-        engine.callers.done(engine.callers.self, engine.readers.at(i), NODE_CLOSED, 0, 0, NULL, 0)
+        engine.callers.done(engine.callers.self, engine.readers.at(i), not_executed, 0, 0, NULL, 0)
     engine.readers.clear()
     engine.read_rounds.clear()
     for i in range(engine.readers_waiting.size):
-        engine.callers.done(engine.callers.self, engine.readers_waiting.data[i], NODE_CLOSED, 0, 0, NULL, 0)
+        engine.callers.done(engine.callers.self, engine.readers_waiting.data[i], not_executed, 0, 0, NULL, 0)
     engine.readers_waiting.clear()
+
+
+cdef void callers_removed(Engine* engine) noexcept nogil:
+    _end_all(engine, NOT_READY)
+
+
+cdef void callers_stop(Engine* engine) noexcept nogil:
+    _end_all(engine, NODE_CLOSED)

@@ -33,6 +33,8 @@ cdef void engine_own_hello(Engine* engine, Hello* hello) noexcept nogil
 cdef status_t engine_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil
 # The outgoing connection to `link` is open and the peer answered with its HELLO. Not OK: close it, try again later.
 cdef status_t engine_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil
+# A peer answered our HELLO with this reason.
+cdef void engine_refused(Engine* engine, status_t reason) noexcept nogil
 cdef void engine_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil
 # One whole, sound frame (frame_decode said OK) from a bound inbound connection. Slice: its chunk may be held by the
 # core. Not OK: close the connection.

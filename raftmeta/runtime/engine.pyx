@@ -17,15 +17,15 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, LogRead, Ready, Write, core_campaign,
-                             core_change_membership, core_destroy, core_has_ready, core_log_read, core_membership,
-                             core_peer_event, core_persisted, core_ready, core_set_free_bytes, core_status, core_tick,
-                             core_transfer)
+                             core_destroy, core_has_ready, core_log_read, core_membership, core_peer_event,
+                             core_persisted, core_ready, core_set_free_bytes, core_status, core_tick,
+                             core_told_removed, core_transfer)
 from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.machine.watches cimport hub_add, hub_close, hub_destroy, hub_pump, hub_remove, hub_take_woken
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
-from raftmeta.raft.membership cimport membership_decode, membership_encode, membership_position
+from raftmeta.raft.membership cimport membership_encode, membership_position
 from raftmeta.raft.types cimport Membership, member_id_t
 from raftmeta.runtime.applier cimport applier_release, applier_run, applier_take
 from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persisted
@@ -35,18 +35,20 @@ from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, calle
 from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy
 from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING,
                                             ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
-                                            SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEMBERSHIP, SUBMIT_READ,
-                                            SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH,
-                                            SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, PendingJob, Submission,
-                                            TICKS_PER_TURN_MAX)
+                                            SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
+                                            SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_EVENT,
+                                            SUBMIT_USER_FETCH, SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, PendingJob,
+                                            Submission, TICKS_PER_TURN_MAX)
 from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                             housekeeping_tick)
+from raftmeta.runtime.members cimport (members_change, members_look, members_meet, members_refused, members_stop,
+                                       members_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
                                      peers_link_of_name, peers_link_up, peers_own_hello, peers_send_genesis,
                                      peers_send_message)
 from raftmeta.runtime.user_fetches cimport user_fetches_stop, user_fetches_submit, user_last_submit
-from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, OK,
-                              OVERLOADED, status_t)
+from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, NOT_READY,
+                              OK, OVERLOADED, REMOVED, status_t)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport Bytes, command_release
 from raftmeta.wire.hello cimport Hello
@@ -83,6 +85,11 @@ cdef status_t engine_link_up(Engine* engine, uint32_t link, const Hello* hello) 
     if engine.state == ENGINE_STOPPED:
         return NODE_CLOSED
     return _checked(engine, peers_link_up(engine, link, hello))
+
+
+cdef void engine_refused(Engine* engine, status_t reason) noexcept nogil:
+    if engine.state == ENGINE_RUNNING and reason == REMOVED:
+        _checked(engine, core_told_removed(engine.core))
 
 
 cdef void engine_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:
@@ -125,15 +132,6 @@ cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
     return OK
 
 
-cdef status_t _change_membership(Engine* engine, Submission* submission) noexcept nogil:
-    cdef Membership next
-    cdef status_t status = membership_decode(<const uint8_t*> submission + sizeof(Submission), submission.length, &next)
-    if status == OK:
-        status = core_change_membership(engine.core, &next)
-    _answer(engine, submission, status, NULL, 0)
-    return status if status >= FATAL_FROM else OK
-
-
 cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept nogil:
     cdef status_t status = OK
     if submission.kind == SUBMIT_COMMAND:
@@ -157,7 +155,9 @@ cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept n
         user_last_submit(engine, submission)
         return OK
     if submission.kind == SUBMIT_MEMBERSHIP:
-        return _change_membership(engine, submission)
+        return members_change(engine, submission)
+    if submission.kind == SUBMIT_MEET:
+        return members_meet(engine, submission)
     if submission.kind == SUBMIT_USER_EVENT:
         engine.callers.event(engine.callers.self, <uint8_t> submission.number, submission.session, submission.sequence,
                              submission.ttl_ms)
@@ -180,6 +180,8 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
         _answer(engine, submission, NODE_CLOSED, NULL, 0)
     elif engine.state == ENGINE_GENESIS:
         _answer(engine, submission, NO_LEADER, NULL, 0)
+    elif engine.was_removed and submission.kind in (SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND, SUBMIT_READ):
+        _answer(engine, submission, NOT_READY, NULL, 0)
     else:
         _checked(engine, _submit_running(engine, submission))
 
@@ -309,6 +311,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
     if status == OK:
         _look_at_core(engine)
         status = housekeeping_tick(engine)
+    members_tick(engine)
     _retry_blocked(engine)
     if engine.ticks % timeout_ticks == 0:
         callers_repeat_reads(engine)
@@ -366,6 +369,7 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
         callers_read_ready(engine, &ready.reads[i])
     for i in range(ready.refusal_count):
         callers_refused(engine, &ready.refusals[i])
+        members_refused(engine, &ready.refusals[i])
     for i in range(ready.trace_count):
         if ready.traces[i].type == TRACE_BECAME_CANDIDATE:
             engine.counters.elections += 1
@@ -437,6 +441,7 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
         status = _drain_core(engine)
     _tell_woken(engine)
     _measure_gap(engine)
+    members_look(engine)
     if not engine.was_ready and engine.session != 0 and engine.core_status.leader != 0:
         engine.was_ready = True
         engine.callers.event(engine.callers.self, EVENT_READY, engine.core_status.leader, engine.core_status.term, 0)
@@ -505,6 +510,7 @@ cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
     engine.fatal = reason
     callers_stop(engine)
     user_fetches_stop(engine)
+    members_stop(engine)
     _tell_woken_closed(engine)
     if reason != OK:
         engine.callers.event(engine.callers.self, EVENT_FATAL, reason, 0, 0)
@@ -548,3 +554,4 @@ cdef void engine_release(Engine* engine) noexcept nogil:
     engine.user_fetches.release()
     engine.due.release()
     engine.due_deadlines.release()
+    engine.asked_changes.release()

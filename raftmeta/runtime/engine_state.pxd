@@ -56,13 +56,15 @@ cdef enum SubmissionKind:
     SUBMIT_KEEP_LEASE = 5       # start native keep-alives of lease `number` with ttl `ttl_ms`, told through handle
     SUBMIT_DROP_LEASE = 6       # stop them
     SUBMIT_TRANSFER = 7         # leadership to member `number`, 0: any
-    SUBMIT_MEMBERSHIP = 8       # payload: encoded Membership to change to
+    SUBMIT_MEMBERSHIP = 8       # payload: encoded Membership to change to; number: index of the one it was made from
     SUBMIT_CAMPAIGN = 9         # tests and demo
     SUBMIT_USER_FETCH = 12      # payload: a UserFetch and a machine's name (runtime/user_fetches); body: UserNews ...
     SUBMIT_USER_LAST = 13       # payload: a machine's name; body: the index of its last command
     SUBMIT_USER_EVENT = 14      # number: EngineEventType; session, sequence, ttl_ms: its a, b, c
     SUBMIT_CLIENT_COMMAND = 10  # payload: command envelope of a client's own session, proposed as given; `session` and
                                 # `sequence` as its answer will name them: (id, 0) for a SESSION_OPEN
+    SUBMIT_MEET = 11            # payload: name then address, key_length: of the name; keep a connection to it for a
+                                # while, although no membership names it: to learn its incarnation
 
 cdef struct Submission:
     Submission* next            # the lock-free queue's link
@@ -114,6 +116,8 @@ cdef struct Link:
     bint is_up                  # HELLO exchanged on the outgoing connection
     bint is_initial             # named when the node was made: an initial member
     bint is_wanted              # named initially or in the membership: the network keeps trying
+    uint64_t met_until          # as is, before this tick: SUBMIT_MEET
+    bint is_told                # address is what `id` said in its HELLO; a membership's is older
     member_id_t id              # incarnation by its last HELLO; 0: none yet
     uint64_t boot
     uint8_t genesis_state       # as of that HELLO
@@ -129,6 +133,8 @@ cdef struct Inbound:
     member_id_t peer
     uint64_t peer_boot
     uint32_t link               # of the peer by name
+    bint was_member             # it said that it is part of the cluster, not that it waits to join
+    index_t membership          # index of the membership it had in force when it said HELLO
 
 # A keep-alive of the engine under way: its payload's hash tells it in the log (it has no sequence of its own).
 cdef struct KeepAlive:
@@ -144,6 +150,13 @@ cdef struct Answer:
     index_t index
     size_t offset
     uint32_t length
+
+# A membership change that a caller here asked for and another member leads: no answer means that it shows in the log.
+cdef struct AskedChange:
+    void* owner
+    uint64_t context            # names it in a refusal
+    index_t made_from           # membership in force when it was asked for
+    uint64_t tick
 
 cdef enum OutstandingState:
     OUTSTANDING_QUEUED = 1      # not proposed since the last leader change
@@ -200,6 +213,8 @@ cdef enum EngineEventType:
     EVENT_HOST_RESUMED = 15         # it does again: leases that are still there are kept on
     EVENT_QUORUM_LOST = 13          # too many voters lost their disks: a = links that did (a bit each), b = how many,
                                     # c = of how many voters
+    EVENT_REMOVED = 16              # this node is no member any more: a = index of the last membership it knows
+    EVENT_NAMED = 17                # the membership names this node for the first time, or again: a = its index
     EVENT_STATE_DIVERGED = 30       # a = index, b = 1: this node is wrong, c = what another's state hash ends with
     # Of a copy of a user machine: a = index of a command, c = which machine, by its place on this node.
     EVENT_USER_FAILED = 20          # the command raised: nothing of it stays
@@ -264,6 +279,9 @@ cdef struct Engine:
     uint64_t ticks
 
     Link[MEMBERS_MAX] links
+    bint was_removed            # as of the last turn
+    bint was_member
+    Vec[AskedChange] asked_changes
     index_t membership_seen     # index of the membership that the links follow
     uint32_t lost_links         # voters by name that lost their disks and were not taken back yet, a bit for each link
     uint32_t lost_count         # how many those are

@@ -14,8 +14,8 @@ after the moment *before* that keep-alive was sent, because the leader proposes 
 So a deadline may come that much too early on the clock, and is due only so much after it.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
 
 from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
@@ -304,33 +304,54 @@ cdef bint _has_name(const Member* member, const Link* link) noexcept nogil:
 
 
 cdef bint _with_successor(const Membership* current, const Link* link, Membership* target) noexcept nogil:
-    """current, and link's new incarnation as a learner beside the voter of its name. A learner of that name was an
-    incarnation in between, whose disk is gone too: it goes. False: nobody of that name votes."""
+    """current, and link's new incarnation as a learner: beside the voter of its name, or in the place of the learner of
+    its name, whose disk is gone too. False: no member has that name."""
     cdef const Member* old = NULL
+    cdef uint8_t roles = LEARNER
     cdef int i
     target[0] = current[0]
     target.count = 0
     for i in range(current.count):
-        if not _has_name(&current.members[i], link):
-            pass
-        elif current.members[i].roles & VOTER_INCOMING:
+        if _has_name(&current.members[i], link):
             old = &current.members[i]
-        else:
-            continue
+            if not old.roles & VOTER_INCOMING:
+                roles = old.roles
+                continue
         target.members[target.count] = current.members[i]
         target.count += 1
     if old == NULL or target.count == MEMBERS_MAX:
         return False
     target.members[target.count] = old[0]
     target.members[target.count].id = link.id
-    target.members[target.count].roles = LEARNER
+    target.members[target.count].roles = roles
     target.count += 1
     return True
 
 
-cdef status_t _take_back(Engine* engine) noexcept nogil:
-    """A voter's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
-    its old self once it has caught up (ARCHITECTURE "Identity and genesis"). One at a time."""
+cdef bint _with_told_addresses(Engine* engine, const Membership* current, Membership* target) noexcept nogil:
+    """current, with the addresses that its members say they have. False: those it has already."""
+    cdef const Link* link
+    cdef Member* member
+    cdef bint is_new = False
+    cdef int i, j
+    target[0] = current[0]
+    for i in range(target.count):
+        member = &target.members[i]
+        for j in range(MEMBERS_MAX):
+            link = &engine.links[j]
+            if not (link.is_used and link.is_told and link.is_up and link.id == member.id):
+                continue
+            if link.address_length != member.address_length or memcmp(link.address, member.address,
+                                                                      link.address_length) != 0:
+                member.address_length = link.address_length
+                memcpy(member.address, link.address, link.address_length)
+                is_new = True
+    return is_new
+
+
+cdef status_t _follow_peers(Engine* engine) noexcept nogil:
+    """A member's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
+    its old self once it has caught up (ARCHITECTURE "Identity and genesis"). One at a time; then new addresses."""
     cdef const Membership* current = core_membership(engine.core)
     cdef Membership target
     cdef int i
@@ -340,7 +361,9 @@ cdef status_t _take_back(Engine* engine) noexcept nogil:
         if not engine.links[i].is_used or engine.links[i].is_self or not engine.links[i].is_up:
             continue
         if membership_position(current, engine.links[i].id) < 0 and _with_successor(current, &engine.links[i], &target):
-            return core_change_membership(engine.core, &target)
+            return core_change_membership(engine.core, &target, 0)
+    if _with_told_addresses(engine, current, &target):
+        return core_change_membership(engine.core, &target, 0)
     return OK
 
 
@@ -359,5 +382,5 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         if status < 96:
             status = _propose_level(engine)
         if status < 96 and engine.ticks % engine.config.core.election_timeout_ticks == 0:
-            status = _take_back(engine)
+            status = _follow_peers(engine)
     return status if status >= 96 else OK

@@ -32,10 +32,12 @@ cdef enum LoopSubmissionKind:
     LOOP_AWAIT_READY = 100          # done when the node has a leader, a session, and has applied what was committed
     LOOP_AWAIT_FOLLOWER = 101       # done when the node does not lead (any more)
     LOOP_AWAIT_USERS = 102          # done when the cluster's feature level has user machines
+    LOOP_AWAIT_MEMBERSHIP = 103     # done when another membership than that of index `number` is committed
 
 cdef struct Awaiting:
     Ticket* ticket
     uint8_t kind
+    uint64_t number
 
 # What callers see of a node without asking the loop; replaced at the end of each turn in which it changed.
 cdef struct NodeStatus:
@@ -113,6 +115,7 @@ cdef struct Loop:
     uint64_t lowest_unanswered      # sequence
     Machine* machine                # NULL until the cluster is founded
     uint32_t state                  # EngineState
+    uint32_t is_removed             # this node is no member any more
     status_t fatal                  # why it is ENGINE_STOPPED
     uint32_t must_restart_maxima    # shared: a reader asked that the longest times be measured anew
     uint32_t in_flight              # shared: the host's submissions with an owner that are not answered

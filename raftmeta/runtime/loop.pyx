@@ -42,7 +42,7 @@ from raftmeta.net.transport_state cimport TransportPort, transport_wake_at
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello,
                                       engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
-                                      engine_release, engine_run, engine_stop, engine_submit)
+                                      engine_refused, engine_release, engine_run, engine_stop, engine_submit)
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_LINK_DOWN, EVENT_LINK_UP,
                                             EVENT_PEER_REFUSED, EVENT_TRACE, Link)
 from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
@@ -51,7 +51,7 @@ from raftmeta.runtime.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_c
 from raftmeta.runtime.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
 from raftmeta.runtime.write_thread cimport (write_thread_abort, write_thread_ring, write_thread_start,
                                             write_thread_stop, write_thread_submit)
-from raftmeta.status cimport NO_MEMORY, NODE_CLOSED, NOT_READY, OK, WITHDRAWN, status_t
+from raftmeta.status cimport NO_MEMORY, NODE_CLOSED, NOT_READY, OK, REMOVED, WITHDRAWN, status_t
 from raftmeta.storage.disk cimport (real_disk_close, real_disk_close_in_child, real_disk_lock, real_disk_open,
                                     real_disk_port)
 from raftmeta.storage.identity cimport identity_create, identity_destroy
@@ -189,7 +189,10 @@ cdef void _on_link_down(void* self, uint32_t link, bint was_refused) noexcept no
 
 
 cdef void _on_refused(void* self, status_t status, uint32_t link) noexcept nogil:
-    _event(self, EVENT_PEER_REFUSED, status, link, 0)
+    if status == REMOVED:       # told once, as "removed"
+        engine_refused(&(<Loop*> self).engine, status)
+    else:
+        _event(self, EVENT_PEER_REFUSED, status, link, 0)
 
 
 cdef void _follow_links(Loop* loop) noexcept nogil:
@@ -199,7 +202,8 @@ cdef void _follow_links(Loop* loop) noexcept nogil:
     cdef Link* link
     for i in range(<uint32_t> MEMBERS_MAX):
         link = &loop.engine.links[i]
-        is_wanted = link.is_used and link.is_wanted and not link.is_self and link.address_length != 0
+        is_wanted = link.is_used and (link.is_wanted or loop.engine.ticks < link.met_until)
+        is_wanted = is_wanted and not link.is_self and link.address_length != 0
         if loop.faults.count != 0 and not link.is_up:
             is_wanted = is_wanted and not faults_are_cut(&loop.faults, link, FAULT_CUT_TO | FAULT_CUT_FROM)
         if is_wanted:
@@ -238,6 +242,7 @@ cdef void _share(Loop* loop) noexcept nogil:
     store_release(&loop.lowest_unanswered, engine.own.base)
     store_release(&loop.machine, engine.machine)
     loop.fatal = engine.fatal
+    store_release(&loop.is_removed, <uint32_t> engine.was_removed)
     store_release(&loop.state, <uint32_t> engine.state)
 
 
@@ -271,20 +276,25 @@ cdef void _publish(Loop* loop) noexcept nogil:
     if engine.machine != NULL:
         machine_status(engine.machine, &status.machine)
         hub_measure(engine.hub, &status.watches, &status.watch_queue_bytes)
-    loop.status.write(status)
-    if loop.links_changed:
-        _publish_links(loop)
+    # Before the status, so that of two looks, status first, the second is not older: a membership at or below that
+    # commit index is committed.
     if engine.core != NULL and (core_membership(engine.core).index != loop.membership.value.index
                                 or core_membership(engine.core).count != loop.membership.value.count):
         loop.membership.write(core_membership(engine.core)[0])
+    loop.status.write(status)
+    if loop.links_changed:
+        _publish_links(loop)
 
 
-cdef bint _is_met(Loop* loop, uint8_t kind) noexcept nogil:
+cdef bint _is_met(Loop* loop, const Awaiting* item) noexcept nogil:
     cdef Engine* engine = &loop.engine
-    if kind == LOOP_AWAIT_FOLLOWER:
+    if item.kind == LOOP_AWAIT_FOLLOWER:
         return engine.state != ENGINE_RUNNING or engine.core_status.role != LEADER
-    if kind == LOOP_AWAIT_USERS:
+    if item.kind == LOOP_AWAIT_USERS:
         return engine.machine != NULL and engine.machine.feature_level >= LEVEL_OF_USER_MACHINES
+    if item.kind == LOOP_AWAIT_MEMBERSHIP:
+        return (engine.core_status.membership_index != item.number
+                and engine.core_status.membership_index <= engine.core_status.committed)
     return (engine.state == ENGINE_RUNNING and engine.session != 0 and engine.core_status.leader != 0
             and engine.applied >= engine.core_status.committed)
 
@@ -292,12 +302,14 @@ cdef bint _is_met(Loop* loop, uint8_t kind) noexcept nogil:
 cdef void _answer_awaiting(Loop* loop) noexcept nogil:
     cdef size_t i = 0
     while i < loop.awaiting.size:
-        if _is_met(loop, loop.awaiting.data[i].kind):
+        if _is_met(loop, &loop.awaiting.data[i]):
             _done(loop, loop.awaiting.data[i].ticket, OK, 0, loop.engine.applied, NULL, 0)
         elif load_shared(&loop.awaiting.data[i].ticket.state) != 0:
             _done(loop, loop.awaiting.data[i].ticket, WITHDRAWN, 0, 0, NULL, 0)
         elif loop.engine.state == ENGINE_STOPPED:
             _done(loop, loop.awaiting.data[i].ticket, NODE_CLOSED, 0, 0, NULL, 0)
+        elif loop.engine.was_removed:
+            _done(loop, loop.awaiting.data[i].ticket, NOT_READY, 0, 0, NULL, 0)
         else:
             i += 1
             continue
@@ -311,6 +323,7 @@ cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
     cdef Awaiting item
     item.ticket = <Ticket*> submission.owner
     item.kind = submission.kind
+    item.number = submission.number
     if not loop.awaiting.push(item):
         _done(loop, submission.owner, NO_MEMORY, 0, 0, NULL, 0)
     free(submission)

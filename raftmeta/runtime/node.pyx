@@ -20,6 +20,8 @@ from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_
 from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.node_lease cimport Lease
+from raftmeta.runtime.node_members cimport (adding, await_membership, reach, removing, replacing, settled_members,
+                                            view_of, voting)
 from raftmeta.runtime.node_view cimport EventReader, metrics_of, status_of
 from raftmeta.runtime.node_watch cimport Watch
 from raftmeta.wire.commands cimport Fence, Op
@@ -190,6 +192,29 @@ cdef class Node(NodeBase):
     def campaign(self, *, timeout_s=5.0):
         self.finish(self.submit_wish(SUBMIT_CAMPAIGN, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING,
                     deadline_after(timeout_s))
+
+    # --- members ------------------------------------------------------------------------------------------------------
+    def members(self, *, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        self._agree_on_read(False, deadline_ns)
+        while not (view := view_of(self)).is_settled and boot_now_ns() < deadline_ns:
+            await_membership(self, view, deadline_ns)
+        return settled_members(self)
+
+    def add_member(self, name, address, *, voter=True, timeout_s=30.0):
+        reach(self, adding(name, address, voter), deadline_after(timeout_s))
+
+    def remove_member(self, name, *, timeout_s=30.0):
+        reach(self, removing(name), deadline_after(timeout_s))
+
+    def replace_member(self, old, name, address, *, timeout_s=60.0):
+        reach(self, replacing(old, name, address), deadline_after(timeout_s))
+
+    def promote(self, name, *, timeout_s=30.0):
+        reach(self, voting(name, True), deadline_after(timeout_s))
+
+    def demote(self, name, *, timeout_s=30.0):
+        reach(self, voting(name, False), deadline_after(timeout_s))
 
     def status(self):
         return status_of(self)

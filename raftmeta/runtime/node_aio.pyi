@@ -8,7 +8,7 @@ from typing import Any, Self
 from raftmeta.config import Config, Identity
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
-from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.runtime.node import Node as SyncNode
 from raftmeta.runtime.node import _HasId
 from raftmeta.runtime.node_base import PendingResult
@@ -210,6 +210,29 @@ class Node:
         """Hand the leadership to a member, by default the most advanced; returns when this node does not lead."""
     async def campaign(self, *, timeout_s: float | None = 5.0) -> None:
         """Behave as if the election time-out had passed; for tests and demonstrations."""
+    async def members(self, *, timeout_s: float | None = 5.0) -> tuple[MemberStatus, ...]:
+        """The members as last committed, linearizable; during a change it waits for its end (else ReadyTimeout)."""
+    async def add_member(self, name: str, address: str, *, voter: bool = True, timeout_s: float | None = 30.0) -> None:
+        """Make the node that answers at address ("host:port") a member; on return that is committed.
+
+        It begins as a learner. With voter the leader promotes it once it has caught up, in pairs from an odd number of
+        voters on: an even number bears no more failures. Without, it stays a standby until promote. Waits for its
+        process to answer, so either may come first. Any node may be asked, and asked again: this and the calls below
+        state a goal, and return at once where it is reached.
+        Raises ChangeRefused: decided, in plain words. Withdrawn: not changed in time, with the reason. OutcomeUnknown:
+        proposed, and not seen committed.
+        """
+    async def remove_member(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Remove a member, answering or not; a leader hands over first. It learns of it and takes no more calls.
+
+        Refused when its going would leave no quorum of voters that answer. Fates as add_member.
+        """
+    async def replace_member(self, old: str, name: str, address: str, *, timeout_s: float | None = 60.0) -> None:
+        """Give old's place to the node at address: a standby first, and one change once it has caught up."""
+    async def promote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Give a learner a vote as soon as it has caught up, also where that makes their number even."""
+    async def demote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Take a member's vote: it stays as a standby. A leader hands over first."""
     def status(self) -> NodeStatus:
         """How the node saw itself at the end of a recent turn; asks nobody."""
     def metrics(self, *, restart_maxima: bool = False) -> dict[str, int]:

@@ -24,6 +24,8 @@ from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER, LOOP_AWAIT_READY, loop_r
 from raftmeta.runtime.node cimport Node as SyncNode
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, PendingResult
 from raftmeta.runtime.node_lease cimport LeaseBase
+from raftmeta.runtime.node_members cimport (adding, next_look_ns, removing, replacing, settled_members,
+                                            submit_await_membership, submit_step, view_of, voting)
 from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase
 from raftmeta.runtime.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
                                        mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
@@ -33,7 +35,7 @@ from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op,
                                   update_op)
 
 from raftmeta.errors import (Fatal, InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
-                             OutcomeUnknown, ReadyTimeout, Withdrawn)
+                             OutcomeUnknown, RaftmetaError, ReadyTimeout, Withdrawn)
 from raftmeta.results import WatchReset
 from raftmeta.runtime.node import Node as _SyncNode
 
@@ -492,6 +494,56 @@ cdef class Node:
 
     async def campaign(self, *, timeout_s=5.0):
         await self.wish(SUBMIT_CAMPAIGN, 0, PURPOSE_NOTHING, deadline_after(timeout_s))
+
+    # --- members ------------------------------------------------------------------------------------------------------
+    async def _reach(self, change, uint64_t deadline_ns):
+        """runtime/node_members.reach, without blocking."""
+        self.bind()
+        while True:
+            view = view_of(self.node)
+            step = change.next_step(view)
+            if step is None:
+                return
+            if boot_now_ns() >= deadline_ns:
+                raise change.timed_out()
+            try:
+                if step:
+                    change.begins(step, view)
+                    await self.future_of(submit_step(self.node, view, step, self.mailbox), deadline_ns)
+            except NodeClosed:
+                raise change.timed_out() from None
+            except RaftmetaError as error:
+                change.failed(error)
+            await self._look(view, next_look_ns(deadline_ns))
+
+    async def _look(self, view, uint64_t deadline_ns):
+        try:
+            await self.future_of(submit_await_membership(self.node, view, self.mailbox), deadline_ns)
+        except NotExecuted:
+            pass        # nothing has changed: look again all the same, a peer may have answered
+
+    async def members(self, *, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        await self._session(deadline_ns)
+        await self.wish(SUBMIT_READ, 0, PURPOSE_READ, deadline_ns)
+        while not (view := view_of(self.node)).is_settled and boot_now_ns() < deadline_ns:
+            await self._look(view, next_look_ns(deadline_ns))
+        return settled_members(self.node)
+
+    async def add_member(self, name, address, *, voter=True, timeout_s=30.0):
+        await self._reach(adding(name, address, voter), deadline_after(timeout_s))
+
+    async def remove_member(self, name, *, timeout_s=30.0):
+        await self._reach(removing(name), deadline_after(timeout_s))
+
+    async def replace_member(self, old, name, address, *, timeout_s=60.0):
+        await self._reach(replacing(old, name, address), deadline_after(timeout_s))
+
+    async def promote(self, name, *, timeout_s=30.0):
+        await self._reach(voting(name, True), deadline_after(timeout_s))
+
+    async def demote(self, name, *, timeout_s=30.0):
+        await self._reach(voting(name, False), deadline_after(timeout_s))
 
     def status(self):
         return self.node.status()

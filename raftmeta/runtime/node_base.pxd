@@ -71,6 +71,9 @@ cdef class NodeBase:
     cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL
     # A wish that is no command: SubmissionKind or LoopSubmissionKind. is_told: with a ticket, else NULL comes back.
     cdef Ticket* submit_wish(self, uint8_t kind, uint64_t number, uint8_t purpose, Mailbox* mailbox) except NULL
+    # The same with bytes behind it; key_length as the kind says.
+    cdef Ticket* submit_payload(self, uint8_t kind, bytes payload, uint32_t key_length, uint64_t number,
+                                uint8_t purpose, Mailbox* mailbox) except NULL
     cdef Ticket* submit_watch(self, const uint8_t* range_bytes, uint32_t key_length, uint32_t length, uint64_t revision,
                               uint32_t filter, void* signal, Mailbox* mailbox) except NULL
     # SUBMIT_KEEP_LEASE, SUBMIT_DROP_LEASE: from the first until the second is answered the loop writes to *until_ns.

@@ -28,8 +28,8 @@ from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_
                                        raise_status, raise_unless_ok)
 from raftmeta.runtime.clients cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.runtime.clients_state cimport ClientServer
-from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, EngineConfig,
-                                            Submission)
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH,
+                                            SUBMIT_WATCH, EngineConfig, Submission)
 from raftmeta.runtime.faults cimport faults_set
 from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, LinkTable, loop_abort, loop_add_peer,
                                     loop_close_in_child, loop_create, loop_destroy, loop_open, loop_ring, loop_start,
@@ -289,6 +289,8 @@ cdef class NodeBase:
         cdef Loop* loop = self.started()
         if load_acquire(&loop.state) == ENGINE_STOPPED:
             raise error_from_status(loop.fatal, detail="the node has stopped")
+        if load_acquire(&loop.is_removed):
+            raise NotReady(f"node {self.identity.name} was removed from the cluster; add_member brings it back")
         return loop
 
     # --- submissions --------------------------------------------------------------------------------------------------
@@ -393,6 +395,15 @@ cdef class NodeBase:
         self.running()
         self._check_room(False)
         submission = _submission(kind, NULL, 0)
+        submission.number = number
+        return self._send(submission, purpose, mailbox)
+
+    cdef Ticket* submit_payload(self, uint8_t kind, bytes payload, uint32_t key_length, uint64_t number,
+                                uint8_t purpose, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(kind, payload, len(payload))
+        submission.key_length = key_length
         submission.number = number
         return self._send(submission, purpose, mailbox)
 
@@ -541,6 +552,8 @@ cdef class NodeBase:
         cdef StatusBlock status
         self.read_status(&status)
         away = self.unreachable()
+        if status.engine_state == ENGINE_RUNNING and not status.core.is_member:
+            message += f": it waits for add_member({self.identity.name!r}, {str(self.identity.advertise)!r})"
         lost = self.names_of_links(status.lost_links)
         if lost and 2 * (status.voter_count - status.lost_count) <= status.voter_count:
             message += (f"; {len(lost)} of {status.voter_count} voters lost their disks ({', '.join(lost)}), so no "

@@ -6,14 +6,15 @@ from libc.stdint cimport uint32_t, uint64_t
 from raftmeta._core cimport CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, VOTER_OUTGOING, Membership
+from raftmeta.raft.types cimport MEMBERS_MAX, STANDBY, VOTER_INCOMING, VOTER_OUTGOING, Membership
 from raftmeta.runtime.answers cimport deadline_after
-from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
+from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
                                             EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_JOINED, EVENT_LEASES_EXPIRED,
                                             EVENT_LEVEL_RISES, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED,
-                                            EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY, EVENT_SESSION_LOST,
-                                            EVENT_STATE_DIVERGED, EVENT_TRACE, EVENT_USER_DIVERGED, EVENT_USER_FAILED,
-                                            EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
+                                            EVENT_NAMED, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY,
+                                            EVENT_REMOVED, EVENT_SESSION_LOST, EVENT_STATE_DIVERGED, EVENT_TRACE,
+                                            EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED,
+                                            EVENT_USER_UNDUMPED)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
 from raftmeta.runtime.loop cimport LinkTable, loop_ring
@@ -67,6 +68,8 @@ _EVENTS = {
     EVENT_USER_DIVERGED: ("machine_diverged", ("index", "", "machine")),
     EVENT_USER_STOPPED: ("machine_stopped", ("index", "", "machine")),
     EVENT_USER_UNDUMPED: ("machine_not_dumped", ("index", "", "machine")),
+    EVENT_REMOVED: ("removed", ("membership",)),
+    EVENT_NAMED: ("became_member", ("membership",)),
 }
 
 
@@ -81,8 +84,9 @@ cdef list _members(NodeBase node, uint64_t own_id, const LinkTable* links):
         pass
     for i in range(membership.count):
         is_voter = membership.members[i].roles & (VOTER_INCOMING | VOTER_OUTGOING)
+        is_standby = membership.members[i].roles & STANDBY
         roles[membership.members[i].name[:membership.members[i].name_length]] = (
-            membership.members[i].id, "voter" if is_voter else "learner",
+            membership.members[i].id, "voter" if is_voter else "standby" if is_standby else "learner",
             membership.members[i].address[:membership.members[i].address_length].decode())
     for i in range(MEMBERS_MAX):
         if links.links[i].name_length != 0:
@@ -101,6 +105,14 @@ cdef list _members(NodeBase node, uint64_t own_id, const LinkTable* links):
     return members
 
 
+cdef object _state(const StatusBlock* block):
+    if block.engine_state != ENGINE_RUNNING:
+        return "starting" if block.engine_state == ENGINE_GENESIS else "stopped"
+    if block.core.is_removed:
+        return "removed"
+    return "running" if block.core.is_member else "joining"
+
+
 cdef object status_of(NodeBase node):
     cdef StatusBlock block
     cdef LinkTable links
@@ -110,13 +122,13 @@ cdef object status_of(NodeBase node):
     members = _members(node, block.id, &links)
     leader = next((each.name for each in members if each.id == block.core.leader and each.id), "")
     cluster_id = f"{block.cluster_high:016x}{block.cluster_low:016x}" if block.cluster_low | block.cluster_high else ""
-    is_running = block.engine_state not in (ENGINE_GENESIS, ENGINE_STOPPED)
+    is_running = block.engine_state == ENGINE_RUNNING
     state_hash = f"{block.machine.state_hash.high:016x}{block.machine.state_hash.low:016x}"
     return NodeStatus(
         name=node.identity.name, id=block.id, boot=block.boot, cluster=node.identity.cluster,
         cluster_id=cluster_id,
-        state="running" if is_running else "starting" if block.engine_state == ENGINE_GENESIS else "stopped",
-        is_ready=is_running and block.session != 0 and block.core.leader != 0,
+        state=_state(&block),
+        is_ready=is_running and not block.core.is_removed and block.session != 0 and block.core.leader != 0,
         role=_ROLES.get(block.core.role, "") if is_running else "", term=block.core.term, leader=leader,
         committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted,
         last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted,

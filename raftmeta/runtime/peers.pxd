@@ -27,3 +27,6 @@ cdef void peers_send_message(Engine* engine, const Message* message) noexcept no
 cdef void peers_send_mark(Engine* engine, const StateMark* mark) noexcept nogil
 # Send what genesis has to say.
 cdef void peers_send_genesis(Engine* engine) noexcept nogil
+# A frame that asks nothing of the protocol, to every peer: one that knows this node to be removed closes the
+# connection, and says so when it is opened again.
+cdef void peers_ask(Engine* engine) noexcept nogil

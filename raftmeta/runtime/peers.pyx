@@ -15,12 +15,13 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.quorum cimport quorum_count
-from raftmeta.raft.types cimport MEMBERS_MAX, PROPOSE, VOTER_INCOMING, Member, Membership, Message, member_id_t
+from raftmeta.raft.types cimport (MEMBERS_MAX, PROPOSE, VOTER_INCOMING, Member, Membership, Message, index_t,
+                                  member_id_t)
 from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
                                             ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
 from raftmeta.runtime.state_check cimport state_check_heard
 from raftmeta.status cimport (BAD_FIELD, BAD_VERSION, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY,
-                              NOT_READY, OK, OLD_BOOT, OVERLOADED, STALE, status_t)
+                              NODE_CLOSED, NOT_READY, OK, OLD_BOOT, OVERLOADED, REMOVED, STALE, status_t)
 from raftmeta.wire.commands cimport command_decode
 from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
                                   FRAME_STATE, FrameHeader, FrameIdentity, FrameType, frame_check_identity,
@@ -52,6 +53,8 @@ cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil:
     memcpy(hello.cluster_name, engine.config.cluster_name, engine.config.cluster_name_length)
     hello.address_length = engine.config.address_length
     memcpy(hello.address, engine.config.address, engine.config.address_length)
+    if engine.core != NULL and core_membership(engine.core) != NULL:
+        hello.membership = core_membership(engine.core).index
 
 
 cdef int _find_name(const Engine* engine, const uint8_t* name, uint8_t name_length) noexcept nogil:
@@ -102,13 +105,20 @@ cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_le
     return place
 
 
+cdef int _follow_member(Engine* engine, const Member* member) noexcept nogil:
+    """What a member says of its own address is newer than what the log says of it."""
+    cdef int place = _find_name(engine, member.name, member.name_length)
+    if place >= 0 and engine.links[place].is_told and engine.links[place].id == member.id:
+        return place
+    return peers_link_of_name(engine, member.name, member.name_length, member.address, member.address_length)
+
+
 cdef status_t peers_follow_membership(Engine* engine, const Membership* membership) noexcept nogil:
     cdef bint[MEMBERS_MAX] named
     cdef int i, place
     memset(named, 0, sizeof(named))
     for i in range(membership.count):
-        place = peers_link_of_name(engine, membership.members[i].name, membership.members[i].name_length,
-                                   membership.members[i].address, membership.members[i].address_length)
+        place = _follow_member(engine, &membership.members[i])
         if place < 0:
             return NO_MEMORY
         named[place] = True
@@ -195,6 +205,15 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
     return OK
 
 
+cdef bint _was_removed(const Engine* engine, member_id_t id, index_t membership) noexcept nogil:
+    """A member once, and a later membership than the last it knew does not name it: it would go on asking for votes.
+    One that is added again hears of it on our connection to it. What is not committed may be taken back, and is no
+    reason."""
+    cdef const Membership* current = core_membership(engine.core)
+    return (current != NULL and current.index > membership and current.index <= engine.core_status.committed
+            and not current.is_joint and membership_position(current, id) < 0)
+
+
 cdef bint _is_held_by_another(const Engine* engine, const Hello* hello) noexcept nogil:
     """Another incarnation of that name answers us at this moment, and two folders cannot have one name. When the other
     one's process is gone its connection breaks, and this one is heard when it asks again (docs/divergence.md)."""
@@ -207,6 +226,7 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello) noexcept
     cdef Link* link = &engine.links[place]
     if link.id == hello.id and hello.boot < link.boot:
         return OLD_BOOT
+    link.is_told = link.is_told and link.id == hello.id
     link.id = hello.id
     link.boot = hello.boot
     link.genesis_state = hello.genesis_state
@@ -228,11 +248,16 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
     cdef int place
     if status == OK and hello.purpose != HELLO_PEER:
         status = BAD_FIELD
+    if (status == OK and engine.state == ENGINE_RUNNING and hello.genesis_state == FOUNDED
+            and _was_removed(engine, hello.id, hello.membership)):
+        return REMOVED
     if status == OK and _is_held_by_another(engine, hello):
         status = FOREIGN_NODE
     if status == OK:
         place = peers_link_of_name(engine, hello.name, hello.name_length, hello.address, hello.address_length)
         status = OVERLOADED if place < 0 else _note_boot(engine, place, hello)
+    if status == OK:
+        engine.links[place].is_told = True
     if status == OK:
         status = _tell_genesis(engine, hello)
     if status != OK:
@@ -243,6 +268,8 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
     inbound.peer = hello.id
     inbound.peer_boot = hello.boot
     inbound.link = place
+    inbound.was_member = hello.genesis_state != JOINING
+    inbound.membership = hello.membership
     return OK
 
 
@@ -345,6 +372,9 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
         status = OLD_BOOT       # a later boot of this peer has introduced itself since
     elif header.type == FRAME_MESSAGE and engine.state == ENGINE_GENESIS:
         status = NOT_READY
+    elif (engine.state == ENGINE_RUNNING and inbound.was_member
+            and _was_removed(engine, inbound.peer, inbound.membership)):
+        return NODE_CLOSED      # it connects again, and hears why it is not welcome
     else:
         status = frame_check_identity(header, &identity)
     if status == NOT_READY:
@@ -421,3 +451,12 @@ cdef void peers_send_genesis(Engine* engine) noexcept nogil:
                 and genesis_message_encode(&engine.genesis.messages.data[i], &engine.body) == OK):
             _send(engine, place, FRAME_GENESIS, NULL)
     engine.genesis.messages.clear()
+
+
+cdef void peers_ask(Engine* engine) noexcept nogil:
+    cdef int place
+    for place in range(MEMBERS_MAX):
+        if engine.links[place].is_used and engine.links[place].is_up:
+            engine.body.clear()
+            if engine.body.resize(FRAME_HEADER_BYTES):
+                _send(engine, place, FRAME_PING, NULL)

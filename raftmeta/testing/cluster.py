@@ -206,6 +206,10 @@ class Cluster:
         self.peers[name] = _free_address()
         return self.restart(name, wait=False)
 
+    def free_address(self) -> str:
+        """A "host:port" on loopback that nobody uses just now."""
+        return _free_address()
+
     def _ready(self, node: Node, timeout_s: float) -> None:
         try:
             node.ready(timeout_s)

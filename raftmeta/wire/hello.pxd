@@ -23,6 +23,7 @@ cdef struct Hello:
     member_id_t id              # incarnation
     uint64_t boot               # boot number of that incarnation
     uint32_t feature_level_max
+    index_t membership          # index of the membership that it has in force; 0: founding, or none
     uint8_t name_length
     uint8_t cluster_name_length  # Config cluster="default": two clusters that found themselves side by side never mix
     uint8_t address_length
@@ -30,8 +31,9 @@ cdef struct Hello:
     uint8_t[NAME_BYTES_MAX] cluster_name
     uint8_t[ADDRESS_BYTES_MAX] address      # advertised "host:port"
 
-# A peer has a name, an incarnation and a genesis state; a client has neither state nor boot number. Everybody names the
-# cluster. BAD_FIELD: not so, or a wrong type, count, range; BAD_LENGTH: cut short or left over; NO_MEMORY.
+# A peer has a name, an incarnation and a genesis state; a client has neither state, boot number nor membership.
+# Everybody names the cluster. BAD_FIELD: not so, or a wrong type, count, range; BAD_LENGTH: cut short or left over;
+# NO_MEMORY.
 cdef status_t hello_encode(const Hello* hello, Vec[uint8_t]* body) noexcept nogil
 cdef status_t hello_decode(const uint8_t* body, uint32_t length, Hello* hello) noexcept nogil
 # The highest version both sides speak; BAD_VERSION: none.

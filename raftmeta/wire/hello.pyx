@@ -10,7 +10,7 @@ from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read
                                     unsigned_max, write_array, write_bin, write_uint, writer_at)
 
 cdef enum:
-    ELEMENTS = 12
+    ELEMENTS = 13
     STATUS_MAX = 127
 
 
@@ -33,6 +33,7 @@ cdef status_t hello_encode(const Hello* hello, Vec[uint8_t]* body) noexcept nogi
     write_bin(&writer, hello.name, hello.name_length)
     write_bin(&writer, hello.cluster_name, hello.cluster_name_length)
     write_bin(&writer, hello.address, hello.address_length)
+    write_uint(&writer, hello.membership)
     if writer.status != OK:
         body.size = start
     return writer.status
@@ -54,6 +55,7 @@ cdef status_t hello_decode(const uint8_t* body, uint32_t length, Hello* hello) n
     hello.name_length = _read_text(&reader, hello.name, NAME_BYTES_MAX)
     hello.cluster_name_length = _read_text(&reader, hello.cluster_name, NAME_BYTES_MAX)
     hello.address_length = _read_text(&reader, hello.address, ADDRESS_BYTES_MAX)
+    hello.membership = read_uint(&reader, number_max())
     if read_done(&reader) != OK:
         return reader.status
     return _check(hello)
@@ -70,11 +72,11 @@ cdef status_t _check(const Hello* hello) noexcept nogil:
         return BAD_FIELD
     if hello.name_length > NAME_BYTES_MAX or not 1 <= hello.cluster_name_length <= NAME_BYTES_MAX:
         return BAD_FIELD
-    if hello.boot > number_max():
+    if hello.boot > number_max() or hello.membership > number_max():
         return BAD_FIELD
-    # A client is nobody's member: it has no state, no boot number and need not have a name.
+    # A client is nobody's member: it has no state, no boot number, no membership and need not have a name.
     if hello.purpose == HELLO_CLIENT:
-        return OK if not hello.genesis_state and not hello.boot else BAD_FIELD
+        return OK if not (hello.genesis_state or hello.boot or hello.membership) else BAD_FIELD
     if hello.purpose != HELLO_PEER or not hello.id or not hello.name_length:
         return BAD_FIELD
     return OK if BLANK <= hello.genesis_state <= JOINING else BAD_FIELD

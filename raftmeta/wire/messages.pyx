@@ -78,7 +78,7 @@ cdef inline uint32_t _schema(uint8_t type) noexcept nogil:
     if type == ENTRY_RESPONSE:
         return FIELD_FLAGS | FIELD_REJECT | FIELD_INDEX | FIELD_CONTEXT | FIELD_COUNT | RECORDS_ENTRY
     if type == MEMBERSHIP_PROPOSE:
-        return FIELD_FLAGS | FIELD_CONTEXT | RECORDS_OPAQUE
+        return FIELD_FLAGS | FIELD_INDEX | FIELD_CONTEXT | RECORDS_OPAQUE
     return 0
 
 

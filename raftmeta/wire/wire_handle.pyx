@@ -144,6 +144,7 @@ cdef int _fill_hello(object fields, hello.Hello* into) except -1:
     into.name_length = _fill_text(into.name, fields["name"], NAME_BYTES_MAX)
     into.cluster_name_length = _fill_text(into.cluster_name, fields["cluster_name"], NAME_BYTES_MAX)
     into.address_length = _fill_text(into.address, fields["address"], ADDRESS_BYTES_MAX)
+    into.membership = fields["membership"]
     return 0
 
 
@@ -167,7 +168,7 @@ def hello_decode(const uint8_t[::1] data):
         "boot": found.boot, "feature_level_max": found.feature_level_max,
         "name": (<char*>found.name)[:found.name_length],
         "cluster_name": (<char*>found.cluster_name)[:found.cluster_name_length],
-        "address": (<char*>found.address)[:found.address_length],
+        "address": (<char*>found.address)[:found.address_length], "membership": found.membership,
     }
 
 

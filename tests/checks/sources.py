@@ -20,6 +20,7 @@ PYTHON_FACING = {
     "raftmeta.runtime.node_clients",
     "raftmeta.runtime.node_faults",
     "raftmeta.runtime.node_lease",
+    "raftmeta.runtime.node_members",
     "raftmeta.runtime.node_users",
     "raftmeta.runtime.node_view",
     "raftmeta.runtime.node_watch",

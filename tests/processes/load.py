@@ -86,9 +86,9 @@ class Load:
             assert not lost, f"node {name} lost {len(lost)} of {len(self.acknowledged)}: {lost[:3]}"
 
     def _write_on(self, writer: int) -> None:
-        nodes = list(self._cluster.nodes.values())
         number = 0
         while not self._must_stop.is_set():
+            nodes = list(self._cluster.nodes.values())  # members come and go
             key = f"{self._prefix}{writer}/{number}"
             self._write_one(nodes[(writer + number) % len(nodes)], key, key.encode() * 3)
             number += 1

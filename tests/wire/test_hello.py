@@ -28,7 +28,7 @@ ANY_64 = st.integers(0, 2**64 - 1)
 IDS = st.integers(1, 2**64 - 1)
 FIELDS = [
     *("purpose", "version_min", "version_max", "genesis_state", "cluster", "id", "boot", "feature_level_max"),
-    *("name", "cluster_name", "address"),
+    *("name", "cluster_name", "address", "membership"),
 ]
 
 
@@ -56,6 +56,7 @@ def hellos(draw: st.DrawFn) -> dict[str, Any]:
         "name": draw(st.binary(min_size=int(is_peer), max_size=64)),
         "cluster_name": draw(st.binary(min_size=1, max_size=64)),
         "address": draw(st.binary(max_size=255)),
+        "membership": draw(st.integers(0, 2**63 - 1)) if is_peer else 0,
     }
 
 
@@ -71,6 +72,7 @@ HELLO: dict[str, Any] = {
     "name": b"a",
     "cluster_name": b"default",
     "address": b"h:1",
+    "membership": 8,
 }
 
 
@@ -95,11 +97,13 @@ def test_a_hello_is_read_as_it_was_written(fields: dict[str, Any]) -> None:
         {"genesis_state": 5},
         {"id": 0},
         {"boot": 2**63},
+        {"membership": 2**63},
         {"name": b""},
         {"cluster_name": b""},
         {"purpose": CLIENT},
         {"purpose": CLIENT, "genesis_state": 0},
         {"purpose": CLIENT, "boot": 0},
+        {"purpose": CLIENT, "genesis_state": 0, "boot": 0},
     ],
 )
 def test_a_hello_that_contradicts_itself_is_refused_in_both_directions(changes: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ FIELDS: dict[str, list[str]] = {
     "TIMEOUT_NOW": ["flags", "term"],
     "ENTRY_REQUEST": ["flags", "index", "context"],
     "ENTRY_RESPONSE": ["flags", "reject", "index", "context", "count"],
-    "MEMBERSHIP_PROPOSE": ["flags", "context"],
+    "MEMBERSHIP_PROPOSE": ["flags", "index", "context"],
 }
 CARRY_RECORDS = {"APPEND", "PROPOSE", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE"}
 WITHOUT_RECORDS = sorted(FIELDS.keys() - CARRY_RECORDS)
@@ -125,10 +125,10 @@ def test_an_entry_response_is_read_with_its_record(index: int, term: int, payloa
     check_round_trip(message("ENTRY_RESPONSE", index=index, context=context, reject=1))
 
 
-@given(st.binary(min_size=1, max_size=100), ANY_64)
-def test_a_membership_proposal_is_read_with_its_bytes(encoded: bytes, context: int) -> None:
+@given(st.binary(min_size=1, max_size=100), st.integers(0, 2**63 - 1), ANY_64)
+def test_a_membership_proposal_is_read_with_its_bytes(encoded: bytes, index: int, context: int) -> None:
     """The core reads the membership itself."""
-    check_round_trip(message("MEMBERSHIP_PROPOSE", context=context), encoded)
+    check_round_trip(message("MEMBERSHIP_PROPOSE", index=index, context=context), encoded)
 
 
 @given(messages(sorted(FIELDS)))

@@ -1,0 +1,122 @@
+"""Membership as one node sees it.
+
+What it decides: when a caller has waited long enough for a leader that says nothing, and that a node which was removed
+takes no more operations. What it never does: make a membership (runtime/member_plans does), or judge one
+(raft/configuration does).
+
+A change is not finished when its caller is told OK: it was appended, or handed to the leader. It shows in the
+membership in force, and counts when that is committed; runtime/node_members waits for it.
+"""
+
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport free
+
+from raftmeta._core cimport LEADER, ProposalRefused, core_change_membership, core_membership
+from raftmeta.raft.membership cimport membership_decode
+from raftmeta.raft.types cimport Membership
+from raftmeta.runtime.callers cimport callers_removed
+from raftmeta.runtime.engine_state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine, Submission
+from raftmeta.runtime.peers cimport peers_ask, peers_link_of_name
+from raftmeta.status cimport NO_MEMORY, OK, OUTCOME_UNKNOWN, OVERLOADED, status_t
+
+cdef enum:
+    FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
+    MEET_TIMEOUTS = 10          # election time-outs for which a connection is kept that SUBMIT_MEET asked for
+
+
+cdef void _answer(Engine* engine, void* owner, status_t status) noexcept nogil:
+    if owner != NULL:
+        engine.callers.done(engine.callers.self, owner, status, 0, engine.applied, NULL, 0)
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+cdef status_t _await_leader(Engine* engine, void* owner) noexcept nogil:
+    cdef AskedChange asked
+    asked.owner = owner
+    asked.context = engine.next_batch
+    asked.made_from = core_membership(engine.core).index
+    asked.tick = engine.ticks
+    return OK if engine.asked_changes.push(asked) else NO_MEMORY
+
+
+cdef status_t members_change(Engine* engine, Submission* submission) noexcept nogil:
+    cdef Membership next
+    cdef void* owner = submission.owner
+    cdef bint is_leader = engine.core_status.role == LEADER
+    cdef status_t status = membership_decode(<const uint8_t*> submission + sizeof(Submission), submission.length, &next)
+    next.index = submission.number
+    free(submission)
+    if status == OK:
+        engine.next_batch += 1      # refusals of commands and of changes are told apart by it
+        status = core_change_membership(engine.core, &next, engine.next_batch)
+    if status == OK and not is_leader:
+        status = _await_leader(engine, owner)
+        if status == OK:
+            return OK
+    _answer(engine, owner, status)
+    return status if status >= FATAL_FROM else OK
+
+
+cdef void _end_change(Engine* engine, size_t position, status_t status) noexcept nogil:
+    cdef void* owner = engine.asked_changes.data[position].owner
+    engine.asked_changes.data[position] = engine.asked_changes.back()
+    engine.asked_changes.pop()
+    _answer(engine, owner, status)
+
+
+cdef void members_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil:
+    cdef size_t i
+    for i in range(engine.asked_changes.size):
+        if engine.asked_changes.data[i].context == refusal.context:
+            _end_change(engine, i, refusal.status)
+            return
+
+
+cdef void _look_at_changes(Engine* engine) noexcept nogil:
+    cdef size_t i = engine.asked_changes.size
+    cdef AskedChange* asked
+    while i != 0:
+        i -= 1
+        asked = &engine.asked_changes.data[i]
+        if asked.made_from != core_membership(engine.core).index:
+            _end_change(engine, i, OK)
+        elif engine.ticks - asked.tick >= engine.config.core.election_timeout_ticks:
+            _end_change(engine, i, OUTCOME_UNKNOWN)
+
+
+cdef void members_stop(Engine* engine) noexcept nogil:
+    while engine.asked_changes.size != 0:
+        _end_change(engine, 0, OUTCOME_UNKNOWN)
+
+
+# --- this node itself -------------------------------------------------------------------------------------------------
+cdef void members_look(Engine* engine) noexcept nogil:
+    if engine.asked_changes.size != 0:
+        _look_at_changes(engine)
+    if engine.core_status.is_removed and not engine.was_removed:
+        engine.callers.event(engine.callers.self, EVENT_REMOVED, engine.core_status.membership_index, 0, 0)
+    if engine.core_status.is_member and not engine.was_member:
+        engine.callers.event(engine.callers.self, EVENT_NAMED, engine.core_status.membership_index, 0, 0)
+    engine.was_member = engine.core_status.is_member and not engine.core_status.is_removed
+    engine.was_removed = engine.core_status.is_removed
+    if engine.was_removed:
+        callers_removed(engine)
+
+
+cdef void members_tick(Engine* engine) noexcept nogil:
+    """Without a leader a learner says nothing and hears nothing, and would never learn that it was removed."""
+    if (engine.core_status.leader == 0 and engine.was_member and not engine.was_removed
+            and engine.ticks % engine.config.core.election_timeout_ticks == 0):
+        peers_ask(engine)
+
+
+# --- others -----------------------------------------------------------------------------------------------------------
+cdef status_t members_meet(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const uint8_t* name = <const uint8_t*> submission + sizeof(Submission)
+    cdef int place = peers_link_of_name(engine, name, <uint8_t> submission.key_length, name + submission.key_length,
+                                        <uint8_t> (submission.length - submission.key_length))
+    if place >= 0:
+        engine.links[place].met_until = engine.ticks + MEET_TIMEOUTS * engine.config.core.election_timeout_ticks
+    _answer(engine, submission.owner, OK if place >= 0 else OVERLOADED)
+    free(submission)
+    return OK
