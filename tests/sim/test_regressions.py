@@ -83,20 +83,22 @@ def test_a_damaged_member_repairs_and_nothing_that_it_said_is_lost(seed: int) ->
     settled(world)
 
 
-@pytest.mark.parametrize("seed", [2, 8, 11, 16, 20, 46, 56])
-def test_a_lost_log_is_replaced_whatever_happens_meanwhile(seed: int) -> None:
+def test_a_lost_log_is_replaced_whatever_happens_meanwhile() -> None:
     """A node that had lost its log halted, instead of beginning as another incarnation.
 
     1. Both copies of the only segment's header were damaged, one flipped bit after the other: CORRUPT, for good.
     2. The identity file named the new incarnation, and the power failed before its log began: what stood there was the
-       former one's, and so FOREIGN_NODE, for good (seeds 2, 11, 16, 20, 46).
+       former one's, and so FOREIGN_NODE, for good (9 of 60 seeds).
     Mended in storage/recovery and runtime/boot (docs/decisions/log.md "A lost log").
-    Seed 56 is of the checks: a member that repairs may not know a membership between two that it can read.
+    Many seeds in one test: which of them lose a log changes with every message that a node learns to send.
     """
-    world = World(seed, partition_ppm=100_000, crash_ppm=300_000, cut_at_sync_ppm=500_000, flip_ppm=500_000,
-                  fault_gap_us=80_000, down_us=50_000)  # fmt: skip
-    world.run(35_000)
-    assert settled(world).counts["renewals"] > 0
+    renewals = 0
+    for seed in range(60):
+        world = World(seed, partition_ppm=100_000, crash_ppm=300_000, cut_at_sync_ppm=500_000, flip_ppm=500_000,
+                      fault_gap_us=80_000, down_us=50_000)  # fmt: skip
+        world.run(30_000)
+        renewals += settled(world).counts["renewals"]
+    assert renewals >= 20
 
 
 def test_a_blank_node_on_a_full_disk_begins_its_log_when_there_is_room() -> None:
