@@ -16,7 +16,7 @@ from tests.processes.load import start_again
 from tests.processes.remote import RemoteError
 from tests.processes.waiting import wait_until
 
-TTL_S = 1.0
+TTL_S = 2.0  # long enough that a busy machine does not let it lapse
 SERVICE = "controller"
 
 # --- in the process of a node -----------------------------------------------------------------------------------------
