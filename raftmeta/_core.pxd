@@ -113,9 +113,10 @@ cdef status_t core_told_removed(Core* core) noexcept nogil
 cdef status_t core_campaign(Core* core) noexcept nogil                           # tests and demo: election time-out now
 cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil
 # The world installed the snapshot at `point` durably: the log up to it is dropped (all of it when it does not contain
-# point), membership replaced.
-cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
-                                      const Membership* membership) noexcept nogil
+# point), membership replaced. *begins: all of it was dropped, what is written next comes behind point. STALE: point is
+# applied already.
+cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, const Membership* membership,
+                                      bint* begins) noexcept nogil
 # The machine's checkpoint at `index` is durable: records up to `compact_to` <= index need not be kept.
 cdef status_t core_compacted(Core* core, index_t snapshotted, index_t compact_to) noexcept nogil
 cdef void core_set_free_bytes(Core* core, uint64_t free_bytes) noexcept nogil   # room of this member's log

@@ -516,9 +516,10 @@ cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* record
     return _end(core, replication_on_log_read(core, read, records, status))
 
 
-cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
-                                      const Membership* membership) noexcept nogil:
+cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, const Membership* membership,
+                                      bint* begins) noexcept nogil:
     cdef status_t status = _begin(core)
+    begins[0] = False
     if status != OK:
         return status
     if point.index <= core.log.applied:
@@ -534,6 +535,7 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point,
         core.log.offset_chain = point.chain
         status = _replace_memberships(core, membership, point.index)
     else:
+        begins[0] = True
         log_begin(&core.log, point)
         core.matched = 0
         core.write_last = 0             # a write under way vouches for nothing that is still in the log

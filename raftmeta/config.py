@@ -38,6 +38,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "append_bytes_max": (4 * _KIB, 4 * _MIB),
     "inflight_bytes_max": (64 * _KIB, _GIB),
     "uncommitted_bytes_max": (_MIB, 16 * _GIB),
+    "snapshot_log_bytes": (16 * _KIB, 64 * _GIB),
+    "snapshot_entries": (100, 1_000_000_000),
     "session_ttl_s": (1.0, 86400.0),
     "session_window": (16, 1_000_000),
     "outstanding_max": (1, 1_000_000),
@@ -70,6 +72,9 @@ class Config:
     log_memory_bytes_max: applied entries kept in memory for slower members.
     append_bytes_max, inflight_bytes_max, uncommitted_bytes_max: one message, the unanswered messages of one member,
         and the leader's entries without a commit.
+    snapshot_log_bytes, snapshot_entries (cluster): after so many bytes (at most a quarter of wal_bytes_max), or so many
+        entries, of log a snapshot is taken. The log is kept back to the one before it: members that are no further
+        behind need no snapshot. Members that differ here work, but cannot go on with each other's transfers.
     session_ttl_s, session_window: how long results of a silent node are kept, and how many.
     outstanding_max: operations of this node under way before Overloaded; at most session_window.
     watch_queue_bytes_max: events waiting for one watcher before it has lagged.
@@ -102,6 +107,8 @@ class Config:
     append_bytes_max: int = 256 * _KIB
     inflight_bytes_max: int = 8 * _MIB
     uncommitted_bytes_max: int = 64 * _MIB
+    snapshot_log_bytes: int = 64 * _MIB
+    snapshot_entries: int = 1_000_000
     session_ttl_s: float = 60.0
     session_window: int = 16_384
     outstanding_max: int = 16_384

@@ -46,8 +46,6 @@ COUNTERS = frozenset(
         "frames_sent",
         "leader_changes",
         "leases_expired",
-        "states_compared",
-        "state_differences",
         "log_sync_time_ns",
         "log_syncs",
         "log_write_bytes",
@@ -58,6 +56,12 @@ COUNTERS = frozenset(
         "proposals",
         "proposals_repeated",
         "reads_served",
+        "snapshot_bytes_received",
+        "snapshot_bytes_sent",
+        "snapshots_installed",
+        "snapshots_taken",
+        "state_differences",
+        "states_compared",
         "turns",
     }
 )

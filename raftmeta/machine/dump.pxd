@@ -1,8 +1,9 @@
 # The whole state as a sequence of chunks (docs/formats.md "Sealed file", "Records"), consistent while apply goes on.
 #
 # Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them
-# again and has every chain, tombstone and change record as they were. Leases and sessions are copied when the dump
-# begins; of user machines only where their bytes stand, which do not change.
+# again and has every chain, tombstone and change record as they were. Leases and sessions change in place, so they are
+# copied first, in slices between which nothing is applied; of user machines only where their bytes stand, which do not
+# change.
 #
 # A difference holds what changed since an earlier dump of the same machine (docs/formats.md "Differences"): the
 # counters, leases, sessions and user machines whole, for they are small or change all the time; of the keys and the
@@ -37,7 +38,8 @@ cdef enum DumpRecord:
     DUMP_MACHINE = 9            # a user machine, followed by the parts of its dumps and by its tail
     DUMP_PART = 10
     DUMP_COMMAND = 11           # a UserCommand with its data
-    DUMP_END = 12
+    # 12 to 254 are left for what comes.
+    DUMP_END = 255
 
 cdef packed struct DumpState:
     uint32_t version            # FORMAT_DUMP_VERSION
@@ -105,7 +107,7 @@ cdef packed struct DumpEnd:
     uint64_t hash               # of all records before, each with its head: hash64(hash of those before it, record);
                                 # of none: 0, in a difference the hash of the dump it builds on
 
-# Pinned at begin. next and end may be called by another thread than the one that applies, one at a time.
+# begin, prepare until it is done, next until it is done, end. Pinned at begin.
 cdef struct Dump:
     void* cursor
 # What a difference is taken from: the root of an earlier dump stays pinned for it. Zeroed: none.
@@ -114,9 +116,13 @@ cdef struct DumpBase:
     uint64_t revision
     uint64_t hash               # of the earlier dump's records
 
-# NOT_READY: an entry is under way (APPLY_MORE). NO_MEMORY.
+# The thread that applies. NOT_READY: an entry is under way (APPLY_MORE). NO_MEMORY.
 cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil
-# Appends about bytes_max bytes of whole records to out; *done after the last.
+# The thread that applies, which applies nothing before *done: copies about `records` leases, sessions and results.
+# INVARIANT_BROKEN: something was applied since begin. NO_MEMORY.
+cdef status_t machine_dump_prepare(Machine* machine, Dump* dump, uint32_t records, bint* done) noexcept nogil
+# From here on any thread, one at a time, while apply goes on. Appends about bytes_max bytes of whole records to out;
+# *done after the last.
 cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out,
                                 bint* done) noexcept nogil
 cdef void machine_dump_end(Machine* machine, Dump* dump) noexcept nogil

@@ -3,17 +3,17 @@
 # What stays still under a dump while apply goes on: the pinned root and, since trimming waits for dumps, every chain
 # and change record above the floor at begin. New change records go behind those of the dump, in blocks that never
 # move, so the list of blocks is all that must be copied. The same goes for the bytes of user machines, whose chunks are
-# not given back while a dump is under way. Leases and sessions do not stay still: they are encoded at begin.
+# not given back while a dump is under way. Leases and sessions do not stay still: they are encoded in slices before
+# anything else is applied, in the order of their heaps, and sorted by whoever calls next first.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.deadlines cimport Deadlines
 from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, step_changes
-from raftmeta.machine.leases cimport Lease, leases_find
+from raftmeta.machine.leases cimport Lease
 from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.plan cimport is_live
-from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup, sessions_find
+from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
 from raftmeta.machine.state cimport PHASE_IDLE
 from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek, entry_at,
                                     entry_key, entry_value, root_difference, tree_pin, tree_unpin)
@@ -21,7 +21,7 @@ from raftmeta.machine.user_machines cimport UserCommand, UserDump, UserMachine, 
 from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
-from raftmeta.status cimport NOT_READY, NO_MEMORY, OK
+from raftmeta.status cimport INVARIANT_BROKEN, NOT_READY, NO_MEMORY, OK
 from raftmeta.wire.commands cimport KEY_BYTES_MAX
 
 cdef enum:
@@ -29,18 +29,34 @@ cdef enum:
     TUNE_DIFFERENCES = 256          # changed keys looked for at once
 
 cdef enum DumpStage:
-    STAGE_HEAD = 1                  # what was encoded at begin
-    STAGE_KEYS = 2
-    STAGE_HISTORY = 3
-    STAGE_USERS = 4
-    STAGE_END = 5
-    STAGE_DONE = 6
+    STAGE_ENDED = 1                 # these three are prepared by the thread that applies
+    STAGE_LEASES = 2
+    STAGE_SESSIONS = 3
+    STAGE_HEAD = 4                  # what was prepared
+    STAGE_KEYS = 5
+    STAGE_HISTORY = 6
+    STAGE_USERS = 7
+    STAGE_END = 8
+    STAGE_DONE = 9
+
+# A lease, or a session with its results, in the bytes of the head.
+cdef struct DumpSpan:
+    uint32_t kind                   # DumpRecord; DUMP_STATE: the state and all ended sessions
+    uint64_t id
+    size_t offset
+    size_t length
 
 cdef struct DumpCursor:
     DumpStage stage
     uint64_t hash                   # of the records given so far
+    uint64_t applied
+    size_t prepared                 # ended sessions, leases or sessions of the stage that are in the head
+    uint64_t next_sequence          # of the session under way; 0: its own record is next
     Vec[uint8_t] head
-    size_t head_given
+    Vec[DumpSpan] spans
+    bint is_sorted
+    size_t spans_given
+    size_t head_given               # of the span under way
     const Root* root
     Cursor keys
     uint64_t floor
@@ -82,12 +98,14 @@ cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil:
     cdef DumpCursor* cursor = <DumpCursor*>calloc(1, sizeof(DumpCursor))
     if cursor == NULL:
         return NO_MEMORY
-    if not (_encode_head(machine, &cursor.head) and _copy_blocks(machine, cursor) and _list_users(machine, cursor)):
+    if not (_begin_span(cursor, DUMP_STATE, 0) and _encode_state(machine, &cursor.head)
+            and _copy_blocks(machine, cursor) and _list_users(machine, cursor)):
         _free(cursor)
         return NO_MEMORY
     add_shared(&machine.dumps, <uint64_t>1)
     cursor.root = tree_pin(machine.tree)
-    cursor.stage = STAGE_HEAD
+    cursor.stage = STAGE_ENDED
+    cursor.applied = machine.applied
     cursor.floor = machine.compacted
     cursor.revision = machine.revision
     cursor.next_revision = machine.compacted + 1
@@ -136,6 +154,7 @@ cdef void machine_dump_base_forget(Machine* machine, DumpBase* base) noexcept no
 
 cdef void _free(DumpCursor* cursor) noexcept nogil:
     cursor.head.release()
+    cursor.spans.release()
     cursor.blocks.release()
     cursor.changed.release()
     cursor.users.release()
@@ -197,7 +216,7 @@ cdef bint _list_parts(UserDump* dump, uint64_t is_staged, DumpCursor* cursor) no
     return True
 
 
-# --- what is encoded at begin -----------------------------------------------------------------------------------------
+# --- what is prepared -------------------------------------------------------------------------------------------------
 # A record of a struct and up to two texts behind it.
 cdef bint _append(Vec[uint8_t]* out, uint32_t kind, const void* fields, size_t fields_length, const uint8_t* bytes,
                   size_t length, const uint8_t* more_bytes, size_t more_length) noexcept nogil:
@@ -209,9 +228,34 @@ cdef bint _append(Vec[uint8_t]* out, uint32_t kind, const void* fields, size_t f
     return (out.append(<const uint8_t*>&head, sizeof(DumpHead)) and out.append(<const uint8_t*>fields, fields_length)
             and out.append(bytes, length) and out.append(more_bytes, more_length))
 
-cdef bint _encode_head(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
-    return (_encode_state(machine, out) and _encode_ended(machine, out) and _encode_leases(machine, out)
-            and _encode_sessions(machine, out))
+cdef bint _begin_span(DumpCursor* cursor, uint32_t kind, uint64_t id) noexcept nogil:
+    cdef DumpSpan span
+    span.kind = kind
+    span.id = id
+    span.offset = cursor.head.size
+    span.length = 0
+    return cursor.spans.push(span)
+
+cdef status_t machine_dump_prepare(Machine* machine, Dump* dump, uint32_t records, bint* done) noexcept nogil:
+    cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
+    cdef bint is_kept = True
+    if machine.applied != cursor.applied or machine.phase != PHASE_IDLE:
+        return INVARIANT_BROKEN
+    while records and is_kept and cursor.stage < STAGE_HEAD:
+        records -= 1
+        if cursor.stage == STAGE_ENDED:
+            is_kept = _prepare_ended(machine, cursor)
+        elif cursor.stage == STAGE_LEASES:
+            is_kept = _prepare_lease(machine, cursor)
+        else:
+            is_kept = _prepare_session(machine, cursor)
+        cursor.spans.back().length = cursor.head.size - cursor.spans.back().offset
+    done[0] = cursor.stage == STAGE_HEAD
+    return OK if is_kept else NO_MEMORY
+
+cdef inline void _next_stage(DumpCursor* cursor) noexcept nogil:
+    cursor.stage = <DumpStage>(<int>cursor.stage + 1)
+    cursor.prepared = 0
 
 cdef bint _encode_state(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
     cdef DumpState state
@@ -227,80 +271,72 @@ cdef bint _encode_state(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
     state.hash_high = status.state_hash.high
     return _append(out, DUMP_STATE, &state, sizeof(DumpState), NULL, 0, NULL, 0)
 
-cdef bint _encode_ended(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
+cdef bint _prepare_ended(Machine* machine, DumpCursor* cursor) noexcept nogil:
     cdef DumpEnded ended
-    cdef size_t i
-    for i in range(machine.sessions.ended_order.size):
-        ended.id = machine.sessions.ended_order.at(i)
-        if not _append(out, DUMP_ENDED, &ended, sizeof(DumpEnded), NULL, 0, NULL, 0):
-            return False
-    return True
+    if cursor.prepared == machine.sessions.ended_order.size:
+        _next_stage(cursor)
+        return True
+    ended.id = machine.sessions.ended_order.at(cursor.prepared)
+    cursor.prepared += 1
+    return _append(&cursor.head, DUMP_ENDED, &ended, sizeof(DumpEnded), NULL, 0, NULL, 0)
 
-cdef int _by_number(const void* left, const void* right) noexcept nogil:
-    cdef uint64_t a = (<const uint64_t*>left)[0]
-    cdef uint64_t b = (<const uint64_t*>right)[0]
-    return (a > b) - (a < b)
-
-# Everything comes in an order of its own, so that the same state is the same dump on every node.
-cdef bint _sorted_ids(Deadlines* deadlines, Vec[uint64_t]* ids) noexcept nogil:
-    cdef size_t i
-    if not ids.reserve(deadlines.heap.size):
-        return False
-    for i in range(deadlines.heap.size):
-        ids.push(deadlines.heap.data[i].id)
-    qsort(ids.data, ids.size, sizeof(uint64_t), _by_number)
-    return True
-
-cdef bint _encode_leases(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
-    cdef Vec[uint64_t] ids
-    cdef bint is_kept
-    cdef size_t i
-    memset(&ids, 0, sizeof(ids))
-    is_kept = _sorted_ids(&machine.leases.deadlines, &ids)
-    for i in range(ids.size):
-        is_kept = is_kept and _encode_lease(leases_find(&machine.leases, ids.data[i]), out)
-    ids.release()
-    return is_kept
-
-cdef bint _encode_lease(const Lease* lease, Vec[uint8_t]* out) noexcept nogil:
+cdef bint _prepare_lease(Machine* machine, DumpCursor* cursor) noexcept nogil:
+    cdef const Lease* lease
     cdef DumpLease fields
+    if cursor.prepared == machine.leases.deadlines.heap.size:
+        _next_stage(cursor)
+        return True
+    lease = <const Lease*>machine.leases.deadlines.heap.data[cursor.prepared]
+    cursor.prepared += 1
     fields.id = lease.due.id
     fields.ttl_ms = lease.ttl_ms
     fields.deadline_ms = lease.due.deadline_ms
-    return _append(out, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0)
+    return (_begin_span(cursor, DUMP_LEASE, lease.due.id)
+            and _append(&cursor.head, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0))
 
-cdef bint _encode_sessions(Machine* machine, Vec[uint8_t]* out) noexcept nogil:
-    cdef Vec[uint64_t] ids
-    cdef bint is_kept
-    cdef size_t i
-    memset(&ids, 0, sizeof(ids))
-    is_kept = _sorted_ids(&machine.sessions.deadlines, &ids)
-    for i in range(ids.size):
-        is_kept = is_kept and _encode_session(sessions_find(&machine.sessions, ids.data[i]), out)
-    ids.release()
-    return is_kept
+# A session, or one of its results.
+cdef bint _prepare_session(Machine* machine, DumpCursor* cursor) noexcept nogil:
+    cdef Session* session
+    if cursor.prepared == machine.sessions.deadlines.heap.size:
+        _next_stage(cursor)
+        return True
+    session = <Session*>machine.sessions.deadlines.heap.data[cursor.prepared]
+    if cursor.next_sequence == 0:
+        cursor.next_sequence = session.floor
+        return _begin_span(cursor, DUMP_SESSION, session.due.id) and _encode_session(session, &cursor.head)
+    if cursor.next_sequence > session.highest:
+        cursor.next_sequence = 0
+        cursor.prepared += 1
+        return True
+    cursor.next_sequence += 1
+    return _encode_result(session, cursor.next_sequence - 1, &cursor.head)
 
-cdef bint _encode_session(Session* session, Vec[uint8_t]* out) noexcept nogil:
+cdef bint _encode_session(const Session* session, Vec[uint8_t]* out) noexcept nogil:
     cdef DumpSession fields
-    cdef DumpResult result
-    cdef const Kept* kept = NULL
-    cdef uint64_t sequence = session.floor
     fields.id = session.due.id
     fields.ttl_ms = session.ttl_ms
     fields.deadline_ms = session.due.deadline_ms
     fields.floor = session.floor
     fields.highest = session.highest
     fields.window = session.window
-    if not _append(out, DUMP_SESSION, &fields, sizeof(DumpSession), NULL, 0, NULL, 0):
-        return False
-    while sequence <= session.highest:
-        if session_lookup(session, sequence, &kept) == OK:
-            result.sequence = sequence
-            result.revision = kept.revision
-            if not _append(out, DUMP_RESULT, &result, sizeof(DumpResult), kept_body(kept), kept.length, NULL, 0):
-                return False
-        sequence += 1
-    return True
+    return _append(out, DUMP_SESSION, &fields, sizeof(DumpSession), NULL, 0, NULL, 0)
+
+cdef bint _encode_result(Session* session, uint64_t sequence, Vec[uint8_t]* out) noexcept nogil:
+    cdef DumpResult fields
+    cdef const Kept* kept = NULL
+    if session_lookup(session, sequence, &kept) != OK:
+        return True
+    fields.sequence = sequence
+    fields.revision = kept.revision
+    return _append(out, DUMP_RESULT, &fields, sizeof(DumpResult), kept_body(kept), kept.length, NULL, 0)
+
+# Everything comes in an order of its own, so that the same state is the same dump on every node.
+cdef int _by_kind_and_id(const void* left, const void* right) noexcept nogil:
+    cdef const DumpSpan* a = <const DumpSpan*>left
+    cdef const DumpSpan* b = <const DumpSpan*>right
+    if a.kind != b.kind:
+        return (a.kind > b.kind) - (a.kind < b.kind)
+    return (a.id > b.id) - (a.id < b.id)
 
 
 # --- chunks -----------------------------------------------------------------------------------------------------------
@@ -309,6 +345,8 @@ cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max
     cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
     cdef size_t end = out.size + max(bytes_max, <uint32_t>1)
     cdef bint is_kept = True
+    if cursor.stage < STAGE_HEAD:
+        return NOT_READY
     if cursor.stage == STAGE_HEAD:
         is_kept = _give_head(cursor, end, out)
     if is_kept and cursor.stage == STAGE_KEYS:
@@ -324,17 +362,25 @@ cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max
 
 # Whole records of the head, as many as fit; at least one.
 cdef bint _give_head(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
+    cdef const DumpSpan* span
     cdef const uint8_t* record
     cdef size_t length
-    while cursor.head_given < cursor.head.size:
+    if not cursor.is_sorted:
+        qsort(cursor.spans.data, cursor.spans.size, sizeof(DumpSpan), _by_kind_and_id)
+        cursor.is_sorted = True
+    while cursor.spans_given < cursor.spans.size:
         if out.size >= end:
             return True
-        record = cursor.head.data + cursor.head_given
+        span = &cursor.spans.data[cursor.spans_given]
+        record = cursor.head.data + span.offset + cursor.head_given
         length = sizeof(DumpHead) + (<const DumpHead*>record).length
         if not out.append(record, length):
             return False
         cursor.hash = hash64(cursor.hash, record, length)
         cursor.head_given += length
+        if cursor.head_given == span.length:
+            cursor.spans_given += 1
+            cursor.head_given = 0
     cursor.stage = STAGE_KEYS
     return True
 

@@ -5,14 +5,14 @@
 #
 # This header is the whole contract; these parts of it stand in headers of their own and may be cimported from here:
 #   reads.pxd     machine_get, machine_get_shared, machine_range_shared
-#   dump.pxd      Dump, machine_dump_begin, machine_dump_next, machine_dump_end; differences by DumpBase
+#   dump.pxd      Dump, machine_dump_begin, _prepare, _next, _end; differences by DumpBase
 #   load.pxd      machine_load_chunk, machine_load_done
 #   history.pxd   Change
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.dump cimport (Dump, DumpBase, machine_dump_base_forget, machine_dump_base_loaded,
                                     machine_dump_begin, machine_dump_end, machine_dump_keep, machine_dump_next,
-                                    machine_dump_since)
+                                    machine_dump_prepare, machine_dump_since)
 from raftmeta.machine.history cimport Change
 from raftmeta.machine.load cimport machine_load_chunk, machine_load_done
 from raftmeta.machine.reads cimport machine_get, machine_get_shared, machine_range_shared

@@ -119,9 +119,12 @@ class MachineHandle:
         """Return (status, kept result, revision) of a sequence."""
     def lease(self, lease: int) -> tuple[int, int, int, int]:
         """Return (status, ttl_ms, deadline_ms, attached keys)."""
-    def dump(self, bytes_max: int = 1 << 16, base: DumpBaseHandle | None = None) -> DumpHandle:
+    def dump(
+        self, bytes_max: int = 1 << 16, base: DumpBaseHandle | None = None, prepared_at_once: int = 1 << 16
+    ) -> DumpHandle:
         """Begin a dump of the state as it is now, of what changed since base if that holds a dump; once all of it was
-        taken, base holds this one. Raises ValueError(status) while an entry is under way."""
+        taken, base holds this one. prepared_at_once: records in a slice. Raises ValueError(status) while an entry is
+        under way."""
     def dump_base(self) -> DumpBaseHandle:
         """Return a base that holds no dump."""
     def dump_base_loaded(self) -> DumpBaseHandle:

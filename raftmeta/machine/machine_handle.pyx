@@ -8,10 +8,11 @@ from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, DumpBase,
-                                       Machine, MachineLimits, MachineStatus, machine_apply, machine_changes,
+                                       MachineLimits, MachineStatus, machine_apply, machine_changes,
                                        machine_create_with, machine_destroy, machine_due_leases, machine_due_sessions,
                                        machine_dump_base_forget, machine_dump_base_loaded, machine_dump_begin,
-                                       machine_dump_end, machine_dump_keep, machine_dump_next, machine_dump_since,
+                                       machine_dump_end, machine_dump_keep, machine_dump_next, machine_dump_prepare,
+                                       machine_dump_since,
                                        machine_get, machine_get_shared, machine_history, machine_lease,
                                        machine_load_chunk, machine_load_done, machine_publish, machine_range_shared,
                                        machine_session_exists, machine_session_result, machine_status)
@@ -289,8 +290,8 @@ cdef class MachineHandle:
         return status, ttl_ms, deadline_ms, key_count
 
     # --- dump and load ------------------------------------------------------------------------------------------------
-    def dump(self, uint32_t bytes_max=1 << 16, DumpBaseHandle base=None):
-        return DumpHandle(self, bytes_max, base)
+    def dump(self, uint32_t bytes_max=1 << 16, DumpBaseHandle base=None, uint32_t prepared_at_once=1 << 16):
+        return DumpHandle(self, bytes_max, base, prepared_at_once)
 
     def dump_base(self):
         return DumpBaseHandle(self)
@@ -329,12 +330,17 @@ cdef class DumpHandle:
     cdef uint32_t bytes_max
     cdef bint is_done
 
-    def __cinit__(self, MachineHandle owner not None, uint32_t bytes_max, DumpBaseHandle base):
+    def __cinit__(self, MachineHandle owner not None, uint32_t bytes_max, DumpBaseHandle base,
+                  uint32_t prepared_at_once):
+        cdef bint is_prepared = False
+        cdef status_t status
         self.dump.cursor = NULL
         self.owner = owner
         self.base = base
         self.bytes_max = bytes_max
-        cdef status_t status = machine_dump_begin(owner.machine, &self.dump)
+        status = machine_dump_begin(owner.machine, &self.dump)
+        while status == OK and not is_prepared:
+            status = machine_dump_prepare(owner.machine, &self.dump, prepared_at_once, &is_prepared)
         if status != OK:
             raise ValueError(status)
         if base is not None and base.base.root != NULL:

@@ -341,8 +341,9 @@ cdef class CoreHandle:
         """A snapshot up to point is durable here."""
         cdef CMembership m
         cdef CSnapshotPoint p = _point(point)
+        cdef bint begins = False
         _fill_membership(&m, membership)
-        return self._named(core_snapshot_installed(self.core, &p, &m))
+        return self._named(core_snapshot_installed(self.core, &p, &m, &begins))
 
     def compacted(self, snapshotted, compact_to):
         """A checkpoint at snapshotted is durable; records up to compact_to may go."""

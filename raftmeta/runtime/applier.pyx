@@ -22,6 +22,7 @@ from raftmeta.raft.types cimport Record, index_t
 from raftmeta.runtime.callers cimport callers_answer, callers_applied, callers_await, callers_serve_reads
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.runtime.housekeeping cimport housekeeping_keep_alive_applied
+from raftmeta.runtime.snapshots cimport snapshots_applied, snapshots_hold_apply
 from raftmeta.runtime.state_check cimport divergence_is_point, state_check_applied
 from raftmeta.runtime.user_fetches cimport user_fetches_answer
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
@@ -80,10 +81,11 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     engine.applied = record.index
     engine.must_publish = True
     engine.counters.entries_applied += 1
-    if divergence_is_point(&engine.divergence, record.index):
+    status = snapshots_applied(engine, record)
+    if status == OK and divergence_is_point(&engine.divergence, record.index):
         status = state_check_applied(engine, record.index)
-        if status != OK:
-            return status
+    if status != OK:
+        return status
     if result.changed != 0:
         status = hub_publish(engine.hub, result.revision, record.wall_ms, machine_changes(engine.machine),
                              result.changed)
@@ -105,7 +107,7 @@ cdef status_t _apply_slice(Engine* engine) noexcept nogil:
     cdef const Record* record
     cdef bint is_done
     cdef status_t status
-    while engine.to_apply.size != 0:
+    while engine.to_apply.size != 0 and not snapshots_hold_apply(engine):
         record = <const Record*> (engine.to_apply.front().data + engine.apply_offset)
         status = _apply_one(engine, record, &is_done)
         if status != OK:

@@ -7,7 +7,9 @@ Order of an opening, and why:
     1. the identity file is read: whose folder is it?
     2. the log is read, then settled: nothing is written before every file is known to be ours and of a known format,
     3. the identity file says the next boot number, or another incarnation where the log is lost,
-    4. whose log begins, and the lost one goes.
+    4. whose log begins, and the lost one goes,
+    5. or the newest whole copy of the state is loaded, and the log goes on from there. If the log does not know that
+       point, the node died while it installed a snapshot: what was begun is finished, the log begins behind it.
 A crash between 3 and 4 leaves the log of the incarnation before (Identity.former), which counts for nothing.
 
 Order at the founding, and why:
@@ -19,20 +21,26 @@ which must mean that the log was lost, and such a node must never vote.
 A node that joins a living cluster (JOINING) begins an empty log without a membership; what the leader sends names it.
 """
 
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
-from raftmeta._core cimport (PEER_CONNECTED, core_create, core_membership, core_peer_event, core_restore_damaged,
-                             core_restore_membership, core_restore_records, core_restored, core_set_free_bytes,
-                             core_status)
-from raftmeta.machine.machine cimport machine_create
+from raftmeta._core cimport (PEER_CONNECTED, core_compacted, core_create, core_membership, core_peer_event,
+                             core_restore_damaged, core_restore_membership, core_restore_records, core_restored,
+                             core_set_clocks, core_set_free_bytes, core_status)
+from raftmeta.machine.machine cimport MachineStatus, machine_create, machine_status
 from raftmeta.machine.watches cimport hub_create, hub_show
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted
-from raftmeta.raft.membership cimport membership_decode
+from raftmeta.native.chunks cimport Slice
+from raftmeta.raft.membership cimport membership_decode, membership_encode
+from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport (EVENT_FOUNDED, EVENT_JOINED, EVENT_LOG_OPENED, ENGINE_GENESIS,
                                             ENGINE_RUNNING, Engine)
 from raftmeta.runtime.peers cimport peers_follow_membership
+from raftmeta.runtime.restore cimport (Restored, restore_forget, restore_state, restored_continues,
+                                       restored_release)
+from raftmeta.runtime.snapshot_state cimport Snapshots
 from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_NODE, NO_MEMORY, NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID, WalOpened, wal_begin, wal_free_bytes, wal_open,
@@ -63,7 +71,8 @@ cdef status_t _create_parts(Engine* engine) noexcept nogil:
     engine.config.core.id = engine.id
     engine.config.core.seed = engine.random.next(engine.random.self)
     engine.core = core_create(&engine.config.core)
-    engine.machine = machine_create(&engine.config.machine)
+    if engine.machine == NULL:      # else a copy of the state was loaded
+        engine.machine = machine_create(&engine.config.machine)
     engine.hub = hub_create(engine.config.watch_queue_bytes_max)
     if engine.core == NULL or engine.machine == NULL or engine.hub == NULL:
         return NO_MEMORY
@@ -74,7 +83,9 @@ cdef status_t _start(Engine* engine) noexcept nogil:
     """The core is restored: follow its membership and greet the links that are up already."""
     cdef status_t status
     cdef int i
-    hub_show(engine.hub, 0)
+    cdef MachineStatus machine
+    machine_status(engine.machine, &machine)
+    hub_show(engine.hub, machine.revision)
     core_status(engine.core, &engine.core_status)
     engine.membership_seen = engine.membership_logged = core_membership(engine.core).index
     status = peers_follow_membership(engine, core_membership(engine.core))
@@ -86,38 +97,105 @@ cdef status_t _start(Engine* engine) noexcept nogil:
 
 
 # --- a folder that has a log ------------------------------------------------------------------------------------------
-cdef status_t _restore_records(Engine* engine, const WalOpened* opened) noexcept nogil:
-    """Live slices and damaged records, merged by index."""
+cdef Slice _behind(const Slice* slice, index_t index) noexcept nogil:
+    """The records behind index."""
+    cdef Slice rest = slice[0]
+    cdef uint32_t length
+    while rest.length != 0 and (<const Record*> rest.data).index <= index:
+        length = <uint32_t> record_bytes((<const Record*> rest.data).length)
+        rest.data += length
+        rest.length -= length
+    return rest
+
+
+cdef status_t _restore_records(Engine* engine, const WalOpened* opened, index_t first) noexcept nogil:
+    """Live slices and damaged records behind `first`, merged by index."""
     cdef size_t slice = 0
     cdef size_t damage = 0
     cdef status_t status = OK
+    cdef Slice rest
     cdef index_t next
     while status == OK and (slice < opened.slice_count or damage < opened.damaged_count):
         next = (<const Record*> opened.slices[slice].data).index if slice < opened.slice_count else <index_t> 0
         if damage < opened.damaged_count and (next == 0 or opened.damaged[damage].index < next):
-            status = core_restore_damaged(engine.core, opened.damaged[damage].index, opened.damaged[damage].chain)
+            if opened.damaged[damage].index > first:
+                status = core_restore_damaged(engine.core, opened.damaged[damage].index, opened.damaged[damage].chain)
             damage += 1
         else:
-            status = core_restore_records(engine.core, &opened.slices[slice])
+            rest = _behind(&opened.slices[slice], first)
+            if rest.length != 0:
+                status = core_restore_records(engine.core, &rest)
             slice += 1
     return status
 
 
-cdef status_t _restore(Engine* engine, const WalOpened* opened) noexcept nogil:
-    cdef Membership membership
-    cdef status_t status
-    memset(&membership, 0, sizeof(Membership))
-    if opened.membership_length != 0:       # a node that joins has none before its log names it
-        if membership_decode(opened.membership, opened.membership_length, &membership) != OK:
+cdef SnapshotPoint _log_begin(const WalOpened* opened, const Restored* restored) noexcept nogil:
+    """From where the core is to know the log: as far back as it is there, for members that are behind; but nothing that
+    the copy of the state makes up for needs mending."""
+    cdef size_t i
+    for i in range(opened.damaged_count):
+        if opened.damaged[i].index <= restored.point.index:
+            return restored.point
+    return opened.start
+
+
+cdef status_t _membership_at(const WalOpened* opened, const Restored* restored, index_t index,
+                             Membership* membership) noexcept nogil:
+    """In force at the beginning of the log. A membership that the copy of the state has from before is that one; later
+    ones stand in the log, and the first that is committed replaces whatever is given here (raft/configuration)."""
+    cdef const uint8_t* encoded = opened.membership
+    cdef uint32_t length = opened.membership_length
+    cdef index_t membership_index = opened.membership_index
+    memset(membership, 0, sizeof(Membership))
+    if restored.point.index != 0 and restored.membership_index <= index:
+        encoded = restored.membership.data
+        length = <uint32_t> restored.membership.size
+        membership_index = restored.membership_index
+    if length != 0:                 # a node that joins has none before its log names it
+        if membership_decode(encoded, length, membership) != OK:
             return CORRUPT
-    membership.index = opened.membership_index
-    status = core_restore_membership(engine.core, &opened.start, &membership)
+    membership.index = membership_index
+    return OK
+
+
+cdef status_t _restore(Engine* engine, const WalOpened* opened, const Restored* restored) noexcept nogil:
+    cdef SnapshotPoint begin = _log_begin(opened, restored)
+    cdef index_t applied = max(opened.start.index, restored.point.index)
+    cdef Membership membership
+    cdef status_t status = _membership_at(opened, restored, begin.index, &membership)
     if status == OK:
-        status = _restore_records(engine, opened)
+        status = core_restore_membership(engine.core, &begin, &membership)
     if status == OK:
-        status = core_restored(engine.core, &opened.hard_state, opened.start.index)
-    engine.applied = engine.published = engine.apply_queued = opened.start.index
+        status = _restore_records(engine, opened, begin.index)
+    if status == OK:
+        status = core_restored(engine.core, &opened.hard_state, applied)
+    if status == OK and restored.point.index != 0:
+        status = core_compacted(engine.core, applied, begin.index)
     return status
+
+
+cdef status_t _adopt(Engine* engine, const WalOpened* opened, const Restored* restored) noexcept nogil:
+    """What the engine knows of its state, of points and of its copies."""
+    cdef Snapshots* snapshots = &engine.snapshots
+    engine.applied = engine.published = engine.apply_queued = max(opened.start.index, restored.point.index)
+    snapshots.point = snapshots.checkpointed = restored.point.index
+    # Back to here the log is kept until the next point: where it begins, or at the file before the newest.
+    snapshots.checkpointed_before = snapshots.compacted = opened.start.index
+    if snapshots.files.size > 1:
+        snapshots.checkpointed_before = max(opened.start.index, snapshots.files.data[0].point.index)
+    snapshots.last = restored.point
+    snapshots.last_wall_ms = restored.wall_ms
+    snapshots.membership_index = restored.membership_index
+    if engine.checkpoints.self != NULL:
+        engine.checkpoints.begin_from(engine.checkpoints.self, engine.machine, restored.is_checkpoint)
+    if restored.point.index == 0:
+        snapshots.membership_index = opened.membership_index
+        if not snapshots.membership.append(opened.membership, opened.membership_length):
+            return NO_MEMORY
+        return OK
+    if not snapshots.membership.append(restored.membership.data, restored.membership.size):
+        return NO_MEMORY
+    return core_set_clocks(engine.core, restored.lease_ms, restored.wall_ms)
 
 
 cdef status_t _start_empty(Engine* engine, const Membership* membership) noexcept nogil:
@@ -131,6 +209,11 @@ cdef status_t _start_empty(Engine* engine, const Membership* membership) noexcep
         status = core_restore_membership(engine.core, &beginning, membership)
     if status == OK:
         status = core_restored(engine.core, &hard_state, 0)
+    if status == OK and engine.checkpoints.self != NULL:
+        engine.checkpoints.begin_from(engine.checkpoints.self, engine.machine, False)
+    if status == OK and membership.count != 0:
+        engine.snapshots.membership_index = membership.index
+        status = membership_encode(membership, &engine.snapshots.membership)
     return status if status != OK else _start(engine)
 
 
@@ -155,10 +238,28 @@ cdef status_t _begin_again(Engine* engine, Wal* wal, const Membership* membershi
     return status if status != OK else _start_empty(engine, membership)
 
 
-cdef status_t _go_on(Engine* engine, Wal* wal, const WalOpened* opened) noexcept nogil:
+cdef status_t _finish_install(Wal* wal, const Restored* restored, WalOpened* opened) noexcept nogil:
+    """The log ends before the point, or goes another way there: it holds nothing that the state does not have, but what
+    was never committed."""
+    cdef status_t status
+    wal_open_done(wal)
+    status = wal_begin(wal, &restored.point, &opened.hard_state, restored.membership.data,
+                       <uint32_t> restored.membership.size, restored.membership_index)
+    opened.start = restored.point
+    opened.last = restored.point.index
+    opened.slice_count = 0
+    opened.damaged_count = 0
+    return status
+
+
+cdef status_t _go_on(Engine* engine, Wal* wal, WalOpened* opened, const Restored* restored) noexcept nogil:
     cdef status_t status = _create_parts(engine)
+    if status == OK and not restored_continues(restored, opened):
+        status = _finish_install(wal, restored, opened)
     if status == OK:
-        status = _restore(engine, opened)
+        status = _restore(engine, opened, restored)
+    if status == OK:
+        status = _adopt(engine, opened, restored)
     if status != OK:
         return status
     engine.free_bytes = wal_free_bytes(wal)
@@ -175,19 +276,37 @@ cdef bint _has_others(const Engine* engine) noexcept nogil:
     return False
 
 
-cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, const WalOpened* opened) noexcept nogil:
-    cdef bint is_lost = opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST
-    cdef bint is_member = identity.genesis.state == FOUNDED or identity.genesis.state == JOINING
+cdef status_t _renew(Engine* engine, Identity* identity) noexcept nogil:
+    """It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log")."""
     cdef status_t status
-    if is_member and is_lost and not _has_others(engine):
+    if not _has_others(engine):
         return CORRUPT      # nobody could bring it back: the files stay for those who can still read something in them
-    if is_member and is_lost:
-        # It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log").
-        status = identity_renew(identity, &engine.random)
-    else:
-        status = identity_count_boot(identity)
-    if status != OK:
-        return status
+    status = identity_renew(identity, &engine.random)
+    return status if status != OK else restore_forget(engine)
+
+
+cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpened* opened) noexcept nogil:
+    cdef bint is_member = identity.genesis.state == FOUNDED or identity.genesis.state == JOINING
+    cdef bint is_lost = is_member and (opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST)
+    cdef bint begins = is_lost or opened.state == WAL_VOID
+    cdef Restored restored
+    cdef status_t status = OK
+    memset(<void*> &restored, 0, sizeof(Restored))
+    if is_member and not begins:
+        status = restore_state(engine, &restored)
+        # The log does not reach back to any copy of the state that is whole: as good as lost.
+        is_lost = begins = status == OK and restored.point.index < opened.start.index
+    if status == OK:
+        status = _renew(engine, identity) if is_lost else identity_count_boot(identity)
+    if status == OK:
+        status = _begin_with(engine, wal, identity, opened, &restored, is_member, begins)
+    restored_release(&restored)
+    return status
+
+
+cdef status_t _begin_with(Engine* engine, Wal* wal, Identity* identity, WalOpened* opened, const Restored* restored,
+                          bint is_member, bint begins) noexcept nogil:
+    cdef status_t status
     _take_identity(engine, wal, identity)
     engine.state = ENGINE_GENESIS
     engine.own.base = 1
@@ -195,9 +314,9 @@ cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, const Wa
     status = _begin_genesis(engine, &identity.genesis)
     if status != OK or not is_member:
         return status       # whatever stands there was begun by a founding that this node did not see the end of
-    if is_lost or opened.state == WAL_VOID:
+    if begins:
         return _begin_again(engine, wal, &identity.genesis.membership)
-    return _go_on(engine, wal, opened)
+    return _go_on(engine, wal, opened, restored)
 
 
 cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nogil:

@@ -20,6 +20,8 @@ cdef bint callers_await(Engine* engine, uint64_t session, uint64_t sequence) noe
 # when the state is published.
 cdef status_t callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil
 cdef void callers_answer(Engine* engine) noexcept nogil
+# Another state took the place of ours: what its sessions answered is answered here, too.
+cdef void callers_installed(Engine* engine) noexcept nogil
 # This node's session is gone: what was proposed may have been applied, what was not certainly was not.
 cdef void callers_session_lost(Engine* engine) noexcept nogil
 cdef status_t callers_ask_reads(Engine* engine) noexcept nogil

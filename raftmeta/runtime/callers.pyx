@@ -22,17 +22,20 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from raftmeta._core cimport LEADER, ProposalRefused, ReadReady, core_propose, core_read_index
-from raftmeta.machine.machine cimport ApplyResult
+from raftmeta.machine.machine cimport ApplyResult, machine_session_result
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.runtime.engine_state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED,
                                             CommandQueue, Engine, Outstanding, ReadRound, Submission)
-from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED, WITHDRAWN,
-                              status_t)
+from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED,
+                              RESULT_EVICTED, WITHDRAWN, status_t)
+from raftmeta.wire.msgpack cimport Reader, read_array, read_uint, reader_over
 
 cdef enum:
     TUNE_PROPOSE_COUNT_MAX = 4096   # commands handed to the core at once
+    RESULT_ELEMENTS = 3             # docs/formats.md "Results"
+    RESULT_STATUS_MAX = 63
 
 
 cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t revision, uint64_t index,
@@ -304,6 +307,37 @@ cdef void callers_answer(Engine* engine) noexcept nogil:
             _answer_client(engine, &engine.answers.data[i])
     engine.answers.clear()
     engine.answer_bytes.clear()
+
+
+cdef void _answer_from_session(Engine* engine, Outstanding* at) noexcept nogil:
+    cdef const uint8_t* body = NULL
+    cdef uint32_t length = 0
+    cdef uint64_t revision = 0
+    cdef Reader reader
+    cdef status_t status = machine_session_result(engine.machine, at.submission.session, at.submission.sequence, &body,
+                                                  &length, &revision)
+    if status == OK:
+        reader = reader_over(body, length)
+        read_array(&reader, RESULT_ELEMENTS)
+        status = <status_t> read_uint(&reader, RESULT_STATUS_MAX)
+        _complete(engine, at, status, revision, engine.applied, body, length)
+    elif status == RESULT_EVICTED:
+        _complete(engine, at, OUTCOME_UNKNOWN, 0, 0, NULL, 0)       # applied, but nobody remembers how it ended
+
+
+cdef void _answer_queue_from_sessions(Engine* engine, CommandQueue* queue) noexcept nogil:
+    cdef size_t position
+    cdef Outstanding* at
+    for position in range(queue.commands.size):
+        at = &queue.commands.at(position)
+        if at.state != OUTSTANDING_DONE and at.proposals != 0:
+            _answer_from_session(engine, at)
+    _forget_answered(engine, queue)
+
+
+cdef void callers_installed(Engine* engine) noexcept nogil:
+    _answer_queue_from_sessions(engine, &engine.own)
+    _answer_queue_from_sessions(engine, &engine.clients)
 
 
 cdef void callers_session_lost(Engine* engine) noexcept nogil:

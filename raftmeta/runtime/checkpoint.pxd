@@ -44,8 +44,8 @@ cdef struct CheckpointPort:
     # may be taken; otherwise the next checkpoint must be a whole one. Whatever is pinned of a machine before must be
     # let go before this returns: it is destroyed then. Never while a take is under way.
     void (*begin_from)(void* self, Machine* machine, bint is_kept) noexcept nogil
-    # Take a checkpoint of the pinned state; `head` is copied. `dump` is prepared: machine_dump_next may be called by any
-    # one thread until poll says otherwise; the engine ends it. OK, or why not: it is tried again at the next point.
+    # Take a checkpoint of the pinned state; `head` is copied. `dump` is prepared: any one thread may call
+    # machine_dump_next until poll says otherwise; the engine ends it. OK, or why not: the next point tries again.
     status_t (*take)(void* self, const CheckpointHead* head, Machine* machine, Dump* dump) noexcept nogil
     # Asked once per tick after take. NOT_READY: under way; OK: durable; anything else: failed, nothing has changed.
     status_t (*poll)(void* self) noexcept nogil

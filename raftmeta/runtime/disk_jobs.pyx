@@ -9,25 +9,32 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.raft.genesis cimport FOUNDED, JOINING
 from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.types cimport HardState, SnapshotPoint
-from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, DiskJobKind
+from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOAD, JOB_PIECE,
+                                         JOB_READ, JOB_RECEIVE, JOB_REMOVE, JOB_TAKE, JOB_WRITE, DiskJob,
+                                         DiskJobKind)
+from raftmeta.runtime.snapshot_files cimport (read_piece, receive_abandon, receive_piece, receive_step, remove_sealed,
+                                              take_step)
 from raftmeta.status cimport OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_set_genesis
-from raftmeta.storage.wal cimport wal_append, wal_begin, wal_free_bytes, wal_read, wal_used_bytes
+from raftmeta.storage.wal cimport wal_append, wal_begin, wal_compact, wal_free_bytes, wal_read, wal_used_bytes
 from raftmeta.storage.wal_state cimport Wal
 
 cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil:
     cdef DiskJob* job = <DiskJob*> calloc(1, sizeof(DiskJob))
     if job != NULL:
         job.kind = kind
+        job.is_background = kind >= JOB_TAKE
     return job
 
 
 cdef void disk_job_destroy(DiskJob* job) noexcept nogil:
     job.slices.release()
     job.membership.release()
+    machine_destroy(job.machine)
     free(job)
 
 
@@ -50,18 +57,47 @@ cdef status_t _persist_genesis(Wal* wal, Identity* identity, DiskJob* job) noexc
     return status
 
 
+cdef status_t _begin_log(Wal* wal, const DiskJob* job) noexcept nogil:
+    """Term and vote go on as the log has them: what the core changed since comes with its next write."""
+    cdef HardState hard_state = wal.hard_state
+    return wal_begin(wal, &job.point, &hard_state, job.membership.data, <uint32_t> job.membership.size,
+                     job.membership_index)
+
+
+cdef status_t _run_snapshot(Wal* wal, DiskJob* job) noexcept nogil:
+    if job.kind == JOB_REMOVE:
+        return remove_sealed(wal.disk, job.file.point.index)
+    if job.kind == JOB_TAKE:
+        return take_step(job.taking, wal.disk)
+    if job.kind == JOB_PIECE:
+        return read_piece(wal.disk, &job.file, job.offset, job.bytes_max, &job.records)
+    if job.kind == JOB_RECEIVE:
+        return receive_piece(job.receiving, wal.disk, job.offset, &job.records)
+    if job.kind == JOB_LOAD:
+        return receive_step(job.receiving, wal.disk, job.limits)
+    if job.kind == JOB_ABANDON:
+        return receive_abandon(job.receiving, wal.disk)
+    machine_destroy(job.machine)
+    job.machine = NULL
+    return OK
+
+
 cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil:
     cdef DiskJob* job = first
     cdef status_t failed = OK       # of an earlier write: those behind it must not overtake it
     while job != NULL:
-        if job.kind == JOB_WRITE:
+        if job.kind == JOB_WRITE or job.kind == JOB_BEGIN_LOG:
             if failed == OK:
-                failed = wal_append(wal, &job.batch)
+                failed = wal_append(wal, &job.batch) if job.kind == JOB_WRITE else _begin_log(wal, job)
             job.status = failed
         elif job.kind == JOB_READ:
             job.status = wal_read(wal, job.first, job.bytes_max, &job.records)
         elif job.kind == JOB_IDENTITY:
             job.status = _persist_genesis(wal, <Identity*> identity, job)
+        elif job.kind == JOB_COMPACT:
+            job.status = wal_compact(wal, &job.point)
+        else:
+            job.status = _run_snapshot(wal, job)
         job.free_bytes = wal_free_bytes(wal)
         job.log_bytes = wal_used_bytes(wal)
         job = job.next

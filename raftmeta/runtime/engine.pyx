@@ -32,9 +32,10 @@ from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persis
 from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
                                        callers_refused, callers_repeat_reads, callers_serve_reads, callers_stop,
                                        callers_submit, callers_submit_client)
-from raftmeta.runtime.disk_jobs cimport JOB_IDENTITY, JOB_READ, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy
-from raftmeta.runtime.engine_state cimport (EVENT_FATAL, EVENT_READY, EVENT_TRACE, ENGINE_GENESIS, ENGINE_RUNNING,
-                                            ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
+from raftmeta.runtime.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_READ, JOB_REMOVE, JOB_RETIRE,
+                                         JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
+from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_FATAL, EVENT_READY,
+                                            EVENT_TRACE, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
                                             SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
                                             SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_EVENT,
                                             SUBMIT_USER_FETCH, SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, PendingJob,
@@ -44,8 +45,11 @@ from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeepin
 from raftmeta.runtime.members cimport (members_change, members_look, members_meet, members_refused, members_stop,
                                        members_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
-                                     peers_link_of_name, peers_link_up, peers_own_hello, peers_send_genesis,
-                                     peers_send_message)
+                                     peers_link_of_name, peers_link_up, peers_own_hello)
+from raftmeta.runtime.sending cimport send_genesis, send_message
+from raftmeta.runtime.snapshot_install cimport install_run, install_strip
+from raftmeta.runtime.snapshot_transfer cimport transfer_job_done, transfer_offer, transfer_tick
+from raftmeta.runtime.snapshots cimport snapshots_release, snapshots_run, snapshots_taken, snapshots_tick
 from raftmeta.runtime.user_fetches cimport user_fetches_stop, user_fetches_submit, user_last_submit
 from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, NOT_READY,
                               OK, OVERLOADED, REMOVED, status_t)
@@ -203,6 +207,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     if not job.slices.append(write.slices, write.slice_count):
         disk_job_destroy(job)
         return NO_MEMORY
+    job.log_epoch = engine.log_epoch
     job.batch.write_id = write.id
     job.batch.has_hard_state = write.has_hard_state
     job.batch.repairs = write.repairs
@@ -241,20 +246,29 @@ cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
 
 
 cdef status_t _write_done(Engine* engine, DiskJob* job) noexcept nogil:
+    """A write, or the beginning of a log: what found no room waits, in order."""
     cdef PendingJob pending
     cdef status_t status
     if job.status == NO_SPACE:
+        if job.kind == JOB_WRITE:
+            install_strip(engine, job)
         pending.job = job
         engine.blocked_tick = engine.ticks
         if not engine.blocked.push(pending):
             return NO_MEMORY
         return OK
     status = job.status
-    core_set_free_bytes(engine.core, job.free_bytes)
-    if status == OK:
+    if status == OK and job.kind == JOB_WRITE:
         status = core_persisted(engine.core, job.batch.write_id)
     disk_job_destroy(job)
     return status
+
+
+cdef status_t _housework_done(DiskJob* job) noexcept nogil:
+    """Something is gone, or will go at the next occasion: only a disk that failed is news."""
+    cdef status_t status = job.status
+    disk_job_destroy(job)
+    return status if status >= FATAL_FROM else OK
 
 
 cdef status_t _read_done(Engine* engine, DiskJob* job) noexcept nogil:
@@ -279,13 +293,21 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
         return
     engine.free_bytes = job.free_bytes
     engine.log_bytes = job.log_bytes
-    if job.kind == JOB_WRITE:
+    if engine.core != NULL:
+        core_set_free_bytes(engine.core, job.free_bytes)
+    if job.kind == JOB_WRITE or job.kind == JOB_BEGIN_LOG:
         status = _write_done(engine, job)
     elif job.kind == JOB_READ:
         status = _read_done(engine, job)
     elif job.kind == JOB_IDENTITY:
         status = boot_identity_persisted(engine, job)
         disk_job_destroy(job)
+    elif job.kind == JOB_TAKE:
+        status = snapshots_taken(engine, job)
+    elif job.kind in (JOB_COMPACT, JOB_REMOVE, JOB_RETIRE):
+        status = _housework_done(job)
+    else:
+        status = transfer_job_done(engine, job)
     _checked(engine, status)
 
 
@@ -312,6 +334,10 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
         _look_at_core(engine)
         status = housekeeping_tick(engine)
     members_tick(engine)
+    if status < FATAL_FROM:
+        status = snapshots_tick(engine)
+    if status < FATAL_FROM:
+        status = transfer_tick(engine)
     _retry_blocked(engine)
     if engine.ticks % timeout_ticks == 0:
         callers_repeat_reads(engine)
@@ -357,7 +383,7 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     cdef uint32_t i
     cdef status_t status = OK
     for i in range(ready.message_count):
-        peers_send_message(engine, &ready.messages[i])
+        send_message(engine, &ready.messages[i])
     if ready.write.id != 0:
         status = _submit_write(engine, &ready.write)
     if status == OK:
@@ -370,6 +396,8 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     for i in range(ready.refusal_count):
         callers_refused(engine, &ready.refusals[i])
         members_refused(engine, &ready.refusals[i])
+    for i in range(ready.snapshot_count):
+        transfer_offer(engine, ready.snapshots[i])
     for i in range(ready.trace_count):
         if ready.traces[i].type == TRACE_BECAME_CANDIDATE:
             engine.counters.elections += 1
@@ -422,9 +450,10 @@ cdef void _measure_gap(Engine* engine) noexcept nogil:
 cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     cdef bint applies_more = False
     cdef bint watches_more = False
+    cdef bint snapshots_more = False
     cdef status_t status = _persist_genesis(engine)
     if engine.genesis.messages.size != 0:
-        peers_send_genesis(engine)      # a peer that missed the end of the founding asks again
+        send_genesis(engine)      # a peer that missed the end of the founding asks again
     if status < FATAL_FROM:
         status = callers_propose(engine)
     if status < FATAL_FROM:
@@ -432,7 +461,11 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     if status < FATAL_FROM:
         status = _drain_core(engine)
     if status < FATAL_FROM:
+        status = install_run(engine)
+    if status < FATAL_FROM:
         status = applier_run(engine, &applies_more)
+    if status < FATAL_FROM:
+        status = snapshots_run(engine, &snapshots_more)
     if status < FATAL_FROM:
         callers_serve_reads(engine)
         housekeeping_look(engine)
@@ -445,7 +478,7 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     if not engine.was_ready and engine.session != 0 and engine.core_status.leader != 0:
         engine.was_ready = True
         engine.callers.event(engine.callers.self, EVENT_READY, engine.core_status.leader, engine.core_status.term, 0)
-    more[0] = applies_more or watches_more
+    more[0] = applies_more or snapshots_more or watches_more
     return status
 
 
@@ -464,7 +497,7 @@ cdef status_t _persist_genesis(Engine* engine) noexcept nogil:
 
 cdef status_t _run_genesis(Engine* engine) noexcept nogil:
     cdef status_t status = _persist_genesis(engine)
-    peers_send_genesis(engine)
+    send_genesis(engine)
     if status == OK and not engine.genesis.is_persisting and engine.genesis.claimed_state in (FOUNDED, JOINING):
         status = boot_found(engine)
     return status
@@ -530,6 +563,7 @@ cdef void engine_release(Engine* engine) noexcept nogil:
         engine.blocked.pop_front()
     engine.blocked.release()
     applier_release(engine)
+    snapshots_release(engine)
     if engine.hub != NULL:
         hub_destroy(engine.hub)
     if engine.machine != NULL:

@@ -16,6 +16,7 @@ from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX
 from raftmeta.runtime.checkpoint cimport CheckpointPort
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.divergence cimport Divergence
+from raftmeta.runtime.snapshot_state cimport Snapshots
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Command
 from raftmeta.wire.frame cimport ClusterId
@@ -45,6 +46,9 @@ cdef struct EngineConfig:
     uint64_t apply_slice_ns                 # at most this long between two looks at the network
     uint64_t host_watchdog_ns               # own leases are kept only while the host was seen so lately; 0: always
     uint32_t propose_bytes_max              # payload bytes handed to the core at once
+    uint64_t snapshot_log_bytes             # a point comes when so many bytes of records,
+    uint64_t snapshot_entries               #   or so many entries were applied since the last one
+    uint32_t snapshot_chunk_bytes           # of a sealed file; what one step of it costs, and one piece of a transfer
 
 # A caller's command or wish on its way through the engine; malloc'ed by the caller, freed by the engine with free().
 cdef enum SubmissionKind:
@@ -97,6 +101,8 @@ cdef struct CallerPort:
     void (*lease_kept)(void* self, void* handle, uint64_t until_ns) noexcept nogil
     # One wake-up per engine turn and not per ticket: everything told since the last flush may be looked at.
     void (*flush)(void* self) noexcept nogil
+    # Since the last flush, has every read of another thread that was under way then ended?
+    bint (*readers_left)(void* self) noexcept nogil
     # For logs, events() and metrics: fixed words, see EngineEventType.
     void (*event)(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil
 
@@ -126,6 +132,9 @@ cdef struct Link:
     uint64_t bytes_in           # of whole frames, over all connections of this name
     uint64_t bytes_out
     uint32_t feature_level_max  # by its last HELLO; 0: none yet
+    index_t lent                # a snapshot was offered to it, 0: none
+    uint64_t lent_tick          # when it last said that it wants it
+    uint32_t pieces_open        # being read for it
 
 # A connection that a peer opened to us: it only brings frames.
 cdef struct Inbound:
@@ -215,6 +224,14 @@ cdef enum EngineEventType:
                                     # c = of how many voters
     EVENT_REMOVED = 16              # this node is no member any more: a = index of the last membership it knows
     EVENT_NAMED = 17                # the membership names this node for the first time, or again: a = its index
+    EVENT_SNAPSHOT_DUE = 31         # a = index of the point, b = low half of the state hash
+    EVENT_SNAPSHOT_TAKEN = 32       # a = index, b = bytes, c = low half of the file's hash; 0, 0: a checkpoint
+    EVENT_SNAPSHOT_FAILED = 33      # a = index, b = status: not taken, or not received
+    EVENT_SNAPSHOT_OFFERED = 34     # a = index, b = link
+    EVENT_SNAPSHOT_INSTALLED = 35   # a = index, b = the index applied before
+    EVENT_SNAPSHOT_LOADED = 36      # a = index, at boot
+    EVENT_SNAPSHOT_DAMAGED = 37     # a = index of a sealed file that cannot be used, 0: the checkpoint; b = status
+    EVENT_LOG_COMPACTED = 38        # a = index up to which the log may go
     EVENT_STATE_DIVERGED = 30       # a = index, b = 1: this node is wrong, c = what another's state hash ends with
     # Of a copy of a user machine: a = index of a command, c = which machine, by its place on this node.
     EVENT_USER_FAILED = 20          # the command raised: nothing of it stays
@@ -247,6 +264,10 @@ cdef struct EngineCounters:
     uint64_t leases_expired
     uint64_t states_compared    # points at which this node told its state hash
     uint64_t state_differences  # points at which another member's was not the same
+    uint64_t snapshots_taken
+    uint64_t snapshots_installed
+    uint64_t snapshot_bytes_sent
+    uint64_t snapshot_bytes_received
 
 cdef struct Engine:
     EngineConfig config
@@ -292,7 +313,9 @@ cdef struct Engine:
     uint64_t blocked_tick
     uint64_t free_bytes         # room of the log, as of the last job done
     uint64_t log_bytes          # what it holds, as is
+    uint64_t log_epoch          # counts the logs that began anew behind an installed snapshot
     bint was_ready
+    Snapshots snapshots
     Vec[uint8_t] body           # scratch for encoding
 
     # committed records waiting for apply, in order

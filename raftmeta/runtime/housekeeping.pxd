@@ -6,6 +6,8 @@ from raftmeta.runtime.engine_state cimport Engine, Submission
 from raftmeta.status cimport status_t
 
 # Once per tick while running.
+# Another state took the place of ours: leases that are gone in it are told.
+cdef void housekeeping_installed(Engine* engine) noexcept nogil
 cdef status_t housekeeping_tick(Engine* engine) noexcept nogil
 # After records were applied: is our session (still) there?
 cdef void housekeeping_look(Engine* engine) noexcept nogil

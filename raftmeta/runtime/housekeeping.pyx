@@ -184,6 +184,19 @@ cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash)
         at = engine.kept_leases.next(at + 1)
 
 
+cdef void housekeeping_installed(Engine* engine) noexcept nogil:
+    cdef size_t at = engine.kept_leases.next(0)
+    cdef uint64_t ttl_ms, deadline_ms
+    cdef uint32_t key_count
+    cdef KeptLease* kept
+    while at < engine.kept_leases.end():
+        kept = &engine.kept_leases.value_at(at)
+        if machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK:
+            kept.until_ns = 0
+            engine.callers.lease_kept(engine.callers.self, kept.handle, 0)
+        at = engine.kept_leases.next(at + 1)
+
+
 cdef status_t housekeeping_keep_lease(Engine* engine, const Submission* submission) noexcept nogil:
     cdef KeptLease* kept = engine.kept_leases.insert(submission.number)
     if kept == NULL:

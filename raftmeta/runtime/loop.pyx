@@ -114,8 +114,17 @@ cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogi
 
 cdef void _flush(void* self) noexcept nogil:
     """The end of a turn: whoever wakes up sees the state that answered it."""
-    _publish(<Loop*> self)
-    wakeups_flush(&(<Loop*> self).wakeups)
+    cdef Loop* loop = <Loop*> self
+    _publish(loop)
+    loop.reading_flushed = load_shared(&loop.reading)
+    wakeups_flush(&loop.wakeups)
+
+
+cdef bint _readers_left(void* self) noexcept nogil:
+    """A reader of an exchanged state either began before its successor was shared, and then `reading` was odd at that
+    flush and differs when it has left; or it took the successor."""
+    cdef Loop* loop = <Loop*> self
+    return loop.reading_flushed % 2 == 0 or load_shared(&loop.reading) != loop.reading_flushed
 
 
 cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
@@ -145,6 +154,7 @@ cdef void _fill_ports(Loop* loop) noexcept nogil:
     engine.callers.woken = _woken
     engine.callers.lease_kept = _lease_kept
     engine.callers.flush = _flush
+    engine.callers.readers_left = _readers_left
     engine.callers.event = _event
 
 
@@ -240,7 +250,7 @@ cdef void _share(Loop* loop) noexcept nogil:
     cdef Engine* engine = &loop.engine
     store_release(&loop.session, engine.session)
     store_release(&loop.lowest_unanswered, engine.own.base)
-    store_release(&loop.machine, engine.machine)
+    store_shared(&loop.machine, engine.machine)
     loop.fatal = engine.fatal
     store_release(&loop.is_removed, <uint32_t> engine.was_removed)
     store_release(&loop.state, <uint32_t> engine.state)
@@ -357,6 +367,15 @@ cdef void _take_finished_jobs(Loop* loop, Handoff[DiskJob]* jobs) noexcept nogil
         next = job.next
         engine_job_done(&loop.engine, job)
         job = next
+
+
+cdef Machine* loop_enter(Loop* loop) noexcept nogil:
+    add_shared(&loop.reading, <uint64_t> 1)
+    return load_shared(&loop.machine)
+
+
+cdef void loop_leave(Loop* loop) noexcept nogil:
+    add_shared(&loop.reading, <uint64_t> 1)
 
 
 cdef void loop_ring(void* loop) noexcept nogil:

@@ -16,7 +16,8 @@ from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership
 from raftmeta.runtime.callers cimport callers_removed
 from raftmeta.runtime.engine_state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine, Submission
-from raftmeta.runtime.peers cimport peers_ask, peers_link_of_name
+from raftmeta.runtime.peers cimport peers_link_of_name
+from raftmeta.runtime.sending cimport send_pings
 from raftmeta.status cimport NO_MEMORY, OK, OUTCOME_UNKNOWN, OVERLOADED, status_t
 
 cdef enum:
@@ -107,7 +108,7 @@ cdef void members_tick(Engine* engine) noexcept nogil:
     """Without a leader a learner says nothing and hears nothing, and would never learn that it was removed."""
     if (engine.core_status.leader == 0 and engine.was_member and not engine.was_removed
             and engine.ticks % engine.config.core.election_timeout_ticks == 0):
-        peers_ask(engine)
+        send_pings(engine)
 
 
 # --- others -----------------------------------------------------------------------------------------------------------

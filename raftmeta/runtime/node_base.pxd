@@ -1,7 +1,6 @@
 # What the sync and the asyncio face of a node share: its life, submissions, reads of the published state, its status.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
 from raftmeta.runtime.clients_state cimport ClientServer
 from raftmeta.runtime.engine_state cimport Submission
@@ -87,7 +86,8 @@ cdef class NodeBase:
     # the limit.
     cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                            bint with_count, bint count_only)
-    cdef Machine* machine(self) except NULL
+    # The block, if it has a state to read.
+    cdef Loop* readable(self) except NULL
     # A buffer of one's own while Python code may run in between; give it back when done.
     cdef Vec[uint8_t] borrow_scratch(self) noexcept
     cdef void give_back_scratch(self, Vec[uint8_t]* taken) noexcept

@@ -17,7 +17,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
-from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX, Machine
+from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX
 from raftmeta.native.atomics cimport load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
@@ -32,8 +32,8 @@ from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBM
                                             SUBMIT_WATCH, EngineConfig, Submission)
 from raftmeta.runtime.faults cimport faults_set
 from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, LinkTable, loop_abort, loop_add_peer,
-                                    loop_close_in_child, loop_create, loop_destroy, loop_open, loop_ring, loop_start,
-                                    loop_stop, loop_submit)
+                                    loop_close_in_child, loop_create, loop_destroy, loop_enter, loop_leave, loop_open,
+                                    loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.runtime.node_clients cimport open_clients
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
@@ -59,6 +59,7 @@ cdef enum:
     TUNE_PROPOSE_BYTES = 1024 * 1024
     TUNE_LOG_CHUNK_BYTES = 1024 * 1024
     TUNE_STATE_INTERVAL = 1024              # entries between two points at which members compare their states
+    FORMAT_SNAPSHOT_CHUNK_BYTES = 256 * 1024    # alike on all members: their sealed files are then the same bytes
 
 # Nodes that run in this process, for its fork children only.
 _running_nodes = weakref.WeakSet()
@@ -115,6 +116,10 @@ cdef int _fill_config(EngineConfig* into, object config, object identity) except
     into.wal_bytes_max = config.wal_bytes_max
     into.reserve_bytes = config.reserve_bytes
     into.history_bytes_max = config.history_bytes_max
+    # Two intervals are kept, a third fills while the snapshot of the second is taken.
+    into.snapshot_log_bytes = min(config.snapshot_log_bytes, config.wal_bytes_max // 4)
+    into.snapshot_entries = config.snapshot_entries
+    into.snapshot_chunk_bytes = FORMAT_SNAPSHOT_CHUNK_BYTES
     into.session_ttl_ms = round(config.session_ttl_s * 1000)
     into.session_window = config.session_window
     into.outstanding_max = config.outstanding_max
@@ -448,15 +453,14 @@ cdef class NodeBase:
         else:
             taken.release()
 
-    cdef Machine* machine(self) except NULL:
+    cdef Loop* readable(self) except NULL:
         cdef Loop* loop = self.running()
-        cdef Machine* machine = load_acquire(&loop.machine)
-        if machine == NULL:
+        if load_acquire(&loop.machine) == NULL:
             raise self.not_ready(NotReady, "this node is not part of a founded cluster yet")
-        return machine
+        return loop
 
     cdef object read_key(self, object key, uint64_t revision):
-        cdef Machine* machine = self.machine()
+        cdef Loop* loop = self.readable()
         cdef Vec[uint8_t] found
         cdef Bytes window
         cdef uint64_t seen = 0
@@ -464,7 +468,8 @@ cdef class NodeBase:
         take_key(key, "key", &window)
         found = self.borrow_scratch()
         try:
-            status = machine_get_shared(machine, &window, revision, &found, &seen)
+            status = machine_get_shared(loop_enter(loop), &window, revision, &found, &seen)
+            loop_leave(loop)
             if status == NOT_FOUND:
                 return None
             if status != OK:
@@ -495,7 +500,7 @@ cdef class NodeBase:
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more):
         """One native call, so that a large range neither copies nor holds everybody up at once."""
-        cdef Machine* machine = self.machine()
+        cdef Loop* loop = self.readable()
         cdef Vec[uint8_t] found
         cdef Bytes first, last
         cdef uint64_t seen = 0
@@ -504,8 +509,9 @@ cdef class NodeBase:
         take_bound(end, "end", &last)
         found = self.borrow_scratch()
         try:
-            status = machine_range_shared(machine, &first, &last, revision[0], <uint32_t> limit, TUNE_RANGE_BYTES,
-                                          keys_only, count_only, &found, count, more, &seen)
+            status = machine_range_shared(loop_enter(loop), &first, &last, revision[0], <uint32_t> limit,
+                                          TUNE_RANGE_BYTES, keys_only, count_only, &found, count, more, &seen)
+            loop_leave(loop)
             if status != OK:
                 raise_status(status, seen)
             if revision[0] == 0:

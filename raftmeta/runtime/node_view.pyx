@@ -10,11 +10,13 @@ from raftmeta.raft.types cimport MEMBERS_MAX, STANDBY, VOTER_INCOMING, VOTER_OUT
 from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
                                             EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_JOINED, EVENT_LEASES_EXPIRED,
-                                            EVENT_LEVEL_RISES, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_OPENED,
-                                            EVENT_NAMED, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY,
-                                            EVENT_REMOVED, EVENT_SESSION_LOST, EVENT_STATE_DIVERGED, EVENT_TRACE,
-                                            EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED,
-                                            EVENT_USER_UNDUMPED)
+                                            EVENT_LEVEL_RISES, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_COMPACTED,
+                                            EVENT_LOG_OPENED, EVENT_NAMED, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
+                                            EVENT_READY, EVENT_REMOVED, EVENT_SESSION_LOST, EVENT_SNAPSHOT_DAMAGED,
+                                            EVENT_SNAPSHOT_DUE, EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED,
+                                            EVENT_SNAPSHOT_LOADED, EVENT_SNAPSHOT_OFFERED, EVENT_SNAPSHOT_TAKEN,
+                                            EVENT_STATE_DIVERGED, EVENT_TRACE, EVENT_USER_DIVERGED, EVENT_USER_FAILED,
+                                            EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
 from raftmeta.runtime.loop cimport LinkTable, loop_ring
@@ -70,6 +72,14 @@ _EVENTS = {
     EVENT_USER_UNDUMPED: ("machine_not_dumped", ("index", "", "machine")),
     EVENT_REMOVED: ("removed", ("membership",)),
     EVENT_NAMED: ("became_member", ("membership",)),
+    EVENT_SNAPSHOT_DUE: ("snapshot_due", ("index",)),
+    EVENT_SNAPSHOT_TAKEN: ("snapshot_taken", ("index", "bytes")),
+    EVENT_SNAPSHOT_FAILED: ("snapshot_failed", ("index", "status")),
+    EVENT_SNAPSHOT_OFFERED: ("snapshot_offered", ("index", "peer")),
+    EVENT_SNAPSHOT_INSTALLED: ("snapshot_installed", ("index", "applied_before")),
+    EVENT_SNAPSHOT_LOADED: ("snapshot_loaded", ("index",)),
+    EVENT_SNAPSHOT_DAMAGED: ("snapshot_damaged", ("index", "status")),
+    EVENT_LOG_COMPACTED: ("log_compacted", ("index",)),
 }
 
 
@@ -172,6 +182,10 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         "frames_refused": block.counters.frames_refused, "frames_dropped": block.frames_dropped,
         "connections_accepted": block.connections_accepted, "connections_refused": block.connections_refused,
         "connections_evicted": block.connections_evicted,
+        "log_first": block.core.compacted + 1, "snapshot_index": block.core.snapshotted,
+        "snapshots_taken": block.counters.snapshots_taken, "snapshots_installed": block.counters.snapshots_installed,
+        "snapshot_bytes_sent": block.counters.snapshot_bytes_sent,
+        "snapshot_bytes_received": block.counters.snapshot_bytes_received,
         "bytes_in": block.bytes_in, "bytes_out": block.bytes_out,
     }
     if restart_maxima:

@@ -1,15 +1,14 @@
-# The engine's side of the network: who is at the other end, what came, what goes out.
+# The engine's side of the network: who is at the other end, and what came; what goes out: runtime/sending.
 #
 # A member is found by its incarnation; a connection is opened to a name. HELLO joins the two. A frame reaches the core
 # only if its connection's HELLO, its header and the cluster id agree (ARCHITECTURE "Identity and genesis").
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.native.chunks cimport Slice
-from raftmeta.raft.types cimport Message, Membership, member_id_t
+from raftmeta.raft.types cimport Membership
 from raftmeta.runtime.engine_state cimport Engine, Inbound
 from raftmeta.status cimport status_t
 from raftmeta.wire.hello cimport Hello
-from raftmeta.wire.state_messages cimport StateMark
 
 cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil
 cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil
@@ -22,11 +21,3 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
 # Position of a name in the table, a new one if there is room; -1: the table is full.
 cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                             uint8_t address_length) noexcept nogil
-cdef void peers_send_message(Engine* engine, const Message* message) noexcept nogil
-# Tell every peer what this node's state is.
-cdef void peers_send_mark(Engine* engine, const StateMark* mark) noexcept nogil
-# Send what genesis has to say.
-cdef void peers_send_genesis(Engine* engine) noexcept nogil
-# A frame that asks nothing of the protocol, to every peer: one that knows this node to be removed closes the
-# connection, and says so when it is opened again.
-cdef void peers_ask(Engine* engine) noexcept nogil

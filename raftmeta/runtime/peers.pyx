@@ -19,17 +19,17 @@ from raftmeta.raft.types cimport (MEMBERS_MAX, PROPOSE, VOTER_INCOMING, Member, 
                                   member_id_t)
 from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
                                             ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
+from raftmeta.runtime.snapshot_transfer cimport transfer_step
 from raftmeta.runtime.state_check cimport state_check_heard
 from raftmeta.status cimport (BAD_FIELD, BAD_VERSION, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY,
                               NODE_CLOSED, NOT_READY, OK, OLD_BOOT, OVERLOADED, REMOVED, STALE, status_t)
 from raftmeta.wire.commands cimport command_decode
 from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
-                                  FRAME_STATE, FrameHeader, FrameIdentity, FrameType, frame_check_identity,
-                                  frame_encode)
-from raftmeta.wire.genesis_messages cimport genesis_message_decode, genesis_message_encode
+                                  FRAME_SNAPSHOT, FRAME_STATE, FrameHeader, FrameIdentity, frame_check_identity)
+from raftmeta.wire.genesis_messages cimport genesis_message_decode
 from raftmeta.wire.hello cimport HELLO_PEER, Hello, hello_negotiate
-from raftmeta.wire.messages cimport message_decode, message_encode
-from raftmeta.wire.state_messages cimport state_mark_encode
+from raftmeta.wire.messages cimport message_decode
+from raftmeta.wire.snapshot_messages cimport SnapshotMessage, snapshot_message_decode
 
 cdef enum:
     FATAL_FROM = 96     # statuses from here on stop the node (raftmeta/status.pxd)
@@ -62,14 +62,6 @@ cdef int _find_name(const Engine* engine, const uint8_t* name, uint8_t name_leng
     for i in range(MEMBERS_MAX):
         if (engine.links[i].is_used and engine.links[i].name_length == name_length
                 and memcmp(engine.links[i].name, name, name_length) == 0):
-            return i
-    return -1
-
-
-cdef int _find_member(const Engine* engine, member_id_t id) noexcept nogil:
-    cdef int i
-    for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and engine.links[i].id == id and not engine.links[i].is_self:
             return i
     return -1
 
@@ -357,6 +349,20 @@ cdef status_t _step_genesis(Engine* engine, const FrameHeader* header, const Sli
     return status if status >= FATAL_FROM else OK
 
 
+cdef status_t _step_snapshot(Engine* engine, uint32_t link, const FrameHeader* header,
+                             const Slice* frame) noexcept nogil:
+    cdef SnapshotMessage message
+    cdef Slice piece
+    cdef status_t status = snapshot_message_decode(frame.data + FRAME_HEADER_BYTES, header.body_length,
+                                                   header.records_length, &message)
+    if status != OK:
+        return status
+    piece.chunk = frame.chunk
+    piece.data = frame.data + FRAME_HEADER_BYTES + header.body_length
+    piece.length = header.records_length
+    return transfer_step(engine, link, &message, &piece)
+
+
 cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil:
     cdef const FrameHeader* header = <const FrameHeader*> frame.data
     cdef FrameIdentity identity
@@ -370,7 +376,7 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
         identity.cluster.high = header.cluster_high
     if inbound.peer_boot < engine.links[inbound.link].boot and inbound.peer == engine.links[inbound.link].id:
         status = OLD_BOOT       # a later boot of this peer has introduced itself since
-    elif header.type == FRAME_MESSAGE and engine.state == ENGINE_GENESIS:
+    elif header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT) and engine.state == ENGINE_GENESIS:
         status = NOT_READY
     elif (engine.state == ENGINE_RUNNING and inbound.was_member
             and _was_removed(engine, inbound.peer, inbound.membership)):
@@ -388,75 +394,11 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
             status = _step_genesis(engine, header, frame)
         elif header.type == FRAME_STATE:
             status = state_check_heard(engine, header.source, frame.data + FRAME_HEADER_BYTES, header.body_length)
+        elif header.type == FRAME_SNAPSHOT:
+            status = _step_snapshot(engine, inbound.link, header, frame)
         elif header.type != FRAME_PING:
             status = BAD_FIELD
     if status != OK and status < FATAL_FROM:
         engine.counters.frames_refused += 1
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, inbound.link, header.type)
     return status
-
-
-# --- frames out -------------------------------------------------------------------------------------------------------
-cdef void _send(Engine* engine, int place, FrameType type, const Slice* records) noexcept nogil:
-    """Send engine.body, which has room for the header in front, and records behind it."""
-    cdef Link* link = &engine.links[place]
-    cdef FrameIdentity identity
-    cdef Slice none
-    none.chunk = NULL
-    none.data = NULL
-    none.length = 0
-    if records == NULL:
-        records = &none
-    identity.cluster = engine.cluster
-    identity.peer = link.id
-    identity.self = engine.id
-    identity.peer_boot = link.boot
-    link.sequence += 1
-    frame_encode(<FrameHeader*> engine.body.data, type, &identity, engine.boot, link.sequence,
-                 engine.body.data + FRAME_HEADER_BYTES, <uint32_t> (engine.body.size - FRAME_HEADER_BYTES),
-                 records.data, records.length)
-    engine.counters.frames_sent += 1
-    link.bytes_out += engine.body.size + records.length
-    engine.network.send(engine.network.self, place, engine.body.data, engine.body.size, records)
-
-
-cdef void peers_send_message(Engine* engine, const Message* message) noexcept nogil:
-    cdef int place = _find_member(engine, message.target)
-    if place < 0 or not engine.links[place].is_up:
-        return      # a message that is lost is no harm: the protocol repeats what matters
-    engine.body.clear()
-    if engine.body.resize(FRAME_HEADER_BYTES) and message_encode(message, &engine.body) == OK:
-        _send(engine, place, FRAME_MESSAGE, &message.records)
-
-
-cdef void peers_send_mark(Engine* engine, const StateMark* mark) noexcept nogil:
-    cdef int place
-    for place in range(MEMBERS_MAX):
-        if not engine.links[place].is_up:
-            continue
-        engine.body.clear()
-        if engine.body.resize(FRAME_HEADER_BYTES) and state_mark_encode(mark, &engine.body) == OK:
-            _send(engine, place, FRAME_STATE, NULL)
-
-
-cdef void peers_send_genesis(Engine* engine) noexcept nogil:
-    cdef size_t i
-    cdef int place
-    for i in range(engine.genesis.messages.size):
-        place = _find_member(engine, engine.genesis.messages.data[i].target)
-        if place < 0 or not engine.links[place].is_up:
-            continue
-        engine.body.clear()
-        if (engine.body.resize(FRAME_HEADER_BYTES)
-                and genesis_message_encode(&engine.genesis.messages.data[i], &engine.body) == OK):
-            _send(engine, place, FRAME_GENESIS, NULL)
-    engine.genesis.messages.clear()
-
-
-cdef void peers_ask(Engine* engine) noexcept nogil:
-    cdef int place
-    for place in range(MEMBERS_MAX):
-        if engine.links[place].is_used and engine.links[place].is_up:
-            engine.body.clear()
-            if engine.body.resize(FRAME_HEADER_BYTES):
-                _send(engine, place, FRAME_PING, NULL)

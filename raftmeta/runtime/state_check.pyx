@@ -11,7 +11,7 @@ from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.runtime.divergence cimport (STATE_IS_WRONG, STATES_AGREE, Verdict, divergence_judge, divergence_note)
 from raftmeta.runtime.engine_state cimport EVENT_STATE_DIVERGED
-from raftmeta.runtime.peers cimport peers_send_mark
+from raftmeta.runtime.sending cimport send_mark
 from raftmeta.status cimport OK, STATE_DIVERGED
 from raftmeta.wire.state_messages cimport StateMark, state_mark_decode
 
@@ -36,7 +36,7 @@ cdef status_t state_check_applied(Engine* engine, index_t index) noexcept nogil:
     mark.hash = machine.state_hash
     divergence_note(&engine.divergence, engine.id, engine.id, &mark)
     engine.counters.states_compared += 1
-    peers_send_mark(engine, &mark)
+    send_mark(engine, &mark)
     return _judge(engine, index)
 
 

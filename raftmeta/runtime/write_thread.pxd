@@ -11,7 +11,8 @@ cdef struct WriteThread:
     Handoff[DiskJob]* done          # the loop's
     void* loop
     void (*ring_loop)(void* loop) noexcept nogil
-    Wal* wal                        # the thread's own while it runs
+    Wal* wal                        # the thread's own while it runs, as is
+    DiskJob* background             # jobs that wait for those of the log, in order
     void* identity
     uint32_t bell                   # counts; the thread sleeps on it
     uint32_t is_asleep

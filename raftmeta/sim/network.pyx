@@ -293,7 +293,23 @@ cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept n
     world.hears[target] &= ~(<uint32_t> 1 << source)
 
 
+cdef void _keep_alive(World* world, SimNode* node, uint32_t other) noexcept nogil:
+    """What TCP's keep-alive finds: the other end of this connection is gone, and nobody could say so at the time."""
+    cdef SimNode* peer = &world.nodes[other]
+    cdef int link = _link_to(node, other)
+    if link < 0 or not node.engine.links[link].is_up:
+        return
+    if peer.is_up and peer.inbound[node.number].is_bound and peer.inbound_life[node.number] == node.life:
+        return
+    engine_link_down(node.engine, link, False)
+    _plan_connect(world, node, other, RECONNECT_NS)
+
+
 cdef void network_heal(World* world) noexcept nogil:
-    cdef uint32_t node
+    cdef uint32_t node, other
     for node in range(world.config.nodes):
         world.hears[node] = <uint32_t> -1
+    for node in range(world.config.nodes):
+        for other in range(world.config.nodes):
+            if other != node and world.nodes[node].is_up:
+                _keep_alive(world, &world.nodes[node], other)

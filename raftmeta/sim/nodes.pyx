@@ -18,13 +18,16 @@ from raftmeta.raft.types cimport VOTER_INCOMING, Membership, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
                                       engine_run, engine_stop)
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_LOG_OPENED,
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_LOG_COMPACTED,
+                                            EVENT_LOG_OPENED, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
+                                            EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED, EVENT_SNAPSHOT_TAKEN,
                                             EVENT_TRACE, Engine, EngineConfig)
 from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
 from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_WAKE, SimEvent, events_push
 from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_node_down, network_node_up, network_port
-from raftmeta.sim.truth cimport truth_after_run, truth_durable, truth_leader, truth_recovered
+from raftmeta.sim.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
+                                 truth_recovered)
 from raftmeta.sim.workload cimport workload_done, workload_forget_node, workload_look, workload_woken
 from raftmeta.sim.world_state cimport (VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY, SimLease, SimNode,
                                        World, violate)
@@ -85,6 +88,28 @@ cdef void _flush(void* self) noexcept nogil:
     pass
 
 
+cdef bint _readers_left(void* self) noexcept nogil:
+    return True             # clients of the world read within their call
+
+
+cdef void _count_snapshot(World* world, SimNode* node, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
+    if type == EVENT_SNAPSHOT_DUE:
+        truth_point(world, node, a, b)
+    elif type == EVENT_SNAPSHOT_TAKEN:
+        world.counts.snapshots += 1
+        truth_file(world, node, a, c)
+    elif type == EVENT_SNAPSHOT_FAILED:
+        world.counts.snapshots_failed += 1
+    elif type == EVENT_SNAPSHOT_INSTALLED:
+        world.counts.installs += 1
+    elif type == EVENT_SNAPSHOT_LOADED:
+        world.counts.loads += 1
+    elif type == EVENT_LOG_COMPACTED:
+        world.counts.log_compactions += 1
+    elif type == EVENT_SNAPSHOT_DAMAGED:
+        world.counts.damaged_files += 1
+
+
 cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
     cdef SimNode* node = <SimNode*> self
     if type == EVENT_COMPACTED:
@@ -92,6 +117,7 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
     elif type == EVENT_LOG_OPENED and a == WAL_DAMAGED:
         node.world.counts.damaged += 1
     if type != EVENT_TRACE:
+        _count_snapshot(node.world, node, type, a, b, c)
         return
     if a & 0xFF == TRACE_BECAME_LEADER:
         truth_leader(node.world, node, a >> 8)
@@ -153,6 +179,9 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.watch_queue_bytes_max = 1 << 20
     config.apply_slice_ns = 2_000_000
     config.propose_bytes_max = 1 << 16
+    config.snapshot_log_bytes = <uint64_t> 1 << 40
+    config.snapshot_entries = world.config.snapshot_entries or <uint64_t> 1 << 60
+    config.snapshot_chunk_bytes = world.config.snapshot_chunk_bytes
 
 
 cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
@@ -175,6 +204,7 @@ cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     node.engine.callers.woken = _woken
     node.engine.callers.lease_kept = _lease_kept
     node.engine.callers.flush = _flush
+    node.engine.callers.readers_left = _readers_left
     node.engine.callers.event = _event
     memset(&limits, 0, sizeof(WalLimits))
     limits.segment_bytes = world.config.segment_bytes

@@ -45,3 +45,5 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     config.faults.flip_ppm = _rate(&random, 150_000)
     config.faults.full_ppm = _rate(&random, 100_000)
     config.faults.replay_ppm = _rate(&random, 500_000)
+    config.snapshot_entries = <uint32_t> 10 << next_random(&random) % 8
+    config.snapshot_chunk_bytes = <uint32_t> 512 << next_random(&random) % 5

@@ -13,6 +13,9 @@ cdef void truth_message(World* world, SimNode* node, const Message* message) noe
 cdef void truth_durable(World* world, SimNode* node) noexcept nogil
 # I4, I7, I9, I10, I20: the node ran.
 cdef void truth_after_run(World* world, SimNode* node) noexcept nogil
+# I11, I20: this is the state hash at a point; the bytes of the sealed file there are everywhere the same.
+cdef void truth_point(World* world, SimNode* node, index_t index, uint64_t hash_low) noexcept nogil
+cdef void truth_file(World* world, SimNode* node, index_t index, uint64_t hash_low) noexcept nogil
 # I8: the node came back with this log.
 cdef void truth_recovered(World* world, SimNode* node) noexcept nogil
 # All logs whole, all hashes equal: a slow second opinion on the quick checks, at the end.

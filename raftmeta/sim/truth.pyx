@@ -17,15 +17,16 @@ from raftmeta.raft.membership cimport membership_position, membership_voters_inc
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE_RESPONSE,
                                   Membership, Message, Record, index_t, member_mask_t, term_t)
-from raftmeta.runtime.disk_jobs cimport JOB_WRITE, DiskJob
+from raftmeta.runtime.disk_jobs cimport JOB_BEGIN_LOG, JOB_LOAD, JOB_WRITE, DiskJob
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING
 from raftmeta.sim.disk cimport SimFile, sim_disk_durable
 from raftmeta.sim.leases cimport leases_check
 from raftmeta.sim.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
                                        VIOLATION_LEADER_INCOMPLETE, VIOLATION_LOG_MATCHING, VIOLATION_MEMBERSHIP,
                                        VIOLATION_NO_MEMORY, VIOLATION_NOT_MONOTONIC, VIOLATION_RECOVERY,
-                                       VIOLATION_STATE_HASH, VIOLATION_STATE_MACHINE, VIOLATION_TERM_NOT_DURABLE,
-                                       VIOLATION_TWO_LEADERS, SimDurable, SimNode, SimTruth, World, violate)
+                                       VIOLATION_SNAPSHOT, VIOLATION_STATE_HASH, VIOLATION_STATE_MACHINE,
+                                       VIOLATION_TERM_NOT_DURABLE, VIOLATION_TWO_LEADERS, SimDurable, SimNode,
+                                       SimTruth, World, violate)
 from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal cimport WalBatch
@@ -124,12 +125,36 @@ cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexce
         node.durable.terms.size = batch.last + 1
 
 
+cdef void _note_snapshot(World* world, SimNode* node, index_t index) noexcept nogil:
+    """A sealed file at index is durable on this node: all entries up to it are, in that form."""
+    cdef SimDurable* durable = &node.durable
+    cdef index_t at
+    if index > world.truth.committed:
+        violate(world, VIOLATION_STATE_MACHINE, node.number, index, world.truth.committed)
+        return
+    if not _grow(world, &durable.chains, index + 1) or not _grow(world, &durable.terms, index + 1):
+        return
+    for at in range(1, index + 1):
+        durable.chains.data[at] = world.truth.chains.data[at]
+        durable.terms.data[at] = world.truth.terms.data[at]
+
+
+cdef void _note_snapshot_job(World* world, SimNode* node, const DiskJob* job) noexcept nogil:
+    if job.kind == JOB_LOAD and job.receiving.is_done:
+        _note_snapshot(world, node, job.receiving.file.point.index)
+    elif job.kind == JOB_BEGIN_LOG:
+        node.durable.chains.size = min(node.durable.chains.size, job.point.index + 1)
+        node.durable.terms.size = min(node.durable.terms.size, job.point.index + 1)
+
+
 cdef void truth_durable(World* world, SimNode* node) noexcept nogil:
     cdef DiskJob* job = node.jobs_done
     node.durable.is_whole = _is_synced(node)
     while job != NULL:
         if job.kind == JOB_WRITE and job.status == OK and node.durable.is_whole:
             _note_batch(world, node, &job.batch)
+        elif job.status == OK:
+            _note_snapshot_job(world, node, job)
         job = job.next
 
 
@@ -220,6 +245,24 @@ cdef void _check_state_hash(World* world, SimNode* node) noexcept nogil:
         violate(world, VIOLATION_STATE_HASH, node.number, node.engine.applied, machine.revision)
 
 
+cdef void truth_point(World* world, SimNode* node, index_t index, uint64_t hash_low) noexcept nogil:
+    cdef SimTruth* truth = &world.truth
+    if not _grow(world, &truth.state_hashes, index + 1) or not _grow(world, &truth.revisions, index + 1):
+        return
+    if truth.state_hashes.data[index] != 0 and truth.state_hashes.data[index] != hash_low | 1:
+        violate(world, VIOLATION_STATE_HASH, node.number, index, hash_low)
+
+
+cdef void truth_file(World* world, SimNode* node, index_t index, uint64_t hash_low) noexcept nogil:
+    cdef uint64_t* known = world.truth.files.insert(index)
+    if known == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    if known[0] != 0 and known[0] != hash_low | 1:
+        violate(world, VIOLATION_SNAPSHOT, node.number, index, hash_low)
+    known[0] = hash_low | 1
+
+
 cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
     cdef CoreStatus status
     cdef index_t index
@@ -303,6 +346,8 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
     node.durable.hard.term = status.term
     node.durable.hard.vote = status.vote
     node.durable.is_whole = True
+    if node.engine.applied != 0:
+        _note_snapshot(world, node, node.engine.applied)
     for index in range(1, status.last + 1):
         record = log_record(&node.engine.core.log, index)
         if record != NULL:

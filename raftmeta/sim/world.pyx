@@ -46,6 +46,8 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
     config.history_bytes_max = 64 * 1024
     config.session_ttl_ms = 5_000
     config.lease_ttl_ms = 1_000
+    config.snapshot_entries = 300
+    config.snapshot_chunk_bytes = 2048
     config.faults.latency_us = 300
     config.faults.delay_us = 100_000
     config.faults.fault_gap_us = 300_000
@@ -116,6 +118,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.event_hashes.release()
     world.truth.leaders.release()
     world.truth.numbers.release()
+    world.truth.files.release()
     world.scratch.release()
     world.items.release()
     free(world)

@@ -12,7 +12,8 @@ class World:
     seed: any integer, taken modulo 2**64. nodes: 1 to 7. segment_bytes: size of a log segment, from 4096.
     sector_bytes: 512 or 4096, what a power cut keeps, loses or tears. faults: rates by the names in FAULTS; `_ppm`
     are millionths (of frames, of fault events or of syncs), `_us` microseconds. history_bytes_max: what watches may
-    resume from. lease_ttl_ms: of the leases that clients keep.
+    resume from. lease_ttl_ms: of the leases that clients keep. snapshot_entries: between two snapshots, 0: none is taken;
+    snapshot_chunk_bytes: what one step of a snapshot writes, and one frame of its transfer carries.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
 
@@ -25,6 +26,8 @@ class World:
         sector_bytes: int = 512,
         history_bytes_max: int = 65536,
         lease_ttl_ms: int = 1000,
+        snapshot_entries: int = 300,
+        snapshot_chunk_bytes: int = 2048,
         **faults: int,
     ) -> None: ...
     @staticmethod

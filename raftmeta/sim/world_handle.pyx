@@ -22,6 +22,7 @@ INVARIANTS = {
     9: "I9 a pointer went backwards",
     10: "I10 membership",
     11: "I11 state hashes differ",
+    12: "I11 sealed files of one point differ",
     13: "I13 stale read",
     14: "I14 applied more than once",
     15: "I15 watch gap, repetition or difference",
@@ -50,7 +51,9 @@ cdef _set_faults(SimConfig* config, dict faults):
 
 cdef dict _profile(const SimConfig* config):
     return {"nodes": config.nodes, "segment_bytes": config.segment_bytes, "sector_bytes": config.sector_bytes,
-            "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms, **config.faults}
+            "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms,
+            "snapshot_entries": config.snapshot_entries, "snapshot_chunk_bytes": config.snapshot_chunk_bytes,
+            **config.faults}
 
 
 def swarm_profile(seed: int) -> dict[str, int]:
@@ -65,7 +68,8 @@ cdef class World:
     """A simulated cluster. The same arguments give the same history, to the byte (trace_hash)."""
 
     def __cinit__(self, seed: int, *, nodes: int = 3, segment_bytes: int = 65536, sector_bytes: int = 512,
-                  history_bytes_max: int = 65536, lease_ttl_ms: int = 1000, **faults):
+                  history_bytes_max: int = 65536, lease_ttl_ms: int = 1000, snapshot_entries: int = 300,
+                  snapshot_chunk_bytes: int = 2048, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -75,6 +79,8 @@ cdef class World:
         config.sector_bytes = sector_bytes
         config.history_bytes_max = history_bytes_max
         config.lease_ttl_ms = lease_ttl_ms
+        config.snapshot_entries = snapshot_entries
+        config.snapshot_chunk_bytes = snapshot_chunk_bytes
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:
@@ -152,6 +158,8 @@ cdef class World:
                 "persisted": status.persisted, "applied": engine.applied, "lease_ms": status.lease_ms,
                 "is_repairing": status.is_repairing, "session": engine.session,
                 "calls_open": self.native.nodes[number].calls_open, "outstanding": engine.own.commands.size,
+                "snapshotted": status.snapshotted, "compacted": status.compacted,
+                "receiving": engine.snapshots.receiving_state, "taking": engine.snapshots.taking_state,
                 "read_rounds": engine.read_rounds.size, "blocked_writes": engine.blocked.size,
             })
         return described

@@ -61,6 +61,8 @@ cdef struct SimConfig:
     uint64_t history_bytes_max
     uint32_t session_ttl_ms
     uint32_t lease_ttl_ms
+    uint32_t snapshot_entries   # between two points; 0: none is ever taken
+    uint32_t snapshot_chunk_bytes
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
 
@@ -180,6 +182,7 @@ cdef struct SimTruth:
     uint64_t[SIM_KEYS] adds_acked
     int64_t[SIM_KEYS] add_highest
     Map64[uint64_t] numbers     # (number, key) of acknowledged adds
+    Map64[uint64_t] files       # index of a point -> hash of its sealed file: the same bytes on all nodes (I11)
     Vec[uint64_t] event_hashes  # by revision: hash of the changes of that revision (I15)
     SimLeaseTruth[SIM_LEASES] leases
     index_t membership_index    # of the newest committed membership
@@ -197,6 +200,7 @@ cdef enum SimViolation:
     VIOLATION_NOT_MONOTONIC = 9         # I9
     VIOLATION_MEMBERSHIP = 10           # I10
     VIOLATION_STATE_HASH = 11           # I11, I20
+    VIOLATION_SNAPSHOT = 12             # I11: sealed files of one point differ
     VIOLATION_STALE_READ = 13           # I13
     VIOLATION_NOT_ONCE = 14             # I14
     VIOLATION_WATCH = 15                # I15
@@ -235,6 +239,11 @@ cdef struct SimCounts:
     uint64_t leases_granted
     uint64_t leases_expired
     uint64_t lease_renewals
+    uint64_t snapshots          # taken
+    uint64_t snapshots_failed   # given up, by the taker or the receiver
+    uint64_t installs
+    uint64_t loads              # boots from a sealed file
+    uint64_t log_compactions
 
 cdef struct World:
     SimConfig config

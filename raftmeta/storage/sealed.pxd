@@ -30,6 +30,7 @@ cdef packed struct SealedHeader:
     index_t membership_index
     uint32_t membership_length  # encoded, in force at the point; follows this struct
     uint32_t feature_level
+    uint64_t wall_ms            # of the entry at the point
 
 cdef packed struct SealedChunk:
     uint32_t magic
@@ -89,8 +90,12 @@ cdef status_t sealed_begin(SealedWriter* writer, const DiskPort* disk, const cha
                            const uint8_t* membership) noexcept nogil
 cdef status_t sealed_chunk(SealedWriter* writer, const uint8_t* records, uint32_t length, uint32_t count,
                            const uint8_t* split_key, uint32_t split_key_length, bint is_split) noexcept nogil
+# What was written so far leaves the cache: the log's syncs wait less for many small ones than for one long at the end.
+cdef status_t sealed_sync(SealedWriter* writer) noexcept nogil
 cdef status_t sealed_seal(SealedWriter* writer, const Hash128* state_hash) noexcept nogil
 cdef void sealed_abandon(SealedWriter* writer) noexcept nogil
+# As abandon, but the working file stays: the process ends.
+cdef void sealed_leave(SealedWriter* writer) noexcept nogil
 
 # Reader: open checks header and footer (INCOMPLETE: no footer, was never sealed; CORRUPT, NEWER_FORMAT); each chunk is
 # checked before it is shown; sealed_next gives NOT_FOUND after the last one, when the whole hash was right too.

@@ -120,6 +120,10 @@ cdef status_t sealed_chunk(SealedWriter* writer, const uint8_t* records, uint32_
     return _write(writer, parts, 2)
 
 
+cdef status_t sealed_sync(SealedWriter* writer) noexcept nogil:
+    return writer.disk.sync(writer.disk.self, writer.file) if writer.is_open else INVARIANT_BROKEN
+
+
 cdef status_t sealed_seal(SealedWriter* writer, const Hash128* state_hash) noexcept nogil:
     cdef const DiskPort* disk = writer.disk
     cdef SealedFooter* footer = &writer.footer
@@ -162,6 +166,10 @@ cdef void _end(SealedWriter* writer) noexcept nogil:
 cdef void sealed_abandon(SealedWriter* writer) noexcept nogil:
     if writer.is_open:
         writer.disk.remove(writer.disk.self, writer.working.text)
+    _end(writer)
+
+
+cdef void sealed_leave(SealedWriter* writer) noexcept nogil:
     _end(writer)
 
 

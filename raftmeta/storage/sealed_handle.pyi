@@ -16,10 +16,13 @@ class SealedWriterHandle:
         cluster: tuple[int, int] = (0, 0),
         membership: bytes = b"",
         feature_level: int = 1,
+        wall_ms: int = 0,
     ) -> int:
         """Start the working file."""
     def chunk(self, records: bytes, *, count: int = 1, split_key: bytes | None = None) -> int:
         """Append a chunk of count records; readers may begin at it when split_key is given."""
+    def sync(self) -> int:
+        """Make what was written so far durable, under no name yet."""
     def seal(self, *, state_hash: tuple[int, int] = (0, 0)) -> int:
         """Write the footer and make the file durable under its name."""
     def abandon(self) -> None:
@@ -32,8 +35,8 @@ class SealedReaderHandle:
     def open(self, name: str) -> int:
         """Check header and footer; return a status."""
     @property
-    def header(self) -> tuple[Point, tuple[int, int], bytes, int]:
-        """(point, cluster id, encoded membership, feature level)"""
+    def header(self) -> tuple[Point, tuple[int, int], bytes, int, int]:
+        """(point, cluster id, encoded membership, feature level, wall_ms)"""
     @property
     def footer(self) -> tuple[int, int, int, tuple[int, int]]:
         """(chunks, records, bytes of records, state hash)"""

@@ -1,5 +1,5 @@
 # The sealed file as Python objects, for tests and tools; the engine never touches this module.
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.intrinsics cimport Hash128
@@ -21,7 +21,8 @@ cdef class SealedWriterHandle:
         if self.writer.is_open:
             sealed.sealed_abandon(&self.writer)
 
-    def begin(self, str name, *, point=(0, 0, 0), cluster=(0, 0), bytes membership=b"", uint32_t feature_level=1):
+    def begin(self, str name, *, point=(0, 0, 0), cluster=(0, 0), bytes membership=b"", uint32_t feature_level=1,
+              uint64_t wall_ms=0):
         cdef SealedHeader header
         cdef bytes encoded = name.encode()
         memset(&header, 0, sizeof(SealedHeader))
@@ -29,12 +30,16 @@ cdef class SealedWriterHandle:
         header.cluster_low, header.cluster_high = cluster
         header.membership_length = <uint32_t> len(membership)
         header.feature_level = feature_level
+        header.wall_ms = wall_ms
         return sealed.sealed_begin(&self.writer, &self.disk.port, encoded, &header, <const uint8_t*> membership)
 
     def chunk(self, bytes records, *, uint32_t count=1, bytes split_key=None):
         cdef bytes key = split_key if split_key is not None else b""
         return sealed.sealed_chunk(&self.writer, <const uint8_t*> records, <uint32_t> len(records), count,
                                    <const uint8_t*> key, <uint32_t> len(key), split_key is not None)
+
+    def sync(self):
+        return sealed.sealed_sync(&self.writer)
 
     def seal(self, *, state_hash=(0, 0)):
         cdef Hash128 state
@@ -65,7 +70,7 @@ cdef class SealedReaderHandle:
     def header(self):
         cdef SealedHeader* header = &self.reader.header
         return ((header.point.index, header.point.term, header.point.chain), (header.cluster_low, header.cluster_high),
-                self.reader.membership.data[: self.reader.membership.size], header.feature_level)
+                self.reader.membership.data[: self.reader.membership.size], header.feature_level, header.wall_ms)
 
     @property
     def footer(self):

@@ -58,6 +58,12 @@ def genesis_message_encode(fields: _Fields, membership: bytes | None) -> tuple[i
 def genesis_message_decode(body: _Bytes) -> tuple[int, dict[str, Any] | None, bytes | None]:
     """Return (status, fields, encoded membership or None)."""
 
+def snapshot_message_encode(fields: dict[str, Any]) -> tuple[int, bytes]:
+    """Return (status, body). fields: type, point (index, term, chain), size_bytes, hash (low, high), offset, length."""
+
+def snapshot_message_decode(body: _Bytes, piece_bytes: int) -> tuple[int, dict[str, Any] | None]:
+    """Return (status, fields); piece_bytes: how many raw bytes stand behind the body."""
+
 def command_encode(fields: dict[str, Any], *, prefix: bytes = b"") -> tuple[int, bytes]:
     """Return (status, payload behind prefix); fields that are not given are 0 or empty."""
 

@@ -12,7 +12,7 @@ from raftmeta.raft.genesis cimport GenesisMessage
 from raftmeta.raft.membership cimport membership_decode, membership_encode
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, NAME_BYTES_MAX, Message
 from raftmeta.status cimport BAD_FIELD, OK, status_t
-from raftmeta.wire cimport commands, frame, genesis_messages, hello, messages, msgpack
+from raftmeta.wire cimport commands, frame, genesis_messages, hello, messages, msgpack, snapshot_messages
 
 cdef enum:
     UNPACK_DEPTH_MAX = 32
@@ -266,6 +266,35 @@ def genesis_message_decode(const uint8_t[::1] body):
         "type": found.type, "cluster": (found.cluster_low, found.cluster_high), "source": found.source,
         "target": found.target,
     }, membership
+
+
+# --- snapshot messages ------------------------------------------------------------------------------------------------
+def snapshot_message_encode(fields):
+    cdef Vec[uint8_t] out
+    cdef snapshot_messages.SnapshotMessage message
+    memset(&out, 0, sizeof(out))
+    memset(&message, 0, sizeof(message))
+    message.type = fields["type"]
+    message.file.point.index, message.file.point.term, message.file.point.chain = fields["point"]
+    message.file.size_bytes = fields["size_bytes"]
+    message.file.hash.low, message.file.hash.high = fields["hash"]
+    message.offset = fields["offset"]
+    message.length = fields["length"]
+    cdef status_t status = snapshot_messages.snapshot_message_encode(&message, &out)
+    return status, _taken(&out)
+
+
+def snapshot_message_decode(const uint8_t[::1] body, uint32_t piece_bytes):
+    cdef snapshot_messages.SnapshotMessage found
+    cdef status_t status = snapshot_messages.snapshot_message_decode(_start(body), <uint32_t>body.shape[0],
+                                                                     piece_bytes, &found)
+    if status != OK:
+        return status, None
+    return status, {
+        "type": found.type, "point": (found.file.point.index, found.file.point.term, found.file.point.chain),
+        "size_bytes": found.file.size_bytes, "hash": (found.file.hash.low, found.file.hash.high),
+        "offset": found.offset, "length": found.length,
+    }
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -102,6 +102,16 @@ def test_dump_is_of_the_moment_it_began() -> None:
     assert (copy.state_hash, copy.applied, copy.revision) == (before.state_hash, before.applied, before.revision)
 
 
+def test_preparing_in_slices_gives_the_same_dump() -> None:
+    """Leases, sessions and results are copied a few at a time, so that a large number of them stalls nobody."""
+    machine = rich_machine()
+    for session in range(40, 20, -1):
+        machine.apply(c.open_session(session))
+        machine.txn(c.put(b"s"), session=session, sequence=1)
+    whole = b"".join(machine.handle.dump())
+    assert all(b"".join(machine.handle.dump(4096, prepared_at_once=slice)) == whole for slice in (1, 2, 7))
+
+
 def test_dump_may_be_read_by_another_thread() -> None:
     machine = MachineHandle()
     machine.apply_many([c.keys(c.put(b"%05d" % (i % 3000), bytes(50))) for i in range(9000)])

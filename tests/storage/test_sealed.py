@@ -19,9 +19,10 @@ KEYS = {0: b"", 2: b"b-key"}
 def write(disk: SimulatedDisk, chunks: list[bytes] = CHUNKS) -> int:
     """Write and seal a file; the first status that is not OK, or OK."""
     writer = SealedWriterHandle(disk)
-    steps = [lambda: writer.begin(NAME, point=POINT, cluster=(5, 6), membership=b"members", feature_level=2)]
+    steps = [lambda: writer.begin(NAME, point=POINT, cluster=(5, 6), membership=b"members", feature_level=2, wall_ms=9)]
     for number, chunk in enumerate(chunks):
         steps.append(lambda chunk=chunk, number=number: writer.chunk(chunk, count=3, split_key=KEYS.get(number)))
+    steps.append(writer.sync)
     steps.append(lambda: writer.seal(state_hash=(7, 8)))
     for step in steps:
         status = step()
@@ -51,7 +52,7 @@ def test_what_was_sealed_is_read_back(chunks: list[bytes]) -> None:
     assert read(disk) == (Status.NOT_FOUND, chunks)
     reader = SealedReaderHandle(disk)
     assert reader.open(NAME) == Status.OK
-    assert reader.header == (POINT, (5, 6), b"members", 2)
+    assert reader.header == (POINT, (5, 6), b"members", 2, 9)
     assert reader.footer == (len(chunks), 3 * len(chunks), sum(map(len, chunks)), (7, 8))
 
 

@@ -1,0 +1,27 @@
+# The newest copy of the state in a folder, at boot: a checkpoint, or a sealed file.
+from libc.stdint cimport uint8_t, uint64_t
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.raft.types cimport SnapshotPoint, index_t
+from raftmeta.runtime.engine_state cimport Engine
+from raftmeta.status cimport status_t
+from raftmeta.storage.wal cimport WalOpened
+
+# What was found; the state itself is engine.machine.
+cdef struct Restored:
+    SnapshotPoint point         # index 0: there is none, the state begins empty
+    bint is_checkpoint          # it came from the checkpoint port
+    uint64_t wall_ms
+    uint64_t lease_ms
+    index_t membership_index
+    Vec[uint8_t] membership     # encoded, in force at the point
+
+# Loads the newest copy that is whole into engine.machine; older ones take its place when it is damaged. Leftovers of a
+# crash go. Blocks. OK, also without one; NEWER_FORMAT, DISK_FAILED, NO_MEMORY.
+cdef status_t restore_state(Engine* engine, Restored* restored) noexcept nogil
+cdef void restored_release(Restored* restored) noexcept nogil
+# This folder's log was lost: its copies of the state go, too.
+cdef status_t restore_forget(Engine* engine) noexcept nogil
+# Does the log that was found go on from the point, with the same past? False: an install was under way, and the log is
+# to begin behind the point.
+cdef bint restored_continues(const Restored* restored, const WalOpened* opened) noexcept nogil
