@@ -41,10 +41,19 @@ cdef void _replicate_to(Core* core, Progress* progress) noexcept nogil:
             break
         if not _send_records(core, progress):
             break
-    if progress.must_send_empty and progress.next > core.log.compacted:
-        _send_append(core, progress, progress.next - 1, NULL)
+    if progress.must_send_empty:
+        _find_out(core, progress)
     if core.now < progress.waiting_until and progress.commit_sent < min(progress.match, core.log.committed):
         _send_commit(core, progress)
+
+
+# Whether the last APPENDs were lost. When the log no longer reaches back to them, it does not matter: a full window would
+# wait for their answers for ever, and nothing could be sent again.
+cdef void _find_out(Core* core, Progress* progress) noexcept nogil:
+    if progress.next > core.log.compacted:
+        _send_append(core, progress, progress.next - 1, NULL)
+    elif progress.state != SNAPSHOT_WAIT:
+        _need_snapshot(core, progress)
 
 
 # Send what follows progress.next. False: nothing more can be sent to it now.

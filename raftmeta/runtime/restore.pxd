@@ -17,7 +17,7 @@ cdef struct Restored:
     Vec[uint8_t] membership     # encoded, in force at the point
 
 # Loads the newest copy that is whole into engine.machine; older ones take its place when it is damaged. Leftovers of a
-# crash go. Blocks. OK, also without one; NEWER_FORMAT, DISK_FAILED, NO_MEMORY.
+# crash go. Blocks. OK, also without one; NEWER_FORMAT, NO_MEMORY, DISK_FAILED (of the folder).
 cdef status_t restore_state(Engine* engine, Restored* restored) noexcept nogil
 cdef void restored_release(Restored* restored) noexcept nogil
 # This folder's log was lost: its copies of the state go, too.

@@ -21,7 +21,7 @@ from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.engine_state cimport EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_LOADED
 from raftmeta.runtime.snapshot_files cimport (Loading, is_leftover, load_begin, load_release, load_step, loaded_file,
                                               remove_sealed, sealed_index, sealed_name)
-from raftmeta.status cimport CORRUPT, FOREIGN_CLUSTER, INCOMPLETE, NO_MEMORY, NOT_FOUND, OK
+from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, INCOMPLETE, NO_MEMORY, NOT_FOUND, OK
 from raftmeta.storage.sealed cimport SealedReader, sealed_close, sealed_open
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
@@ -184,8 +184,8 @@ cdef status_t _restore_checkpoint(Engine* engine, Restored* restored) noexcept n
 
 # --- which one --------------------------------------------------------------------------------------------------------
 cdef bint _is_damage(status_t status) noexcept nogil:
-    """What another copy of the state can make up for."""
-    return status == CORRUPT or status == FOREIGN_CLUSTER
+    """What another copy of the state can make up for; DISK_FAILED: sectors that cannot be read."""
+    return status == CORRUPT or status == FOREIGN_CLUSTER or status == DISK_FAILED
 
 
 cdef status_t _try_checkpoint(Engine* engine, Restored* restored) noexcept nogil:

@@ -132,8 +132,8 @@ cdef status_t _follow_point(Engine* engine) noexcept nogil:
     if not snapshots.membership.append(snapshots.receiving.loading.reader.membership.data, header.membership_length):
         return NO_MEMORY
     status = snapshots_add_file(engine, &snapshots.receiving.file)
-    # The copies before it lead nowhere without a log behind them.
-    snapshots.checkpointed = header.point.index
+    # The copies before it lead nowhere: the log that would go on from them may be gone.
+    snapshots.checkpointed = snapshots.checkpointed_before = header.point.index
     return status if status != OK else snapshots_durable(engine, header.point.index)
 
 

@@ -64,7 +64,7 @@ cdef void _want(Engine* engine) noexcept nogil:
     """A state is worth a file only with the membership that was in force: a node that joins learns it from its log."""
     cdef Snapshots* snapshots = &engine.snapshots
     if (snapshots.taking_state == TAKING_NOTHING and snapshots.membership.size != 0
-            and snapshots.receiving_state != RECEIVING_LOADED and snapshots.last.index > snapshots.checkpointed):
+            and snapshots.receiving_state != RECEIVING_LOADED and snapshots.last.index != 0):
         snapshots.taking_state = TAKING_DUE
 
 
@@ -186,8 +186,9 @@ cdef status_t snapshots_add_file(Engine* engine, const SnapshotFile* file) noexc
 
 
 cdef status_t snapshots_durable(Engine* engine, index_t index) noexcept nogil:
-    engine.snapshots.checkpointed_before = engine.snapshots.checkpointed
-    engine.snapshots.checkpointed = index
+    if index > engine.snapshots.checkpointed:
+        engine.snapshots.checkpointed_before = engine.snapshots.checkpointed
+        engine.snapshots.checkpointed = index
     return _let_go(engine)
 
 

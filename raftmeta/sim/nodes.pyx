@@ -20,8 +20,8 @@ from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadl
                                       engine_run, engine_stop)
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_LOG_COMPACTED,
                                             EVENT_LOG_OPENED, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
-                                            EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED, EVENT_SNAPSHOT_TAKEN,
-                                            EVENT_TRACE, Engine, EngineConfig)
+                                            EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED,
+                                            EVENT_SNAPSHOT_TAKEN, EVENT_TRACE, Engine, EngineConfig)
 from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
 from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_WAKE, SimEvent, events_push
 from raftmeta.sim.leases cimport leases_kept

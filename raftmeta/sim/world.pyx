@@ -10,10 +10,12 @@ from libc.string cimport memset
 
 from raftmeta._core cimport LEADER
 from raftmeta.native.chunks cimport chunk_drop
+from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport FileName
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
+from raftmeta.runtime.snapshot_files cimport sealed_name
 from raftmeta.sim.disk cimport sim_disk_flip, sim_disk_write_back
 from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE,
                                   SIM_RESTART, SIM_ROOM, SIM_WAKE, SimEvent, events_pop, events_push)
@@ -29,6 +31,7 @@ from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal_state cimport Segment
 from raftmeta.wire.commands cimport command_init
+from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
 cdef enum:
     HEAL_NS = 400_000_000       # mean life of a partition
@@ -193,21 +196,32 @@ cdef void _wipe(World* world, SimNode* node) noexcept nogil:
     _plan_restart(world, node)
 
 
+cdef uint64_t _file_to_flip(const SimNode* node, uint64_t draw, FileName* name) noexcept nogil:
+    """A segment of the log or the newest sealed file, and how long it is."""
+    cdef const Vec[SnapshotFile]* files = &node.engine.snapshots.files
+    cdef const Segment* segment
+    if files.size != 0 and draw >> 60 & 1:
+        sealed_name(files.data[files.size - 1].point.index, name.text)
+        return files.data[files.size - 1].size_bytes
+    segment = &node.wal.segments.data[draw % node.wal.segments.size]
+    segment_name(segment.number, name.text)
+    return segment.end
+
+
 cdef void _flip(World* world, SimNode* node) noexcept nogil:
-    """A process dies, the kernel writes back what it left, and a bit of its log does not survive. Not with a power cut:
+    """A process dies, the kernel writes back what it left, and a bit of a file does not survive. Not with a power cut:
     both at once may hide that the last batch was acknowledged (docs/decisions/log.md "The mark is not synced with each
     batch"). The power may fail while the damaged log is opened."""
     cdef uint64_t draw = next_random(&world.random_faults)
-    cdef Segment segment
+    cdef uint64_t size_bytes
     cdef FileName name
     if not _may_lose_one(world, node):
         return
-    segment = node.wal.segments.data[draw % node.wal.segments.size]
-    segment_name(segment.number, name.text)
+    size_bytes = _file_to_flip(node, draw, &name)
     node_crash(world, node, False)
     if sim_disk_write_back(node.disk) != OK:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-    if sim_disk_flip(node.disk, name.text, (draw >> 16) % segment.end, 1 << (draw >> 8) % 8) == OK:
+    if sim_disk_flip(node.disk, name.text, (draw >> 16) % size_bytes, 1 << (draw >> 8) % 8) == OK:
         world.counts.flips += 1
         node.is_suspect = node.was_flipped = True
     _plan_restart(world, node)

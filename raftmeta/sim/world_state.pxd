@@ -244,6 +244,7 @@ cdef struct SimCounts:
     uint64_t installs
     uint64_t loads              # boots from a sealed file
     uint64_t log_compactions
+    uint64_t damaged_files      # sealed files that a boot could not use
 
 cdef struct World:
     SimConfig config

@@ -46,6 +46,22 @@ def test_a_keep_alive_is_worth_its_whole_ttl(seed: int) -> None:
     assert settled(world).counts["leases_expired"] > 0
 
 
+@pytest.mark.parametrize("seed", [7, 17, 23])
+def test_a_full_window_of_lost_appends_is_given_up_when_the_log_is_cut(seed: int) -> None:
+    """A member that was cut off with a full window of APPENDs on their way was never sent anything again.
+
+    1. A leader pipelines APPENDs up to its window; a partition swallows them all.
+    2. Others go on, a snapshot is taken, and the log is cut behind the window's end.
+    3. The member is heard again. To find out what was lost the leader sends an empty APPEND at the window's end; but it
+       no longer knows the term there, and sent nothing. The window stayed full, so no records were sent either.
+    Mended in raft/replication: such a member needs a snapshot.
+    """
+    world = World(seed, nodes=5, snapshot_entries=20, snapshot_chunk_bytes=512, partition_ppm=900_000,
+                  transfer_ppm=300_000)  # fmt: skip
+    world.run(30_000)
+    assert settled(world).counts["installs"] > 0
+
+
 @pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 6, 8, 9, 10, 11])
 def test_the_founders_last_word_may_be_lost(seed: int) -> None:
     """A member that missed "all have accepted" stayed ACCEPTED for ever.

@@ -1,0 +1,159 @@
+"""Snapshots on real nodes: the log stays short, a restart is quick, and a member that was away gets the state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import raftmeta
+from raftmeta.testing import Cluster
+from tests.node.nodes import MIB, leader_of, running
+from tests.processes.waiting import wait_until
+
+KIB = 1024
+SETTINGS = {
+    "heartbeat_s": 0.03, "election_timeout_s": 0.15, "reserve_bytes": 0, "close_timeout_s": 5.0, "checks": True,
+    "segment_bytes": 64 * KIB, "wal_bytes_max": 2 * MIB, "log_memory_bytes_max": MIB, "snapshot_entries": 500,
+}  # fmt: skip
+
+
+def write_many(node: raftmeta.Node, count: int, *, keys: int = 100, value: bytes = b"v" * 100) -> None:
+    """Pipelined overwrites of a few keys, all acknowledged on return."""
+
+    async def write() -> None:
+        face = node.aio()
+        for first in range(0, count, 1000):
+            batch = range(first, min(first + 1000, count))
+            await asyncio.gather(*(face.put(f"key-{i % keys}", value + b"%d" % i, timeout_s=30) for i in batch))
+
+    asyncio.run(write())
+
+
+def alike(nodes: list[raftmeta.Node]) -> bool:
+    told = [node.status() for node in nodes]
+    return len({(one.applied, one.state_hash) for one in told}) == 1
+
+
+def names_of(node: raftmeta.Node) -> list[str]:
+    return [event.name for event in node.events(timeout_s=0)]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(3, config=raftmeta.Config(**SETTINGS), folder=tmp_path) as running:  # type: ignore[arg-type]
+        yield running
+
+
+def test_the_log_stays_short_under_endless_overwrites(tmp_path: Path) -> None:
+    """features.md 21 is the class: three times wal_bytes_max is written, and growth is never refused."""
+    with running(tmp_path, **SETTINGS) as nodes:
+        leader = leader_of(nodes)
+        write_many(leader, 30_000)
+        assert leader.metrics()["log_write_bytes"] > 6 * MIB
+        wait_until(lambda: alike(list(nodes.values())), timeout_s=10, what="all to have the same")
+        for node in nodes.values():
+            wait_until(lambda node=node: node.metrics()["log_bytes"] < MIB, timeout_s=10, what="the log to be cut")
+            assert node.metrics()["snapshots_taken"] > 5
+            assert node.metrics()["log_first"] > 25_000
+            assert len(list((tmp_path / node.name).glob("*.sealed"))) <= 3
+
+
+def test_sealed_files_of_a_point_are_the_same_bytes_on_all_members(tmp_path: Path) -> None:
+    with running(tmp_path, **SETTINGS) as nodes:
+        write_many(leader_of(nodes), 3000)
+        wait_until(lambda: alike(list(nodes.values())), timeout_s=10, what="all to have the same")
+        files = {name: {path.name: path for path in (tmp_path / name).glob("*.sealed")} for name in nodes}
+        shared = set.intersection(*(set(found) for found in files.values()))
+        assert shared
+        for name in shared:
+            assert len({found[name].read_bytes() for found in files.values()}) == 1
+
+
+def test_a_restart_begins_at_the_newest_snapshot(cluster: Cluster) -> None:
+    """All members at once: state, sessions and revisions are as before, and most of the log is not replayed."""
+    write_many(cluster.leader(), 5200)
+    wait_until(lambda: alike(cluster.running()), timeout_s=10, what="all to have the same")
+    before = cluster.leader().get("key-7")
+    for name in cluster.names:
+        cluster.kill(name)
+    cluster.start()
+    for node in cluster.running():
+        assert "snapshot_loaded" in names_of(node)
+        assert node.metrics()["entries_applied"] < 2500
+        assert node.get("key-7") == before
+    wait_until(lambda: alike(cluster.running()), timeout_s=10, what="all to have the same")
+
+
+@pytest.mark.parametrize("place", [100, -20])
+def test_a_damaged_newest_file_is_made_up_for(cluster: Cluster, place: int) -> None:
+    """reliability D3: the file before it and the log lead to the same state; nothing is asked of anybody."""
+    write_many(cluster.leader(), 2600)
+    wait_until(lambda: alike(cluster.running()), timeout_s=10, what="all to have the same")
+    identity = cluster.node("b").status().id
+    cluster.kill("b")
+    newest = max((cluster.folder / "b").glob("*.sealed"))
+    content = bytearray(newest.read_bytes())
+    content[place] ^= 4
+    newest.write_bytes(content)
+    node = cluster.restart("b")
+    assert {"snapshot_damaged", "snapshot_loaded"} <= set(names_of(node))
+    assert node.status().id == identity
+    assert node.metrics()["snapshots_installed"] == 0
+    wait_until(lambda: alike(cluster.running()), timeout_s=10, what="all to have the same")
+    assert not newest.exists() or newest.read_bytes() != content
+
+
+def test_a_member_that_was_away_gets_the_state(cluster: Cluster) -> None:
+    """paper 7: what it needs of the log is gone; writes go on meanwhile."""
+    behind = cluster.followers()[0].name
+    cluster.kill(behind)
+    write_many(cluster.leader(), 5000)
+    node = cluster.restart(behind)
+    write_many(cluster.leader(), 200)
+    wait_until(lambda: alike(cluster.running()), timeout_s=10, what="all to have the same")
+    assert node.metrics()["snapshots_installed"] >= 1
+    assert node.metrics()["entries_applied"] < 3000
+    assert "snapshot_installed" in names_of(node)
+
+
+def test_a_wiped_member_gets_the_state_and_its_vote_back(cluster: Cluster) -> None:
+    wiped = cluster.followers()[0].name
+    write_many(cluster.leader(), 2000)
+    cluster.wipe(wiped)
+    node = cluster.restart(wiped)
+    wait_until(lambda: alike(cluster.running()), timeout_s=20, what="all to have the same")
+    assert node.metrics()["snapshots_installed"] >= 1
+    wait_until(
+        lambda: all(member.role == "voter" for member in cluster.leader().status().members),
+        timeout_s=20,
+        what="three voters",
+    )
+
+
+def test_callers_and_watchers_of_an_overtaken_member_lose_nothing(cluster: Cluster) -> None:
+    """ARCHITECTURE "Snapshots": answers come from the session table, events from the history of the new state."""
+    cut_off = cluster.followers()[0]
+    with cut_off.watch(prefix="", timeout_s=20) as watch, cut_off.lease(30) as lease:
+        cut_off.put("mine", b"1", lease=lease)
+        first = cut_off.status().revision
+        cluster.isolate(cut_off)
+        write_many(cluster.leader(), 3000)
+        cluster.heal()
+        cut_off.put("mine", b"2", lease=lease, timeout_s=20)
+        assert cut_off.metrics()["snapshots_installed"] >= 1
+        assert lease.held()
+        last = cut_off.status().revision
+        seen = []
+        for batch in watch.batches():
+            assert isinstance(batch, raftmeta.WatchBatch)
+            seen.append(batch.revision)
+            if batch.revision >= last:
+                break
+        assert seen == list(range(min(seen), last + 1))
+        assert min(seen) <= first
+        found = cut_off.get("mine")
+        assert found is not None
+        assert found.value == b"2"
