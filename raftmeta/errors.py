@@ -27,7 +27,7 @@
     ├── Fatal                       this node has stopped and keeps its files
     │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory    StateDiverged
     ├── ConfigError                 `field` names what is wrong                                 (ValueError)
-    │   └── AddressInUse    FolderInUse    ForeignFolder    NewerFormat
+    │   └── AddressInUse    FolderInUse    ForeignFolder    NewerFormat    SnapshotDamaged
     └── InvalidArgument             `field` names the argument                                  (ValueError)
 
 It decides how a native status becomes an exception; it never decides whether to try again.
@@ -75,6 +75,7 @@ __all__ = [
     "ReadyTimeout",
     "Refused",
     "Rejected",
+    "SnapshotDamaged",
     "StateDiverged",
     "StorageCorrupt",
     "Unsupported",
@@ -307,6 +308,10 @@ class ForeignFolder(ConfigError):
 
 class NewerFormat(ConfigError):
     """The folder was written by a newer version of raftmeta."""
+
+
+class SnapshotDamaged(ConfigError):
+    """A snapshot file is not what was written, or was never finished."""
 
 
 class InvalidArgument(RaftmetaError, ValueError):

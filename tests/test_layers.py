@@ -42,6 +42,7 @@ LAYERS = {
     "clients": 5,
     "recipes": 5,
     "sim": 5,
+    "snapshot": 5,
     "": 5,  # raftmeta/__init__.py: the public names
     "spark": 6,
     "cli": 6,
@@ -83,6 +84,7 @@ PUBLIC_PARTS = {
     "operations",
     "prometheus",
     "results",
+    "snapshot",
     "testing",
 }
 TOOL_FOLDERS = ("examples", "demo", "jepsen", "benchmarks")

@@ -33,7 +33,8 @@ cdef struct Handover:
     DumpBase base               # the last checkpoint, pinned; its root is NULL: the next one must be a whole one
 
 cdef Handover* handover_create() noexcept nogil             # NULL: no memory
-# The thread has ended and no more calls come: lets go what is pinned. Before the machine is destroyed.
+# The thread has ended and no more calls come: what is pinned is let go, before the machine is destroyed.
+cdef void handover_let_go(Handover* handover) noexcept nogil
 cdef void handover_destroy(Handover* handover) noexcept nogil
 cdef CheckpointPort handover_port(Handover* handover) noexcept nogil
 

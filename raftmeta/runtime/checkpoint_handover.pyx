@@ -20,8 +20,11 @@ cdef Handover* handover_create() noexcept nogil:
     return <Handover*> calloc(1, sizeof(Handover))
 
 
-cdef void handover_destroy(Handover* handover) noexcept nogil:
+cdef void handover_let_go(Handover* handover) noexcept nogil:
     machine_dump_base_forget(handover.machine, &handover.base)
+
+
+cdef void handover_destroy(Handover* handover) noexcept nogil:
     handover.membership.release()
     handover.records.release()
     free(handover)

@@ -9,5 +9,8 @@ cdef class Checkpoints:
     cdef readonly object last_error     # why the last one failed; None: it did not
 
     cdef int start(self) except -1
-    # Ends the thread. False: LMDB does not come back from the disk within timeout_s; the hand-over is left to it.
+    # Ends the thread and lets go what it pinned; the engine does not call any more, its machine is still there. False:
+    # LMDB does not come back from the disk within timeout_s; hand-over and machine are left to it.
     cdef bint stop(self, double timeout_s) except -1
+    # Whether the calling thread is it: a node may be collected on any thread.
+    cdef bint is_own_thread(self) except -1

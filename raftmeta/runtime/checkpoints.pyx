@@ -21,7 +21,7 @@ from raftmeta.native.atomics cimport load_shared
 from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.checkpoint_handover cimport (REQUEST_FORGET, REQUEST_NEXT, REQUEST_NONE, REQUEST_OPEN,
                                                    REQUEST_TAKE, handover_answer, handover_close, handover_create,
-                                                   handover_destroy, handover_fill, handover_wait)
+                                                   handover_destroy, handover_fill, handover_let_go, handover_wait)
 from raftmeta.status cimport (CORRUPT, DISK_FAILED, NEWER_FORMAT, NOT_FOUND, NO_MEMORY, NO_SPACE, OK,
                               status_t)
 
@@ -48,11 +48,12 @@ cdef class Checkpoints:
         self.handover = handover_create()
         if self.handover == NULL:
             raise MemoryError
-        self.store = CheckpointStore(Path(os.fsdecode(data_dir)) / FOLDER)
+        self.store = CheckpointStore(Path(os.path.abspath(os.fsdecode(data_dir))) / FOLDER)
 
     def __dealloc__(self):
         # The thread holds a reference, so it has ended, or never began.
-        handover_destroy(self.handover)
+        if self.handover != NULL:
+            handover_destroy(self.handover)
 
     # --- life ---------------------------------------------------------------------------------------------------------
     cdef int start(self) except -1:
@@ -68,7 +69,11 @@ cdef class Checkpoints:
             if self.thread.is_alive():
                 return False
         self.thread = None
+        handover_let_go(self.handover)
         return True
+
+    cdef bint is_own_thread(self) except -1:
+        return self.thread is threading.current_thread()
 
     def _run(self):
         cdef uint32_t request

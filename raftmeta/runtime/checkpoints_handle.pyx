@@ -2,13 +2,17 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.machine.dump cimport Dump, machine_dump_begin, machine_dump_end
+from raftmeta.machine.dump cimport Dump, machine_dump_begin, machine_dump_end, machine_dump_prepare
 from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.machine.machine_handle cimport MachineHandle
 from raftmeta.runtime.checkpoint cimport CheckpointHead, CheckpointPort
 from raftmeta.runtime.checkpoint_handover cimport handover_port
 from raftmeta.runtime.checkpoints cimport Checkpoints
 from raftmeta.status cimport NOT_READY, OK, status_t
+
+
+cdef enum:
+    PREPARE_RECORDS = 1000
 
 
 cdef class CheckpointPortHandle:
@@ -57,6 +61,7 @@ cdef class CheckpointPortHandle:
     def take(self, uint64_t term, bytes membership not None):
         cdef MachineStatus state
         cdef CheckpointHead head
+        cdef bint is_prepared = False
         cdef status_t status
         memset(<void*> &head, 0, sizeof(CheckpointHead))
         machine_status(self.machine.machine, &state)
@@ -67,6 +72,8 @@ cdef class CheckpointPortHandle:
         head.membership_length = <uint32_t> len(membership)
         head.membership = <const uint8_t*> membership
         status = machine_dump_begin(self.machine.machine, &self.dump)
+        while status == OK and not is_prepared:
+            status = machine_dump_prepare(self.machine.machine, &self.dump, PREPARE_RECORDS, &is_prepared)
         if status == OK:
             status = self.port.take(self.port.self, &head, self.machine.machine, &self.dump)
         return status

@@ -14,7 +14,7 @@ from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Handoff, Published, pthread_t
 from raftmeta.net.transport_state cimport Transport, TransportLimits
-from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, member_id_t
+from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, EngineCounters, Inbound, Submission
 from raftmeta.runtime.event_log cimport EventLog
@@ -33,11 +33,13 @@ cdef enum LoopSubmissionKind:
     LOOP_AWAIT_FOLLOWER = 101       # done when the node does not lead (any more)
     LOOP_AWAIT_USERS = 102          # done when the cluster's feature level has user machines
     LOOP_AWAIT_MEMBERSHIP = 103     # done when another membership than that of index `number` is committed
+    LOOP_AWAIT_SNAPSHOT = 104       # done when a sealed file of this state or a later one is there: its index as revision
 
 cdef struct Awaiting:
     Ticket* ticket
     uint8_t kind
     uint64_t number
+    index_t index                   # applied when it was asked
 
 # What callers see of a node without asking the loop; replaced at the end of each turn in which it changed.
 cdef struct NodeStatus:

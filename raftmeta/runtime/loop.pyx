@@ -8,7 +8,7 @@
         engine_run              one turn (runtime/engine)
         transport_flush         what it said leaves first,
         write_thread_ring       then the disk gets its jobs, so that both work at once
-        _answer_awaiting        whoever waits for the node to be ready, or not to lead
+        _answer_awaiting        whoever waits for the node to be ready, not to lead, or to have a sealed file
 
 What it decides: when to sleep, and for how long. What it never does: touch a Python object, take the GIL, block in
 anything but epoll, or know what a command means.
@@ -48,6 +48,7 @@ from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVEN
 from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
 from raftmeta.runtime.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
                                       faults_send, faults_send_late, faults_set)
+from raftmeta.runtime.snapshot_state cimport Snapshots
 from raftmeta.runtime.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
 from raftmeta.runtime.write_thread cimport (write_thread_abort, write_thread_ring, write_thread_start,
                                             write_thread_stop, write_thread_submit)
@@ -296,6 +297,11 @@ cdef void _publish(Loop* loop) noexcept nogil:
         _publish_links(loop)
 
 
+cdef index_t _newest_file(Loop* loop) noexcept nogil:
+    cdef Snapshots* snapshots = &loop.engine.snapshots
+    return snapshots.files.back().point.index if snapshots.files.size != 0 else 0
+
+
 cdef bint _is_met(Loop* loop, const Awaiting* item) noexcept nogil:
     cdef Engine* engine = &loop.engine
     if item.kind == LOOP_AWAIT_FOLLOWER:
@@ -305,6 +311,11 @@ cdef bint _is_met(Loop* loop, const Awaiting* item) noexcept nogil:
     if item.kind == LOOP_AWAIT_MEMBERSHIP:
         return (engine.core_status.membership_index != item.number
                 and engine.core_status.membership_index <= engine.core_status.committed)
+    if item.kind == LOOP_AWAIT_SNAPSHOT:
+        if _newest_file(loop) >= item.index:
+            return True
+        engine.snapshots.file_is_wanted = True
+        return False
     return (engine.state == ENGINE_RUNNING and engine.session != 0 and engine.core_status.leader != 0
             and engine.applied >= engine.core_status.committed)
 
@@ -313,7 +324,7 @@ cdef void _answer_awaiting(Loop* loop) noexcept nogil:
     cdef size_t i = 0
     while i < loop.awaiting.size:
         if _is_met(loop, &loop.awaiting.data[i]):
-            _done(loop, loop.awaiting.data[i].ticket, OK, 0, loop.engine.applied, NULL, 0)
+            _done(loop, loop.awaiting.data[i].ticket, OK, _newest_file(loop), loop.engine.applied, NULL, 0)
         elif load_shared(&loop.awaiting.data[i].ticket.state) != 0:
             _done(loop, loop.awaiting.data[i].ticket, WITHDRAWN, 0, 0, NULL, 0)
         elif loop.engine.state == ENGINE_STOPPED:
@@ -334,6 +345,7 @@ cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
     item.ticket = <Ticket*> submission.owner
     item.kind = submission.kind
     item.number = submission.number
+    item.index = loop.engine.applied
     if not loop.awaiting.push(item):
         _done(loop, submission.owner, NO_MEMORY, 0, 0, NULL, 0)
     free(submission)

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.runtime.checkpoints cimport Checkpoints
 from raftmeta.runtime.clients_state cimport ClientServer
 from raftmeta.runtime.engine_state cimport Submission
 from raftmeta.runtime.loop cimport Loop
@@ -17,6 +18,7 @@ cdef enum NodeLife:
 
 cdef class NodeBase:
     cdef Loop* loop             # NULL but in LIFE_RUNNING
+    cdef Checkpoints checkpoints        # its thread runs as long as the loop does
     cdef ClientServer* clients  # NULL: it serves none
     cdef NodeLife life
     cdef readonly object identity       # config.Identity

@@ -12,6 +12,7 @@ import threading
 import weakref
 
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -26,6 +27,8 @@ from raftmeta.raft.types cimport MEMBERS_MAX
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN,
                                        PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
                                        raise_status, raise_unless_ok)
+from raftmeta.runtime.checkpoint_handover cimport handover_port
+from raftmeta.runtime.checkpoints cimport Checkpoints
 from raftmeta.runtime.clients cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.runtime.clients_state cimport ClientServer
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH,
@@ -209,11 +212,12 @@ cdef class NodeBase:
         if loop == NULL:
             listener.close()
             raise MemoryError
+        self.checkpoints = Checkpoints(self.identity.data_dir)
         try:
             self._open(loop, listener)
         except BaseException:
             listener.close()
-            _end(loop, self.clients, self.close_timeout_ns)
+            _end(loop, self.clients, self.checkpoints, self.close_timeout_ns)
             self.clients = NULL
             raise
         self.loop = loop
@@ -235,6 +239,8 @@ cdef class NodeBase:
         _fill_limits(loop, self.config)
         _add_peers(loop, self.identity)
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))
+        loop.engine.checkpoints = handover_port(self.checkpoints.handover)
+        self.checkpoints.start()
         with nogil:
             status = loop_open(loop, path_bytes, &holder)
         if status != OK:
@@ -251,7 +257,18 @@ cdef class NodeBase:
             self.watched.set()
         self.clients = NULL
         self.life = LIFE_CLOSED
-        cdef bint has_ended = _end(loop, clients, self.close_timeout_ns)
+        cdef bint has_ended = True
+        cdef _Ending ending
+        if self.checkpoints.is_own_thread():
+            # A checkpoint is under way below us on the stack, and cannot be waited for here.
+            ending = _Ending()
+            ending.loop = loop
+            ending.clients = clients
+            ending.checkpoints = self.checkpoints
+            ending.timeout_ns = self.close_timeout_ns
+            threading.Thread(target=ending.run, name="raftmeta-ending", daemon=True).start()
+        else:
+            has_ended = _end(loop, clients, self.checkpoints, self.close_timeout_ns)
         self.attached.clear()
         return has_ended
 
@@ -275,6 +292,8 @@ cdef class NodeBase:
             clients_close_in_child(self.clients)
         if self.loop != NULL:
             loop_close_in_child(self.loop)
+            # LMDB would close its descriptors by number when it is collected, and those may be others' by then.
+            Py_INCREF(self.checkpoints)
         self.loop = NULL
         self.clients = NULL
         self.life = LIFE_FORKED
@@ -629,18 +648,33 @@ def _show_progress(node_ref, ended, double watchdog_s):
         node = None
 
 
-cdef bint _end(Loop* loop, ClientServer* clients, uint64_t timeout_ns):
-    """Clients go first, so that nothing is submitted to a loop that ends; their memory goes when nobody signals it."""
+cdef bint _end(Loop* loop, ClientServer* clients, Checkpoints checkpoints, uint64_t timeout_ns) except -1:
+    """Clients go first, so that nothing is submitted to a loop that ends; their memory goes when nobody signals it.
+    False: a disk does not answer; whatever its threads still use is left to them."""
     cdef bint has_ended = True
     with nogil:
         if clients != NULL:
             has_ended = clients_stop(clients, timeout_ns)
         has_ended = loop_stop(loop, timeout_ns) and has_ended
-        if has_ended:
-            if clients != NULL:
-                clients_destroy(clients)
-            loop_destroy(loop)
-    return has_ended
+    if not checkpoints.stop(timeout_ns / 1e9) or not has_ended:
+        return False
+    with nogil:
+        if clients != NULL:
+            clients_destroy(clients)
+        loop_destroy(loop)
+    return True
+
+
+cdef class _Ending:
+    """What is left of a node that was collected on the thread of its own checkpoints."""
+
+    cdef Loop* loop
+    cdef ClientServer* clients
+    cdef Checkpoints checkpoints
+    cdef uint64_t timeout_ns
+
+    def run(self):
+        _end(self.loop, self.clients, self.checkpoints, self.timeout_ns)
 
 
 cdef Submission* _submission(uint8_t kind, const uint8_t* payload, size_t length) except NULL:

@@ -13,6 +13,7 @@ PACKAGE = ROOT / "raftmeta"
 # Modules whose purpose is to be called from Python, beside the *_handle ones; all other .pyx are native throughout.
 PYTHON_FACING = {
     "raftmeta.runtime.answers",
+    "raftmeta.runtime.backups",
     "raftmeta.runtime.checkpoints",
     "raftmeta.runtime.node",
     "raftmeta.runtime.node_aio",

@@ -1,0 +1,209 @@
+"""Backups: a consistent copy of all data in one file, its inspection, and a new cluster made from it.
+
+    raftmeta.snapshot.save(node, "backup.sealed")
+    raftmeta.snapshot.inspect("backup.sealed").revision
+    raftmeta.snapshot.restore("backup.sealed", "/new/a", "a", {"a": "h1:7000", "b": "h2:7000", "c": "h3:7000"})
+
+A file holds the whole state after one entry: keys, history, leases, sessions (docs/formats.md "Sealed file"). Restoring
+makes another cluster: all data, history and revisions go on, but its cluster id is a new one, and no node of the old
+cluster is let in, nor the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from raftmeta.config import Config, Identity
+from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
+from raftmeta.runtime.backups import BackupFile, sealed_path
+from raftmeta.runtime.node_base import NodeBase
+
+__all__ = ["SnapshotInfo", "SnapshotMember", "inspect", "restore", "save", "verify"]
+
+_NOT_FOUND, _CORRUPT, _NEWER_FORMAT = 73, 75, 77  # raftmeta/status.pxd
+_FILE_NAME_BYTES_MAX = 63
+_WORKING_SUFFIX = ".restoring"
+_COPY_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMember:
+    """A member of the cluster when the snapshot was made."""
+
+    name: str
+    address: str
+    is_voter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """What a snapshot file holds.
+
+    index, term: of the last entry in it. wall_ms: when that was written, milliseconds since 1970, for people.
+    revision, compacted: history goes from the second to the first. cluster_id, state_hash: 32 hex digits.
+    """
+
+    cluster_id: str
+    index: int
+    term: int
+    wall_ms: int
+    revision: int
+    compacted: int
+    keys: int
+    leases: int
+    sessions: int
+    history_bytes: int
+    feature_level: int
+    state_hash: str
+    file_bytes: int
+    records: int
+    members: tuple[SnapshotMember, ...]
+
+
+def save(node: NodeBase, path: str | Path, *, timeout_s: float | None = 60.0) -> None:
+    """Write a snapshot of all data to path while the node goes on; durable on return.
+
+    It holds every write that was acknowledged anywhere before the call, and of those under way each whole or not at
+    all. The node writes it into its own folder first, so that needs room, too. The call blocks: on an event loop use
+    asyncio.to_thread().
+    path: a file that is there is replaced once the new one is complete; its name is at most 63 bytes.
+    timeout_s: wall time to wait, in seconds; None: no limit.
+    Raises InvalidArgument. Raises NotExecuted (NotReady, NodeClosed, Withdrawn: not within timeout_s, as on a full
+    disk), or OSError from writing path: there is no new file at path.
+    """
+    if not isinstance(node, NodeBase):
+        raise InvalidArgument(f"node: must be a Node, not {type(node).__name__}", field="node")
+    target = _named(path)
+    working = target.with_name(target.name + ".tmp")
+    try:
+        with _sealed_file(node, timeout_s) as source, working.open("wb") as copy:
+            shutil.copyfileobj(source, copy, _COPY_BYTES)
+            copy.flush()
+            os.fsync(copy.fileno())
+        working.replace(target)
+    finally:
+        working.unlink(missing_ok=True)
+    _sync_directory(target.absolute().parent)
+
+
+def _sealed_file(node: NodeBase, timeout_s: float | None) -> BinaryIO:
+    """A newer file may have made the node remove this one: then there is that."""
+    while True:
+        try:
+            return Path(sealed_path(node, timeout_s)).open("rb")
+        except FileNotFoundError:
+            continue
+
+
+def _named(path: str | Path) -> Path:
+    if len(os.fsencode(Path(path).name)) > _FILE_NAME_BYTES_MAX:
+        raise InvalidArgument(f"path: the file's name is longer than {_FILE_NAME_BYTES_MAX} bytes", field="path")
+    return Path(path)
+
+
+def _load(path: str | Path) -> BackupFile:
+    if not Path(path).is_file():
+        raise InvalidArgument(f"path: there is no file {path}", field="path")
+    backup = BackupFile()
+    status = backup.load(str(_named(path)))
+    if status == _CORRUPT:
+        raise SnapshotDamaged(f"path: {path} is not a whole snapshot: use another copy of it", field="path")
+    if status == _NEWER_FORMAT:
+        raise NewerFormat(f"path: {path} was written by a newer version of raftmeta", field="path")
+    if status:
+        raise error_from_status(status, detail=str(path))
+    return backup
+
+
+def inspect(path: str | Path) -> SnapshotInfo:
+    """Read and check the whole file at path and return what it holds; takes the memory of that state meanwhile.
+
+    Raises InvalidArgument: there is no such file. Raises SnapshotDamaged: a checksum, a record or the state hash is
+    wrong, or the file was never finished. Raises NewerFormat.
+    """
+    backup = _load(path)
+    members = tuple(SnapshotMember(*member) for member in backup.members())
+    return SnapshotInfo(members=members, **backup.facts())
+
+
+def verify(path: str | Path) -> None:
+    """Read and check the whole file at path: every checksum, every record, and the hash of the state they make.
+
+    Raises as inspect().
+    """
+    _load(path)
+
+
+def restore(
+    path: str | Path,
+    data_dir: str | Path,
+    name: str,
+    peers: Mapping[str, str],
+    *,
+    cluster: str = "default",
+    token: str = "",
+    config: Config | None = None,
+) -> None:
+    """Make data_dir the folder of member `name` of a new cluster with all data of the snapshot at path.
+
+    name, peers, cluster: as for Node(), with which the folder is then started. Do this once for each name in peers,
+    from the same file and with the same token; the members so made find each other, without another founding.
+    token: any text. The new cluster's id comes of file, names and token: give another one when the same file was
+        restored for the same names before, so that what is left of that attempt is refused.
+    config: sizes of the log's files; the default Config if not given.
+
+    Keys, history, revisions and leases go on; leases have their full time again. Sessions do not: a client opens a new
+    one, and what was under way in the old cluster is not known to the new one. The folder is complete and durable on
+    return, or not there.
+    Raises ConfigError: the arguments, or data_dir is there and not empty: nothing was touched. Raises InvalidArgument,
+    SnapshotDamaged, NewerFormat: as inspect(). Raises NoSpace, DiskFailed.
+    """
+    config = Config() if config is None else config
+    # A folder is made where it will not be listened: any address is allowed here, and checked again by Node().
+    identity = Identity.check(
+        name,
+        peers=peers,
+        data_dir=data_dir,
+        listen="127.0.0.1:1",
+        advertise=None,
+        cluster=cluster,
+        config=config,
+    )
+    target = identity.data_dir
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"data_dir: {target} is not empty; nothing in it was touched", field="data_dir")
+    if not target.parent.is_dir():
+        raise ConfigError(f"data_dir: the folder above {target} does not exist", field="data_dir")
+    backup = _load(path)
+    working = target.with_name(target.name + _WORKING_SUFFIX)
+    shutil.rmtree(working, ignore_errors=True)
+    try:
+        status = backup.restore(
+            str(working),
+            name,
+            {peer: str(address) for peer, address in identity.peers.items()},
+            cluster=cluster,
+            token=token,
+            segment_bytes=config.segment_bytes,
+            wal_bytes_max=config.wal_bytes_max,
+            reserve_bytes=config.reserve_bytes,
+        )
+        if status:
+            raise error_from_status(status, detail=str(working))
+        working.rename(target)
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+    _sync_directory(target.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
