@@ -24,7 +24,7 @@ from raftmeta.runtime.client_watches cimport watch_closed, watch_create, watch_f
 from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, ClientPending
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ,
                                             SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission)
-from raftmeta.runtime.loop cimport loop_submit
+from raftmeta.runtime.loop cimport READER_CLIENTS, loop_enter, loop_leave, loop_submit
 from raftmeta.runtime.tickets cimport Ticket, ticket_create, ticket_drop
 from raftmeta.status cimport (COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED, NOT_FOUND, NOT_READY,
                               NO_MEMORY, OK, OVERLOADED, VALUE_TOO_LARGE)
@@ -234,7 +234,7 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
 # --- reads ------------------------------------------------------------------------------------------------------------
 cdef void _serve_read(ClientServer* server, Connection* connection, const ClientPending* pending,
                       const uint8_t* bytes, uint64_t index) noexcept nogil:
-    cdef Machine* machine = load_acquire(&server.loop.machine)
+    cdef Machine* machine = loop_enter(server.loop, READER_CLIENTS)
     cdef Vec[uint8_t] records
     cdef Writer writer
     cdef Bytes first, last
@@ -253,6 +253,7 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
         status = machine_range_shared(machine, &first, &last, pending.number, pending.limit, TUNE_RANGE_BYTES,
                                       (pending.flags & READ_KEYS_ONLY) != 0, (pending.flags & READ_COUNT_ONLY) != 0,
                                       &records, &count, &more, &seen)
+    loop_leave(server.loop, READER_CLIENTS)
     server.scratch.clear()
     if status == OK and pending.kind == REQUEST_RANGE:
         writer = writer_at(&server.scratch)

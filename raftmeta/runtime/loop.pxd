@@ -35,6 +35,12 @@ cdef enum LoopSubmissionKind:
     LOOP_AWAIT_MEMBERSHIP = 103     # done when another membership than that of index `number` is committed
     LOOP_AWAIT_SNAPSHOT = 104       # done when a sealed file of this state or a later one is there: its index as revision
 
+# Threads that read the state; at each moment one of each kind.
+cdef enum LoopReader:
+    READER_HOST = 0                 # a caller, which holds the GIL
+    READER_CLIENTS = 1              # the thread that serves clients
+    LOOP_READERS = 2
+
 cdef struct Awaiting:
     Ticket* ticket
     uint8_t kind
@@ -111,7 +117,7 @@ cdef struct Loop:
     uint64_t links_checked_ns
     bint links_changed
     uint64_t turns
-    uint64_t reading_flushed        # `reading` when the last turn ended
+    uint64_t[LOOP_READERS] reading_flushed      # `reading` when the last turn ended
 
     # Shared with callers, as of the end of the last turn: what they need to encode, and to read the published state.
     uint64_t session                # 0: none open
@@ -121,7 +127,7 @@ cdef struct Loop:
     uint32_t is_removed             # this node is no member any more
     status_t fatal                  # why it is ENGINE_STOPPED
     uint32_t must_restart_maxima    # shared: a reader asked that the longest times be measured anew
-    uint64_t reading                # shared: odd while the caller that holds the GIL reads the state of `machine`
+    uint64_t[LOOP_READERS] reading  # shared, by reader: odd while it reads the state of `machine`
     uint32_t in_flight              # shared: the host's submissions with an owner that are not answered
     uint64_t next_sequence          # of the next command; callers' side
     Published[NodeStatus] status
@@ -146,8 +152,9 @@ cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil
 # file is synced. Callers are still told what became of their operations: they live in this process.
 cdef void loop_abort(Loop* loop) noexcept nogil
 cdef void loop_destroy(Loop* loop) noexcept nogil
-# The state to read, until loop_leave. The GIL is held over both: there is one such reader at a time. NULL: none yet.
-cdef Machine* loop_enter(Loop* loop) noexcept nogil
-cdef void loop_leave(Loop* loop) noexcept nogil
+# The state to read, until loop_leave; NULL: none yet. A snapshot that is installed takes its place, and it is destroyed
+# when no reader can be in it any more: so `machine` is read in no other way.
+cdef Machine* loop_enter(Loop* loop, LoopReader reader) noexcept nogil
+cdef void loop_leave(Loop* loop, LoopReader reader) noexcept nogil
 # In a fork child, where there are no threads: only descriptors.
 cdef void loop_close_in_child(Loop* loop) noexcept nogil

@@ -116,16 +116,22 @@ cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogi
 cdef void _flush(void* self) noexcept nogil:
     """The end of a turn: whoever wakes up sees the state that answered it."""
     cdef Loop* loop = <Loop*> self
+    cdef int i
     _publish(loop)
-    loop.reading_flushed = load_shared(&loop.reading)
+    for i in range(<int> LOOP_READERS):
+        loop.reading_flushed[i] = load_shared(&loop.reading[i])
     wakeups_flush(&loop.wakeups)
 
 
 cdef bint _readers_left(void* self) noexcept nogil:
-    """A reader of an exchanged state either began before its successor was shared, and then `reading` was odd at that
-    flush and differs when it has left; or it took the successor."""
+    """A reader of an exchanged state either began before its successor was shared, and then its `reading` was odd at
+    that flush and differs when it has left; or it took the successor."""
     cdef Loop* loop = <Loop*> self
-    return loop.reading_flushed % 2 == 0 or load_shared(&loop.reading) != loop.reading_flushed
+    cdef int i
+    for i in range(<int> LOOP_READERS):
+        if loop.reading_flushed[i] % 2 != 0 and load_shared(&loop.reading[i]) == loop.reading_flushed[i]:
+            return False
+    return True
 
 
 cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
@@ -381,13 +387,13 @@ cdef void _take_finished_jobs(Loop* loop, Handoff[DiskJob]* jobs) noexcept nogil
         job = next
 
 
-cdef Machine* loop_enter(Loop* loop) noexcept nogil:
-    add_shared(&loop.reading, <uint64_t> 1)
+cdef Machine* loop_enter(Loop* loop, LoopReader reader) noexcept nogil:
+    add_shared(&loop.reading[<int> reader], <uint64_t> 1)
     return load_shared(&loop.machine)
 
 
-cdef void loop_leave(Loop* loop) noexcept nogil:
-    add_shared(&loop.reading, <uint64_t> 1)
+cdef void loop_leave(Loop* loop, LoopReader reader) noexcept nogil:
+    add_shared(&loop.reading[<int> reader], <uint64_t> 1)
 
 
 cdef void loop_ring(void* loop) noexcept nogil:

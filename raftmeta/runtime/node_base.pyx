@@ -34,9 +34,9 @@ from raftmeta.runtime.clients_state cimport ClientServer
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH,
                                             SUBMIT_WATCH, EngineConfig, Submission)
 from raftmeta.runtime.faults cimport faults_set
-from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, LinkTable, loop_abort, loop_add_peer,
-                                    loop_close_in_child, loop_create, loop_destroy, loop_enter, loop_leave, loop_open,
-                                    loop_ring, loop_start, loop_stop, loop_submit)
+from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, READER_HOST, LinkTable, loop_abort,
+                                    loop_add_peer, loop_close_in_child, loop_create, loop_destroy, loop_enter,
+                                    loop_leave, loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.runtime.node_clients cimport open_clients
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
@@ -487,8 +487,8 @@ cdef class NodeBase:
         take_key(key, "key", &window)
         found = self.borrow_scratch()
         try:
-            status = machine_get_shared(loop_enter(loop), &window, revision, &found, &seen)
-            loop_leave(loop)
+            status = machine_get_shared(loop_enter(loop, READER_HOST), &window, revision, &found, &seen)
+            loop_leave(loop, READER_HOST)
             if status == NOT_FOUND:
                 return None
             if status != OK:
@@ -528,9 +528,9 @@ cdef class NodeBase:
         take_bound(end, "end", &last)
         found = self.borrow_scratch()
         try:
-            status = machine_range_shared(loop_enter(loop), &first, &last, revision[0], <uint32_t> limit,
+            status = machine_range_shared(loop_enter(loop, READER_HOST), &first, &last, revision[0], <uint32_t> limit,
                                           TUNE_RANGE_BYTES, keys_only, count_only, &found, count, more, &seen)
-            loop_leave(loop)
+            loop_leave(loop, READER_HOST)
             if status != OK:
                 raise_status(status, seen)
             if revision[0] == 0:
