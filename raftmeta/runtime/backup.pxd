@@ -1,7 +1,7 @@
 # A sealed file outside of any node: read whole, and made into the folder of a member of a new cluster.
 #
-# It decides what of the state goes into the new cluster: keys, history, revision and leases do; sessions do not. What it
-# never does: touch the file that it reads, or believe a state before all of it was loaded.
+# It decides what of the state goes into the new cluster: keys, history, revision and leases do; sessions do not. What
+# it never does: touch the file that it reads, or believe a state before all of it was loaded.
 from libc.stdint cimport uint8_t
 
 from raftmeta.ports cimport DiskPort
@@ -28,8 +28,8 @@ cdef struct BackupTarget:
     uint8_t cluster_name_length
     WalLimits log
 
-# Read and check all of the file `name` in `folder`: every checksum, every record, the state hash. NOT_FOUND, CORRUPT (not
-# complete either), NEWER_FORMAT, DISK_FAILED, NO_MEMORY. Close it after any status.
+# Read and check all of the file `name` in `folder`: every checksum, every record, the state hash. NOT_FOUND, CORRUPT
+# (not complete either), NEWER_FORMAT, DISK_FAILED, NO_MEMORY. Close it after any status.
 cdef status_t backup_load(Backup* backup, const char* folder, const char* name) noexcept nogil
 # Once, of a backup that is loaded, into an empty folder: the file of the state, the log that begins behind it, and last
 # the identity, without which the rest counts for nothing. Durable on return. NO_SPACE, DISK_FAILED, NO_MEMORY.
