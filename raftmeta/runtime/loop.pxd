@@ -33,7 +33,7 @@ cdef enum LoopSubmissionKind:
     LOOP_AWAIT_FOLLOWER = 101       # done when the node does not lead (any more)
     LOOP_AWAIT_USERS = 102          # done when the cluster's feature level has user machines
     LOOP_AWAIT_MEMBERSHIP = 103     # done when another membership than that of index `number` is committed
-    LOOP_AWAIT_SNAPSHOT = 104       # done when a sealed file of this state or a later one is there: its index as revision
+    LOOP_AWAIT_SNAPSHOT = 104       # done when a sealed file of this state or a later one is there; revision: its index
 
 # Threads that read the state; at each moment one of each kind.
 cdef enum LoopReader:

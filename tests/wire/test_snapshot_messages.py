@@ -17,7 +17,8 @@ Kind = read_enum("SNAPSHOT_OFFER")
 NUMBER = st.integers(0, 2**63 - 1)
 UNSIGNED = st.integers(0, 2**64 - 1)
 SOUND: dict[str, Any] = {
-    "type": Kind.SNAPSHOT_PIECE, "point": (7, 3, 99), "size_bytes": 5000, "hash": (1, 2), "offset": 4000, "length": 1000,
+    "type": Kind.SNAPSHOT_PIECE, "point": (7, 3, 99), "size_bytes": 5000, "hash": (1, 2), "offset": 4000,
+    "length": 1000,
 }  # fmt: skip
 
 
