@@ -47,8 +47,8 @@ cdef void _replicate_to(Core* core, Progress* progress) noexcept nogil:
         _send_commit(core, progress)
 
 
-# Whether the last APPENDs were lost. When the log no longer reaches back to them, it does not matter: a full window would
-# wait for their answers for ever, and nothing could be sent again.
+# Whether the last APPENDs were lost. When the log no longer reaches back to them, it does not matter: a full window
+# would wait for their answers for ever, and nothing could be sent again.
 cdef void _find_out(Core* core, Progress* progress) noexcept nogil:
     if progress.next > core.log.compacted:
         _send_append(core, progress, progress.next - 1, NULL)
