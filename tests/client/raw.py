@@ -120,7 +120,7 @@ class FakeNode:
                 body, received = received[HEADER_BYTES:total], received[total:]
                 if not is_greeted:
                     is_greeted = True
-                    writer.write(frame(msgpack.packb([1, 1, 1, 3, 1, 1, 9, 1, 1, b"a", b"default", b"127.0.0.1:1"])))
+                    writer.write(frame(msgpack.packb([1, 1, 1, 3, 1, 1, 9, 1, 1, b"a", b"default", b"127.0.0.1:1", 0])))
                     limits = msgpack.packb([b"a", 100, 1 << 20])
                     writer.write(client_message_encode((LEADER, 0, 0, 0, 0, limits))[1])
                 else:
