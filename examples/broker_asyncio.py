@@ -39,6 +39,7 @@ class Broker:
         await self.node.group("brokers").join(self.id, json.dumps({"host": host, "port": port}))
         election = self.node.election("controller")
         await election.add_listener(self._on_controller)
+        self.controller = self.controller or await election.get_leader() or ""
         server = await asyncio.start_server(self._serve, host, port)
         async with server, asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_topics())

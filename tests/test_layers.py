@@ -51,6 +51,7 @@ LAYERS = {
 }
 # Between two parts of one layer only these look at each other, and only in this direction.
 SIDEWAYS = {
+    ("cli", "conformance"),
     ("_core", "raft"),
     ("machine", "wire"),
     ("", "aio"),
@@ -77,12 +78,14 @@ PUBLIC_PARTS = {
     "",
     "aio",
     "config",
+    "conformance",
     "errors",
     "faults",
     "history",
     "interfaces",
     "operations",
     "prometheus",
+    "recipes",
     "results",
     "snapshot",
     "testing",

@@ -58,16 +58,21 @@ def outcomes(kit: Kit) -> Iterator[Outcome]:
 
 
 def run(
-    urls: Sequence[str], *, party_url: str | None = None, on_outcome: Callable[[Outcome], object] | None = None
+    urls: Sequence[str],
+    *,
+    party_url: str | None = None,
+    has_owners: bool = False,
+    on_outcome: Callable[[Outcome], object] | None = None,
 ) -> tuple[Capabilities, list[Outcome]]:
     """Connect to every URL (of one cluster, each independent of the others) and run every check.
 
     party_url: for processes that are killed and frozen; it may be one of the URLs if several can use it at once.
+    has_owners: its URL takes an option `owner`.
     on_outcome: told of each outcome when it is there. Raises what connect raises.
     """
     with ExitStack() as stack:
         backends = [stack.enter_context(connect(url)) for url in urls]
-        kit = Kit(backends, party_url=party_url)
+        kit = Kit(backends, party_url=party_url, has_owners=has_owners)
         found = []
         for outcome in outcomes(kit):
             found.append(outcome)

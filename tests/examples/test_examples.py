@@ -55,7 +55,11 @@ def test_asyncio_brokers_serve_topics_and_replace_a_killed_controller(tmp_path: 
         def controllers(among: list[str]) -> set[str]:
             return {asked(serving[id], "CONTROLLER") for id in among}
 
-        wait_until(lambda: len(controllers([*IDS]) - {""}) == 1, timeout_s=40, what="one controller")
+        def is_known() -> bool:
+            told = controllers([*IDS])
+            return len(told) == 1 and "" not in told
+
+        wait_until(is_known, timeout_s=40, what="one controller")
         (controller,) = controllers([*IDS])
         other = next(id for id in IDS if id != controller)
         assert asked(serving[other], "CREATE t").startswith(f"ERROR ask the controller, broker {controller}")
@@ -91,6 +95,17 @@ def test_brokers_as_scripts_join_and_their_partitions_move_when_they_leave(tmp_p
             assert moved["controller_epoch"] > 0
         finally:
             own.close()
+
+
+def test_workers_in_processes_of_their_own_do_each_job_once(tmp_path: Path) -> None:
+    """As printed on its first page; every job has its result, and more than one process worked or could have."""
+    command = [sys.executable, str(ROOT / "examples/worker_pool.py"), str(tmp_path / "a"), "3", "20"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
+    results = [line.split() for line in ended.stdout.splitlines()]
+    assert [(key, int(square)) for key, square, *_ in results] == [
+        (f"results/{number:04}", number * number) for number in range(20)
+    ]
 
 
 def test_topics_have_the_shapes_that_kafka_keeps(tmp_path: Path) -> None:

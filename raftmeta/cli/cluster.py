@@ -1,0 +1,137 @@
+"""Commands on the cluster: status, hash, member, transfer."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+import raftmeta
+from raftmeta.cli.session import NO, Session, fail, fates, pass_session, plain
+
+_HASH_TRIES_S = 0.05
+
+
+def _statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, str]]:
+    """(endpoint, status, error) of every address in the URL; each is asked by itself."""
+    found: list[tuple[str, raftmeta.NodeStatus | None, str]] = []
+    for url in session.endpoints():
+        try:
+            with session.client_of(url) as client:
+                found.append((url, client.status(timeout_s=session.timeout_s), ""))
+        except raftmeta.ConfigError:
+            raise
+        except (raftmeta.RaftmetaError, OSError) as error:
+            found.append((url, None, " ".join(str(error).split()) or type(error).__name__))
+    return found
+
+
+@click.command()
+@pass_session
+def status(session: Session) -> None:
+    """Show every node of the URL: role, term, log, lag behind the leader. Exit code 1: one does not answer."""
+    with fates():
+        answers = _statuses(session)
+    furthest = max((status.committed for _, status, _ in answers if status), default=0)
+    rows = [_status_row(url, status, error, furthest) for url, status, error in answers]
+    if session.is_json:
+        session.show([plain(status) if status else {"endpoint": url, "error": error} for url, status, error in answers])
+    else:
+        session.show_table(rows)
+    if any(status is None for _, status, _ in answers):
+        sys.exit(NO)
+
+
+def _status_row(url: str, status: raftmeta.NodeStatus | None, error: str, furthest: int) -> dict[str, Any]:
+    endpoint = url.partition("://")[2]
+    if status is None:
+        return dict.fromkeys(_STATUS_COLUMNS, "") | {"endpoint": endpoint, "state": error}
+    return {
+        "endpoint": endpoint,
+        "name": status.name,
+        "state": status.state if status.is_ready else f"{status.state}, not ready",
+        "role": status.role,
+        "term": status.term,
+        "leader": status.leader,
+        "committed": status.committed,
+        "applied": status.applied,
+        "lag": max(0, furthest - status.applied),
+        "revision": status.revision,
+        "keys": status.keys,
+    }
+
+
+_STATUS_COLUMNS = (
+    "endpoint",
+    "name",
+    "state",
+    "role",
+    "term",
+    "leader",
+    "committed",
+    "applied",
+    "lag",
+    "revision",
+    "keys",
+)
+
+
+@click.command("hash")
+@pass_session
+def hash_(session: Session) -> None:
+    """Compare the state hashes of all nodes of the URL at one log index. Exit code 1: they differ."""
+    end = time.monotonic() + session.timeout_s
+    with fates():
+        while True:
+            answers = _statuses(session)
+            applied = {status.applied for _, status, _ in answers if status}
+            if len(applied) <= 1 or time.monotonic() > end:
+                break
+            time.sleep(_HASH_TRIES_S)  # writes go on: nodes are rarely at the same index at once
+    missing = [url for url, status, _ in answers if status is None]
+    session.show_table(
+        [
+            {"name": status.name, "applied": status.applied, "state_hash": status.state_hash}
+            for _, status, _ in answers
+            if status
+        ]
+    )
+    if missing:
+        fail(f"no answer from {', '.join(missing)}", NO)
+    if len(applied) > 1:
+        fail(f"the nodes did not stand at one index within {session.timeout_s:g} s; try again with less load", NO)
+    if len({status.state_hash for _, status, _ in answers if status}) > 1:
+        fail("the states differ: stop writing and see docs/operations.md", NO)
+
+
+@click.command()
+@click.argument("to", required=False)
+@pass_session
+def transfer(session: Session, to: str | None) -> None:
+    """Hand the leadership to the member TO, or to the most advanced one."""
+    with session.client() as client:
+        client.transfer(to, timeout_s=session.timeout_s)
+        session.show({"transferred": True}, "handed over")
+
+
+@click.group()
+def member() -> None:
+    """Members: list. They are changed by a program that runs a node (Node.add_member and its like)."""
+
+
+@member.command("list")
+@pass_session
+def list_members(session: Session) -> None:
+    """Who belongs to the cluster, as the node asked sees it."""
+    with session.client() as client:
+        session.show_table(
+            [
+                {"name": member.name, "address": member.address, "role": member.role, "id": f"{member.id:016x}"}
+                for member in client.status(timeout_s=session.timeout_s).members
+            ]
+        )
+
+
+COMMANDS = (status, hash_, member, transfer)

@@ -1,0 +1,124 @@
+"""raftmeta serve: one node as a process of its own, for clients in other processes and for trying things out."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import signal
+import sys
+import threading
+import tomllib
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+import raftmeta
+from raftmeta.cli.session import WRONG_USE, fail, fates
+
+LOOK_S = 0.2
+
+
+def peers_of(pairs: tuple[str, ...]) -> dict[str, str]:
+    """From NAME=HOST:PORT of each."""
+    peers: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, address = pair.partition("=")
+        if not equals or name in peers:
+            raise click.BadParameter(f"{pair!r} is not NAME=HOST:PORT, each name once", param_hint="--peer")
+        peers[name] = address
+    return peers
+
+
+def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
+    """Settings from a TOML file whose names are those of Config."""
+    settings: dict[str, Any] = {}
+    if path is not None:
+        try:
+            settings = tomllib.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            fail(f"--config {path}: {error}", WRONG_USE)
+        known = {setting.name for setting in dataclasses.fields(raftmeta.Config)}
+        if unknown := sorted(set(settings) - known):
+            fail(f"--config {path}: no such setting: {', '.join(unknown)}", WRONG_USE)
+    if insecure:
+        settings["insecure"] = True
+    return raftmeta.Config(**settings)
+
+
+@click.command()
+@click.option("--name", required=True, help="This node's name.")
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    required=True,
+    metavar="NAME=HOST:PORT",
+    help="Each initial member, this node too.",
+)
+@click.option("--data", "data_dir", required=True, type=click.Path(path_type=Path), help="The node's folder.")
+@click.option("--listen", metavar="HOST:PORT", help="Where to accept peers; default: its own address in --peer.")
+@click.option("--advertise", metavar="HOST:PORT", help="What peers are told to connect to.")
+@click.option("--clients", "client_listen", metavar="HOST:PORT", help="Where to accept clients (raft://).")
+@click.option("--metrics", "metrics_listen", metavar="HOST:PORT", help="Prometheus endpoint.")
+@click.option("--cluster", default="default", show_default=True, help="Name of the cluster.")
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=Path), help="TOML file with settings of raftmeta.Config."
+)
+@click.option("--insecure", is_flag=True, help="Allow addresses that other machines reach, without encryption.")
+def serve(
+    name: str,
+    peers: tuple[str, ...],
+    data_dir: Path,
+    listen: str | None,
+    advertise: str | None,
+    client_listen: str | None,
+    metrics_listen: str | None,
+    cluster: str,
+    config_path: Path | None,
+    insecure: bool,
+) -> None:
+    """Run one node until SIGTERM or Ctrl-C; its events go to standard error, one line each."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
+    ended = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    with fates():
+        node = raftmeta.Node(
+            name,
+            peers=peers_of(peers),
+            data_dir=data_dir,
+            listen=listen,
+            advertise=advertise,
+            client_listen=client_listen,
+            cluster=cluster,
+            config=_config(config_path, insecure),
+        )
+        with node:
+            log = node.log_events()
+            with _metrics_server(node, metrics_listen, insecure):
+                click.echo(f"raftmeta: {name} runs", err=True)
+                while not ended.wait(LOOK_S) and log.is_alive():
+                    pass
+            if not ended.is_set():
+                node.ready(0)  # the node has stopped by itself: this raises why
+    click.echo(f"raftmeta: {name} has ended", err=True)
+
+
+def _metrics_server(node: raftmeta.Node, address: str | None, insecure: bool) -> AbstractContextManager[object]:
+    if address is None:
+        return nullcontext()
+    try:
+        from raftmeta import prometheus
+    except ModuleNotFoundError:
+        fail("--metrics needs prometheus-client: pip install 'raftmeta[prometheus]'", WRONG_USE)
+    return prometheus.serve(node, address, insecure=insecure)
+
+
+COMMANDS = (serve,)

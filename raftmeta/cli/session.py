@@ -1,0 +1,160 @@
+"""What every command needs: where the cluster is, how long to wait, how to print, and which exit code an error is.
+
+    0   done
+    1   the answer is no: refused, no such key, states differ
+    2   the command itself is wrong: an argument, a setting, an address
+    3   certainly not executed: trying again is safe
+    4   it is not known whether it was executed
+    5   stopped, or files that are damaged
+
+It never retries: a command line says what happened and lets its caller decide.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+import raftmeta
+
+NO = 1
+WRONG_USE = 2
+NOT_EXECUTED = 3
+OUTCOME_UNKNOWN = 4
+STOPPED = 5
+
+# The first class that fits decides; what stands behind it is the advice in the line.
+_FATES: tuple[tuple[type[BaseException], int, str], ...] = (
+    (raftmeta.OutcomeUnknown, OUTCOME_UNKNOWN, "it may have been executed: read before you repeat it"),
+    (raftmeta.NotExecuted, NOT_EXECUTED, "nothing was changed; try again"),
+    (raftmeta.ConfigError, WRONG_USE, ""),
+    (raftmeta.InvalidArgument, WRONG_USE, ""),
+    (raftmeta.Refused, NO, ""),
+    (raftmeta.Fatal, STOPPED, "see docs/operations.md"),
+    (raftmeta.RaftmetaError, STOPPED, ""),
+    (OSError, WRONG_USE, ""),
+)
+
+
+class Failed(click.ClickException):
+    """One line on standard error, and an exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class and reads the instance's
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"raftmeta: {self.message}", file=file or sys.stderr)
+
+
+def fail(message: str, exit_code: int) -> NoReturn:
+    raise Failed(message, exit_code)
+
+
+@contextlib.contextmanager
+def fates() -> Iterator[None]:
+    """Turn what raftmeta raises into one line and an exit code."""
+    try:
+        yield
+    except tuple(kind for kind, _, _ in _FATES) as error:
+        exit_code, advice = next((code, advice) for kind, code, advice in _FATES if isinstance(error, kind))
+        text = " ".join(str(error).split()) or type(error).__name__
+        fail(f"{text}; {advice}" if advice else text, exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What the options before the command said."""
+
+    url: str
+    cluster: str
+    timeout_s: float
+    is_json: bool
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[raftmeta.Client]:
+        """A connected client; its errors become exit codes."""
+        with fates(), self.client_of(self.url) as client:
+            client.ready(self.timeout_s)
+            yield client
+
+    def client_of(self, url: str) -> raftmeta.Client:
+        return raftmeta.Client(url, cluster=self.cluster, name="raftmeta command line")
+
+    def endpoints(self) -> list[str]:
+        """One URL for each address in the URL given."""
+        scheme, _, rest = self.url.partition("://")
+        if scheme == "raft+unix":
+            return [self.url]
+        addresses, mark, query = rest.partition("?")
+        return [f"{scheme}://{address}{mark}{query}" for address in addresses.split(",") if address]
+
+    # --- printing -----------------------------------------------------------------------------------------------------
+    def show(self, value: Any, text: str | None = None) -> None:
+        """One answer: as a line of JSON, or as text for people (nothing when it is empty)."""
+        if self.is_json:
+            click.echo(json.dumps(plain(value)))
+        elif text:
+            click.echo(text)
+
+    def show_raw(self, value: Any, raw: bytes) -> None:
+        """As show; without JSON the bytes as they are, and a newline."""
+        if self.is_json:
+            click.echo(json.dumps(plain(value)))
+        else:
+            sys.stdout.buffer.write(raw + b"\n")
+            sys.stdout.buffer.flush()
+
+    def show_table(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows with the same columns."""
+        if self.is_json:
+            click.echo(json.dumps(plain(rows)))
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in rows[0] if rows else ():
+            table.add_column(column)
+        for row in rows:
+            table.add_row(*("" if value is None else str(value) for value in row.values()))
+        console = Console(width=None if sys.stdout.isatty() else 250)
+        console.print(table)
+
+
+pass_session = click.make_pass_decorator(Session)
+
+
+def text_of(raw: bytes) -> str:
+    """Bytes for people: as text where they are text, else escaped."""
+    with contextlib.suppress(UnicodeDecodeError):
+        text = raw.decode()
+        if text.isprintable():
+            return text
+    return raw.decode("utf-8", "backslashreplace").encode("unicode_escape").decode()
+
+
+def plain(value: Any) -> Any:
+    """As JSON: bytes as text where they are UTF-8, else {"base64": ...}; named tuples and dataclasses as objects."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, raftmeta.Revision):
+        return {"revision": value.revision, "index": value.index, "result": plain(value.result)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain({name: item for name, item in asdict(value).items() if not name.startswith("_")})
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: plain(item) for name, item in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

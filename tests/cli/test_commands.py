@@ -1,0 +1,203 @@
+"""The command line as a shell has it: arguments in, lines and exit codes out, on three served nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.kits import free_addresses
+from tests.processes.waiting import wait_until
+
+NAMES = "abc"
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "raftmeta.cli", *arguments]
+
+
+class Cluster:
+    """Three nodes started with `raftmeta serve`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.peers = dict(zip(NAMES, free_addresses(3), strict=True))
+        self.clients = dict(zip(NAMES, free_addresses(3), strict=True))
+        self.metrics = free_addresses(1)[0]
+        self.url = f"raft://{','.join(self.clients.values())}"
+        self.nodes = {name: self._serve(name) for name in NAMES}
+
+    def _serve(self, name: str) -> subprocess.Popen[bytes]:
+        peers = [word for peer, address in self.peers.items() for word in ("--peer", f"{peer}={address}")]
+        extra = ["--metrics", self.metrics] if name == "a" else []
+        place = ["--data", str(self.folder / name), "--clients", self.clients[name]]
+        with (self.folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(command("serve", "--name", name, *peers, *place, *extra), stderr=log)
+
+    def run(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> str:
+        """Standard output of a command that ends with this exit code; of another than 0, the line that it complains."""
+        ended = subprocess.run(
+            command("--url", self.url, *arguments), input=stdin, capture_output=True, timeout=60, check=False
+        )
+        out, err = ended.stdout.decode(), ended.stderr.decode()
+        assert ended.returncode == code, out + err
+        return out or err
+
+    def json(self, *arguments: str, code: int = 0) -> object:
+        return json.loads(self.run("--json", *arguments, code=code))
+
+    def close(self) -> None:
+        for process in self.nodes.values():
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cli"))
+    try:
+        wait_until(
+            lambda: all(b"event" in log or b"leader" in log for log in logs(cluster)), timeout_s=40, what="the nodes"
+        )
+        cluster.run("--timeout", "40", "put", "ready", "1")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def logs(cluster: Cluster) -> list[bytes]:
+    return [(cluster.folder / f"{name}.log").read_bytes() for name in NAMES]
+
+
+def test_put_get_and_del_do_what_they_say(cluster: Cluster) -> None:
+    revision = int(cluster.run("put", "k", "v"))
+    assert cluster.run("get", "k") == "v\n"
+    assert cluster.json("get", "k")["mod_revision"] == revision  # type: ignore[index]
+    assert cluster.run("put", "k", stdin=b"from stdin\x00").strip().isdecimal()
+    assert cluster.run("get", "k") == "from stdin\x00\n"
+    assert cluster.run("get", "--revision", str(revision), "k") == "v\n"
+    assert cluster.run("del", "k") == "1\n"
+    assert cluster.run("del", "k", code=1) == "0\n"
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(cluster: Cluster) -> None:
+    cluster.run("put", "once", "1")
+    assert "no key" in cluster.run("get", "never", code=1)
+    told = cluster.run("put", "--create", "once", "2", code=1)
+    assert told.startswith("raftmeta: ")
+    assert told.count("\n") == 1
+    assert "exists" in told
+    cluster.run("put", "--update", "never", "2", code=1)
+    assert cluster.run("get", "once") == "1\n"
+
+
+def test_range_shows_keys_in_order(cluster: Cluster) -> None:
+    for key in ("r/2", "r/1", "r/3"):
+        cluster.run("put", key, key.upper())
+    assert cluster.run("range", "--prefix", "r/") == "r/1\tR/1\nr/2\tR/2\nr/3\tR/3\n"
+    assert cluster.run("range", "--keys", "--limit", "1", "r/2", "s") == "r/2\n"
+    assert cluster.run("range", "--count", "--prefix", "r/") == "3\n"
+    assert cluster.run("del", "--prefix", "r/") == "3\n"
+
+
+def test_txn_does_one_branch_and_tells_which(cluster: Cluster) -> None:
+    words = ("txn", "--if", "version(t) = 0", "--then", "create t 1", "--then", "add n 5", "--else", "get t")
+    assert cluster.run(*words).startswith("succeeded revision=")
+    assert cluster.run(*words, code=1).splitlines()[1] == "t\t1"
+    assert cluster.json(*words, code=1)["succeeded"] is False  # type: ignore[index]
+    assert "none of" in cluster.run("txn", "--if", "size(t) = 0", code=2)
+
+
+def test_watch_prints_each_change_from_a_revision_on(cluster: Cluster) -> None:
+    revision = int(cluster.run("put", "w/1", "x"))
+    cluster.run("del", "w/1")
+    lines = cluster.run("watch", "--prefix", "w/", "--from-revision", str(revision), "--count", "2").splitlines()
+    assert [line.split("\t")[:3] for line in lines] == [
+        [str(revision), "put", "w/1"],
+        [str(revision + 1), "delete", "w/1"],
+    ]
+
+
+def test_a_lease_that_is_held_keeps_its_key_until_it_is_interrupted(cluster: Cluster) -> None:
+    with subprocess.Popen(command("--url", cluster.url, "lease", "hold", "5"), stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        lease = holder.stdout.readline().decode().strip()
+        cluster.run("put", "--lease", lease, "leased", "1")
+        holder.send_signal(signal.SIGINT)
+        holder.wait(20)
+    assert "no key" in cluster.run("get", "leased", code=1)
+
+
+def test_status_shows_every_node_and_one_leader(cluster: Cluster) -> None:
+    statuses = cluster.json("status")
+    assert isinstance(statuses, list)
+    assert {status["name"] for status in statuses} == set(NAMES)
+    assert [status["role"] for status in statuses].count("leader") == 1
+    assert len({status["leader"] for status in statuses}) == 1
+    assert "committed" in cluster.run("status")
+    hashes = cluster.json("--timeout", "20", "hash")
+    assert isinstance(hashes, list)
+    assert len({node["state_hash"] for node in hashes}) == 1
+
+
+def test_transfer_moves_the_leadership(cluster: Cluster) -> None:
+    leader = cluster.json("status")[0]["leader"]  # type: ignore[index]
+    target = next(name for name in NAMES if name != leader)
+    cluster.run("transfer", target)
+    wait_until(lambda: cluster.json("status")[0]["leader"] == target, timeout_s=20, what="the new leader")  # type: ignore[index]
+
+
+def test_members_are_listed(cluster: Cluster) -> None:
+    members = cluster.json("member", "list")
+    assert isinstance(members, list)
+    assert {member["name"]: member["role"] for member in members} == dict.fromkeys(NAMES, "voter")
+
+
+def test_nobody_at_the_address_is_exit_code_3(cluster: Cluster) -> None:
+    (nobody,) = free_addresses(1)
+    ended = subprocess.run(
+        command("--url", f"raft://{nobody}", "--timeout", "0.5", "put", "k", "v"), capture_output=True, check=False
+    )
+    assert ended.returncode == 3, ended.stderr
+    assert b"nothing was changed" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--url", "http://x", "get", "k"), "raft"),
+        (("serve", "--name", "a", "--peer", "a", "--data", "/x"), "NAME=HOST:PORT"),
+        (("serve", "--name", "a", "--peer", "a=0.0.0.0:7001", "--data", "/x"), "insecure"),
+        (("serve", "--name", "a", "--peer", "a=127.0.0.1:7001", "--data", "/x", "--config", "/no/such"), "/no/such"),
+        (("put", "--create", "--update", "k", "v"), "exclude"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_and_says_what(words: tuple[str, ...], told: str) -> None:
+    ended = subprocess.run(command(*words), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert told in ended.stderr
+
+
+def test_completion_is_printed_for_each_shell() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        ended = subprocess.run(command("completion", shell), capture_output=True, text=True, check=True)
+        assert "_RAFTMETA_COMPLETE" in ended.stdout
+
+
+def test_the_served_node_ends_in_order_and_can_be_started_again(tmp_path: Path) -> None:
+    (address,) = free_addresses(1)
+    serve = command("serve", "--name", "a", "--peer", f"a={address}", "--data", str(tmp_path / "a"))
+    for _ in range(2):
+        with subprocess.Popen(serve, stderr=subprocess.PIPE, env={**os.environ}) as node:
+            assert node.stderr is not None
+            while b"a runs" not in node.stderr.readline():
+                assert node.poll() is None
+            node.send_signal(signal.SIGTERM)
+            node.communicate(timeout=30)
+            assert node.returncode == 0
