@@ -46,7 +46,7 @@ from raftmeta.runtime.members cimport (members_change, members_look, members_mee
                                        members_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
                                      peers_link_of_name, peers_link_up, peers_own_hello)
-from raftmeta.runtime.sending cimport send_genesis, send_message
+from raftmeta.runtime.sending cimport send_genesis, send_message, send_pings_to_strangers
 from raftmeta.runtime.snapshot_install cimport install_run, install_strip
 from raftmeta.runtime.snapshot_transfer cimport transfer_job_done, transfer_offer, transfer_tick
 from raftmeta.runtime.snapshots cimport snapshots_release, snapshots_run, snapshots_taken, snapshots_tick
@@ -181,7 +181,7 @@ cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept n
 
 cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
     if engine.state == ENGINE_STOPPED:
-        _answer(engine, submission, NODE_CLOSED, NULL, 0)
+        _answer(engine, submission, engine.fatal if engine.fatal != OK else NODE_CLOSED, NULL, 0)
     elif engine.state == ENGINE_GENESIS:
         _answer(engine, submission, NO_LEADER, NULL, 0)
     elif engine.was_removed and submission.kind in (SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND, SUBMIT_READ):
@@ -340,6 +340,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
         status = transfer_tick(engine)
     _retry_blocked(engine)
     if engine.ticks % timeout_ticks == 0:
+        send_pings_to_strangers(engine)
         callers_repeat_reads(engine)
         # A forward may have been lost without a change of leader. The leader's own proposals cannot be lost.
         if engine.core_status.role != LEADER and engine.ticks % (4 * timeout_ticks) == 0:

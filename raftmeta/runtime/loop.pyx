@@ -266,7 +266,6 @@ cdef void _share(Loop* loop) noexcept nogil:
 cdef void _publish(Loop* loop) noexcept nogil:
     cdef NodeStatus status
     cdef Engine* engine = &loop.engine
-    _share(loop)
     memset(&status, 0, sizeof(NodeStatus))
     status.engine_state = engine.state
     status.fatal = engine.fatal
@@ -301,6 +300,8 @@ cdef void _publish(Loop* loop) noexcept nogil:
     loop.status.write(status)
     if loop.links_changed:
         _publish_links(loop)
+    # Last: whoever is told that this node has stopped, or is ready, finds the same in its status.
+    _share(loop)
 
 
 cdef index_t _newest_file(Loop* loop) noexcept nogil:

@@ -20,3 +20,5 @@ cdef void send_snapshot(Engine* engine, uint32_t link, const SnapshotMessage* me
 # A frame that asks nothing of the protocol, to every peer: one that knows this node to be removed closes the
 # connection, and says so when it is opened again.
 cdef void send_pings(Engine* engine) noexcept nogil
+# Say something on connections on which nothing else is ever said, so that a dead one breaks.
+cdef void send_pings_to_strangers(Engine* engine) noexcept nogil

@@ -6,7 +6,9 @@ wanted it sent repeats what matters.
 
 from libc.stdint cimport uint32_t
 
+from raftmeta._core cimport core_membership
 from raftmeta.native.chunks cimport Slice
+from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport MEMBERS_MAX, Message, member_id_t
 from raftmeta.runtime.engine_state cimport Engine, Link
 from raftmeta.status cimport OK
@@ -91,10 +93,27 @@ cdef void send_genesis(Engine* engine) noexcept nogil:
     engine.genesis.messages.clear()
 
 
+cdef void _ping(Engine* engine, int place) noexcept nogil:
+    engine.body.clear()
+    if engine.body.resize(FRAME_HEADER_BYTES):
+        _send(engine, place, FRAME_PING, NULL)
+
+
 cdef void send_pings(Engine* engine) noexcept nogil:
     cdef int place
     for place in range(MEMBERS_MAX):
         if engine.links[place].is_used and engine.links[place].is_up:
-            engine.body.clear()
-            if engine.body.resize(FRAME_HEADER_BYTES):
-                _send(engine, place, FRAME_PING, NULL)
+            _ping(engine, place)
+
+
+cdef void send_pings_to_strangers(Engine* engine) noexcept nogil:
+    """How a connection to an incarnation that is gone would live for ever, and keep its successor out:
+        1. a peer is wiped while this node cannot hear it, so that nothing tells this node that the connection died,
+        2. the log swaps the peer's old incarnation for the new one: no message is for the old one any more,
+        3. the new one's HELLO is refused, because the old one seems to answer still (runtime/peers).
+    """
+    cdef int place
+    for place in range(MEMBERS_MAX):
+        if (engine.links[place].is_up
+                and membership_position(core_membership(engine.core), engine.links[place].id) < 0):
+            _ping(engine, place)
