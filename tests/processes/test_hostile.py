@@ -101,6 +101,7 @@ def hello_of(running: Cluster, sender: str = "b", **changes: Any) -> bytes:
         "cluster": (number & (2**64 - 1), number >> 64),
         "id": told_by["id"],
         "boot": told_by["boot"],
+        "membership": 0,
         "feature_level_max": 2,
         "name": sender.encode(),
         "cluster_name": b"default",

@@ -95,7 +95,8 @@ def test_too_many_writers_are_refused_and_cost_nobody_anything(cluster: Cluster)
         assert found["is_attached"]
     assert told(leader)["term"] == term
     for node in cluster.nodes.values():
-        assert node.call(resident_bytes) - before[node.name] < 128 * MIB
+        # Twice the history: while a checkpoint is written, what it shares with the state is not trimmed.
+        assert node.call(resident_bytes) - before[node.name] < 256 * MIB
 
 
 def in_flight(node: raftmeta.Node) -> int:
