@@ -186,6 +186,7 @@ def test_halves_of_large_requests_do_not_fill_the_memory(tmp_path: Path) -> None
         assert resident_bytes() - before < 48 << 20
         for client in clients:
             client.socket.close()
+        wait_until(lambda: nodes["a"].metrics()["client_connections"] == 0, timeout_s=10, what="the last one to go")
         with RawClient(url) as other:
             other.open_session()
             assert other.ask(other.encoder.put("k", bytes(1 << 20), 0, None, False))[0] == Status.OK
