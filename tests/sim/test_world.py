@@ -68,7 +68,7 @@ def test_no_seed_breaks_an_invariant(histories: list[History]) -> None:
 )  # fmt: skip
 def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
     """A sweep in which a fault never happened would prove nothing about it."""
-    assert totals[fault] >= 10
+    assert totals[fault] >= 5
 
 
 @pytest.mark.parametrize(
