@@ -2,9 +2,8 @@
 
     python -m demo.broker '<Settings as JSON>'
 
-Each writer has one write under way. It tells the ledger of an acknowledged write, and goes on when the ledger has that
-on disk: so a write counts only when two parties know of it, and neither is the one under test. The watcher follows
-every change of all writers and counts what is not the next number of its writer.
+The writers are those of demo/writers.py. The watcher follows every change of all writers and counts what comes out of
+turn.
 
 What a process is told comes by lines of JSON on its standard input; it answers and reports on its standard output.
 """
@@ -12,91 +11,47 @@ What a process is told comes by lines of JSON on its standard input; it answers 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
-import random
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import raftmeta
-from demo.ledger import Acknowledgement, LedgerClient, digest_of
+from demo.ledger import LedgerClient, digest_of
 from demo.telling import hear, hold_gil, say
+from demo.writers import PREFIX, Settings, Writers
 from examples.broker import Broker
 from raftmeta.interfaces import LeaderChange
 
-PREFIX = "load/"
 LATE_KEY = "late"
-VALUE_BYTES = 128
 REPORT_S = 0.05
 READY_S = 40.0
 RETRY_S = 0.01
 PAGE = 5000
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """life: counts the starts of this broker, so that no two processes write the same key. watch_from: a revision."""
-
-    id: int
-    peers: dict[str, str]
-    folder: str
-    ledger: str
-    life: int
-    watch_from: int
-    writers: int
-
-
-class Writers:
-    """The clients that write. Writer n of a life writes the keys .../n/0, .../n/1 and so on."""
+class BrokerWriters(Writers):
+    """Clients of one node of raftmeta."""
 
     def __init__(self, node: raftmeta.aio.Node, ledger: LedgerClient, settings: Settings) -> None:
         self._node = node
-        self._ledger = ledger
-        self._prefix = f"{PREFIX}{settings.id}/{settings.life}"
-        self._must_stop = False
-        self.acknowledged = 0
-        self.unknown = 0
-        self.tasks = [asyncio.create_task(self._write_on(number)) for number in range(settings.writers)]
+        super().__init__(ledger, settings)
 
-    async def stop(self) -> None:
-        """On return nothing is under way."""
-        self._must_stop = True
-        await asyncio.gather(*self.tasks)
-
-    async def _write_on(self, writer: int) -> None:
-        number = 0
-        while not self._must_stop:
-            await self._write_one(f"{self._prefix}/{writer}/{number}")
-            number += 1
-
-    async def _write_one(self, key: str) -> None:
-        value = random.randbytes(VALUE_BYTES)
-        begun_ns = time.monotonic_ns()
-        revision = await self._put(key, value)
-        if revision is None:
-            self.unknown += 1
-            return
-        acknowledged_ns = time.monotonic_ns()
-        await self._ledger.record(Acknowledgement(key, digest_of(value), int(revision), begun_ns, acknowledged_ns))
-        self.acknowledged += 1
-
-    async def _put(self, key: str, value: bytes) -> raftmeta.Revision | None:
-        """Try until it is done; None when nobody can tell whether it is: then nothing was promised."""
+    async def put(self, key: str, value: bytes) -> int | None:
         while True:
             try:
-                return await self._node.put(key, value)
+                return int(await self._node.put(key, value))
             except raftmeta.NotExecuted:
                 await asyncio.sleep(RETRY_S)
             except raftmeta.OutcomeUnknown as error:
                 return await self._learn(error.ticket)
 
-    async def _learn(self, ticket: Any) -> raftmeta.Revision | None:
+    async def _learn(self, ticket: Any) -> int | None:
         """The same operation once more, which is applied at most once."""
         while ticket is not None:
             try:
-                return await ticket.result()  # type: ignore[no-any-return]
+                return int(await ticket.result())
             except raftmeta.OutcomeUnknown as error:
                 ticket = error.ticket
             except raftmeta.NotExecuted:
@@ -167,7 +122,7 @@ class Program:
         self.node = self.broker.node.aio()
         ledger = LedgerClient(*await asyncio.open_unix_connection(self.settings.ledger))
         self.watcher = Watcher(self.node, self.settings.watch_from)
-        self.writers = Writers(self.node, ledger, self.settings)
+        self.writers = BrokerWriters(self.node, ledger, self.settings)
         tasks += [asyncio.create_task(ledger.listen()), self.watcher.task, *self.writers.tasks]
         tasks += [asyncio.create_task(self._report_on())]
         say({"ready": True})

@@ -8,38 +8,21 @@ It keeps a journal file, the most durable that PySyncObj can be: it is never syn
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
-import random
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
-from demo.ledger import Acknowledgement, LedgerClient, digest_of
+from demo.ledger import LedgerClient, digest_of
 from demo.telling import hear, hold_gil, say
+from demo.writers import Settings, Writers
 
-PREFIX = "load/"
-VALUE_BYTES = 128
 REPORT_S = 0.05
 RETRY_S = 0.01
 ANSWER_S = 5.0
 TICK_S = 0.01
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """As demo.broker.Settings; watch_from has no meaning here: there are no watches."""
-
-    id: int
-    peers: dict[str, str]
-    folder: str
-    ledger: str
-    life: int
-    watch_from: int
-    writers: int
 
 
 class Store(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
@@ -60,38 +43,15 @@ class Store(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         return True
 
 
-class Writers:
-    """The same clients as demo.broker has."""
+class PeerWriters(Writers):
+    """Clients of one node of PySyncObj; there are no revisions."""
 
     def __init__(self, store: Store, ledger: LedgerClient, settings: Settings) -> None:
         self._store = store
-        self._ledger = ledger
-        self._prefix = f"{PREFIX}{settings.id}/{settings.life}"
-        self._must_stop = False
-        self.acknowledged = 0
-        self.tasks = [asyncio.create_task(self._write_on(number)) for number in range(settings.writers)]
+        super().__init__(ledger, settings)
 
-    async def stop(self) -> None:
-        self._must_stop = True
-        await asyncio.gather(*self.tasks)
-
-    async def _write_on(self, writer: int) -> None:
-        number = 0
-        while not self._must_stop:
-            number += 1
-            await self._write_one(f"{self._prefix}/{writer}/{number}")
-
-    async def _write_one(self, key: str) -> None:
-        value = random.randbytes(VALUE_BYTES)
-        begun_ns = time.monotonic_ns()
-        if not await self._put(key, value):
-            await asyncio.sleep(RETRY_S)
-            return
-        await self._ledger.record(Acknowledgement(key, digest_of(value), 0, begun_ns, time.monotonic_ns()))
-        self.acknowledged += 1
-
-    async def _put(self, key: str, value: bytes) -> bool:
-        """False: refused, or nobody knows; PySyncObj has no way to find out."""
+    async def put(self, key: str, value: bytes) -> int | None:
+        """None also when it was refused: PySyncObj has no way to go on with the same operation."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[int] = loop.create_future()
 
@@ -101,9 +61,12 @@ class Writers:
 
         self._store.put(key, value, callback=lambda _, failure: loop.call_soon_threadsafe(tell, failure))
         try:
-            return await asyncio.wait_for(done, ANSWER_S) == 0
+            if await asyncio.wait_for(done, ANSWER_S) == 0:
+                return 0
         except TimeoutError:
-            return False
+            return None
+        await asyncio.sleep(RETRY_S)
+        return None
 
 
 class Program:
@@ -117,7 +80,7 @@ class Program:
         while not self.store.isReady():
             await asyncio.sleep(TICK_S)
         ledger = LedgerClient(*await asyncio.open_unix_connection(self.settings.ledger))
-        self.writers = Writers(self.store, ledger, self.settings)
+        self.writers = PeerWriters(self.store, ledger, self.settings)
         tasks += [asyncio.create_task(ledger.listen()), *self.writers.tasks]
         say({"ready": True})
         for done in asyncio.as_completed(tasks):

@@ -37,6 +37,8 @@ _FUNCTION = re.compile(
     r"^([ \t]*)(?:async\s+def|cp?def|def)\s+(?!class\b|struct\b|enum\b|extern\b|union\b|packed\b)[^\n]*\("
 )
 
+_ENUM = re.compile(r"cdef enum (\w+):\n((?:    .*\n|\s*\n)+)")
+
 
 def function_sizes(text: str) -> Iterator[tuple[int, int]]:
     """(line number, lines of the body without blank ones and comments) of each function in Python or Cython."""
@@ -99,6 +101,14 @@ def test_the_package_makes_no_banned_call(path: Path) -> None:
     allowed = {"print", "the environment"} if path.relative_to(PACKAGE).parts[0] in MAY_PRINT else set()
     found = [what for what, pattern in BANNED_IN_PACKAGE.items() if what not in allowed and pattern.search(bare)]
     assert not found
+
+
+@pytest.mark.parametrize("path", source_files(".pxd"), ids=relative)
+def test_the_members_of_an_enum_are_told_apart(path: Path) -> None:
+    """Two lines of work that each took the next free number would merge without a conflict, and mean each other."""
+    for enum, body in _ENUM.findall(path.read_text()):
+        values = re.findall(r"^    \w+ = (\w+)", body, re.MULTILINE)
+        assert len(values) == len(set(values)), f"{enum} gives one number to two names"
 
 
 @pytest.mark.parametrize("path", TESTS, ids=relative)

@@ -20,7 +20,7 @@ import asyncio
 import os
 import random
 import time
-from typing import Any
+from typing import Any, Protocol
 
 import raftmeta.client.request as fate
 from raftmeta.client.connection import Connection, Message
@@ -62,20 +62,17 @@ KEEP_ALIVES_PER_TTL = 4
 NEVER = float("inf")
 
 
-class Events:
+class Events(Protocol):
     """Who gets the items of a watch: see raftmeta/client/watch.py."""
 
     def on_items(self, body: bytes) -> None:
         """Items came, one after another."""
-        raise NotImplementedError
 
     def on_refused(self, error: RaftmetaError) -> None:
         """The node does not open the watch."""
-        raise NotImplementedError
 
     def on_lost(self) -> None:
         """The watch ended with its connection."""
-        raise NotImplementedError
 
 
 class Channel:

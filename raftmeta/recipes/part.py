@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import Any
 
 from raftmeta.errors import InvalidArgument, NodeClosed, NotReady
@@ -58,7 +59,7 @@ class Part:
         return not was_closed and self._face is not None
 
 
-class Followed(Part):
+class Followed(Part, ABC):
     """A part with one mirror of its prefix, opened when it is first needed."""
 
     def __init__(self, title: str, prefix: str) -> None:
@@ -72,8 +73,9 @@ class Followed(Part):
     def _on_open(self, mirror: Mirror) -> None:
         """The mirror has been read, and no change was told yet."""
 
+    @abstractmethod
     def _on_change(self, mirror: Mirror) -> None:
-        raise NotImplementedError
+        """The mirror has changed."""
 
     async def _follow(self) -> Mirror:
         """On return every later change leads to _on_change."""

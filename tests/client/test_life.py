@@ -62,10 +62,12 @@ def test_a_closed_client_reports_no_lease_as_lost(tmp_path: Path) -> None:
     ) as node:
         node.ready(10)
         client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
+        running_before = set(threading.enumerate())  # other tests' clusters may hold leases of their own
         lease = client.lease(10.0, on_lost=lost.append)
+        (watcher,) = set(threading.enumerate()) - running_before
         client.close()
         assert not lease.held()
-        wait_until(lambda: "raftmeta-lease" not in {one.name for one in threading.enumerate()}, timeout_s=5, what="it")
+        wait_until(lambda: not watcher.is_alive(), timeout_s=5, what="the end of the lease's thread")
         assert lost == []
 
         async def use() -> None:
