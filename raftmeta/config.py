@@ -107,7 +107,7 @@ class Config:
     append_bytes_max: int = 256 * _KIB
     inflight_bytes_max: int = 8 * _MIB
     uncommitted_bytes_max: int = 64 * _MIB
-    snapshot_log_bytes: int = 64 * _MIB
+    snapshot_log_bytes: int = 256 * _MIB  # several times the history, which steady writes make new between two
     snapshot_entries: int = 1_000_000
     session_ttl_s: float = 60.0
     session_window: int = 16_384
