@@ -125,6 +125,7 @@ cdef status_t machine_dump_prepare(Machine* machine, Dump* dump, uint32_t record
 # *done after the last.
 cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max, Vec[uint8_t]* out,
                                 bint* done) noexcept nogil
+# The thread that applies.
 cdef void machine_dump_end(Machine* machine, Dump* dump) noexcept nogil
 
 # Before the first machine_dump_next: give only what changed since base, which must stay as it is until the dump ends.

@@ -1,25 +1,27 @@
 # The dump: bodies.
 #
-# What stays still under a dump while apply goes on: the pinned root and, since trimming waits for dumps, every chain
-# and change record above the floor at begin. New change records go behind those of the dump, in blocks that never
-# move, so the list of blocks is all that must be copied. The same goes for the bytes of user machines, whose chunks are
-# not given back while a dump is under way. Leases and sessions do not stay still: they are encoded in slices before
-# anything else is applied, in the order of their heaps, and sorted by whoever calls next first.
+# What stays still under a dump while apply goes on: the pinned root with all versions that it can see, also behind
+# links that trimming cuts meanwhile (entry_at_pinned), and the change records of that time, which are kept when they
+# fall below the floor (history_keep). New change records go behind those of the dump, in blocks that never move, so
+# the list of blocks is all that must be copied. Chunks of user machines are held. So a dump that takes long costs the
+# memory of the moment it began, and nothing of what is written meanwhile. Leases and sessions do not stay still: they
+# are encoded in slices before anything else is applied, in the order of their heaps, and sorted by whoever calls next
+# first.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, step_changes
+from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, history_keep, step_changes
 from raftmeta.machine.leases cimport Lease
 from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
 from raftmeta.machine.state cimport PHASE_IDLE
-from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek, entry_at,
-                                    entry_key, entry_value, root_difference, tree_pin, tree_unpin)
+from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek,
+                                    entry_at_pinned, entry_key, entry_value, root_difference, tree_pin, tree_unpin)
 from raftmeta.machine.user_machines cimport UserCommand, UserDump, UserMachine, user_command_bytes
 from raftmeta.native.atomics cimport add_shared, subtract_shared
-from raftmeta.native.chunks cimport Slice
+from raftmeta.native.chunks cimport Chunk, Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport INVARIANT_BROKEN, NOT_READY, NO_MEMORY, OK
 from raftmeta.wire.commands cimport KEY_BYTES_MAX
@@ -82,7 +84,7 @@ cdef struct UserBytes:
     uint32_t kind                   # of the records they become
     uint64_t is_staged
     DumpMachine machine
-    Slice bytes                     # DUMP_MACHINE: the name
+    Slice bytes                     # its chunk is held; DUMP_MACHINE: the name, borrowed
 
 
 # --- begin and end ----------------------------------------------------------------------------------------------------
@@ -103,6 +105,7 @@ cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil:
         _free(cursor)
         return NO_MEMORY
     add_shared(&machine.dumps, <uint64_t>1)
+    history_keep(&machine.history)
     cursor.root = tree_pin(machine.tree)
     cursor.stage = STAGE_ENDED
     cursor.applied = machine.applied
@@ -153,10 +156,13 @@ cdef void machine_dump_base_forget(Machine* machine, DumpBase* base) noexcept no
     base.root = NULL
 
 cdef void _free(DumpCursor* cursor) noexcept nogil:
+    cdef size_t i
     cursor.head.release()
     cursor.spans.release()
     cursor.blocks.release()
     cursor.changed.release()
+    for i in range(cursor.users.size):
+        chunk_drop(cursor.users.data[i].bytes.chunk)
     cursor.users.release()
     free(cursor)
 
@@ -196,10 +202,18 @@ cdef bint _list_user(UserMachine* user, DumpCursor* cursor) noexcept nogil:
         return False
     item.kind = DUMP_COMMAND
     for i in range(user.tail.size):
-        item.bytes.data = user.tail.at(i).chunk.bytes() + (user.tail_start if i == 0 else 0)
-        item.bytes.length = user.tail.at(i).chunk.used - (user.tail_start if i == 0 else 0)
-        if item.bytes.length > 0 and not cursor.users.push(item):
+        if not _list_bytes(&item, user.tail.at(i).chunk, user.tail_start if i == 0 else 0, cursor):
             return False
+    return True
+
+# From `start` to what the chunk has now.
+cdef bint _list_bytes(UserBytes* item, Chunk* chunk, uint32_t start, DumpCursor* cursor) noexcept nogil:
+    item.bytes.chunk = chunk
+    item.bytes.data = chunk.bytes() + start
+    item.bytes.length = chunk.used - start
+    if not cursor.users.push(item[0]):
+        return False
+    chunk_hold(chunk)
     return True
 
 cdef bint _list_parts(UserDump* dump, uint64_t is_staged, DumpCursor* cursor) noexcept nogil:
@@ -209,9 +223,7 @@ cdef bint _list_parts(UserDump* dump, uint64_t is_staged, DumpCursor* cursor) no
     item.kind = DUMP_PART
     item.is_staged = is_staged
     for i in range(dump.parts.size):
-        item.bytes.data = dump.parts.data[i].bytes()
-        item.bytes.length = dump.parts.data[i].used
-        if not cursor.users.push(item):
+        if not _list_bytes(&item, dump.parts.data[i], 0, cursor):
             return False
     return True
 
@@ -415,7 +427,7 @@ cdef bint _give_keys(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept
     while cursor.keys.entry != NULL:
         if out.size + passed_bytes >= end:
             return True
-        entry = entry_at(cursor.keys.entry, cursor.floor)
+        entry = entry_at_pinned(cursor.keys.entry, cursor.floor)
         passed_bytes += TUNE_PASSED_KEY_BYTES
         if is_live(entry) and not _give_version(cursor, out, DUMP_KEY, entry, entry_key(entry)):
             return False
@@ -458,7 +470,7 @@ cdef bint _find_changed(DumpCursor* cursor) noexcept nogil:
     return True
 
 cdef bint _give_difference(DumpCursor* cursor, Vec[uint8_t]* out, const Difference* difference) noexcept nogil:
-    cdef const Entry* entry = entry_at(difference.newer, cursor.floor)
+    cdef const Entry* entry = entry_at_pinned(difference.newer, cursor.floor)
     cdef Entry gone
     if is_live(entry):
         # Changed only above the floor: the history tells it.

@@ -1,8 +1,9 @@
 # The change records from `compacted` to `revision`: what each revision changed, in the order of its entry.
 #
 # Replicated state: alike on every node, its floor moves only by COMMAND_COMPACT. The floor that answers (`compacted`
-# of the machine) moves at once; the memory below it is given back later, in bounded steps (trim.pyx), never while a
-# dump reads. Steps stand in blocks that never move, so a dump may read old blocks while new ones are filled.
+# of the machine) moves at once; the memory below it is given back later, in bounded steps (trim.pyx). Steps stand in
+# blocks that never move, so a dump may read old blocks while new ones are filled; steps that it shows are kept beside
+# the ring when they are dropped, until no dump is under way.
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.machine.tree cimport Entry
@@ -31,6 +32,8 @@ cdef struct HistoryBlock:
 # Steps of the revisions (trimmed, newest]; revision r stands in block r / HISTORY_BLOCK_STEPS.
 cdef struct History:
     Ring[HistoryBlock*] blocks
+    Ring[HistoryBlock*] kept        # dropped, and shown by a dump under way
+    uint64_t kept_through           # newest revision that a dump under way shows; 0: there is none
     uint64_t first_block            # number of the front block
     uint64_t trimmed                # steps up to this revision are given back
     uint64_t newest
@@ -50,7 +53,11 @@ cdef void history_commit(History* history, Step* step) noexcept nogil
 cdef Step* history_step(History* history, uint64_t revision) noexcept nogil
 # Bytes of the changes in (compacted, newest], counted alike on every node.
 cdef uint64_t history_bytes(History* history, uint64_t compacted) noexcept nogil
-# The step after `trimmed` is given back.
-cdef void history_drop_front(History* history) noexcept nogil
+# The step after `trimmed` is given back. False: no memory to keep it for a dump; nothing changed.
+cdef bint history_drop_front(History* history) noexcept nogil
+# A dump of what is there now begins: until history_free_kept its steps stay readable, dropped or not.
+cdef void history_keep(History* history) noexcept nogil
+# No dump is under way: give back what was kept for one, at most so many blocks at once.
+cdef void history_free_kept(History* history, uint32_t blocks_max) noexcept nogil
 # An empty history that begins after `revision`.
 cdef void history_begin_at(History* history, uint64_t revision) noexcept nogil

@@ -1,5 +1,5 @@
 # The history: bodies.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 
@@ -9,6 +9,8 @@ cdef inline uint64_t _block_of(uint64_t revision) noexcept nogil:
 cdef void history_release(History* history) noexcept nogil:
     if history.prepared != NULL:
         free(history.prepared.many)
+    history_free_kept(history, UINT32_MAX)
+    history.kept.release()
     while history.trimmed < history.newest:
         history_drop_front(history)
     while history.blocks.size > 0:
@@ -66,14 +68,48 @@ cdef uint64_t history_bytes(History* history, uint64_t compacted) noexcept nogil
         own_bytes += FORMAT_CHANGE_BYTES + changes[i].after.key_length + changes[i].after.value_length
     return history.bytes_through - (first.bytes_through - own_bytes)
 
-cdef void history_drop_front(History* history) noexcept nogil:
-    cdef Step* step
-    history.trimmed += 1
-    history.trimmed_changes = 0
-    step = history_step(history, history.trimmed)
+
+# --- giving back ------------------------------------------------------------------------------------------------------
+cdef inline void _free_changes(Step* step) noexcept nogil:
     free(step.many)
     step.many = NULL
-    if _block_of(history.trimmed + 1) > history.first_block:
-        free(history.blocks.front())
-        history.blocks.pop_front()
-        history.first_block += 1
+
+cdef void _free_block(HistoryBlock* block) noexcept nogil:
+    cdef size_t i
+    for i in range(HISTORY_BLOCK_STEPS):
+        free(block.steps[i].many)
+    free(block)
+
+cdef bint _drop_block(History* history) noexcept nogil:
+    if history.first_block * HISTORY_BLOCK_STEPS > history.kept_through:
+        _free_block(history.blocks.front())
+    elif not history.kept.push(history.blocks.front()):
+        return False
+    history.blocks.pop_front()
+    history.first_block += 1
+    return True
+
+cdef bint history_drop_front(History* history) noexcept nogil:
+    cdef uint64_t revision = history.trimmed + 1
+    if revision > history.kept_through:
+        _free_changes(history_step(history, revision))
+    if _block_of(revision + 1) > history.first_block and not _drop_block(history):
+        return False
+    history.trimmed = revision
+    history.trimmed_changes = 0
+    return True
+
+cdef void history_keep(History* history) noexcept nogil:
+    history.kept_through = history.newest
+
+cdef void history_free_kept(History* history, uint32_t blocks_max) noexcept nogil:
+    cdef uint64_t revision
+    if history.kept_through != 0 and history.blocks.size > 0:
+        # Steps that were dropped and whose block is still in the ring.
+        for revision in range(history.first_block * HISTORY_BLOCK_STEPS, history.trimmed + 1):
+            _free_changes(history_step(history, revision))
+    history.kept_through = 0
+    while history.kept.size > 0 and blocks_max > 0:
+        _free_block(history.kept.front())
+        history.kept.pop_front()
+        blocks_max -= 1

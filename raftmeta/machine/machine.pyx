@@ -31,8 +31,8 @@ from raftmeta.machine.tree cimport (Entry, entry_key, tree_bytes, tree_count, tr
                                     tree_free_entry, tree_hash, tree_new_entry, tree_publish, tree_put, tree_reclaim)
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.machine.trim cimport machine_trim
-from raftmeta.machine.user_machines cimport users_command, users_dump_part, users_free_unused, users_release
-from raftmeta.native.atomics cimport load_shared, store_release
+from raftmeta.machine.user_machines cimport users_command, users_dump_part, users_release
+from raftmeta.native.atomics cimport store_release
 from raftmeta.native.intrinsics cimport hash128
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_CONFIGURATION, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, INVARIANT_BROKEN, KEY_INVALID,
@@ -470,8 +470,6 @@ cdef status_t machine_publish(Machine* machine) noexcept nogil:
     machine.changes_unpublished = 0
     machine_trim(machine, <uint32_t>(TUNE_TRIM_AT_LEAST + TUNE_TRIM_PER_CHANGE * changes))
     tree_reclaim(machine.tree, <uint32_t>(TUNE_RECLAIM_AT_LEAST + TUNE_RECLAIM_PER_CHANGE * changes))
-    if load_shared(&machine.dumps) == 0:
-        users_free_unused(&machine.users)
     return OK
 
 cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept nogil:

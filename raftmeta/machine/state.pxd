@@ -69,7 +69,7 @@ cdef struct Machine:
 
     # Between the applying thread and others; see reads.pyx and trim.pyx.
     uint64_t readers_floor          # `compacted` as readers must take it, raised before anything below it goes
-    uint64_t dumps                  # under way: nothing below the floor goes
+    uint64_t dumps                  # under way: what they show is kept (history_keep)
     uint64_t changes_unpublished    # since the last publish; paces trimming
 
     LoadState load

@@ -13,6 +13,9 @@ from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.status cimport status_t
 
 cdef enum:
+    ENTRY_CUT = 1               # in the low bit of Entry.previous; entries are aligned to 8
+
+cdef enum:
     ENTRY_TOMBSTONE = 1         # a delete, kept while history can show it
     ENTRY_COUNTER = 2           # value is an 8-byte big-endian signed counter of OP_ADD
 
@@ -20,7 +23,8 @@ cdef enum:
 # FORMAT_: the bytes from create_revision to the end of the value are what the entry's hash covers, in this order
 # (docs/formats.md "Checksums").
 cdef struct Entry:
-    Entry* previous             # older version of this key, NULL below the history floor; read it by entry_previous
+    Entry* previous             # older version of this key, NULL: none, with ENTRY_CUT: below the history floor; read
+                                # it by entry_previous
     uint64_t hash_low           # 128-bit hash of (metadata, key, value): the addend of the state hash
     uint64_t hash_high
     uint64_t create_revision
@@ -52,12 +56,22 @@ cdef inline const uint8_t* entry_value(const Entry* entry) noexcept nogil:
 
 # The writer cuts chains while readers walk them.
 cdef inline const Entry* entry_previous(const Entry* entry) noexcept nogil:
-    return load_acquire(&entry.previous)
+    cdef const Entry* previous = load_acquire(&entry.previous)
+    if <uint64_t>previous & ENTRY_CUT:
+        return NULL
+    return previous
 
 # The version of a key that was the newest at `revision`; NULL: it did not exist, or history no longer says.
 cdef inline const Entry* entry_at(const Entry* entry, uint64_t revision) noexcept nogil:
     while entry != NULL and entry.mod_revision > revision:
         entry = entry_previous(entry)
+    return entry
+
+# The same for whoever has pinned the root that `entry` is from, and began when the floor was not above `revision`. It
+# goes on along links that were cut since then: what stands behind them dies no earlier than that root.
+cdef inline const Entry* entry_at_pinned(const Entry* entry, uint64_t revision) noexcept nogil:
+    while entry != NULL and entry.mod_revision > revision:
+        entry = <const Entry*>(<uint64_t>load_acquire(&entry.previous) & ~<uint64_t>ENTRY_CUT)
     return entry
 
 cdef Tree* tree_create() noexcept nogil

@@ -446,22 +446,33 @@ cdef status_t _remove_slot(Tree* tree, const uint8_t* key, uint16_t key_length) 
     return OK
 
 
-# Everything behind `entry` dies, one version after the other, so that the chain is whole at every step. A reader that
-# stands on a version just cut off goes on along its `previous`: those die no earlier than the root it reads.
+cdef inline Entry* _behind(const Entry* entry) noexcept nogil:
+    if <uint64_t>entry.previous & ENTRY_CUT:
+        return NULL
+    return entry.previous
+
+
+# Everything behind `entry` dies, the oldest first, so that the chain is whole at every step. Links stay readable to
+# whoever pinned a root before (entry_at_pinned). There is one version in a chain cut as soon as the floor passes it.
 cdef status_t _bury_behind(Tree* tree, Entry* entry) noexcept nogil:
-    cdef Entry* behind
-    while entry.previous != NULL:
+    cdef Entry* newer
+    cdef Entry* oldest
+    while _behind(entry) != NULL:
         if not _reserve_dead(tree, &tree.writing.dead, 1):
             return NO_MEMORY
-        behind = entry.previous
-        store_release(&entry.previous, behind.previous)
-        _bury_entry(tree, behind)
+        newer = entry
+        oldest = _behind(entry)
+        while _behind(oldest) != NULL:
+            newer = oldest
+            oldest = _behind(oldest)
+        store_release(&newer.previous, <Entry*>(<uint64_t>oldest | ENTRY_CUT))
+        _bury_entry(tree, oldest)
     return OK
 
 
 cdef void tree_cut_chain(Tree* tree, Entry* entry, uint64_t floor) noexcept nogil:
     while entry != NULL and entry.mod_revision > floor:
-        entry = entry.previous
+        entry = _behind(entry)
     if entry != NULL:
         _bury_behind(tree, entry)
 

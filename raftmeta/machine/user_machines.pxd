@@ -73,16 +73,11 @@ cdef struct UserMachine:
 cdef struct UserMachines:
     Vec[UserMachine*] machines  # in the order of their first commands
     Hash128 hash                # sum over machines and commands of tails
-    # Chunks are given back when no dump of the state is under way that may show them: room for all of them is kept.
-    Vec[Chunk*] unused
-    size_t chunks
 
 cdef inline uint64_t user_command_bytes(uint64_t length) noexcept nogil:
     return sizeof(UserCommand) + (length + 7 & ~<uint64_t>7)
 
 cdef void users_release(UserMachines* users) noexcept nogil
-# No dump of the state is under way.
-cdef void users_free_unused(UserMachines* users) noexcept nogil
 # NULL: no command ever named it.
 cdef UserMachine* users_find(const UserMachines* users, const uint8_t* name, uint32_t length) noexcept nogil
 # The command is the machine's next. OVERLOADED: the tail is full. TOO_MANY_MACHINES, COMMAND_INVALID (the name),

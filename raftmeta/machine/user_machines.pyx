@@ -64,29 +64,10 @@ cdef Hash128 _command_hash(const UserMachine* machine, const uint8_t* head) noex
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
-cdef Chunk* _new_chunk(UserMachines* users, uint64_t capacity) noexcept nogil:
-    cdef Chunk* chunk
-    if not users.unused.reserve(users.chunks + 1):
-        return NULL
-    chunk = chunk_create(<uint32_t>capacity)
-    if chunk != NULL:
-        users.chunks += 1
-    return chunk
-
-# A dump of the state may still show it.
-cdef void _let_go(UserMachines* users, Chunk* chunk) noexcept nogil:
-    users.unused.push(chunk)        # room was reserved when it was made
-
-cdef void users_free_unused(UserMachines* users) noexcept nogil:
-    while users.unused.size > 0:
-        chunk_drop(users.unused.back())
-        users.unused.pop()
-        users.chunks -= 1
-
-cdef void _clear_dump(UserMachines* users, UserDump* dump) noexcept nogil:
+cdef void _clear_dump(UserDump* dump) noexcept nogil:
     cdef size_t i
     for i in range(dump.parts.size):
-        _let_go(users, dump.parts.data[i])
+        chunk_drop(dump.parts.data[i])
     dump.parts.release()
     memset(dump, 0, sizeof(UserDump))
 
@@ -94,17 +75,15 @@ cdef void users_release(UserMachines* users) noexcept nogil:
     cdef UserMachine* machine
     while users.machines.size > 0:
         machine = users.machines.back()
-        _clear_dump(users, &machine.dump)
-        _clear_dump(users, &machine.staged)
+        _clear_dump(&machine.dump)
+        _clear_dump(&machine.staged)
         while machine.tail.size > 0:
-            _let_go(users, machine.tail.front().chunk)
+            chunk_drop(machine.tail.front().chunk)
             machine.tail.pop_front()
         machine.tail.release()
         free(machine)
         users.machines.pop()
-    users_free_unused(users)
     users.machines.release()
-    users.unused.release()
 
 
 # --- machines ---------------------------------------------------------------------------------------------------------
@@ -145,16 +124,16 @@ cdef bint _dump_is_due(const UserMachine* machine) noexcept nogil:
             or machine.tail_count >= FORMAT_DUMP_AFTER_COMMANDS * (1 + (machine.dump.total >> 20)))
 
 # Where the next command of so many bytes goes; NULL: no memory.
-cdef uint8_t* _room(UserMachines* users, UserMachine* machine, index_t index, uint64_t length) noexcept nogil:
+cdef uint8_t* _room(UserMachine* machine, index_t index, uint64_t length) noexcept nogil:
     cdef TailBlock block
     cdef Chunk* chunk = machine.tail.back().chunk if machine.tail.size > 0 else NULL
     if chunk == NULL or chunk.capacity - chunk.used < length:
-        block.chunk = chunk = _new_chunk(users, max(<uint64_t>TUNE_BLOCK_BYTES, length))
+        block.chunk = chunk = chunk_create(<uint32_t>max(<uint64_t>TUNE_BLOCK_BYTES, length))
         block.first = index
         if chunk == NULL:
             return NULL
         if not machine.tail.push(block):
-            _let_go(users, chunk)
+            chunk_drop(chunk)
             return NULL
     chunk.used += <uint32_t>length
     return chunk.bytes() + chunk.used - length
@@ -162,7 +141,7 @@ cdef uint8_t* _room(UserMachines* users, UserMachine* machine, index_t index, ui
 cdef status_t _append(UserMachines* users, UserMachine* machine, const UserCommand* head,
                       const uint8_t* data) noexcept nogil:
     cdef uint64_t length = user_command_bytes(head.length)
-    cdef uint8_t* place = _room(users, machine, head.index, length)
+    cdef uint8_t* place = _room(machine, head.index, length)
     if place == NULL:
         return NO_MEMORY
     memset(place + length - 8, 0, 8)            # the padding
@@ -194,7 +173,7 @@ cdef status_t users_command(UserMachines* users, const Command* command, const R
     _hash_out(users, machine)
     status = _append(users, machine, &head, command.data.data)
     if status == OK and _dump_is_due(machine):
-        _clear_dump(users, &machine.staged)
+        _clear_dump(&machine.staged)
         machine.point = head.index
         machine.point_bytes = machine.tail_bytes
     _hash_in(users, machine)
@@ -206,7 +185,7 @@ cdef void _drop_tail(UserMachines* users, UserMachine* machine, index_t index) n
     cdef uint64_t length
     while machine.tail.size > 0:
         if machine.tail_start == machine.tail.front().chunk.used:
-            _let_go(users, machine.tail.front().chunk)
+            chunk_drop(machine.tail.front().chunk)
             machine.tail.pop_front()
             machine.tail_start = 0
             continue
@@ -251,12 +230,12 @@ cdef bint users_take(UserMachine* machine, index_t after, size_t bytes_max, Vec[
 cdef bint user_dump_is_late(const UserMachine* machine) noexcept nogil:
     return machine.point != 0 and machine.tail_bytes - machine.point_bytes > machine.point_bytes // 2
 
-cdef status_t _add_part(UserMachines* users, UserDump* dump, const Bytes* part) noexcept nogil:
-    cdef Chunk* chunk = _new_chunk(users, part.length)
+cdef status_t _add_part(UserDump* dump, const Bytes* part) noexcept nogil:
+    cdef Chunk* chunk = chunk_create(<uint32_t>part.length)
     if chunk == NULL:
         return NO_MEMORY
     if not dump.parts.push(chunk):
-        _let_go(users, chunk)
+        chunk_drop(chunk)
         return NO_MEMORY
     memcpy(chunk.bytes(), part.data, part.length)
     chunk.used = part.length
@@ -282,7 +261,7 @@ cdef status_t users_dump_part(UserMachines* users, const Command* command, uint6
         dump.index = command.pointer
         dump.digest = command.id
         dump.total = command.total
-        status = _add_part(users, dump, &command.data)
+        status = _add_part(dump, &command.data)
         if status == OK and dump.bytes == dump.total:
             _adopt(users, machine)
         _hash_in(users, machine)
@@ -291,7 +270,7 @@ cdef status_t users_dump_part(UserMachines* users, const Command* command, uint6
 
 # The staged dump is whole: it takes the place of the old one and of the commands that are in it.
 cdef void _adopt(UserMachines* users, UserMachine* machine) noexcept nogil:
-    _clear_dump(users, &machine.dump)
+    _clear_dump(&machine.dump)
     machine.dump = machine.staged
     memset(&machine.staged, 0, sizeof(UserDump))
     machine.point = machine.point_bytes = 0
@@ -339,7 +318,7 @@ cdef status_t users_restore_part(UserMachines* users, bint is_staged, const Byte
     if dump.bytes + part.length > dump.total:
         return BAD_FIELD
     _hash_out(users, machine)
-    status = _add_part(users, dump, part)
+    status = _add_part(dump, part)
     _hash_in(users, machine)
     return status
 

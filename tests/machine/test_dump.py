@@ -129,6 +129,61 @@ def test_dump_may_be_read_by_another_thread() -> None:
     assert (copy.state_hash, copy.history_bytes) == (before.state_hash, before.history_bytes)
 
 
+def change_at_random(machine: Machine, generator: random.Random) -> None:
+    """A few entries of every kind that take something away, and a floor that follows closely."""
+    key = b"%d" % generator.randrange(30)
+    others = [c.put(b"%d" % other, bytes(generator.randrange(40))) for other in generator.sample(range(30), 3)]
+    machine.txn(c.put(key, key * generator.randrange(5)))
+    machine.txn(c.delete(b"%d" % generator.randrange(30)))
+    machine.txn(*others)
+    machine.apply(c.command(c.USER, b"board", bytes(generator.randrange(99))))
+    if generator.random() < 0.7:
+        machine.apply(c.compact(machine.handle.status().revision - generator.randrange(4)))
+    machine.handle.publish()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_trimming_takes_nothing_from_a_dump_under_way(seed: int) -> None:
+    """init: a history, and for odd seeds an earlier dump. act: change, cut and trim between any two records of a dump.
+    check: it is, byte by byte, the dump that was made at once when it began."""
+    generator = random.Random(seed)
+    machine = Machine()
+    machine.apply(c.command(c.LEVEL, 2))
+    base, twin = (machine.handle.dump_base(), machine.handle.dump_base()) if seed % 2 else (None, None)
+    for _ in range(3):
+        for _ in range(generator.randrange(400)):
+            change_at_random(machine, generator)
+        at_once = b"".join(machine.handle.dump(base=twin))
+        dump = machine.handle.dump(1 + generator.randrange(200), base)
+        chunks = []
+        for chunk in dump:
+            chunks.append(chunk)
+            change_at_random(machine, generator)
+        assert b"".join(chunks) == at_once
+
+
+def state_bytes_after(machine: MachineHandle, revisions: int) -> int:
+    """After so many more revisions of 100 keys, with a history of 100 revisions."""
+    for _ in range(revisions // 100):
+        machine.apply_many([c.keys(c.put(b"%02d" % key, bytes(1000))) for key in range(100)])
+        machine.apply(c.compact(machine.status().revision - 100))
+        machine.publish()
+    return machine.status().state_bytes
+
+
+def test_a_dump_that_takes_long_holds_the_memory_of_its_beginning() -> None:
+    """init: a dump that nobody goes on reading. act: write many times the history. check: what was written is trimmed
+    as ever; and when the dump is over, what it held is used again."""
+    machine = MachineHandle()
+    steady = state_bytes_after(machine, 5000)
+    dump = machine.dump()
+    while_under_way = state_bytes_after(machine, 5000)
+    assert while_under_way < 3 * steady  # the state now, that of the dump, and pieces half full
+    assert state_bytes_after(machine, 50_000) == while_under_way
+    dump.close()
+    assert state_bytes_after(machine, 50_000) <= while_under_way
+
+
 def test_different_states_have_different_hashes() -> None:
     """reliability I20: what differs between replicas shows, whatever it is."""
     variants = [
