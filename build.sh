@@ -7,6 +7,7 @@
 #   ./build.sh check --tsan | --asan | --coverage [pytest args]
 #                                    the native tests in an instrumented build of its own (build-tsan/, ...)
 #   ./build.sh bench [pytest args]   the benchmarks; results in build/benchmarks
+#   ./build.sh mutants [names]       plant known bugs, one at a time; which invariant kills each, after how many events
 #   ./build.sh build [modules...]    the extensions only, all or those named (raftmeta._core)
 #   ./build.sh clean                 remove what was built; .venv stays
 set -euo pipefail
@@ -241,13 +242,17 @@ bench)
     exec "$VENV/bin/python" -m pytest benchmarks --benchmark-only \
         --benchmark-json="build/benchmarks/$(date +%Y%m%d-%H%M%S).json" "$@"
     ;;
+mutants)
+    make_all
+    exec "$VENV/bin/python" -m tests.mutants "$@"
+    ;;
 clean)
     rm -rf build build-tsan build-asan build-coverage dist .pytest_cache .mypy_cache .ruff_cache
     find raftmeta \( -name '*.so' -o -name '*.cpp' \) -delete
     find raftmeta tests benchmarks demo examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
     ;;
 *)
-    sed -n '4,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '4,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

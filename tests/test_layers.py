@@ -87,6 +87,7 @@ PUBLIC_PARTS = {
     "prometheus",
     "recipes",
     "results",
+    "sim",
     "snapshot",
     "testing",
 }

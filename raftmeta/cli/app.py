@@ -10,6 +10,7 @@ from raftmeta.cli.conformance import COMMANDS as CONFORMANCE
 from raftmeta.cli.keys import COMMANDS as KEYS
 from raftmeta.cli.serve import COMMANDS as SERVE
 from raftmeta.cli.session import Session
+from raftmeta.cli.sim import COMMANDS as SIM
 from raftmeta.cli.snapshots import COMMANDS as SNAPSHOTS
 
 
@@ -37,7 +38,7 @@ def app(context: click.Context, url: str, cluster: str, timeout_s: float, is_jso
     context.obj = Session(url=url, cluster=cluster, timeout_s=timeout_s, is_json=is_json)
 
 
-for command in (*CLUSTER, *KEYS, *SNAPSHOTS, *SERVE, *CONFORMANCE):
+for command in (*CLUSTER, *KEYS, *SNAPSHOTS, *SERVE, *CONFORMANCE, *SIM):
     app.add_command(command)
 
 

@@ -1,0 +1,22 @@
+"""Whole clusters of the production engine under every fault, from one seed: docs/faults.md.
+
+    world = World.swarm(402)        # size and faults chosen by the seed
+    world.run(100_000)              # events, with faults
+    world.settle()                  # all heals; the cluster must converge
+    print(world.violation, world.counts)
+
+`campaign` runs many seeds in several processes; `raftmeta sim` is its command.
+"""
+
+from raftmeta.sim.campaign import Budget, Life, Totals, campaign, live
+from raftmeta.sim.world_handle import World, swarm_profile
+
+__all__ = [
+    "Budget",
+    "Life",
+    "Totals",
+    "World",
+    "campaign",
+    "live",
+    "swarm_profile",
+]

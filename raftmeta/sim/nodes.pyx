@@ -168,6 +168,9 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.core.checks = world.config.checks
     config.core.log_memory_bytes_max = <uint64_t> 1 << 40     # the checks look at every record
     config.core.free_bytes_min = 0
+    config.core.append_bytes_max = world.config.append_bytes_max
+    config.core.election_timeout_ticks = world.config.election_timeout_ticks
+    config.core.heartbeat_ticks = world.config.election_timeout_ticks // 10
     config.machine.value_bytes_max = 1 << 20
     config.machine.session_window = 256
     config.machine.changes_per_slice = 64

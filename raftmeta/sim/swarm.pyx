@@ -45,5 +45,11 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     config.faults.flip_ppm = _rate(&random, 150_000)
     config.faults.full_ppm = _rate(&random, 100_000)
     config.faults.replay_ppm = _rate(&random, 500_000)
-    config.snapshot_entries = <uint32_t> 10 << next_random(&random) % 8
+    config.snapshot_entries = <uint32_t> 4 << next_random(&random) % 9
     config.snapshot_chunk_bytes = <uint32_t> 512 << next_random(&random) % 5
+    config.election_timeout_ticks = <uint32_t> 10 << next_random(&random) % 3
+    config.append_bytes_max = <uint32_t> 64 << next_random(&random) % 4 * 4
+    # Busy clients fill the events with calls, and little else happens; idle ones leave few entries to lose.
+    config.faults.client_gap_us = <uint32_t> 1_000 << next_random(&random) % 6
+    config.faults.fault_gap_us = <uint32_t> 40_000 << next_random(&random) % 4
+    config.faults.down_us = <uint32_t> 50_000 << next_random(&random) % 4

@@ -11,12 +11,14 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta._core cimport LEADER, CoreStatus, core_membership, core_status
 from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport hash64
 from raftmeta.ports cimport FileName
 from raftmeta.raft.log cimport log_chain, log_record, log_term
 from raftmeta.raft.membership cimport membership_position, membership_voters_incoming, membership_voters_outgoing
 from raftmeta.raft.record cimport record_bytes
-from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE_RESPONSE,
-                                  Membership, Message, Record, index_t, member_mask_t, term_t)
+from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE,
+                                  VOTE_RESPONSE, Membership, Message, Record, index_t, member_id_t, member_mask_t,
+                                  term_t)
 from raftmeta.runtime.disk_jobs cimport JOB_BEGIN_LOG, JOB_LOAD, JOB_WRITE, DiskJob
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING
 from raftmeta.sim.disk cimport SimFile, sim_disk_durable
@@ -60,7 +62,8 @@ cdef void truth_leader(World* world, SimNode* node, term_t term) noexcept nogil:
     if known[0] != 0 and known[0] != node.number + 1:
         violate(world, VIOLATION_TWO_LEADERS, node.number, term, known[0] - 1)
     known[0] = node.number + 1
-    if committed == 0:
+    # Late votes may still elect a leader of a term that is over: it leads nobody, and need not have what came after it.
+    if committed == 0 or term <= world.truth.committed_term:
         return
     if not log_chain(&node.engine.core.log, committed, &chain) or chain != world.truth.chains.data[committed]:
         if log_term(&node.engine.core.log, committed) != world.truth.terms.data[committed]:
@@ -173,7 +176,26 @@ cdef void _check_acknowledgement(World* world, SimNode* node, const Message* mes
     node.acked_term = message.term
 
 
+cdef void _check_vote(World* world, SimNode* node, member_id_t candidate, term_t term) noexcept nogil:
+    """I6: an incarnation votes for one candidate in a term, over all its lives (paper 5.2)."""
+    cdef uint64_t[2] ballot
+    cdef uint64_t* known
+    ballot[0] = node.id
+    ballot[1] = term
+    known = world.truth.votes.insert(hash64(0, ballot, sizeof(ballot)))
+    if known == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    if known[0] != 0 and known[0] != candidate:
+        violate(world, VIOLATION_TERM_NOT_DURABLE, node.number, term, known[0])
+    known[0] = candidate
+
+
 cdef void truth_message(World* world, SimNode* node, const Message* message) noexcept nogil:
+    if message.type == VOTE:
+        _check_vote(world, node, node.id, message.term)
+    elif message.type == VOTE_RESPONSE and not message.reject:
+        _check_vote(world, node, message.target, message.term)
     if message.type != PRE_VOTE and message.type != PRE_VOTE_RESPONSE and message.term > node.durable.hard.term:
         violate(world, VIOLATION_TERM_NOT_DURABLE, node.number, message.term, node.durable.hard.term)
     if message.type == VOTE_RESPONSE and not message.reject and node.durable.hard.vote != message.target:
@@ -225,6 +247,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     truth.chains.data[index] = chain
     truth.terms.data[index] = term
     truth.committed = index
+    truth.committed_term = max(truth.committed_term, node.engine.core.hard.term)
     if not _is_quorum_durable(world, core_membership(node.engine.core), index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
 

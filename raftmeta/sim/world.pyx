@@ -51,6 +51,8 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
     config.lease_ttl_ms = 1_000
     config.snapshot_entries = 300
     config.snapshot_chunk_bytes = 2048
+    config.election_timeout_ticks = 50
+    config.append_bytes_max = 256 * 1024
     config.faults.latency_us = 300
     config.faults.delay_us = 100_000
     config.faults.fault_gap_us = 300_000
@@ -120,6 +122,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.revisions.release()
     world.truth.event_hashes.release()
     world.truth.leaders.release()
+    world.truth.votes.release()
     world.truth.numbers.release()
     world.truth.files.release()
     world.scratch.release()

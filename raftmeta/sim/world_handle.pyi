@@ -14,6 +14,7 @@ class World:
     are millionths (of frames, of fault events or of syncs), `_us` microseconds. history_bytes_max: what watches may
     resume from. lease_ttl_ms: of the leases that clients keep. snapshot_entries: between two snapshots, 0: none is taken;
     snapshot_chunk_bytes: what one step of a snapshot writes, and one frame of its transfer carries.
+    election_timeout_ticks: at least, in 10 ms, from 10. append_bytes_max: records of one APPEND.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
 
@@ -28,6 +29,8 @@ class World:
         lease_ttl_ms: int = 1000,
         snapshot_entries: int = 300,
         snapshot_chunk_bytes: int = 2048,
+        election_timeout_ticks: int = 50,
+        append_bytes_max: int = 262144,
         **faults: int,
     ) -> None: ...
     @staticmethod

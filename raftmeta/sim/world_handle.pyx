@@ -16,7 +16,7 @@ INVARIANTS = {
     3: "I3 leader completeness",
     4: "I4 state machine safety",
     5: "I5 acknowledged before durable",
-    6: "I6 term or vote said before durable",
+    6: "I6 term or vote said before durable, or two votes in one term",
     7: "I7 committed without a durable quorum",
     8: "I8 recovery lost what was vouched for",
     9: "I9 a pointer went backwards",
@@ -53,6 +53,7 @@ cdef dict _profile(const SimConfig* config):
     return {"nodes": config.nodes, "segment_bytes": config.segment_bytes, "sector_bytes": config.sector_bytes,
             "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms,
             "snapshot_entries": config.snapshot_entries, "snapshot_chunk_bytes": config.snapshot_chunk_bytes,
+            "election_timeout_ticks": config.election_timeout_ticks, "append_bytes_max": config.append_bytes_max,
             **config.faults}
 
 
@@ -69,10 +70,13 @@ cdef class World:
 
     def __cinit__(self, seed: int, *, nodes: int = 3, segment_bytes: int = 65536, sector_bytes: int = 512,
                   history_bytes_max: int = 65536, lease_ttl_ms: int = 1000, snapshot_entries: int = 300,
-                  snapshot_chunk_bytes: int = 2048, **faults):
+                  snapshot_chunk_bytes: int = 2048, election_timeout_ticks: int = 50,
+                  append_bytes_max: int = 262144, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
+        if election_timeout_ticks < 10:
+            raise ValueError(f"election_timeout_ticks must be 10 or more, not {election_timeout_ticks}")
         sim_config_init(&config, seed & ((1 << 64) - 1))
         config.nodes = nodes
         config.segment_bytes = segment_bytes
@@ -81,6 +85,8 @@ cdef class World:
         config.lease_ttl_ms = lease_ttl_ms
         config.snapshot_entries = snapshot_entries
         config.snapshot_chunk_bytes = snapshot_chunk_bytes
+        config.election_timeout_ticks = election_timeout_ticks
+        config.append_bytes_max = append_bytes_max
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

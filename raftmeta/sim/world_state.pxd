@@ -63,6 +63,8 @@ cdef struct SimConfig:
     uint32_t lease_ttl_ms
     uint32_t snapshot_entries   # between two points; 0: none is ever taken
     uint32_t snapshot_chunk_bytes
+    uint32_t election_timeout_ticks     # of 10 ms; short, and leaders come and go
+    uint32_t append_bytes_max   # of one APPEND: small, and a tail arrives in parts (paper Figure 8)
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
 
@@ -174,8 +176,10 @@ cdef struct SimTruth:
     Vec[uint64_t] terms
     Vec[uint64_t] state_hashes  # low half of the state hash after index (I20); 0: not seen yet
     Vec[uint64_t] revisions     # after index
-    index_t committed           # greatest index committed anywhere
+    index_t committed           # greatest index committed anywhere,
+    term_t committed_term       # in this term
     Map64[uint32_t] leaders     # term -> node + 1
+    Map64[uint64_t] votes       # hash of incarnation and term -> candidate
     index_t acked_index         # greatest index acknowledged to a client
     uint64_t acked_revision
     uint64_t[SIM_KEYS] adds_submitted

@@ -58,6 +58,14 @@ def test_a_leader_without_a_committed_entry_is_seen(world: World) -> None:
     expect(world, "I3")
 
 
+def test_a_leader_of_a_term_that_is_over_need_not_have_what_came_after_it(world: World) -> None:
+    """I3 speaks of the leaders of higher terms (paper 5.4.3); late votes may still make one of a lower term."""
+    liar = Liar(world)
+    liar.change_committed_entry(world.committed)
+    liar.lead(leader_of(world)["number"], leader_of(world)["term"])
+    assert world.violation is None
+
+
 def test_a_different_entry_at_a_committed_index_is_seen(world: World) -> None:
     """I4: compared with the logs of all nodes at the end."""
     Liar(world).change_chain(50)

@@ -16,8 +16,8 @@ from raftmeta.sim.world_handle import FAULTS, World, swarm_profile
 
 SEEDS = range(100)
 EVENTS = 100_000  # of one seed, before everything heals
-HASH_SEEDS = range(20)
-HASH_EVENTS = 10_000
+HASH_SEEDS = range(100)
+HASH_EVENTS = 3_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,122 @@
+"""raftmeta sim: whole clusters under faults, many seeds in several processes, or one seed once more.
+
+A violation is printed with the line that replays it, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from raftmeta.cli.session import NO, WRONG_USE, Session, fail, pass_session
+from raftmeta.sim import Budget, Life, Totals, campaign, live
+
+USUAL = Budget()
+
+
+class Number(click.ParamType[int, str]):
+    """A whole number as Python writes it: 255 or 0xff."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return int(str(value), 0)
+        except ValueError:
+            self.fail(f"{value!r} is no number", param, context)
+
+
+@click.command()
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many worlds.")
+@click.option("--first", type=Number(), default=0, show_default=True, help="The first of their seeds.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+@click.option("--minutes", type=click.FloatRange(min=0.0), help="Begin no world later than that.")
+@click.option("--events", type=click.IntRange(min=1), default=USUAL.events, show_default=True, help="Of one world.")
+@click.option(
+    "--settle",
+    type=click.IntRange(min=1),
+    default=USUAL.settle_events,
+    show_default=True,
+    help="Events to converge in.",
+)
+@click.option("--seed", type=Number(), help="Only this one, as a violation names it.")
+@click.option("--profile", default="swarm", show_default=True, help="swarm, or name=number,... over the defaults.")
+@click.option("--json", "is_json", is_flag=True, help="The result as JSON; no progress.")
+@pass_session
+def sim(
+    session: Session,
+    seeds: int,
+    first: int,
+    jobs: int,
+    minutes: float | None,
+    events: int,
+    settle: int,
+    seed: int | None,
+    profile: str,
+    is_json: bool,
+) -> None:
+    """Run simulated clusters under faults and check every invariant after every event.
+
+    Each seed is one history, to the byte: its size, its faults, its clients. Exit code 1: an invariant fell; the line
+    that is printed replays it.
+    """
+    started = time.monotonic()
+    totals = Totals()
+    budget = Budget(events, settle)
+    try:
+        if seed is not None:
+            lives = iter([live(seed, profile, budget)])
+        else:
+            seeds_of = range(first, first + seeds)
+            lives = campaign(seeds_of, jobs=jobs, minutes=minutes, profile=profile, budget=budget)
+        is_json = is_json or session.is_json
+        for one in lives if is_json else _shown(lives, 1 if seed is not None else seeds, totals):
+            totals.add(one)
+            if one.violation is not None:
+                click.echo(f"{one.violation}\n    {one.replay} --events {events} --settle {settle}", err=True)
+    except ValueError as error:
+        fail(str(error), WRONG_USE)
+    _report(Session(session.url, session.cluster, session.timeout_s, is_json), totals, time.monotonic() - started)
+    if totals.violations:
+        sys.exit(NO)
+
+
+def _shown(lives: Iterator[Life], seeds: int, totals: Totals) -> Iterator[Life]:
+    """The lives as they come, with a bar on a terminal."""
+    started = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("worlds", total=seeds, text="")
+        for one in lives:
+            yield one
+            rate = totals.counts["events"] / max(time.monotonic() - started, 0.001)
+            text = f"{totals.seeds:,} seeds, {rate:,.0f} events/s, {totals.simulated_s / 3600:,.2f} h simulated"
+            progress.update(task, advance=1, text=text)
+
+
+def _report(session: Session, totals: Totals, real_s: float) -> None:
+    events = totals.counts["events"]
+    figures = {
+        "seeds": totals.seeds,
+        "events": events,
+        "events_per_s": round(events / max(real_s, 0.001)),
+        "simulated_h": round(totals.simulated_s / 3600, 3),
+        "times_real_time": round(totals.simulated_s / max(real_s, 0.001)),
+        "violations": len(totals.violations),
+    }
+    if session.is_json:
+        violations = [{**asdict(one), "replay": one.replay} for one in totals.violations]
+        session.show({**figures, "violations": violations, "counts": dict(totals.counts)})
+        return
+    session.show_table([{"figure": name, "value": f"{value:,}"} for name, value in figures.items()])
+
+
+COMMANDS = (sim,)

@@ -1,0 +1,140 @@
+"""Many worlds, one after the other, in several processes.
+
+A world is one seed and one profile. It lives for a number of events under faults, then everything heals and it must
+converge. What this file decides: how long, in how many processes, and when to stop. What it never does: look inside a
+world. Processes and not threads: a world that takes its process down with it is found by its seed, too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+
+from raftmeta.sim.world_handle import World, swarm_profile
+
+__all__ = ["Budget", "Life", "Totals", "campaign", "live", "profile_of", "profile_text", "replay_line"]
+
+EVENTS = 50_000  # of one world under faults
+SETTLE_EVENTS = 2_000_000  # at most, until a healed cluster must have converged (I22)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long one world lives: events under faults, and events at most until it has converged afterwards."""
+
+    events: int = EVENTS
+    settle_events: int = SETTLE_EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How one world ended. violation: the first invariant that fell, in words; None: all held."""
+
+    seed: int
+    profile: str
+    violation: str | None
+    counts: dict[str, int]
+    simulated_s: float
+    trace_hash: int
+
+    @property
+    def replay(self) -> str:
+        """The command line that lives this life again."""
+        return replay_line(self.seed, self.profile)
+
+
+@dataclass(slots=True)
+class Totals:
+    """The sum of many lives."""
+
+    seeds: int = 0
+    simulated_s: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: list[Life] = field(default_factory=list)
+
+    def add(self, life: Life) -> None:
+        self.seeds += 1
+        self.simulated_s += life.simulated_s
+        self.counts.update(life.counts)
+        if life.violation is not None:
+            self.violations.append(life)
+
+
+# --- one world --------------------------------------------------------------------------------------------------------
+def profile_of(seed: int, text: str) -> dict[str, int]:
+    """The arguments of World that a profile's text stands for: `swarm`, or `name=number,...` over the defaults.
+
+    Raises ValueError for a part that is no name=number.
+    """
+    if text == "swarm":
+        return swarm_profile(seed)
+    profile = {}
+    for part in filter(None, text.split(",")):
+        name, _, number = part.partition("=")
+        if not name.isidentifier() or not number.isdecimal():
+            raise ValueError(f"a profile is `swarm` or name=number,...: {part!r} is neither")
+        profile[name] = int(number)
+    return profile
+
+
+def profile_text(seed: int, profile: Mapping[str, int]) -> str:
+    """The shortest text of which profile_of makes this profile again."""
+    if profile == swarm_profile(seed):
+        return "swarm"
+    usual = World(seed).profile
+    return ",".join(f"{name}={number}" for name, number in profile.items() if usual.get(name) != number) or "nodes=3"
+
+
+def replay_line(seed: int, profile: str) -> str:
+    """The command that makes this world again."""
+    return f"raftmeta sim --seed {seed:#x} --profile {profile}"
+
+
+def live(seed: int, profile: str = "swarm", budget: Budget = Budget()) -> Life:
+    """One world from its birth to its end. Raises ValueError for a profile that World refuses."""
+    world = World(seed, **profile_of(seed, profile))
+    world.run(budget.events)
+    world.settle(budget.settle_events)
+    return Life(seed, profile, world.violation, world.counts, world.simulated_s, world.trace_hash)
+
+
+# --- many worlds ------------------------------------------------------------------------------------------------------
+def campaign(
+    seeds: Iterable[int],
+    *,
+    jobs: int = 1,
+    minutes: float | None = None,
+    profile: str = "swarm",
+    budget: Budget = Budget(),
+) -> Iterator[Life]:
+    """Live the worlds of all seeds, `jobs` at a time, and give each when it has ended.
+
+    minutes: no world begins later than that. A world that takes its process down ends the campaign, with a violation
+    for each seed that was under way then.
+    """
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    waiting = iter(seeds)
+    running: dict[Future[Life], int] = {}
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        while True:
+            while len(running) < 2 * jobs and (until is None or time.monotonic() < until):
+                seed = next(waiting, None)
+                if seed is None:
+                    break
+                running[pool.submit(live, seed, profile, budget)] = seed
+            if not running:
+                return
+            ended = deque(wait(running, return_when=FIRST_COMPLETED).done)
+            while ended:
+                future = ended.popleft()
+                seed = running.pop(future)
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    until = 0.0
+                    yield Life(seed, profile, "the process of this world, or of one beside it, died", {}, 0.0, 0)

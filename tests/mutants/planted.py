@@ -1,0 +1,127 @@
+"""Planted bugs: mistakes that Raft implementations made, as patches of this one; each must fall to an invariant.
+
+A patch in patches/ begins with a header: Title; Source, where the mistake is warned of or was made; Profile, the worlds
+of tests/mutants/hunt.py in which it is looked for first; Harmless, of a change that must survive. What follows is a
+unified diff.
+
+What this file decides: which modules a patch rebuilds, and where. What it never does: change the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from email.parser import Parser
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PATCHES = Path(__file__).resolve().parent / "patches"
+HUNT = Path(__file__).resolve().parent / "hunt.py"
+BUILD_FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
+NOT_COPIED = shutil.ignore_patterns("*.cpp", "__pycache__")
+
+
+class PlantingFailed(Exception):
+    """A patch does not apply, does not build, or its hunt did not end: the message is the tool's own."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One planted bug, or one harmless change."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @cached_property
+    def _header(self) -> dict[str, str]:
+        return dict(Parser().parsestr(self.path.read_text(), headersonly=True).items())
+
+    @property
+    def title(self) -> str:
+        return self._header["Title"]
+
+    @property
+    def source(self) -> str:
+        return self._header["Source"]
+
+    @property
+    def profile(self) -> str:
+        """Name of the worlds in which it is looked for first; empty: those of the swarm only."""
+        return self._header.get("Profile", "")
+
+    @property
+    def is_harmless(self) -> bool:
+        return "Harmless" in self._header
+
+    @property
+    def modules(self) -> list[str]:
+        """The compiled modules that the patch touches."""
+        files = [line[6:].strip() for line in self.path.read_text().splitlines() if line.startswith("+++ b/")]
+        return [file.removesuffix(".pyx").replace("/", ".") for file in files]
+
+    def apply(self, folder: Path, *, only_check: bool = False) -> None:
+        """Apply the patch to the sources in folder. Raises PlantingFailed when they have moved on from it."""
+        command = ["git", "apply", "-C1", *(["--check"] if only_check else []), str(self.path)]
+        # A folder below a repository would be taken for a part of it.
+        _run(command, folder, {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one planted bug."""
+
+    planted: Planted
+    violation: str | None  # which invariant fell, and how; None: it survived
+    seed: int  # of the world that fell
+    world: str  # name of its profile
+    events: int  # of all worlds until then
+    build_s: float
+    hunt_s: float
+
+    @property
+    def is_as_it_should_be(self) -> bool:
+        return (self.violation is None) == self.planted.is_harmless
+
+
+def planted_bugs() -> list[Planted]:
+    """All of them, the harmless ones last."""
+    found = [Planted(path) for path in sorted(PATCHES.glob("*.patch"))]
+    return sorted(found, key=lambda planted: (planted.is_harmless, planted.name))
+
+
+def copy_sources(target: Path) -> None:
+    """A copy of the checkout as far as it is needed to rebuild a module of it, with what is built already."""
+    shutil.copytree(ROOT / "raftmeta", target / "raftmeta", ignore=NOT_COPIED)
+    for name in BUILD_FILES:
+        shutil.copy2(ROOT / name, target / name)
+
+
+def build(planted: Planted, folder: Path) -> None:
+    """Plant the bug in a copy of the sources and build the modules that it touches."""
+    copy_sources(folder)
+    planted.apply(folder)
+    only = ",".join(planted.modules)
+    _run([sys.executable, "setup.py", "build_ext", "--inplace", "--parallel=1", f"--only={only}"], folder, None)
+
+
+def hunt(planted: Planted, folder: Path, events_max: int) -> dict[str, object]:
+    """Run worlds of the copy until one falls or events_max are over; what hunt.py found."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, str(HUNT), str(folder), planted.profile or "swarm", str(events_max)]
+    found: dict[str, object] = json.loads(_run(command, folder, environment))
+    return found
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str] | None) -> str:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise PlantingFailed(f"{' '.join(command[:4])} in {folder}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout

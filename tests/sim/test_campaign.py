@@ -1,0 +1,95 @@
+"""Many worlds in several processes, and one of them once more."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from click.testing import CliRunner, Result
+
+from raftmeta.cli.app import app
+from raftmeta.sim import Budget, Totals, World, campaign, live, swarm_profile
+from raftmeta.sim.campaign import profile_of, profile_text, replay_line
+
+SHORT = Budget(events=2_000)
+IMPATIENT = Budget(events=2_000, settle_events=1)  # nothing converges in one event: I22
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["sim", *arguments])
+
+
+def test_every_seed_is_lived_once_and_alike_in_every_process() -> None:
+    """The trace hashes of two worker processes are those of this one."""
+    lives = {life.seed: life for life in campaign(range(6), jobs=2, budget=SHORT)}
+    assert {seed: life.trace_hash for seed, life in lives.items()} == {
+        seed: live(seed, budget=SHORT).trace_hash for seed in range(6)
+    }
+
+
+def test_a_campaign_ends_with_its_time() -> None:
+    """No world begins when the minutes are over; there would be a hundred million more."""
+    began = time.monotonic()
+    totals = Totals()
+    for life in campaign(range(10**8), jobs=2, minutes=0.02, budget=SHORT):
+        totals.add(life)
+    assert 0 < totals.seeds < 10**6
+    assert time.monotonic() - began < 60
+
+
+def test_a_violation_says_how_it_is_lived_again() -> None:
+    """The line names seed and profile; both together are the whole history."""
+    life = live(7, "nodes=5,drop_ppm=20000", IMPATIENT)
+    assert life.violation is not None and life.violation.startswith("I22")
+    assert life.replay == "raftmeta sim --seed 0x7 --profile nodes=5,drop_ppm=20000"
+    again = live(7, "nodes=5,drop_ppm=20000", IMPATIENT)
+    assert (again.violation, again.trace_hash) == (life.violation, life.trace_hash)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 402])
+def test_the_text_of_a_profile_makes_it_again(seed: int) -> None:
+    """Whatever the swarm drew, or a test chose."""
+    assert profile_text(seed, swarm_profile(seed)) == "swarm"
+    chosen = World(seed, nodes=4, crash_ppm=1000, lease_ttl_ms=700).profile
+    assert World(seed, **profile_of(seed, profile_text(seed, chosen))).profile == chosen
+    assert World(seed, **profile_of(seed, profile_text(seed, World(seed).profile))).profile == World(seed).profile
+
+
+def test_a_profile_that_is_none_is_refused() -> None:
+    """The message shows the part."""
+    with pytest.raises(ValueError, match="'crash_ppm' is neither"):
+        profile_of(1, "nodes=3,crash_ppm")
+
+
+# --- raftmeta sim -----------------------------------------------------------------------------------------------------
+def test_the_command_sums_up_its_worlds() -> None:
+    """As a table for people, as JSON for programs."""
+    result = run("--seeds", "3", "--events", "1000", "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.output)
+    assert answer["seeds"] == 3 and answer["violations"] == [] and answer["events"] >= 3000
+    assert answer["counts"]["events"] == answer["events"]
+    assert "events_per_s" in run("--seeds", "1", "--events", "1000").output
+
+
+def test_the_command_fails_with_the_line_that_replays() -> None:
+    """Exit code 1; the line ends with all that was said."""
+    result = run("--seed", "0x1f", "--profile", "nodes=3", "--events", "2000", "--settle", "1")
+    assert result.exit_code == 1
+    assert replay_line(0x1F, "nodes=3") + " --events 2000 --settle 1" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--seed", "1", "--profile", "nodes=9"], "nodes must be 1 to 7"),
+        (["--seed", "1", "--profile", "earthquake_ppm=1"], "unknown fault: earthquake_ppm"),
+        (["--seed", "one"], "is no number"),
+    ],
+)
+def test_wrong_use_is_told(arguments: list[str], words: str) -> None:
+    """Exit code 2, and the reason in a line."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert words in result.output
