@@ -51,20 +51,30 @@ cdef void _say(Engine* engine, uint32_t link, uint8_t type, const SnapshotFile* 
 
 
 # --- the side that has it ---------------------------------------------------------------------------------------------
-cdef void transfer_offer(Engine* engine, member_id_t member) noexcept nogil:
-    cdef int place = link_of_member(engine, member)
-    cdef Link* link
-    if place < 0 or not engine.links[place].is_up:
-        return      # when it is back the core asks anew
-    link = &engine.links[place]
+cdef inline bint _has_use(const Snapshots* snapshots) noexcept nogil:
+    """Is there a file from which the log leads on? Another would bring a member to a place from which it cannot go on."""
+    cdef size_t count = snapshots.files.size
+    return count != 0 and snapshots.files.data[count - 1].point.index >= snapshots.compacted
+
+
+cdef void _offer(Engine* engine, uint32_t place) noexcept nogil:
+    cdef Link* link = &engine.links[place]
     link.lent_tick = engine.ticks
-    link.lent = LENT_LATER
-    if engine.snapshots.files.size == 0:
-        engine.snapshots.file_is_wanted = True
-        return      # the offer times out, and when the core asks again there is one
     link.lent = engine.snapshots.files.back().point.index
     engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_OFFERED, link.lent, place, 0)
     _say(engine, place, SNAPSHOT_OFFER, &engine.snapshots.files.back(), 0, 0, NULL)
+
+
+cdef void transfer_offer(Engine* engine, member_id_t member) noexcept nogil:
+    cdef int place = link_of_member(engine, member)
+    if place < 0 or not engine.links[place].is_up:
+        return      # when it is back the core asks anew
+    if _has_use(&engine.snapshots):
+        _offer(engine, place)
+        return
+    engine.links[place].lent_tick = engine.ticks
+    engine.links[place].lent = LENT_LATER
+    engine.snapshots.file_is_wanted = True
 
 
 cdef bint _has_file(const Engine* engine, const SnapshotFile* file) noexcept nogil:
@@ -121,13 +131,16 @@ cdef status_t _piece_read(Engine* engine, DiskJob* job) noexcept nogil:
 
 
 cdef status_t _watch_offers(Engine* engine) noexcept nogil:
-    """A member that does not fetch is tried again when it answers the next heartbeat."""
+    """A file that was missing is offered as soon as it is there. A member that does not fetch is tried again when it
+    answers the next heartbeat."""
     cdef uint64_t patience = OFFER_TIMEOUTS * <uint64_t> engine.config.core.election_timeout_ticks
     cdef status_t status = OK
     cdef Link* link
     cdef int i
     for i in range(MEMBERS_MAX):
         link = &engine.links[i]
+        if link.is_used and link.is_up and link.lent == LENT_LATER and _has_use(&engine.snapshots):
+            _offer(engine, i)
         if link.is_used and link.lent != 0 and engine.ticks - link.lent_tick > patience and status < FATAL_FROM:
             link.lent = 0
             link.pieces_open = 0

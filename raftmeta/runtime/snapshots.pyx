@@ -10,8 +10,9 @@ the copy that replaces it is durable, or hold up the loop for longer than a slic
     snapshots_durable       TAKING_NOTHING      core_compacted, then JOB_COMPACT, then JOB_REMOVE
 
 The log is kept back to the point before the newest, and so is the sealed file there: members that are not far behind
-need no snapshot, and when the newest file is damaged the one before and the log lead to the same state. A point that
-comes while the last one is still being taken is passed over; it counts all the same, so that members stay in step.
+need no snapshot, and when the newest file is damaged the one before and the log lead to the same state. A file behind
+which the log is gone leads nowhere: it is of no use to anybody and goes. A point that comes while the last one is still
+being taken is passed over; it counts all the same, so that members stay in step.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -180,8 +181,12 @@ cdef status_t _poll_checkpoint(Engine* engine) noexcept nogil:
 # --- keeping ----------------------------------------------------------------------------------------------------------
 cdef status_t snapshots_add_file(Engine* engine, const SnapshotFile* file) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
-    if snapshots.files.size != 0 and snapshots.files.back().point.index >= file.point.index:
-        return OK       # a newer one is there already; this one goes with the leftovers of the next open
+    cdef size_t i
+    for i in range(snapshots.files.size):
+        if snapshots.files.data[i].point.index == file.point.index:
+            return OK       # it was made here as well: the same bytes under the same name
+    if snapshots.files.size != 0 and snapshots.files.back().point.index > file.point.index:
+        return _remove(engine, file)
     return OK if snapshots.files.push(file[0]) else NO_MEMORY
 
 
@@ -211,11 +216,16 @@ cdef status_t _let_go(Engine* engine) noexcept nogil:
         status = core_compacted(engine.core, snapshots.checkpointed, floor)
     if status == OK and floor > snapshots.compacted:
         status = _compact_log(engine, floor)
-    while status == OK and snapshots.files.size > FILES_KEPT:
-        if is_lending and snapshots.files.data[0].point.index >= snapshots.lent:
-            break
+    while status == OK and _oldest_may_go(snapshots, is_lending):
         status = _remove_oldest(engine)
     return status
+
+
+cdef bint _oldest_may_go(const Snapshots* snapshots, bint is_lending) noexcept nogil:
+    cdef index_t oldest = snapshots.files.data[0].point.index if snapshots.files.size != 0 else 0
+    if oldest == 0 or is_lending and oldest >= snapshots.lent:
+        return False
+    return snapshots.files.size > FILES_KEPT or oldest < snapshots.compacted
 
 
 cdef status_t _compact_log(Engine* engine, index_t floor) noexcept nogil:
@@ -227,13 +237,18 @@ cdef status_t _compact_log(Engine* engine, index_t floor) noexcept nogil:
     return snapshots_submit(engine, job)
 
 
-cdef status_t _remove_oldest(Engine* engine) noexcept nogil:
+cdef status_t _remove(Engine* engine, const SnapshotFile* file) noexcept nogil:
     cdef DiskJob* job = disk_job_create(JOB_REMOVE)
     if job == NULL:
         return NO_MEMORY
-    job.file = engine.snapshots.files.data[0]
-    engine.snapshots.files.drop_front(1)
+    job.file = file[0]
     return snapshots_submit(engine, job)
+
+
+cdef status_t _remove_oldest(Engine* engine) noexcept nogil:
+    cdef SnapshotFile oldest = engine.snapshots.files.data[0]
+    engine.snapshots.files.drop_front(1)
+    return _remove(engine, &oldest)
 
 
 cdef status_t _make_room(Engine* engine) noexcept nogil:
@@ -242,7 +257,7 @@ cdef status_t _make_room(Engine* engine) noexcept nogil:
     cdef status_t status = OK
     snapshots.lent = 0
     snapshots.checkpointed_before = snapshots.checkpointed
-    while status == OK and snapshots.files.size > 1:
+    while status == OK and snapshots.files.size != 0 and snapshots.files.data[0].point.index < snapshots.checkpointed:
         status = _remove_oldest(engine)
     return status if status != OK else _let_go(engine)
 

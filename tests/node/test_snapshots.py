@@ -96,6 +96,21 @@ def test_a_member_that_was_away_gets_the_state(cluster: Cluster) -> None:
     assert "snapshot_installed" in names_of(node)
 
 
+def test_a_member_that_falls_behind_again_gets_a_state_from_which_the_log_leads_on(cluster: Cluster) -> None:
+    """A file made for the first time it was behind is older than what the log still has: offered once more, it would
+    bring the member nowhere, again and again."""
+    leader, behind = cluster.leader(), cluster.followers()[0].name
+    for _ in range(3):
+        applied = cluster.node(behind).status().applied
+        cluster.kill(behind)
+        write_many(leader, 5000)
+        wait_until(lambda last=applied: leader.metrics()["log_first"] > last, timeout_s=40, what="the log to be cut")  # type: ignore[misc]
+        assert cluster.restart(behind).metrics()["snapshots_installed"] == 1
+        wait_until(lambda: alike(cluster.running()), timeout_s=40, what="all to have the same")
+    for node in cluster.running():
+        assert len(list((cluster.folder / node.name).glob("*.sealed"))) <= 1
+
+
 def test_a_wiped_member_gets_the_state_and_its_vote_back(cluster: Cluster) -> None:
     wiped = cluster.followers()[0].name
     write_many(cluster.leader(), 4000)
