@@ -52,7 +52,7 @@ cdef void _say(Engine* engine, uint32_t link, uint8_t type, const SnapshotFile* 
 
 # --- the side that has it ---------------------------------------------------------------------------------------------
 cdef inline bint _has_use(const Snapshots* snapshots) noexcept nogil:
-    """Is there a file from which the log leads on? Another would bring a member to a place from which it cannot go on."""
+    """Is there a file from which the log leads on? Another would bring a member nowhere."""
     cdef size_t count = snapshots.files.size
     return count != 0 and snapshots.files.data[count - 1].point.index >= snapshots.compacted
 
