@@ -19,6 +19,7 @@ from raftmeta.raft.ready cimport (CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RE
 from raftmeta.raft.rounds cimport rounds_begin_term
 from raftmeta.raft.state cimport Core, append_entry, broken, in_force, is_repairing, own_bit
 from raftmeta.raft.types cimport (ENTRY_NOOP, MESSAGE_TRANSFER, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE, VOTE_RESPONSE,
+                                  VOTER_INCOMING, VOTER_OUTGOING,
                                   Message, MessageType, member_id_t, member_mask_t, term_t)
 from raftmeta.status cimport OK, STALE, status_t
 
@@ -71,9 +72,22 @@ cdef void reset_election_timer(Core* core) noexcept nogil:
     core.election_tick = core.now + minimum + next_random(&core.random) % minimum
 
 
+# Also one that the configuration in force drops, until that is committed (thesis 4.2.2, Figure 4.6). Else:
+#   1. a leader of two demotes itself: the joint entry is committed, the leaving entry is on its own disk only
+#   2. both restart. The other one still needs its vote, and it refuses, as its log is longer
+#   3. it alone could be elected, by the other's vote; for its own does not count in the electorate that it left.
+cdef bint _is_voter(Core* core) noexcept nogil:
+    cdef int position
+    cdef size_t i
+    for i in range(core.memberships.size):
+        position = membership_position(&core.memberships.data[i], core.config.id)
+        if position >= 0 and core.memberships.data[i].members[position].roles & (VOTER_INCOMING | VOTER_OUTGOING):
+            return True
+    return False
+
+
 cdef bint _can_lead(Core* core) noexcept nogil:
-    cdef member_mask_t voters = core.electorate.incoming | core.electorate.outgoing
-    return core.was_named and not core.was_told_removed and not is_repairing(core) and (own_bit(core) & voters) != 0
+    return core.was_named and not core.was_told_removed and not is_repairing(core) and _is_voter(core)
 
 
 cdef void campaign(Core* core, bint is_transfer) noexcept nogil:

@@ -296,6 +296,8 @@ cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpene
         status = restore_state(engine, &restored)
         # The log does not reach back to any copy of the state that is whole: as good as lost.
         is_lost = begins = status == OK and restored.point.index < opened.start.index
+        if is_lost and restored.has_unreadable:
+            status = DISK_FAILED    # a copy that could not be read now may be the one
     if status == OK:
         status = _renew(engine, identity) if is_lost else identity_count_boot(identity)
     if status == OK:

@@ -11,13 +11,15 @@ from raftmeta.storage.wal cimport WalOpened
 cdef struct Restored:
     SnapshotPoint point         # index 0: there is none, the state begins empty
     bint is_checkpoint          # it came from the checkpoint port
+    bint has_unreadable         # the disk failed at a copy that may be sound: its contents are not known
     uint64_t wall_ms
     uint64_t lease_ms
     index_t membership_index
     Vec[uint8_t] membership     # encoded, in force at the point
 
 # Loads the newest copy that is whole into engine.machine; older ones take its place when it is damaged. Leftovers of a
-# crash go. Blocks. OK, also without one; NEWER_FORMAT, NO_MEMORY, DISK_FAILED (of the folder).
+# crash go, but nothing goes while a copy cannot be read. Blocks.
+# OK, also without one; NEWER_FORMAT, NO_MEMORY, DISK_FAILED (of the folder).
 cdef status_t restore_state(Engine* engine, Restored* restored) noexcept nogil
 cdef void restored_release(Restored* restored) noexcept nogil
 # This folder's log was lost: its copies of the state go, too.

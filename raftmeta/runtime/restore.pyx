@@ -183,8 +183,10 @@ cdef status_t _restore_checkpoint(Engine* engine, Restored* restored) noexcept n
 
 
 # --- which one --------------------------------------------------------------------------------------------------------
-cdef bint _is_damage(status_t status) noexcept nogil:
-    """What another copy of the state can make up for; DISK_FAILED: sectors that cannot be read."""
+cdef bint _is_damage(Restored* restored, status_t status) noexcept nogil:
+    """What another copy of the state can make up for. Unreadable is not lost: the next try may succeed, so nothing is
+    thrown away for it (docs/decisions/log.md D6)."""
+    restored.has_unreadable = restored.has_unreadable or status == DISK_FAILED
     return status == CORRUPT or status == FOREIGN_CLUSTER or status == DISK_FAILED
 
 
@@ -192,7 +194,7 @@ cdef status_t _try_checkpoint(Engine* engine, Restored* restored) noexcept nogil
     cdef status_t status = OK
     if engine.checkpoints.self != NULL:
         status = _restore_checkpoint(engine, restored)
-    if _is_damage(status):
+    if _is_damage(restored, status):
         engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_DAMAGED, 0, status, 0)
         return OK
     return status
@@ -208,7 +210,7 @@ cdef status_t _try_sealed(Engine* engine, index_t index, Restored* restored) noe
         status = _know_sealed(engine, index, &file)
     if status == OK:
         return OK if engine.snapshots.files.push(file) else <status_t> NO_MEMORY
-    if not _is_damage(status):
+    if not _is_damage(restored, status):
         return status
     engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_DAMAGED, index, status, 0)
     return OK
@@ -226,7 +228,7 @@ cdef status_t _try_files(Engine* engine, const Vec[index_t]* found, Restored* re
         files.push(files.data[0])       # there is room: now in order of index
         files.drop_front(1)
     for i in range(found.size):
-        if status == OK and files.size != 0 and not _is_known(files, found.data[i]):
+        if status == OK and files.size != 0 and not restored.has_unreadable and not _is_known(files, found.data[i]):
             status = remove_sealed(&engine.disk, found.data[i])
     return status
 

@@ -200,6 +200,13 @@ cdef bint _is_due(uint64_t* counter) noexcept nogil:
     return counter[0] == 0
 
 
+cdef bint _fails(SimDisk* disk, uint64_t* counter) noexcept nogil:
+    if not _is_due(counter):
+        return False
+    disk.counters.failures += 1
+    return True
+
+
 cdef uint64_t _stored_bytes(const SimDisk* disk) noexcept nogil:
     cdef uint64_t total = 0
     cdef size_t i
@@ -306,7 +313,7 @@ cdef status_t _read(void* self, file_t handle, uint64_t offset, uint8_t* into, s
     if disk.is_cut:
         return POWER_CUT
     disk.counters.reads += 1
-    if file == NULL or _is_due(&disk.faults.fail_at_read):
+    if file == NULL or _fails(disk, &disk.faults.fail_at_read):
         return DISK_FAILED
     got[0] = 0
     if offset < file.cached.size:
@@ -351,7 +358,7 @@ cdef status_t _write(void* self, file_t handle, uint64_t offset, const Slice* pa
         length += parts[i].length
     disk.counters.writes += 1
     disk.counters.written_bytes += length
-    if file == NULL or _is_due(&disk.faults.fail_at_write):
+    if file == NULL or _fails(disk, &disk.faults.fail_at_write):
         return DISK_FAILED
     if (disk.faults.capacity_bytes != 0 and offset + length > file.cached.size
             and _stored_bytes(disk) - file.cached.size + offset + length > disk.faults.capacity_bytes):
@@ -374,7 +381,7 @@ cdef status_t _write(void* self, file_t handle, uint64_t offset, const Slice* pa
 cdef status_t _begin_sync(SimDisk* disk, bint* cut_after) noexcept nogil:
     disk.counters.syncs += 1
     cut_after[0] = False
-    if _is_due(&disk.faults.fail_at_sync):
+    if _fails(disk, &disk.faults.fail_at_sync):
         return DISK_FAILED
     if _is_due(&disk.faults.cut_at_sync):
         cut_after[0] = disk.faults.cut_after_sync

@@ -15,6 +15,7 @@ cdef enum SimEventKind:
     SIM_RESTART = 8
     SIM_HEAL = 9
     SIM_ROOM = 10               # a full disk has room again
+    SIM_REVEAL = 11             # a damaged disk's process dies
 
 cdef struct SimEvent:
     uint64_t time_ns

@@ -3,8 +3,9 @@
     I17  a lease leaves the state only when the lease clock has reached the deadline that the state showed before, and a
          deadline never moves back: neither a leader change nor a stall takes remaining time
          while a keeper may believe (until_ns of its engine has not passed), the lease stands in the state of every node
-         that knows of it; but for one tick, in which both clocks count: held() keeps 5 % of ttl back for such things
-         the lease clock never runs ahead of time itself
+         that knows of it: the engine proposes expiry that much later (runtime/housekeeping). Where clocks drift, less
+         the margin that a keeper keeps back for it
+         the lease clock never runs ahead of time itself, or of the fastest clock
 What it never does: renew a lease itself. The engine keeps it, as in production (runtime/housekeeping).
 Sources: ARCHITECTURE "Leases"; docs/invariants.md I17.
 """
@@ -21,10 +22,6 @@ from raftmeta.sim.world_state cimport (SIM_BEGIN_NS, SIM_LEASES, VIOLATION_FATAL
                                        SimLeaseTruth, violate)
 from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport COMMAND_LEASE_GRANT, Command, command_encode
-
-
-cdef enum:
-    TICK_NS = 10_000_000        # config.tick_ms of the simulated engines
 
 
 cdef SimLeaseTruth* _place(World* world, uint64_t id) noexcept nogil:
@@ -102,11 +99,16 @@ cdef void leases_forget(SimNode* node) noexcept nogil:
 
 
 # --- what the state shows ---------------------------------------------------------------------------------------------
+cdef uint64_t _drift_ns(const World* world) noexcept nogil:
+    """What a keeper holds back of its belief for clocks that drift (runtime/node_lease, 5 %); these stay within."""
+    return <uint64_t> world.config.lease_ttl_ms * 50_000 if world.config.faults.drift_ppm != 0 else 0
+
+
 cdef void _check_gone(World* world, SimNode* node, SimLeaseTruth* lease, uint64_t lease_ms) noexcept nogil:
     cdef SimNode* keeper = &world.nodes[lease.keeper]
     if lease_ms < lease.deadline_ms:
         violate(world, VIOLATION_LEASE, node.number, lease_ms, lease.deadline_ms)
-    if keeper.lease.id == lease.id and keeper.lease.until_ns > world.now_ns + TICK_NS:
+    if keeper.lease.id == lease.id and keeper.lease.until_ns > world.now_ns + _drift_ns(world):
         violate(world, VIOLATION_LEASE, node.number, keeper.lease.until_ns, world.now_ns)
     world.counts.leases_expired += 1
     memset(lease, 0, sizeof(SimLeaseTruth))
@@ -115,11 +117,12 @@ cdef void _check_gone(World* world, SimNode* node, SimLeaseTruth* lease, uint64_
 cdef void leases_check(World* world, SimNode* node) noexcept nogil:
     cdef MachineStatus machine
     cdef SimLeaseTruth* lease
-    cdef uint64_t ttl_ms, deadline_ms
+    cdef uint64_t ttl_ms, deadline_ms, passed_ms
     cdef uint32_t key_count
     cdef int i
     machine_status(node.engine.machine, &machine)
-    if machine.lease_ms > (world.now_ns - SIM_BEGIN_NS) // 1_000_000:
+    passed_ms = (world.now_ns - SIM_BEGIN_NS) // 1_000_000
+    if machine.lease_ms > passed_ms + passed_ms * world.config.faults.drift_ppm // 1_000_000 + 1:
         violate(world, VIOLATION_LEASE, node.number, machine.lease_ms, world.now_ns)
     for i in range(SIM_LEASES):
         lease = &world.truth.leases[i]

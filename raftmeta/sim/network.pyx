@@ -16,10 +16,11 @@ from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport NetworkPort
 from raftmeta.raft.types cimport MEMBERS_MAX, Message
 from raftmeta.runtime.engine cimport engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello
-from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent, events_push
+from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent
+from raftmeta.sim.schedule cimport schedule
 from raftmeta.sim.truth cimport truth_message
-from raftmeta.sim.world_state cimport (SIM_OLD_FRAMES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimFrame, SimNode,
-                                       SimOldFrame, World, violate)
+from raftmeta.sim.world_state cimport (SIM_OLD_FRAMES, VIOLATION_CORRUPT_TAKEN, VIOLATION_FATAL,
+                                       VIOLATION_NO_MEMORY, SimFrame, SimNode, SimOldFrame, World, violate)
 from raftmeta.status cimport OK, status_t
 from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader, frame_decode
 from raftmeta.wire.hello cimport Hello, hello_decode, hello_encode
@@ -32,11 +33,6 @@ cdef enum:
 
 cdef inline bint _happens(uint64_t* random, uint32_t ppm) noexcept nogil:
     return ppm != 0 and next_random(random) % 1_000_000 < ppm
-
-
-cdef void _schedule(World* world, SimEvent* event) noexcept nogil:
-    if not events_push(&world.events, event):
-        violate(world, VIOLATION_NO_MEMORY, event.node, 0, 0)
 
 
 cdef bint _hears(World* world, uint32_t target, uint32_t source) noexcept nogil:
@@ -65,7 +61,7 @@ cdef void _plan_connect(World* world, SimNode* node, uint32_t other, uint64_t wa
     event.node = node.number
     event.other = other
     event.life = node.life
-    _schedule(world, &event)
+    schedule(world, &event)
 
 
 cdef void network_node_up(World* world, SimNode* node) noexcept nogil:
@@ -147,6 +143,25 @@ cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Sl
     truth_message(world, node, &message)
 
 
+cdef Chunk* _corrupted(World* world, Chunk* chunk) noexcept nogil:
+    """A copy with one bit flipped, or without its end."""
+    cdef uint64_t draw = next_random(&world.random_network)
+    cdef uint32_t length = chunk.used
+    cdef Chunk* copy
+    if draw & 7 == 0:
+        length = <uint32_t> (1 + (draw >> 8) % length)
+    copy = chunk_create(length)
+    if copy == NULL:
+        violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
+        return NULL
+    memcpy(copy.bytes(), chunk.bytes(), length)
+    copy.used = length
+    if length == chunk.used:
+        copy.bytes()[(draw >> 8) % length] ^= <uint8_t> (1 << (draw >> 3) % 8)
+    world.counts.corrupted += 1
+    return copy
+
+
 cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint is_extra,
                bint is_replay) noexcept nogil:
     """Put one copy of a frame on its way; an extra one, a repetition, comes in no order."""
@@ -163,8 +178,12 @@ cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint 
         is_ordered = False
     if world.faults_are_on and _happens(&world.random_network, world.config.faults.reorder_ppm):
         is_ordered = False
-    chunk_hold(chunk)
-    frame.chunk = chunk
+    if world.faults_are_on and _happens(&world.random_network, world.config.faults.corrupt_ppm):
+        frame.chunk = _corrupted(world, chunk)
+        frame.is_corrupt = frame.chunk != NULL
+    if not frame.is_corrupt:
+        chunk_hold(chunk)
+        frame.chunk = chunk
     frame.source = node.number
     frame.source_life = node.life
     memset(&event, 0, sizeof(SimEvent))
@@ -177,7 +196,7 @@ cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint 
     event.node = target
     event.other = node.number
     event.data = frame
-    _schedule(world, &event)
+    schedule(world, &event)
 
 
 cdef void _remember(World* world, SimNode* node, uint32_t target, Chunk* chunk) noexcept nogil:
@@ -280,6 +299,8 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
         status = frame_decode(bytes.data, bytes.length, FRAME_BODY_BYTES_MAX, &total)
         if status == OK:
             status = engine_frame(node.engine, &node.inbound[frame.source], &bytes)
+        if frame.is_corrupt and status == OK:
+            violate(world, VIOLATION_CORRUPT_TAKEN, node.number, frame.source, bytes.length)
         if status != OK and status < 96:
             node.inbound[frame.source].is_bound = False
             _reset(world, event.node, frame)

@@ -1,11 +1,13 @@
 # One simulated node's life: its folder, its engine, its clock, its disk's schedule.
+from libc.stdint cimport uint64_t
+
 from raftmeta.sim.world_state cimport SimNode, World
 
 cdef void node_create(World* world, SimNode* node, unsigned int number) noexcept nogil
 cdef void node_destroy(SimNode* node) noexcept nogil
 # Boot the engine from the folder as it is. A folder that cannot be run is a violation.
 cdef void node_boot(World* world, SimNode* node) noexcept nogil
-# The process dies; with is_power_cut what was not synced is kept, lost or torn.
+# The process dies and is started again later; with is_power_cut what was not synced is kept, lost or torn.
 cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept nogil
 # Let the engine run until it has nothing more to do now, check it, and plan its next wake-up.
 cdef void node_run(World* world, SimNode* node) noexcept nogil
@@ -14,5 +16,5 @@ cdef void node_disk(World* world, SimNode* node) noexcept nogil
 cdef void node_disk_done(World* world, SimNode* node) noexcept nogil
 # A node that is down loses its disk: it will come back blank, as another incarnation.
 cdef void node_wipe(World* world, SimNode* node) noexcept nogil
-# Is it up, of sound log, and a voter of a committed membership that has every node? Then the next fault may strike it.
-cdef bint node_is_whole(const World* world, const SimNode* node) noexcept nogil
+# The world's time at which the node's own clock shows local_ns, or a little later.
+cdef uint64_t node_world_ns(const SimNode* node, uint64_t local_ns) noexcept nogil

@@ -5,16 +5,15 @@ loses the write, a crash inside it tears it), SIM_JOBS_DONE tells the engine (so
 nobody was told).
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRUNCATED, core_membership
+from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRUNCATED
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport next_random
-from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.state cimport core_config_init
-from raftmeta.raft.types cimport VOTER_INCOMING, Membership, index_t
+from raftmeta.raft.types cimport index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
                                       engine_run, engine_stop)
@@ -23,30 +22,48 @@ from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVEN
                                             EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED,
                                             EVENT_SNAPSHOT_TAKEN, EVENT_TRACE, Engine, EngineConfig)
 from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
-from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_WAKE, SimEvent, events_push
+from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_node_down, network_node_up, network_port
+from raftmeta.sim.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
                                  truth_recovered)
 from raftmeta.sim.workload cimport workload_done, workload_forget_node, workload_look, workload_woken
-from raftmeta.sim.world_state cimport (VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY, SimLease, SimNode,
-                                       World, violate)
-from raftmeta.status cimport NO_SPACE, OK, POWER_CUT, status_t
+from raftmeta.sim.world_state cimport (SIM_BEGIN_NS, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY,
+                                       SimLease, SimNode, World, violate)
+from raftmeta.status cimport DISK_FAILED, NO_SPACE, OK, POWER_CUT, status_t
 from raftmeta.storage.identity cimport identity_create, identity_destroy
 from raftmeta.storage.wal cimport WAL_DAMAGED, wal_create, wal_destroy
 from raftmeta.storage.wal_state cimport WalLimits
 
 cdef enum:
     SIM_TURNS_MAX = 10_000      # of one engine at one moment: more means that it never rests
+    MILLION = 1_000_000
+    WALL_BEGIN_MS = 1_700_000_000_000
+    CLOCK_BASE_NS_MAX = 3_600_000_000_000   # what a node's clock may read when it boots, beside the world's beginning
 
 
 # --- ports ------------------------------------------------------------------------------------------------------------
 cdef uint64_t _now_ns(void* self) noexcept nogil:
-    return (<SimNode*> self).world.now_ns
+    """The node's own clock: it began anywhere at its boot, and runs a little too fast or too slow (P6)."""
+    cdef SimNode* node = <SimNode*> self
+    cdef uint64_t passed_ns = node.world.now_ns - node.boot_ns
+    return node.clock_base_ns + passed_ns + <uint64_t> (<int64_t> passed_ns // MILLION * node.clock_ppm)
+
+
+cdef uint64_t node_world_ns(const SimNode* node, uint64_t local_ns) noexcept nogil:
+    cdef uint64_t passed_ns
+    if local_ns <= node.clock_base_ns:
+        return node.boot_ns
+    passed_ns = local_ns - node.clock_base_ns
+    if node.clock_ppm != 0:         # rounded up to where the node's clock certainly shows it
+        passed_ns = (passed_ns // <uint64_t> (MILLION + node.clock_ppm) + 2) * MILLION
+    return node.boot_ns + passed_ns
 
 
 cdef uint64_t _wall_ms(void* self) noexcept nogil:
-    return (<SimNode*> self).world.now_ns // 1_000_000
+    cdef SimNode* node = <SimNode*> self
+    return WALL_BEGIN_MS + node.world.now_ns // MILLION + <uint64_t> node.wall_offset_ms
 
 
 cdef uint64_t _next_random(void* self) noexcept nogil:
@@ -81,7 +98,7 @@ cdef void _woken(void* self, void* handle) noexcept nogil:
 
 cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
     cdef SimNode* node = <SimNode*> self
-    leases_kept(node.world, <SimLease*> handle, until_ns)
+    leases_kept(node.world, <SimLease*> handle, node_world_ns(node, until_ns) if until_ns != 0 else 0)
 
 
 cdef void _flush(void* self) noexcept nogil:
@@ -126,17 +143,6 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
 
 
 # --- schedule ---------------------------------------------------------------------------------------------------------
-cdef void _plan(World* world, SimNode* node, uint32_t kind, uint64_t time_ns) noexcept nogil:
-    cdef SimEvent event
-    memset(&event, 0, sizeof(SimEvent))
-    event.time_ns = time_ns
-    event.kind = kind
-    event.node = node.number
-    event.life = node.life
-    if not events_push(&world.events, &event):
-        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-
-
 cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
     cdef uint64_t wait_us
     if node.jobs_scheduled:
@@ -145,7 +151,7 @@ cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
     wait_us = 20 + next_random(&world.random_disk) % (world.config.faults.disk_us + 1)
     if world.faults_are_on and next_random(&world.random_disk) % 1_000_000 < world.config.faults.slow_disk_ppm:
         wait_us *= 100
-    _plan(world, node, SIM_JOBS, world.now_ns + wait_us * 1000)
+    schedule_at(world, SIM_JOBS, node.number, node.life, world.now_ns + wait_us * 1000)
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
@@ -187,6 +193,16 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.snapshot_chunk_bytes = world.config.snapshot_chunk_bytes
 
 
+cdef void _start_clock(World* world, SimNode* node) noexcept nogil:
+    cdef uint64_t draw
+    node.boot_ns = node.clock_base_ns = world.now_ns
+    if world.config.faults.drift_ppm == 0:
+        return
+    draw = next_random(&world.random_faults)
+    node.clock_base_ns = SIM_BEGIN_NS + (draw >> 20) % CLOCK_BASE_NS_MAX
+    node.clock_ppm = <int64_t> (draw % (2 * world.config.faults.drift_ppm + 1)) - world.config.faults.drift_ppm
+
+
 cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     cdef WalLimits limits
     cdef uint32_t other
@@ -225,8 +241,7 @@ cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     return True
 
 
-cdef void node_boot(World* world, SimNode* node) noexcept nogil:
-    cdef status_t status
+cdef void _begin_life(World* world, SimNode* node) noexcept nogil:
     node.life += 1
     node.is_cut = False
     node.wake_ns = 0
@@ -236,24 +251,48 @@ cdef void node_boot(World* world, SimNode* node) noexcept nogil:
     node.next_sequence = 0
     node.session_seen = 0
     node.calls_open = 0
+    _start_clock(world, node)
+
+
+cdef bint _disk_has_failed(SimNode* node) noexcept nogil:
+    """Since last asked: was the node right to stop? A damaged disk may refuse what it should have, any time."""
+    cdef bint has_failed = node.disk.counters.failures != node.failures_seen
+    node.failures_seen = node.disk.counters.failures
+    return has_failed or node.was_damaged
+
+
+cdef void _boot_failed(World* world, SimNode* node, status_t status) noexcept nogil:
+    node.is_up = True
+    if status == POWER_CUT:         # the power failed again while it opened its folder
+        node_crash(world, node, True)
+    elif status == NO_SPACE or (status == DISK_FAILED and _disk_has_failed(node)):
+        node_crash(world, node, False)      # tried again later
+    elif world.config.is_ruin and status < 96:
+        _halt(world, node)
+    else:
+        violate(world, VIOLATION_FATAL, node.number, status, 0)
+
+
+cdef void _halt(World* world, SimNode* node) noexcept nogil:
+    """Its folder cannot be run and nobody can give it another: it keeps its files and says nothing (ruin only)."""
+    world.counts.halts += 1
+    node_crash(world, node, False)
+    node.has_halted = True
+
+
+cdef void node_boot(World* world, SimNode* node) noexcept nogil:
+    cdef status_t status
+    _begin_life(world, node)
     if not _create_parts(world, node):
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
     status = engine_boot(node.engine, node.wal, node.identity)
-    if status == POWER_CUT:         # the power failed again while it opened its folder
-        node.is_up = True
-        node_crash(world, node, True)
-        return
-    if status == NO_SPACE:          # not even room to open: tried again later
-        node.is_up = True
-        node_crash(world, node, False)
-        return
     if status != OK:
-        violate(world, VIOLATION_FATAL, node.number, status, 0)
+        _boot_failed(world, node, status)
         return
     if node.id != 0 and node.id != node.engine.id:
         world.counts.renewals += 1
-        if not node.was_flipped:        # nothing but a damaged medium may cost a member
+        if not node.was_damaged:        # nothing but a damaged medium may cost a member
             violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, 0)
         _end_incarnation(node)
     node.id = node.engine.id
@@ -304,6 +343,9 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
     else:
         world.counts.crashes += 1
         sim_disk_reopen(node.disk)
+    # What was to strike this life does not strike the next one, which only opens its folder.
+    node.disk.faults.misdirect_at_write = node.disk.faults.lose_at_write = 0
+    schedule_after(world, SIM_RESTART, node.number, node.life, world.config.faults.down_us, &world.random_faults)
 
 
 cdef void _end_incarnation(SimNode* node) noexcept nogil:
@@ -315,27 +357,16 @@ cdef void _end_incarnation(SimNode* node) noexcept nogil:
     memset(&node.durable, 0, sizeof(node.durable))
     node.id = 0
     node.acked_index = 0
-    node.was_flipped = False
+    node.was_damaged = False
 
 
 cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
     sim_disk_destroy(node.disk)
     _end_incarnation(node)
     node.disk = sim_disk_create(next_random(&world.random_disk), world.config.sector_bytes)
+    node.failures_seen = 0
     if node.disk == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-
-
-cdef bint node_is_whole(const World* world, const SimNode* node) noexcept nogil:
-    cdef const Membership* membership
-    cdef int position
-    if not node.is_up or node.engine.state != ENGINE_RUNNING or node.engine.core_status.is_repairing:
-        return False
-    membership = core_membership(node.engine.core)
-    position = membership_position(membership, node.id)
-    return (position >= 0 and membership.members[position].roles & VOTER_INCOMING != 0 and not membership.is_joint
-            and membership.count == world.config.nodes
-            and membership.index <= node.engine.core_status.committed)
 
 
 cdef void node_destroy(SimNode* node) noexcept nogil:
@@ -363,16 +394,20 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
     while more and status == OK and turns < SIM_TURNS_MAX:
         status = engine_run(node.engine, &more)
         turns += 1
+    if node.engine.state == ENGINE_STOPPED and node.engine.fatal == DISK_FAILED and _disk_has_failed(node):
+        world.counts.disk_errors += 1
+        node_crash(world, node, False)
+        return
     if node.engine.state == ENGINE_STOPPED or turns == SIM_TURNS_MAX:
         violate(world, VIOLATION_FATAL, node.number, node.engine.fatal,
                 node.engine.core.broken if node.engine.core != NULL else 0)
         return
     truth_after_run(world, node)
     workload_look(world, node)
-    wake_ns = max(engine_deadline_ns(node.engine), world.now_ns + 1)
+    wake_ns = max(node_world_ns(node, engine_deadline_ns(node.engine)), world.now_ns + 1)
     if node.wake_ns == 0 or wake_ns < node.wake_ns or node.wake_ns <= world.now_ns:
         node.wake_ns = wake_ns
-        _plan(world, node, SIM_WAKE, wake_ns)
+        schedule_at(world, SIM_WAKE, node.number, node.life, wake_ns)
 
 
 cdef void node_disk(World* world, SimNode* node) noexcept nogil:
@@ -388,7 +423,8 @@ cdef void node_disk(World* world, SimNode* node) noexcept nogil:
         node_crash(world, node, True)
         return
     truth_durable(world, node)
-    _plan(world, node, SIM_JOBS_DONE, world.now_ns + 1000 + next_random(&world.random_disk) % 100_000)
+    schedule_at(world, SIM_JOBS_DONE, node.number, node.life,
+                world.now_ns + 1000 + next_random(&world.random_disk) % 100_000)
 
 
 cdef void node_disk_done(World* world, SimNode* node) noexcept nogil:

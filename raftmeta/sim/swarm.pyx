@@ -28,7 +28,7 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     config.nodes = _size(&random)
     config.segment_bytes = <uint32_t> 16384 << next_random(&random) % 3 * 2
     config.sector_bytes = 512 if next_random(&random) % 4 else 4096
-    config.history_bytes_max = <uint64_t> 8192 << next_random(&random) % 4
+    config.history_bytes_max = <uint64_t> 4096 << next_random(&random) % 4
     config.lease_ttl_ms = 400 + <uint32_t> (next_random(&random) % 2000)
     config.faults.drop_ppm = _rate(&random, 100_000)
     config.faults.duplicate_ppm = _rate(&random, 50_000)
@@ -49,7 +49,14 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     config.snapshot_chunk_bytes = <uint32_t> 512 << next_random(&random) % 5
     config.election_timeout_ticks = <uint32_t> 10 << next_random(&random) % 3
     config.append_bytes_max = <uint32_t> 64 << next_random(&random) % 4 * 4
+    config.faults.isolate_ppm = _rate(&random, 300_000)
+    config.faults.membership_ppm = _rate(&random, 500_000)
+    config.faults.misdirect_ppm = _rate(&random, 60_000)
+    config.faults.disk_error_ppm = _rate(&random, 100_000)
+    config.faults.corrupt_ppm = _rate(&random, 20_000)
+    config.faults.drift_ppm = _rate(&random, 20_000)
+    config.faults.wall_ppm = _rate(&random, 200_000)
     # Busy clients fill the events with calls, and little else happens; idle ones leave few entries to lose.
     config.faults.client_gap_us = <uint32_t> 1_000 << next_random(&random) % 6
-    config.faults.fault_gap_us = <uint32_t> 40_000 << next_random(&random) % 4
+    config.faults.fault_gap_us = <uint32_t> 80_000 << next_random(&random) % 4
     config.faults.down_us = <uint32_t> 50_000 << next_random(&random) % 4

@@ -62,8 +62,10 @@ cdef void truth_leader(World* world, SimNode* node, term_t term) noexcept nogil:
     if known[0] != 0 and known[0] != node.number + 1:
         violate(world, VIOLATION_TWO_LEADERS, node.number, term, known[0] - 1)
     known[0] = node.number + 1
-    # Late votes may still elect a leader of a term that is over: it leads nobody, and need not have what came after it.
-    if committed == 0 or term <= world.truth.committed_term:
+    # A candidate whose votes were late leads a term that is over: it need not have what later terms committed.
+    while committed != 0 and world.truth.committed_in.data[committed] >= term:
+        committed -= 1
+    if committed == 0:
         return
     if not log_chain(&node.engine.core.log, committed, &chain) or chain != world.truth.chains.data[committed]:
         if log_term(&node.engine.core.log, committed) != world.truth.terms.data[committed]:
@@ -152,7 +154,8 @@ cdef void _note_snapshot_job(World* world, SimNode* node, const DiskJob* job) no
 
 cdef void truth_durable(World* world, SimNode* node) noexcept nogil:
     cdef DiskJob* job = node.jobs_done
-    node.durable.is_whole = _is_synced(node)
+    # A disk that lies cannot be seen through: what it said counts until its process is gone (raftmeta/sim/faults).
+    node.durable.is_whole = _is_synced(node) or (node.is_suspect and node.suspect_life == node.life)
     while job != NULL:
         if job.kind == JOB_WRITE and job.status == OK and node.durable.is_whole:
             _note_batch(world, node, &job.batch)
@@ -242,12 +245,13 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
         if truth.chains.data[index] != chain or (term != 0 and truth.terms.data[index] != term):
             violate(world, VIOLATION_STATE_MACHINE, node.number, index, term)
         return
-    if not _grow(world, &truth.chains, index + 1) or not _grow(world, &truth.terms, index + 1):
+    if not (_grow(world, &truth.chains, index + 1) and _grow(world, &truth.terms, index + 1)
+            and _grow(world, &truth.committed_in, index + 1)):
         return
     truth.chains.data[index] = chain
     truth.terms.data[index] = term
+    truth.committed_in.data[index] = node.engine.core.hard.term
     truth.committed = index
-    truth.committed_term = max(truth.committed_term, node.engine.core.hard.term)
     if not _is_quorum_durable(world, core_membership(node.engine.core), index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
 

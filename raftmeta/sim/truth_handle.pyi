@@ -75,3 +75,9 @@ class Liar:
 
     def fail_next_sync(self, number: int) -> None:
         """The disk of this node refuses its next sync, once."""
+
+    def stop(self, number: int) -> None:
+        """As if the node had found one of its own beliefs broken."""
+
+    def forget_answer(self, number: int) -> None:
+        """As if one call more of this node's clients waited, for ever."""

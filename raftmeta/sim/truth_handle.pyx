@@ -5,10 +5,12 @@ from libc.string cimport memset
 
 from raftmeta._core cimport CoreStatus, core_status
 from raftmeta.raft.types cimport APPEND_RESPONSE, VOTE, VOTE_RESPONSE, Membership, Message
+from raftmeta.runtime.engine cimport engine_stop
 from raftmeta.sim.network cimport network_cut
 from raftmeta.sim.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
 from raftmeta.sim.world_handle cimport World
 from raftmeta.sim.world_state cimport SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimNode
+from raftmeta.status cimport INVARIANT_BROKEN
 
 
 cdef class Liar:
@@ -144,3 +146,9 @@ cdef class Liar:
 
     def fail_next_sync(self, number: int) -> None:
         self._node(number).disk.faults.fail_at_sync = 1
+
+    def stop(self, number: int) -> None:
+        engine_stop(self._node(number).engine, INVARIANT_BROKEN)
+
+    def forget_answer(self, number: int) -> None:
+        self._node(number).calls_open += 1

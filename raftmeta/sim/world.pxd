@@ -8,6 +8,3 @@ cdef World* world_create(const SimConfig* config) noexcept nogil
 cdef void world_destroy(World* world) noexcept nogil
 # Handle up to `events` more events; stops at a violation. The number handled.
 cdef uint64_t world_run(World* world, uint64_t events) noexcept nogil
-# No more faults: everybody returns, links heal, clients stop. Within events_max the cluster must have one leader, all
-# calls answered, all logs equal (I22); then everything is compared once more.
-cdef void world_settle(World* world, uint64_t events_max) noexcept nogil

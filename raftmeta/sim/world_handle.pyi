@@ -11,10 +11,11 @@ class World:
 
     seed: any integer, taken modulo 2**64. nodes: 1 to 7. segment_bytes: size of a log segment, from 4096.
     sector_bytes: 512 or 4096, what a power cut keeps, loses or tears. faults: rates by the names in FAULTS; `_ppm`
-    are millionths (of frames, of fault events or of syncs), `_us` microseconds. history_bytes_max: what watches may
-    resume from. lease_ttl_ms: of the leases that clients keep. snapshot_entries: between two snapshots, 0: none is taken;
+    are millionths (of frames, of fault events or of syncs; drift_ppm: of time itself), `_us` microseconds.
+    history_bytes_max: what watches may resume from. lease_ttl_ms: of the leases that clients keep. snapshot_entries: between two snapshots, 0: none is taken;
     snapshot_chunk_bytes: what one step of a snapshot writes, and one frame of its transfer carries.
     election_timeout_ticks: at least, in 10 ms, from 10. append_bytes_max: records of one APPEND.
+    ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
 
@@ -31,6 +32,7 @@ class World:
         snapshot_chunk_bytes: int = 2048,
         election_timeout_ticks: int = 50,
         append_bytes_max: int = 262144,
+        ruin: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

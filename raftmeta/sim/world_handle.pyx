@@ -6,8 +6,9 @@ from libc.string cimport memset
 
 from raftmeta._core cimport CoreStatus, core_status
 from raftmeta.runtime.engine_state cimport Engine
+from raftmeta.sim.liveness cimport liveness_settle
 from raftmeta.sim.swarm cimport swarm_config
-from raftmeta.sim.world cimport sim_config_init, world_create, world_destroy, world_run, world_settle
+from raftmeta.sim.world cimport sim_config_init, world_create, world_destroy, world_run
 from raftmeta.sim.world_state cimport SimConfig
 
 INVARIANTS = {
@@ -27,6 +28,7 @@ INVARIANTS = {
     14: "I14 applied more than once",
     15: "I15 watch gap, repetition or difference",
     17: "I17 a lease ended too early",
+    19: "I19 a damaged frame was taken",
     22: "I22 no progress after healing",
     100: "a node stopped itself",
     101: "no memory",
@@ -54,7 +56,7 @@ cdef dict _profile(const SimConfig* config):
             "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms,
             "snapshot_entries": config.snapshot_entries, "snapshot_chunk_bytes": config.snapshot_chunk_bytes,
             "election_timeout_ticks": config.election_timeout_ticks, "append_bytes_max": config.append_bytes_max,
-            **config.faults}
+            "ruin": config.is_ruin, **config.faults}
 
 
 def swarm_profile(seed: int) -> dict[str, int]:
@@ -71,7 +73,7 @@ cdef class World:
     def __cinit__(self, seed: int, *, nodes: int = 3, segment_bytes: int = 65536, sector_bytes: int = 512,
                   history_bytes_max: int = 65536, lease_ttl_ms: int = 1000, snapshot_entries: int = 300,
                   snapshot_chunk_bytes: int = 2048, election_timeout_ticks: int = 50,
-                  append_bytes_max: int = 262144, **faults):
+                  append_bytes_max: int = 262144, ruin: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -87,6 +89,7 @@ cdef class World:
         config.snapshot_chunk_bytes = snapshot_chunk_bytes
         config.election_timeout_ticks = election_timeout_ticks
         config.append_bytes_max = append_bytes_max
+        config.is_ruin = ruin != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:
@@ -113,7 +116,7 @@ cdef class World:
         """Heal everything and wait, in simulated time, until the cluster has converged; then compare everything."""
         cdef unsigned long long most = events_max
         with nogil:
-            world_settle(self.native, most)
+            liveness_settle(self.native, most)
 
     @property
     def violation(self) -> str | None:
@@ -162,6 +165,7 @@ cdef class World:
                 "genesis": engine.genesis.record.state, "role": status.role, "term": status.term,
                 "vote": status.vote, "leader": status.leader, "committed": status.committed, "last": status.last,
                 "persisted": status.persisted, "applied": engine.applied, "lease_ms": status.lease_ms,
+                "membership": status.membership_index, "is_removed": status.is_removed,
                 "is_repairing": status.is_repairing, "session": engine.session,
                 "calls_open": self.native.nodes[number].calls_open, "outstanding": engine.own.commands.size,
                 "snapshotted": status.snapshotted, "compacted": status.compacted,

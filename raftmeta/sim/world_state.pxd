@@ -1,7 +1,10 @@
 # A whole cluster in one struct: nodes that run the production engine, over simulated clocks, disks and network.
 #
 # world      the loop: takes the next event, hands it to the node it is for, checks, schedules what follows
-# network    frames on their way, faults on them, partitions, connections
+# liveness   the end: everything heals, and progress must follow (I22)
+# faults     what strikes, whom, for how long; atlas: where disks may fail so that it can be survived
+# operator   changes of membership
+# network    frames on their way, faults on them, connections
 # nodes      one node's life: boot, crash, restart, its disk's schedule
 # workload   clients on the nodes, and what they may see (I13, I14, I15)
 # leases     leases that clients keep, and when they may end (I17)
@@ -33,20 +36,27 @@ cdef enum:
 cdef struct SimFaultRates:
     uint32_t drop_ppm           # of frames (docs/faults.md)
     uint32_t duplicate_ppm
+    uint32_t corrupt_ppm        # of frames: a bit of them is flipped on the way (N6)
     uint32_t reorder_ppm        # of frames that may be overtaken; others keep the order of their connection
     uint32_t delay_ppm          # of frames that take up to delay_us instead of latency_us, and are overtaken
     uint32_t delay_us
     uint32_t latency_us         # upper bound of the usual delay
-    uint32_t partition_ppm      # of fault events: a partition (N1-N3), whole or one-way
+    uint32_t partition_ppm      # of fault events: a partition of any shape (N1-N4)
     uint32_t crash_ppm          # a crash of one node: half of them power cuts (P1, D1)
     uint32_t crash_all_ppm      # of all at once
     uint32_t cut_at_sync_ppm    # power fails at a coming sync or write of one node (P2, D2)
+    uint32_t disk_error_ppm     # a call of a node's disk fails: EIO (D5, D6)
     uint32_t pause_ppm          # a node does nothing for a while (P3)
+    uint32_t drift_ppm          # no chance: how much faster or slower than time itself a node's clock may run (P6)
+    uint32_t wall_ppm           # a node's wall clock leaps by up to an hour (P5)
     uint32_t transfer_ppm       # leadership is handed over (R2)
     uint32_t wipe_ppm           # a member comes back with an empty disk (M6)
     uint32_t flip_ppm           # a bit of a member's log is flipped while it is down (D3)
+    uint32_t misdirect_ppm      # a write lands elsewhere or nowhere and reports success (D4)
     uint32_t full_ppm           # a disk takes no new sector for a while (D7)
     uint32_t replay_ppm         # frames of long ago, of dead connections too, arrive once more (N8)
+    uint32_t isolate_ppm        # the leader is cut off with a minority, longer than an election takes (N3, R3)
+    uint32_t membership_ppm     # the operator changes the membership (M1-M4)
     uint32_t fault_gap_us       # mean time between fault events
     uint32_t down_us            # mean time until a crashed node returns
     uint32_t disk_us            # upper bound of a usual sync
@@ -65,6 +75,7 @@ cdef struct SimConfig:
     uint32_t snapshot_chunk_bytes
     uint32_t election_timeout_ticks     # of 10 ms; short, and leaders come and go
     uint32_t append_bytes_max   # of one APPEND: small, and a tail arrives in parts (paper Figure 8)
+    bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/atlas)
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
 
@@ -74,6 +85,7 @@ cdef struct SimFrame:
     uint32_t source
     uint64_t source_life
     bint is_replay              # of long ago: it comes as if the present connection had brought it
+    bint is_corrupt             # a bit is not what was sent
 
 cdef struct SimOldFrame:
     Chunk* chunk                # NULL: none
@@ -133,7 +145,7 @@ cdef struct SimNode:
     bint is_up
     bint is_cut                 # power fails now: crash at the end of the event
     uint64_t life               # counts boots and crashes
-    uint64_t restart_life       # a SIM_RESTART is planned for this life
+    bint has_halted             # in ruin: its folder cannot be run, for good
     uint64_t paused_until_ns
     uint64_t wake_ns            # of the scheduled SIM_WAKE, 0: none
     Engine* engine
@@ -141,6 +153,11 @@ cdef struct SimNode:
     Wal* wal
     Identity* identity
     uint64_t random             # RandomPort
+    uint64_t boot_ns            # when its clock read clock_base_ns, and how fast it has been since
+    uint64_t clock_base_ns
+    int64_t clock_ppm
+    int64_t wall_offset_ms
+    uint64_t failures_seen      # calls of the disk that failed in earlier lives
     DiskJob* jobs_first         # queued
     DiskJob* jobs_last
     DiskJob* jobs_done          # done, not told yet
@@ -161,8 +178,9 @@ cdef struct SimNode:
     # what its wiped predecessor had promised: the fault came after the promise (I7)
     member_id_t former_id
     SimDurable former
-    bint is_suspect             # wiped or damaged, and not yet a whole voter again
-    bint was_flipped            # a bit of this incarnation's log
+    bint is_suspect             # wiped or damaged in suspect_life, and not yet a whole voter again
+    uint64_t suspect_life
+    bint was_damaged            # this incarnation's files, by its disk
     # workload
     uint64_t next_sequence
     uint32_t calls_open
@@ -174,10 +192,10 @@ cdef struct SimNode:
 cdef struct SimTruth:
     Vec[uint64_t] chains        # by index; 0 at position 0
     Vec[uint64_t] terms
+    Vec[uint64_t] committed_in  # term of the member that first knew the entry to be committed
     Vec[uint64_t] state_hashes  # low half of the state hash after index (I20); 0: not seen yet
     Vec[uint64_t] revisions     # after index
-    index_t committed           # greatest index committed anywhere,
-    term_t committed_term       # in this term
+    index_t committed           # greatest index committed anywhere
     Map64[uint32_t] leaders     # term -> node + 1
     Map64[uint64_t] votes       # hash of incarnation and term -> candidate
     index_t acked_index         # greatest index acknowledged to a client
@@ -209,6 +227,7 @@ cdef enum SimViolation:
     VIOLATION_NOT_ONCE = 14             # I14
     VIOLATION_WATCH = 15                # I15
     VIOLATION_LEASE = 17                # I17
+    VIOLATION_CORRUPT_TAKEN = 19        # I19: a frame that is not what was sent was taken
     VIOLATION_LIVENESS = 22             # I22
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
@@ -218,10 +237,12 @@ cdef struct SimCounts:
     uint64_t frames
     uint64_t dropped
     uint64_t duplicated
+    uint64_t corrupted
     uint64_t reordered          # frames that were let out of their order
     uint64_t crashes
     uint64_t power_cuts
     uint64_t partitions
+    uint64_t isolations
     uint64_t pauses
     uint64_t transfers
     uint64_t elections
@@ -233,12 +254,17 @@ cdef struct SimCounts:
     uint64_t truncations
     uint64_t wipes
     uint64_t flips
+    uint64_t misdirections
     uint64_t damaged            # boots that found damaged records
     uint64_t renewals           # boots that found the log lost and began as another incarnation
+    uint64_t disk_errors        # that stopped a node
+    uint64_t halts              # in ruin
+    uint64_t wall_jumps
     uint64_t full_disks
     uint64_t refused_writes     # that found no room
     uint64_t replays
     uint64_t memberships        # committed changes
+    uint64_t changes            # asked for by the operator
     uint64_t compactions        # of the history
     uint64_t leases_granted
     uint64_t leases_expired
@@ -248,6 +274,7 @@ cdef struct SimCounts:
     uint64_t installs
     uint64_t loads              # boots from a sealed file
     uint64_t log_compactions
+    uint64_t cores              # majorities that were healed alone first
     uint64_t damaged_files      # sealed files that a boot could not use
 
 cdef struct World:
@@ -263,6 +290,7 @@ cdef struct World:
     SimTruth truth
     SimCounts counts
     bint faults_are_on
+    uint64_t operator_ns        # when a change of membership was last asked for; 0: never
     bint clients_are_on
     uint32_t violation          # SimViolation
     uint32_t violation_node

@@ -124,6 +124,25 @@ def test_thesis_4_2_2_the_removed_leader_hands_over() -> None:
     assert "LEADER" in {role(cluster, 2), role(cluster, 3)}
 
 
+def test_thesis_4_2_2_a_leader_that_dropped_itself_may_still_be_needed() -> None:
+    """thesis 4.2.2, Figure 4.6: a server that is not part of its own latest configuration still starts elections."""
+    cluster = led(2, promotes_learners=False)
+    assert cluster.act(1, "change_membership", Membership((Member(1, LEARNER), Member(2, VOTER)))) == "OK"
+    while cluster[1].membership().is_joint:
+        cluster.deliver()
+    cluster.network.clear()  # the leaving entry is on its own disk only
+    for member_id in (1, 2):
+        cluster.crash(member_id)
+        cluster.restart(member_id)
+    assert electorates(cluster[2].membership()) == [{2}, {1, 2}]
+    cluster.tick(1, 2 * ELECTION_TICKS)
+    cluster.settle()
+    cluster.tick_all(2)
+    cluster.settle()
+    assert electorates(cluster[2].membership()) == [{2}]
+    assert (role(cluster, 1), role(cluster, 2)) == ("FOLLOWER", "LEADER")
+
+
 @pytest.mark.parametrize("type", ["VOTE", "PRE_VOTE"])
 def test_thesis_4_2_3_a_member_that_hears_a_leader_refuses_without_taking_the_term(type: str) -> None:
     """thesis 4.2.3: it does not update its term or grant its vote."""

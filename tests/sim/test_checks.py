@@ -200,20 +200,27 @@ def test_a_lease_that_ends_while_its_keeper_believes_in_it_is_seen() -> None:
     expect(world, "I17")
 
 
-def test_a_cluster_that_does_not_converge_is_seen(world: World) -> None:
-    """I22: far fewer events than healing takes."""
-    Liar(world).cut_off(leader_of(world)["number"])
-    world.run(2_000)
-    world.settle(0)
+def test_a_call_that_nobody_answers_is_seen(world: World) -> None:
+    """I22: the network is whole, and somebody waits for ever."""
+    for number in range(3):
+        Liar(world).forget_answer(number)
+    world.settle(SETTLE_EVENTS)
     expect(world, "I22")
 
 
 def test_a_node_that_stops_itself_is_seen(world: World) -> None:
-    """A failed sync poisons the log (reliability.md D5): the node stops, and the world says so."""
-    Liar(world).fail_next_sync(follower_of(world)["number"])
+    """Whatever made it: a belief of its own that does not hold is a bug."""
+    Liar(world).stop(follower_of(world)["number"])
     world.run(5_000)
     assert world.violation is not None
     assert world.violation.startswith("a node stopped itself")
+
+
+def test_a_node_whose_disk_failed_stops_and_is_started_again(world: World) -> None:
+    """reliability D5: a failed sync poisons the log; the node says nothing more, and its next life reads the disk."""
+    Liar(world).fail_next_sync(follower_of(world)["number"])
+    world.run(5_000)
+    assert (world.violation, world.counts["disk_errors"]) == (None, 1)
 
 
 def test_lies_about_nodes_that_are_not_there_are_refused(world: World) -> None:

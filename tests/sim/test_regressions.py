@@ -30,8 +30,7 @@ def test_every_disk_may_be_lost_in_turn(seed: int) -> None:
     assert settled(world).counts["wipes"] >= 3
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 5, 6, 11, 13, 16, 19, 30, 33])
-def test_a_keep_alive_is_worth_its_whole_ttl(seed: int) -> None:
+def test_a_keep_alive_is_worth_its_whole_ttl() -> None:
     """The lease clock leapt, and leases ended up to an election time-out before their keepers' belief did.
 
     1. A leader was cut off or paused for less than an election time-out; its lease clock stood.
@@ -40,10 +39,13 @@ def test_a_keep_alive_is_worth_its_whole_ttl(seed: int) -> None:
     4. So its lease ended less than ttl after it was sent, while its keeper still counted on all of ttl.
     Mended in runtime/housekeeping: a leader proposes expiry only an election time-out after the deadline.
     """
-    world = World(seed, lease_ttl_ms=400, partition_ppm=700_000, pause_ppm=500_000, fault_gap_us=200_000,
-                  client_gap_us=1_000)  # fmt: skip
-    world.run(50_000)
-    assert settled(world).counts["leases_expired"] > 0
+    expired = 0
+    for seed in range(12):
+        world = World(seed, lease_ttl_ms=400, partition_ppm=700_000, pause_ppm=500_000, fault_gap_us=200_000,
+                      client_gap_us=1_000)  # fmt: skip
+        world.run(50_000)
+        expired += settled(world).counts["leases_expired"]
+    assert expired > 20
 
 
 def test_a_full_window_of_lost_appends_is_given_up_when_the_log_is_cut() -> None:
@@ -160,3 +162,53 @@ def test_late_votes_elect_a_leader_of_a_term_that_is_over(seed: int) -> None:
                   fault_gap_us=100_000, client_gap_us=20_000, election_timeout_ticks=10)  # fmt: skip
     world.run(30_000)
     settled(world)
+
+
+def test_a_wiped_peer_is_heard_again_by_one_that_was_cut_off() -> None:
+    """A connection to an incarnation that was gone kept its successor out, for ever (I22).
+
+    1. A peer was wiped while this node could not hear it, so that nothing told this node that the connection died.
+    2. Its new incarnation was swapped in: nothing was to be sent to the old one any more, and so no send could fail.
+    3. The new one's HELLO was refused each time, because the old one seemed to answer still.
+    """
+    wipes = 0
+    for seed in range(12):
+        world = World(seed, nodes=5, partition_ppm=700_000, wipe_ppm=500_000, client_gap_us=20_000)
+        world.run(30_000)
+        wipes += settled(world).counts["wipes"]
+    assert wipes > 50
+
+
+def test_a_copy_of_the_state_that_cannot_be_read_now_is_not_lost() -> None:
+    """One failed read cost a member its place (found under reliability D6; 8 of 500 swarm seeds).
+
+    1. A node took snapshots, and its log went up to the older of its two files.
+    2. It was started again, and the disk failed once while a file was read.
+    3. The file counted as damaged and was removed. The log did not reach back to any other copy: it counted as lost,
+       and the node began as another incarnation, although every byte was still there.
+    Mended in runtime/restore and runtime/boot: nothing is thrown away for a disk that fails; the next start reads it.
+    """
+    errors = 0
+    for seed in range(20):
+        world = World(seed, snapshot_entries=10, disk_error_ppm=900_000, fault_gap_us=100_000, client_gap_us=4_000)
+        world.run(20_000)
+        counts = settled(world).counts
+        errors += counts["disk_errors"]
+        assert counts["renewals"] == 0
+    assert errors > 200
+
+
+def test_a_leader_that_demoted_itself_may_be_needed_once_more() -> None:
+    """Nobody could be elected any more (I22; thesis 4.2.2 tells of it).
+
+    1. The leader of two demoted itself: the joint entry was committed, the leaving entry reached its own disk only.
+    2. Both were started again. The other one still needed its vote, and did not get it: its log was the shorter one.
+    3. The former leader did not stand for election, as its last configuration gave it no vote.
+    Mended in raft/election: until that configuration is committed, it campaigns, without a vote of its own.
+    """
+    for seed in range(16):
+        world = World(seed, nodes=2, membership_ppm=800_000, crash_all_ppm=400_000, isolate_ppm=300_000,
+                      fault_gap_us=100_000, down_us=100_000, client_gap_us=20_000,
+                      election_timeout_ticks=10)  # fmt: skip
+        world.run(20_000)
+        settled(world)

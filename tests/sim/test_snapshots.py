@@ -44,7 +44,7 @@ def test_every_step_may_be_cut_by_a_power_failure() -> None:
 
 def test_pieces_may_be_lost_repeated_and_overtaken() -> None:
     """reliability M4: asked for again, from where they are missing, also of another member."""
-    found = totals(range(8), nodes=5, drop_ppm=200_000, duplicate_ppm=100_000, reorder_ppm=100_000, delay_ppm=100_000,
+    found = totals(range(12), nodes=5, drop_ppm=200_000, duplicate_ppm=100_000, reorder_ppm=100_000, delay_ppm=100_000,
                    partition_ppm=900_000)  # fmt: skip
     assert found["installs"] > 10
 

@@ -62,19 +62,20 @@ def test_no_seed_breaks_an_invariant(histories: list[History]) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        "dropped", "duplicated", "reordered", "partitions", "crashes", "power_cuts", "pauses", "transfers", "wipes",
-        "flips", "damaged", "full_disks", "refused_writes", "replays",
+        "dropped", "duplicated", "corrupted", "reordered", "partitions", "crashes", "power_cuts", "isolations",
+        "pauses", "transfers", "wipes", "flips", "misdirections", "damaged", "disk_errors", "wall_jumps", "full_disks",
+        "refused_writes", "replays", "cores",
     ],
 )  # fmt: skip
 def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
     """A sweep in which a fault never happened would prove nothing about it."""
-    assert totals[fault] >= 5
+    assert totals[fault] >= 10
 
 
 @pytest.mark.parametrize(
     "work",
     [
-        "elections", "truncations", "memberships", "acknowledged", "reads", "watch_events", "compactions",
+        "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "compactions",
         "leases_granted", "leases_expired", "lease_renewals",
     ],
 )  # fmt: skip
@@ -86,11 +87,11 @@ def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> No
 def test_every_world_made_progress(histories: list[History]) -> None:
     """No profile is so bad that nothing is ever acknowledged; simulated time runs far ahead of the real one."""
     assert [history.seed for history in histories if history.counts["acknowledged"] == 0] == []
-    assert sum(history.simulated_s for history in histories) > 600
+    assert sum(history.simulated_s for history in histories) > 3_600
 
 
 def test_the_seeds_cover_sizes_and_each_fault_with_even_chance() -> None:
-    """Swarm: 1 to 7 nodes, each fault present in about half of the profiles."""
+    """Swarm: 1 to 7 nodes, each fault in about half of the profiles."""
     profiles = [swarm_profile(seed) for seed in SEEDS]
     assert {profile["nodes"] for profile in profiles} == set(range(1, 8))
     for fault in FAULTS:

@@ -1,0 +1,328 @@
+"""The faults of the simulated world, each as somebody would tell it (docs/faults.md "What goes wrong in it").
+
+What it decides: who is struck, how and for how long, by the faults' own random stream. What it never does: judge what
+follows. Faults that take away what was durable ask the atlas first (raftmeta/sim/atlas).
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc
+from libc.string cimport memset
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport next_random
+from raftmeta.ports cimport FileName
+from raftmeta.runtime.engine cimport engine_submit
+from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
+from raftmeta.runtime.snapshot_files cimport sealed_name
+from raftmeta.sim.atlas cimport atlas_allows, atlas_is_calm, atlas_note
+from raftmeta.sim.disk cimport sim_disk_flip, sim_disk_write_back
+from raftmeta.sim.events cimport SIM_HEAL, SIM_REVEAL, SIM_ROOM
+from raftmeta.sim.network cimport network_cut, network_heal, network_replay
+from raftmeta.sim.nodes cimport node_crash, node_run, node_wipe
+from raftmeta.sim.operator cimport operator_act, operator_leader
+from raftmeta.sim.schedule cimport schedule_after
+from raftmeta.sim.world_state cimport VIOLATION_NO_MEMORY, SimFaultRates, SimNode, violate
+from raftmeta.status cimport OK
+from raftmeta.storage.recovery cimport segment_name
+from raftmeta.storage.wal_state cimport Segment
+from raftmeta.wire.snapshot_messages cimport SnapshotFile
+
+cdef enum:
+    HEAL_US = 400_000           # mean life of a partition
+    ISOLATION_US = 1_200_000    # mean time for which a leader is cut off: most outlive an election time-out
+    PAUSE_NS = 800_000_000      # longest pause
+    FULL_US = 500_000           # mean time until a full disk has room again
+    REVEAL_US = 200_000         # mean time until a misdirected write's process dies
+    REPLAYS = 8                 # frames of one replay
+    WALL_JUMP_MS = 3_600_000    # longest leap of a wall clock, to either side
+
+
+cdef bint _draws(World* world, uint32_t ppm) noexcept nogil:
+    return ppm != 0 and next_random(&world.random_faults) % 1_000_000 < ppm
+
+
+cdef SimNode* _any_node(World* world) noexcept nogil:
+    return &world.nodes[next_random(&world.random_faults) % world.config.nodes]
+
+
+cdef bint _answers(World* world, const SimNode* node) noexcept nogil:
+    return node.is_up and node.engine.state == ENGINE_RUNNING and node.paused_until_ns <= world.now_ns
+
+
+# --- partitions (N1-N4) -----------------------------------------------------------------------------------------------
+cdef enum PartitionShape:
+    SHAPE_HALVES                # two sides by a random mask
+    SHAPE_ONE_WAY               # the same, and one side still hears the other
+    SHAPE_BRIDGE                # two sides that share one node
+    SHAPE_RING                  # everybody hears the next ones, as many as a majority takes, and nobody all
+    SHAPE_RANDOM                # each direction of each pair for itself
+    SHAPE_COUNT
+
+
+cdef bint _is_cut(World* world, PartitionShape shape, uint64_t draw, uint32_t source, uint32_t target) noexcept nogil:
+    cdef uint32_t nodes = world.config.nodes
+    cdef uint32_t bridge = <uint32_t> (draw >> 40) % nodes
+    cdef bint is_across = (draw >> source & 1) != (draw >> target & 1)
+    cdef uint32_t distance = (source + nodes - target) % nodes
+    if shape == SHAPE_HALVES:
+        return is_across
+    if shape == SHAPE_ONE_WAY:
+        return is_across and draw >> source & 1 != 0
+    if shape == SHAPE_BRIDGE:
+        return is_across and source != bridge and target != bridge
+    if shape == SHAPE_RING:
+        return 2 * min(distance, nodes - distance) > nodes // 2
+    return draw >> ((source * nodes + target) % 64) & 1 != 0
+
+
+cdef void _partition(World* world) noexcept nogil:
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef PartitionShape shape = <PartitionShape> ((draw >> 56) % SHAPE_COUNT)
+    cdef uint32_t source, target
+    world.counts.partitions += 1
+    for source in range(world.config.nodes):
+        for target in range(world.config.nodes):
+            if source != target and _is_cut(world, shape, draw, source, target):
+                network_cut(world, source, target)
+    schedule_after(world, SIM_HEAL, 0, 0, HEAL_US, &world.random_faults)
+
+
+cdef void _isolate(World* world) noexcept nogil:
+    """The leader with a minority, longer than an election takes: what it appends there is truncated afterwards."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef SimNode* leader = operator_leader(world)
+    cdef uint64_t side
+    cdef uint32_t source, target
+    if leader == NULL:
+        return
+    network_heal(world)         # one at a time: it lasts until its own end or the next one
+    world.counts.isolations += 1
+    side = <uint64_t> 1 << leader.number
+    if world.config.nodes > 3:
+        side |= <uint64_t> 1 << draw % world.config.nodes
+    for source in range(world.config.nodes):
+        for target in range(world.config.nodes):
+            if (side >> source & 1) != (side >> target & 1):
+                network_cut(world, source, target)
+    schedule_after(world, SIM_HEAL, 0, world.counts.isolations, ISOLATION_US, &world.random_faults)
+
+
+cdef void faults_heal(World* world, const SimEvent* event) noexcept nogil:
+    if world.faults_are_on and (event.life == 0 or event.life == world.counts.isolations):
+        network_heal(world)
+
+
+# --- crashes (P1, P2, D1, D2) -----------------------------------------------------------------------------------------
+cdef void _crash(World* world, SimNode* node) noexcept nogil:
+    """Power cuts are not for a disk with damage that nobody found yet: both at once may hide that the last batch was
+    acknowledged (docs/decisions/log.md "The mark is not synced with each batch")."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    if node.is_up:
+        node_crash(world, node, draw & 1 and not node.is_suspect)
+
+
+cdef void _cut_at_sync(World* world, SimNode* node) noexcept nogil:
+    """Power fails inside one of the node's coming disk calls."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    if node.is_suspect and node.suspect_life == node.life:
+        return
+    if draw & 1:
+        node.disk.faults.cut_at_sync = 1 + (draw >> 8) % 20
+        node.disk.faults.cut_after_sync = draw >> 1 & 1
+    else:
+        node.disk.faults.cut_at_write = 1 + (draw >> 8) % 20
+
+
+# --- disks that lose or damage what they hold (D3, D4, M6) ------------------------------------------------------------
+cdef void _wipe(World* world, SimNode* node) noexcept nogil:
+    if not atlas_allows(world, node):
+        return
+    world.counts.wipes += 1
+    atlas_note(node)
+    node_crash(world, node, False)
+    node_wipe(world, node)
+
+
+cdef void _wipe_removed(World* world, SimNode* node) noexcept nogil:
+    """A removed node's folder is emptied: it comes back as a stranger of the same name, and nobody misses anything."""
+    if _answers(world, node) and node.engine.was_removed and not node.is_suspect:
+        world.counts.wipes += 1
+        node_crash(world, node, False)
+        node_wipe(world, node)
+
+
+cdef uint64_t _file_to_flip(const SimNode* node, uint64_t draw, FileName* name) noexcept nogil:
+    """A segment of the log or the newest sealed file, and how long it is."""
+    cdef const Vec[SnapshotFile]* files = &node.engine.snapshots.files
+    cdef const Segment* segment
+    if files.size != 0 and draw >> 60 & 1:
+        sealed_name(files.data[files.size - 1].point.index, name.text)
+        return files.data[files.size - 1].size_bytes
+    segment = &node.wal.segments.data[draw % node.wal.segments.size]
+    segment_name(segment.number, name.text)
+    return segment.end
+
+
+cdef void _write_back(World* world, SimNode* node) noexcept nogil:
+    if sim_disk_write_back(node.disk) != OK:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+
+
+cdef void _flip(World* world, SimNode* node) noexcept nogil:
+    """A process dies, the kernel writes back what it left, and a bit of a file does not survive. The power may fail
+    while the damaged log is opened."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef uint64_t size_bytes
+    cdef FileName name
+    if not atlas_allows(world, node) or node.wal.segments.size == 0:
+        return
+    size_bytes = _file_to_flip(node, draw, &name)
+    atlas_note(node)
+    node_crash(world, node, False)
+    _write_back(world, node)
+    if sim_disk_flip(node.disk, name.text, (draw >> 16) % size_bytes, 1 << (draw >> 8) % 8) == OK:
+        world.counts.flips += 1
+        node.was_damaged = True
+
+
+cdef void _misdirect(World* world, SimNode* node) noexcept nogil:
+    """One of the coming writes lands some sectors away, or nowhere, and reports success."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef int64_t sectors = 1 + <int64_t> ((draw >> 8) % 64)
+    if not atlas_allows(world, node) or node.disk.faults.misdirect_at_write or node.disk.faults.lose_at_write:
+        return
+    if draw & 1:
+        node.disk.faults.lose_at_write = 1 + (draw >> 16) % 20
+    else:
+        node.disk.faults.misdirect_at_write = 1 + (draw >> 16) % 20
+        node.disk.faults.misdirect_by = (-sectors if draw & 2 else sectors) * world.config.sector_bytes
+    node.disk.faults.cut_at_sync = node.disk.faults.cut_at_write = 0
+    world.counts.misdirections += 1
+    atlas_note(node)
+    node.was_damaged = True
+    schedule_after(world, SIM_REVEAL, node.number, node.life, REVEAL_US, &world.random_faults)
+
+
+cdef void faults_reveal(World* world, const SimEvent* event) noexcept nogil:
+    cdef SimNode* node = &world.nodes[event.node]
+    if node.is_up and node.life == event.life:
+        node_crash(world, node, False)
+        _write_back(world, node)
+
+
+# --- disks that refuse (D5-D7) ----------------------------------------------------------------------------------------
+cdef void _fail_call(World* world, SimNode* node) noexcept nogil:
+    """EIO, once, at one of the coming reads, writes or syncs: the node stops for good and is started again."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef uint64_t call = 1 + (draw >> 8) % 20
+    if draw & 3 == 0:
+        node.disk.faults.fail_at_read = call
+    elif draw & 3 == 1:
+        node.disk.faults.fail_at_write = call
+    else:
+        node.disk.faults.fail_at_sync = call
+
+
+cdef void _fill_disk(World* world, SimNode* node) noexcept nogil:
+    """Nearly nothing fits any more, for a while; or one write finds room for half of its bytes."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef uint64_t bytes = 1 + (draw >> 8) % world.config.segment_bytes
+    cdef size_t i
+    world.counts.full_disks += 1
+    if draw & 3 == 0:
+        node.disk.faults.no_space_at_write = 1 + (draw >> 8) % 20
+        return
+    for i in range(node.disk.files.size):
+        if node.disk.files.data[i].in_use:
+            bytes += node.disk.files.data[i].cached.size
+    node.disk.faults.capacity_bytes = bytes
+    schedule_after(world, SIM_ROOM, node.number, 0, FULL_US, &world.random_faults)
+
+
+# --- time (P3, P5) ----------------------------------------------------------------------------------------------------
+cdef void _pause(World* world, SimNode* node) noexcept nogil:
+    world.counts.pauses += 1
+    node.paused_until_ns = world.now_ns + next_random(&world.random_faults) % PAUSE_NS
+
+
+cdef void _set_wall_clock(World* world, SimNode* node) noexcept nogil:
+    world.counts.wall_jumps += 1
+    node.wall_offset_ms = <int64_t> (next_random(&world.random_faults) % (2 * WALL_JUMP_MS)) - WALL_JUMP_MS
+
+
+# --- calls (R2, M1, M2) -----------------------------------------------------------------------------------------------
+cdef void _transfer(World* world, SimNode* node) noexcept nogil:
+    cdef Submission* submission
+    if not _answers(world, node):
+        return
+    submission = <Submission*> calloc(1, sizeof(Submission))
+    if submission == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    submission.kind = SUBMIT_TRANSFER
+    submission.number = _any_node(world).id
+    world.counts.transfers += 1
+    engine_submit(node.engine, submission)
+    node_run(world, node)
+
+
+cdef void _change_members(World* world) noexcept nogil:
+    if atlas_is_calm(world):
+        operator_act(world)
+    _wipe_removed(world, _any_node(world))
+
+
+# --- one event --------------------------------------------------------------------------------------------------------
+cdef void _strike_processes(World* world, const SimFaultRates* rates) noexcept nogil:
+    cdef uint32_t number
+    if _draws(world, rates.crash_ppm):
+        _crash(world, _any_node(world))
+    if _draws(world, rates.crash_all_ppm):
+        for number in range(world.config.nodes):
+            _crash(world, &world.nodes[number])
+    if _draws(world, rates.pause_ppm):
+        _pause(world, _any_node(world))
+    if _draws(world, rates.wall_ppm):
+        _set_wall_clock(world, _any_node(world))
+
+
+cdef void _strike_disks(World* world, const SimFaultRates* rates) noexcept nogil:
+    if _draws(world, rates.cut_at_sync_ppm):
+        _cut_at_sync(world, _any_node(world))
+    if _draws(world, rates.wipe_ppm):
+        _wipe(world, _any_node(world))
+    if _draws(world, rates.flip_ppm):
+        _flip(world, _any_node(world))
+    if _draws(world, rates.misdirect_ppm):
+        _misdirect(world, _any_node(world))
+    if _draws(world, rates.disk_error_ppm):
+        _fail_call(world, _any_node(world))
+    if _draws(world, rates.full_ppm):
+        _fill_disk(world, _any_node(world))
+
+
+cdef void faults_strike(World* world) noexcept nogil:
+    cdef const SimFaultRates* rates = &world.config.faults
+    cdef uint32_t _number
+    if _draws(world, rates.partition_ppm):
+        _partition(world)
+    if _draws(world, rates.isolate_ppm):
+        _isolate(world)
+    if _draws(world, rates.replay_ppm):
+        for _number in range(REPLAYS):
+            network_replay(world, next_random(&world.random_faults))
+    _strike_processes(world, rates)
+    _strike_disks(world, rates)
+    if _draws(world, rates.transfer_ppm):
+        _transfer(world, _any_node(world))
+    if _draws(world, rates.membership_ppm):
+        _change_members(world)
+
+
+cdef void faults_end(World* world) noexcept nogil:
+    cdef uint32_t number
+    world.faults_are_on = False
+    network_heal(world)
+    for number in range(world.config.nodes):
+        world.nodes[number].paused_until_ns = 0
+        memset(&world.nodes[number].disk.faults, 0, sizeof(world.nodes[number].disk.faults))
