@@ -38,6 +38,7 @@ from raftmeta.errors import (
     MachineStopped,
     NewerFormat,
     NodeClosed,
+    NodeRemoved,
     NoLeader,
     NoSpace,
     NotExecuted,
@@ -64,9 +65,10 @@ from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, Watc
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_watch import Watch
 from raftmeta.runtime.user_machine import UserMachine
+from raftmeta.version import VERSION as _VERSION
 from raftmeta.wire.revision import Revision
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 
 __all__ = [
     "AddressInUse",
@@ -105,6 +107,7 @@ __all__ = [
     "Node",
     "NodeClosed",
     "NodeEvent",
+    "NodeRemoved",
     "NodeStatus",
     "NotExecuted",
     "NotReady",

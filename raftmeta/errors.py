@@ -4,13 +4,14 @@
     ├── NotExecuted                 certainly not applied: safe to try again
     │   ├── NoLeader                no leader is known, or it stepped down before it took the operation
     │   ├── NotReady                this node has not caught up, or has no session yet; says who is missing
-    │   │   └── ReadyTimeout        ... within the time given                                   (TimeoutError)
+    │   │   ├── ReadyTimeout        ... within the time given                                   (TimeoutError)
+    │   │   └── NodeRemoved         it is no member any more; a watch goes on at `revision` elsewhere
     │   ├── Overloaded              too much is under way already
     │   ├── NoSpace                 no quorum has room on its disks
     │   ├── Withdrawn               timed out before it was proposed                            (TimeoutError)
     │   ├── NodeClosed              this node was closed, or never started
     │   ├── MachineStopped          this node's copy of the user machine cannot go on; `reason` says why
-    │   ├── Unsupported             the back end does not promise that (interfaces.Capabilities)
+    │   ├── Unsupported             the back end, or an older node, does not do that (interfaces.Capabilities)
     │   └── ForkedProcess           this process is a fork of the one that runs the node
     ├── Refused                     applied, and the answer is no; `revision` is that of the refusal
     │   ├── KeyExists    KeyMissing    CompareFailed    Fenced
@@ -65,6 +66,7 @@ __all__ = [
     "NoLeader",
     "NoSpace",
     "NodeClosed",
+    "NodeRemoved",
     "NotExecuted",
     "NotReady",
     "OutOfMemory",
@@ -113,6 +115,17 @@ class NotReady(NotExecuted):
 
 class ReadyTimeout(NotReady, TimeoutError):
     """The node was not ready within the time given."""
+
+
+class NodeRemoved(NotReady):
+    """The node is no member of the cluster any more; its members serve on.
+
+    revision: of an ended watch, where it goes on at a member; nothing before it was missed. Else 0.
+    """
+
+    def __init__(self, message: str, *, revision: int = 0) -> None:
+        super().__init__(message)
+        self.revision = revision
 
 
 class Overloaded(NotExecuted):
@@ -351,8 +364,10 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
     35: (NoSpace, "no quorum of members has room on its disks"),
     36: (NodeClosed, "the node is closed"),
     74: (NotReady, "the same is under way already"),
+    79: (NodeRemoved, "the node was removed from the cluster: go on with one of its members"),
     78: (NotReady, "the membership has changed since"),
     37: (Withdrawn, "timed out before it was proposed; certainly not applied"),
+    66: (Unsupported, "the node runs an older version of raftmeta, which does not know this request"),
 }
 
 _OUTCOME_UNKNOWN: dict[int, str] = {

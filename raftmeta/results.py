@@ -59,6 +59,7 @@ class NodeStatus:
     leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
     lost_disks: voters whose folders are blank, so that another incarnation answers under their name; a leader takes
     them back one at a time, as long as a majority of voters has its disk.
+    feature_level: of the cluster, what all members can apply. version: of raftmeta on this node.
     The indexes are those of the log; revision and compacted bound the history that reads and watches can name.
     """
 
@@ -80,6 +81,8 @@ class NodeStatus:
     compacted: int
     keys: int
     state_hash: str
+    feature_level: int
+    version: str
     lost_disks: tuple[str, ...]
     members: tuple[MemberStatus, ...]
 

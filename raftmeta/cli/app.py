@@ -8,6 +8,7 @@ import raftmeta
 from raftmeta.cli.cluster import COMMANDS as CLUSTER
 from raftmeta.cli.conformance import COMMANDS as CONFORMANCE
 from raftmeta.cli.keys import COMMANDS as KEYS
+from raftmeta.cli.members import COMMANDS as MEMBERS
 from raftmeta.cli.serve import COMMANDS as SERVE
 from raftmeta.cli.session import Session
 from raftmeta.cli.sim import COMMANDS as SIM
@@ -38,7 +39,7 @@ def app(context: click.Context, url: str, cluster: str, timeout_s: float, is_jso
     context.obj = Session(url=url, cluster=cluster, timeout_s=timeout_s, is_json=is_json)
 
 
-for command in (*CLUSTER, *KEYS, *SNAPSHOTS, *SERVE, *CONFORMANCE, *SIM):
+for command in (*CLUSTER, *MEMBERS, *KEYS, *SNAPSHOTS, *SERVE, *CONFORMANCE, *SIM):
     app.add_command(command)
 
 

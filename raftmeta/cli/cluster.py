@@ -1,4 +1,4 @@
-"""Commands on the cluster: status, hash, member, transfer."""
+"""Commands on the cluster: status, hash, transfer."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ def _status_row(url: str, status: raftmeta.NodeStatus | None, error: str, furthe
         "lag": max(0, furthest - status.applied),
         "revision": status.revision,
         "keys": status.keys,
+        "level": status.feature_level,
+        "version": status.version,
     }
 
 
@@ -75,6 +77,8 @@ _STATUS_COLUMNS = (
     "lag",
     "revision",
     "keys",
+    "level",
+    "version",
 )
 
 
@@ -116,22 +120,4 @@ def transfer(session: Session, to: str | None) -> None:
         session.show({"transferred": True}, "handed over")
 
 
-@click.group()
-def member() -> None:
-    """Members: list. They are changed by a program that runs a node (Node.add_member and its like)."""
-
-
-@member.command("list")
-@pass_session
-def list_members(session: Session) -> None:
-    """Who belongs to the cluster, as the node asked sees it."""
-    with session.client() as client:
-        session.show_table(
-            [
-                {"name": member.name, "address": member.address, "role": member.role, "id": f"{member.id:016x}"}
-                for member in client.status(timeout_s=session.timeout_s).members
-            ]
-        )
-
-
-COMMANDS = (status, hash_, member, transfer)
+COMMANDS = (status, hash_, transfer)

@@ -15,12 +15,14 @@ from typing import Any, Protocol, Self
 from raftmeta.client.channel import NEVER, Channel, now_boot_s
 from raftmeta.client.endpoints import parse_url
 from raftmeta.client.lease import LeaseBase, check_ttl
+from raftmeta.client.members import list_members, reach
 from raftmeta.client.status import status_from
 from raftmeta.client.watch import Watch
 from raftmeta.config import check_name
-from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NotReady
+from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NodeRemoved, NotReady
+from raftmeta.member_plans import adding, removing, replacing, voting
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult, prefix_end
-from raftmeta.results import NodeStatus, TxnReply, WatchEvent
+from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchEvent
 from raftmeta.wire.python_client import NOTHING, NUMBER, PREVIOUS, RANGE, RECORD, REVISION, TXN, VALUES
 from raftmeta.wire.revision import Revision
 
@@ -116,6 +118,8 @@ class Client:
             channel.check_room()
             try:
                 return await channel.submit(encode(channel), purpose, deadline_s, is_command=True)
+            except NodeRemoved:
+                raise
             except NotReady:
                 # The session ended between encoding and arrival: certainly not executed, so it may be encoded anew.
                 if channel.loop.time() >= deadline_s:
@@ -373,6 +377,40 @@ class Client:
             if channel.loop.time() >= deadline_s:
                 raise NotReady(f"the leadership was not handed over in time; {leader or 'nobody'} leads")
             await asyncio.sleep(LEADER_LOOKS_S)
+
+    async def members(self, *, timeout_s: float | None = 5.0) -> tuple[MemberStatus, ...]:
+        """The members as last committed, linearizable; during a change it waits for its end (else ReadyTimeout)."""
+        return await list_members(self.channel, timeout_s)
+
+    async def add_member(self, name: str, address: str, *, voter: bool = True, timeout_s: float | None = 30.0) -> None:
+        """Make the node that answers at address ("host:port" for peers) a member; on return that is committed.
+
+        It begins as a learner. With voter the leader promotes it once it has caught up, in pairs from an odd number of
+        voters on. Without, it stays a standby until promote. This and the calls below state a goal, return at once
+        where it is reached, and may be asked again, by anybody.
+        Raises ChangeRefused: decided, in plain words. Withdrawn: not changed in time, with the reason. OutcomeUnknown:
+        proposed, and not seen committed. Unsupported: the node is older than this request.
+        """
+        await reach(self.channel, adding(name, address, is_voter=voter), timeout_s)
+
+    async def remove_member(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Remove a member, answering or not; a leader hands over first. Its clients and watches go on elsewhere.
+
+        Refused when its going would leave no quorum of voters that answer. Fates as add_member.
+        """
+        await reach(self.channel, removing(name), timeout_s)
+
+    async def replace_member(self, old: str, name: str, address: str, *, timeout_s: float | None = 60.0) -> None:
+        """Give old's place to the node at address: a standby first, and one change once it has caught up."""
+        await reach(self.channel, replacing(old, name, address), timeout_s)
+
+    async def promote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Give a learner a vote as soon as it has caught up, also where that makes their number even."""
+        await reach(self.channel, voting(name, is_voter=True), timeout_s)
+
+    async def demote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Take a member's vote: it stays as a standby. A leader hands over first."""
+        await reach(self.channel, voting(name, is_voter=False), timeout_s)
 
     async def status(self, *, timeout_s: float | None = 5.0) -> NodeStatus:
         """How the node that serves this client saw itself at the end of a recent turn."""

@@ -23,13 +23,14 @@ import time
 from typing import Any, Protocol
 
 import raftmeta.client.request as fate
-from raftmeta.client.connection import Connection, Message
+from raftmeta.client.connection import Connection, Message, NodeRefused
 from raftmeta.client.endpoints import Endpoint
 from raftmeta.client.request import PendingResult, Request
 from raftmeta.errors import (
     ForkedProcess,
     InvalidArgument,
     NodeClosed,
+    NodeRemoved,
     NotReady,
     OutcomeTimeout,
     OutcomeUnknown,
@@ -57,6 +58,7 @@ RECONNECT_MAX_S = 1.0
 FOLLOW_PAUSE_S = 0.2  # between two looks for the leader
 RETRY_S = 0.02  # before a request is sent again that a node could not take just now
 SWEEP_S = 0.005  # the least distance of two looks at time-outs
+REMOVED = 79  # raftmeta/status.pxd: the node is no member any more
 WINDOW = 16_384  # results kept per session at most; the node says how many it allows
 KEEP_ALIVES_PER_TTL = 4
 NEVER = float("inf")
@@ -106,6 +108,7 @@ class Channel:
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweep_s = NEVER
         self._last_error: Exception | None = None
+        self._removed: NodeRemoved | None = None  # why the last search for a home was given up
         self._is_closed = False
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -163,10 +166,19 @@ class Channel:
             )
         return self.loop.time() + timeout_s
 
-    def submit(self, frame: bytes, purpose: int, deadline_s: float, *, is_command: bool = False) -> asyncio.Future[Any]:
+    def submit(
+        self,
+        frame: bytes,
+        purpose: int,
+        deadline_s: float,
+        *,
+        is_command: bool = False,
+        is_sent_once: bool = False,
+    ) -> asyncio.Future[Any]:
         """Send the frame that the encoder made last; the future gets its value or the error that tells its fate.
 
-        is_command: the frame took the session's last sequence.
+        is_command: the frame took the session's last sequence. is_sent_once: no answer but one is waited for; a broken
+        connection makes it OutcomeUnknown.
         """
         future: asyncio.Future[Any] = self.loop.create_future()
         encoder = self.encoder
@@ -179,6 +191,7 @@ class Channel:
             sequence=sequence,
             deadline_s=deadline_s,
             future=future,
+            is_sent_once=is_sent_once,
         )
         self._requests[request.id] = request
         self.counters["requests"] += 1
@@ -228,7 +241,7 @@ class Channel:
                 request.future.set_result(outcome)
 
     def _may_be_executed(self, request: Request) -> bool:
-        return bool(request.sequence and (request.doubts or request.connection is not None))
+        return bool((request.sequence or request.is_sent_once) and (request.doubts or request.connection is not None))
 
     @staticmethod
     def _unknown(message: str) -> OutcomeUnknown:
@@ -314,7 +327,9 @@ class Channel:
 
     def _on_status(self, request: Request, status: int, revision: int) -> None:
         """An answer that is no value: decided, to be sent again, or not to be known."""
-        if status == fate.OUTCOME_UNKNOWN or status in fate.FATAL:
+        if request.is_sent_once:
+            self._end(request, error_from_status(status, revision=revision))
+        elif status == fate.OUTCOME_UNKNOWN or status in fate.FATAL:
             request.doubts += 1
             self._later(request)
         elif status == fate.SESSION_UNKNOWN and request.sequence:
@@ -370,7 +385,9 @@ class Channel:
 
     async def _find_home(self) -> None:
         pause_s = RECONNECT_MIN_S
+        self._removed = None
         while not self._is_closed:
+            removed: list[NodeRefused] = []
             endpoints = list(self._endpoints)
             random.shuffle(endpoints)
             for endpoint in endpoints:
@@ -378,12 +395,27 @@ class Channel:
                     connection = await self._open(endpoint)
                 except (OSError, TimeoutError) as error:
                     self._last_error = error
+                    if isinstance(error, NodeRefused) and error.status == REMOVED:
+                        removed.append(error)
                 else:
                     self._connecting = None
                     self._move_to(connection)
                     return
+            if len(removed) == len(endpoints):
+                self._connecting = None
+                self._give_up(NodeRemoved(f"{'; '.join(map(str, removed))}: name others in the URL"))
+                return
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
             pause_s = min(2 * pause_s, RECONNECT_MAX_S)
+
+    def _give_up(self, error: NodeRemoved) -> None:
+        """None of the nodes that this client knows will serve it: nothing is waited for, until it asks again."""
+        self._removed = error
+        for request in list(self._requests.values()):
+            unknown = self._unknown(f"it was under way when its node was removed; {error}")
+            self._end(request, unknown if self._may_be_executed(request) else error)
+        self._at_home.set()  # whoever waits for a connection looks, and finds this
+        self._at_home.clear()
 
     def _move_to(self, connection: Connection) -> None:
         """Requests use this connection from now on."""
@@ -404,10 +436,12 @@ class Channel:
         self._connections.discard(connection)
         if self._is_closed:
             return
-        for request in self._requests.values():
+        for request in list(self._requests.values()):
             if request.connection is connection:
                 request.connection = None
                 request.doubts += 1
+                if request.is_sent_once:
+                    self._end(request, self._unknown("the connection broke before it was answered"))
         connection.in_flight = 0
         if self._home is connection:
             self._home = None
@@ -473,7 +507,8 @@ class Channel:
                     + (f"; {self._last_error}" if self._last_error is not None else "")
                 )
             error = opening.exception()
-            if error is not None and not isinstance(error, NotReady):  # NotReady: that id has ended, take another
+            # NotReady: that id has ended, take another.
+            if error is not None and (not isinstance(error, NotReady) or isinstance(error, NodeRemoved)):
                 raise error
 
     def _begin_session(self) -> asyncio.Task[None]:
@@ -573,6 +608,8 @@ class Channel:
         except TimeoutError:
             raise ReadyTimeout(f"no node answers; {self._last_error}") from None
         self.check_open()
+        if self._home is None and self._removed is not None:
+            raise self._removed
 
 
 def now_boot_s() -> float:

@@ -19,6 +19,14 @@ Message = tuple[int, int, int, int, int, bytes]
 PING_S = 5.0  # a node that is silent for so long is asked whether it lives, and given up after as long again
 
 
+class NodeRefused(ConnectionRefusedError):
+    """The node ended the connection and said why. status: of raftmeta/status.pxd."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class Connection(asyncio.Protocol):
     """From connect() on: on_messages is called with what came, on_lost once at the end, both on the event loop.
 
@@ -145,7 +153,7 @@ class Connection(asyncio.Protocol):
         for message in messages:
             if message[0] == REFUSED:
                 text = message[5].decode(errors="replace")
-                self._fail(ConnectionRefusedError(f"{self.endpoint} refuses: {text} (status {message[2]})"))
+                self._fail(NodeRefused(f"{self.endpoint} refuses: {text} (status {message[2]})", message[2]))
                 return
         if messages:
             self._on_messages(self, messages)

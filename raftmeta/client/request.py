@@ -29,6 +29,8 @@ FATAL = range(96, 128)
 class Request:
     """id, frame: as sent, and sent again. sequence: of a command in its session, 0 for everything else.
 
+    is_sent_once: a step that no session makes once: whatever becomes of its one sending is told at once.
+
     deadline_s: on the event loop's clock. connection: where its last sending waits for an answer.
 
     future: whoever waits for the answer; replaced when a waiter gives up and leaves a PendingResult.
@@ -41,6 +43,7 @@ class Request:
         "frame",
         "future",
         "id",
+        "is_sent_once",
         "purpose",
         "sends",
         "sequence",
@@ -57,8 +60,10 @@ class Request:
         sequence: int,
         deadline_s: float,
         future: asyncio.Future[Any],
+        is_sent_once: bool,
     ) -> None:
         self.id = id
+        self.is_sent_once = is_sent_once
         self.frame = frame
         self.purpose = purpose
         self.session = session

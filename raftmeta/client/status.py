@@ -1,22 +1,25 @@
-"""What a node says of itself over the client protocol, as a NodeStatus (docs/formats.md "Client protocol")."""
+"""What a node says of itself and of the members over the client protocol (docs/formats.md "Client protocol")."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from raftmeta.member_plans import View
+from raftmeta.member_rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import MemberStatus, NodeStatus
+from raftmeta.wire.python_members import role_name
 
 _STATES = {1: "starting", 2: "running", 3: "stopped"}
 _ROLES = {1: "follower", 2: "pre-candidate", 3: "candidate", 4: "leader"}
-_VOTES = 1 | 2  # roles of a voter, of the new or the old electorate
 
 
 def status_from(values: list[Any]) -> NodeStatus:
     """The status in the body of an answer."""
     (raw_name, id, boot, raw_cluster, low, high, state, role, term, leader_id, committed, applied, persisted, last,
-     revision, compacted, keys, hash_low, hash_high, is_ready, members, links) = values  # fmt: skip
+     revision, compacted, keys, hash_low, hash_high, level, version, is_ready, members, links) = values  # fmt: skip
     name = raw_name.decode()
-    listed = _members(name, id, members, links)
+    listed = _listed(name, id, members, links)
     return NodeStatus(
         name=name,
         id=id,
@@ -36,23 +39,43 @@ def status_from(values: list[Any]) -> NodeStatus:
         compacted=compacted,
         keys=keys,
         state_hash=f"{hash_high:016x}{hash_low:016x}",
+        feature_level=level,
+        version=version.decode(),
         lost_disks=tuple(name.decode() for _, _, name, _, _, is_lost in links if is_lost),
-        members=tuple(listed),
+        members=listed,
     )
 
 
-def _members(own: str, own_id: int, members: list[Any], links: list[Any]) -> list[MemberStatus]:
-    named = {
-        name: (id, "voter" if roles & _VOTES else "learner", address.decode()) for id, roles, name, address in members
-    }
-    connected = {name: (id, is_up, bytes_in, bytes_out) for id, is_up, name, bytes_in, bytes_out, _ in links}
-    listed = []
-    for raw in sorted({*named, *connected}):
-        name = raw.decode()
-        link_id, is_up, bytes_in, bytes_out = connected.get(raw, (0, False, 0, 0))
-        id, role, address = named.get(raw, (link_id, "", ""))
-        is_self = name == own
-        listed.append(
-            MemberStatus(name, own_id if is_self else id, address, role, is_self, is_self or is_up, bytes_in, bytes_out)
-        )
-    return listed
+def view_from(values: list[Any]) -> View:
+    """What that node sees, for the plans of raftmeta/member_plans."""
+    name, _, index, is_settled, is_removed, leader_id, members, links = values
+    rows = tuple(_member_rows(members))
+    return View(
+        name=name.decode(),
+        index=index,
+        is_settled=is_settled,
+        is_removed=is_removed,
+        leader=next((row.name for row in rows if row.id == leader_id), ""),
+        members=rows,
+        connected={link.name: link.id for link in _link_rows(links) if link.id and link.is_up},
+    )
+
+
+def members_from(values: list[Any]) -> tuple[MemberStatus, ...]:
+    """The members in the same answer."""
+    name, id, _, _, _, _, members, links = values
+    return tuple(member for member in _listed(name.decode(), id, members, links) if member.role)
+
+
+def _listed(own: str, own_id: int, members: list[Any], links: list[Any]) -> tuple[MemberStatus, ...]:
+    return member_statuses(own, own_id, list(_member_rows(members)), list(_link_rows(links)), {})
+
+
+def _member_rows(members: list[Any]) -> Iterator[MemberRow]:
+    for id, roles, name, address in members:
+        yield MemberRow(name.decode(), id, address.decode(), role_name(roles))
+
+
+def _link_rows(links: list[Any]) -> Iterator[LinkRow]:
+    for id, is_up, name, bytes_in, bytes_out, _ in links:
+        yield LinkRow(name.decode(), id, is_up, bytes_in, bytes_out)

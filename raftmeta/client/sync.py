@@ -23,7 +23,7 @@ from raftmeta.client.lease import LeaseBase
 from raftmeta.client.request import PendingResult as AioPendingResult
 from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
-from raftmeta.results import NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.wire.revision import Revision
 
 T = TypeVar("T")
@@ -337,6 +337,40 @@ class Client:
     def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
         """Hand the leadership to a member, by default the most advanced; returns when another one leads."""
         self.wait(self._client.transfer(to, timeout_s=timeout_s))
+
+    def members(self, *, timeout_s: float | None = 5.0) -> tuple[MemberStatus, ...]:
+        """The members as last committed, linearizable; during a change it waits for its end (else ReadyTimeout)."""
+        return self.wait(self._client.members(timeout_s=timeout_s))
+
+    def add_member(self, name: str, address: str, *, voter: bool = True, timeout_s: float | None = 30.0) -> None:
+        """Make the node that answers at address ("host:port" for peers) a member; on return that is committed.
+
+        It begins as a learner. With voter the leader promotes it once it has caught up, in pairs from an odd number of
+        voters on. Without, it stays a standby until promote. This and the calls below state a goal, return at once
+        where it is reached, and may be asked again, by anybody.
+        Raises ChangeRefused: decided, in plain words. Withdrawn: not changed in time, with the reason. OutcomeUnknown:
+        proposed, and not seen committed. Unsupported: the node is older than this request.
+        """
+        self.wait(self._client.add_member(name, address, voter=voter, timeout_s=timeout_s))
+
+    def remove_member(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Remove a member, answering or not; a leader hands over first. Its clients and watches go on elsewhere.
+
+        Refused when its going would leave no quorum of voters that answer. Fates as add_member.
+        """
+        self.wait(self._client.remove_member(name, timeout_s=timeout_s))
+
+    def replace_member(self, old: str, name: str, address: str, *, timeout_s: float | None = 60.0) -> None:
+        """Give old's place to the node at address: a standby first, and one change once it has caught up."""
+        self.wait(self._client.replace_member(old, name, address, timeout_s=timeout_s))
+
+    def promote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Give a learner a vote as soon as it has caught up, also where that makes their number even."""
+        self.wait(self._client.promote(name, timeout_s=timeout_s))
+
+    def demote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Take a member's vote: it stays as a standby. A leader hands over first."""
+        self.wait(self._client.demote(name, timeout_s=timeout_s))
 
     def status(self, *, timeout_s: float | None = 5.0) -> NodeStatus:
         """How the node that serves this client saw itself at the end of a recent turn."""

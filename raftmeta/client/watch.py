@@ -17,13 +17,22 @@ from types import TracebackType
 from typing import Self
 
 from raftmeta.client.channel import NEVER, Channel, Events
-from raftmeta.errors import Compacted, InvalidArgument, Lagged, Overloaded, RaftmetaError, ReadyTimeout, Withdrawn
+from raftmeta.errors import (
+    Compacted,
+    InvalidArgument,
+    Lagged,
+    NodeRemoved,
+    Overloaded,
+    RaftmetaError,
+    ReadyTimeout,
+    Withdrawn,
+)
 from raftmeta.operations import Key, KeyRecord, prefix_end
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 from raftmeta.wire.python_client import RANGE, VALUES, answer_value
 
 # machine/watches.pxd: WatchItemKind, WatchFilter, WatchEventType.
-ITEM_EVENTS, ITEM_PROGRESS, ITEM_LAGGED, ITEM_COMPACTED, ITEM_CLOSED = 1, 2, 3, 4, 5
+ITEM_EVENTS, ITEM_PROGRESS, ITEM_LAGGED, ITEM_COMPACTED, ITEM_CLOSED, ITEM_REMOVED = 1, 2, 3, 4, 5, 6
 NO_PUT, NO_DELETE, PREVIOUS, PROGRESS = 1, 2, 4, 8
 EVENT_DELETE = 2
 
@@ -182,6 +191,8 @@ class Watch(Events):
                 self._resume = revision + 1
             self._give(WatchBatch(revision, wall_ms / 1000, batch, not more))
             return
+        if kind == ITEM_REMOVED:
+            return  # the node ends the connection, and the watch goes on elsewhere
         self._let_go()
         if kind == ITEM_LAGGED and self._raises_lagged:
             self._give(Lagged(f"the watcher was too slow; go on from revision {revision}", revision=revision))
@@ -219,6 +230,9 @@ class Watch(Events):
                     await self.open(deadline_s)
                 except (ReadyTimeout, Withdrawn):
                     return None  # no node answered for timeout_s
+                except NodeRemoved as error:
+                    self.is_closed = True
+                    raise NodeRemoved(str(error), revision=self._resume) from None
                 continue
             left_s = None if deadline_s == NEVER else deadline_s - self._channel.loop.time()
             if left_s is not None and left_s <= 0:

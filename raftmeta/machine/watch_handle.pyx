@@ -10,7 +10,8 @@ from raftmeta.machine.machine cimport (
     machine_create, machine_destroy, machine_publish)
 from raftmeta.machine.watch_state cimport Hub, Watch
 from raftmeta.machine.watches cimport (
-    hub_add, hub_close, hub_create, hub_destroy, hub_publish, hub_pump, hub_remove, hub_take_woken, watch_take)
+    WATCH_CLOSED, hub_add, hub_close, hub_create, hub_destroy, hub_publish, hub_pump, hub_remove, hub_take_woken,
+    watch_take)
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport ENTRY_COMMAND, Record
 from raftmeta.status cimport NO_MEMORY, OK, status_t
@@ -140,7 +141,7 @@ cdef class WatchedMachine:
 
     def close(self):
         """Tell all watches that the node stops."""
-        hub_close(self._hub)
+        hub_close(self._hub, WATCH_CLOSED)
 
     @property
     def revision(self):

@@ -30,6 +30,7 @@ cdef enum WatchItemKind:
     WATCH_LAGGED = 3                # queue was full: ends here, resume from revision
     WATCH_COMPACTED = 4             # start is below the history floor: ends here; revision = first one to resume from
     WATCH_CLOSED = 5                # the node stops: ends here
+    WATCH_REMOVED = 6               # the node is no member any more: ends here, resume from revision at a member
 
 cdef enum WatchEventType:
     WATCH_PUT = 1
@@ -61,8 +62,8 @@ cdef void hub_show(Hub* hub, uint64_t revision) noexcept nogil
 cdef void hub_measure(const Hub* hub, uint64_t* watches, uint64_t* queued_bytes) noexcept nogil
 # Owners with something new since the last call (to be woken once each), at most `most`.
 cdef uint32_t hub_take_woken(Hub* hub, void** owners, uint32_t most) noexcept nogil
-# The node stops: every watch that has not ended gets WATCH_CLOSED, and its owner is to be woken.
-cdef void hub_close(Hub* hub) noexcept nogil
+# Every watch that has not ended gets WATCH_CLOSED or WATCH_REMOVED, and its owner is to be woken.
+cdef void hub_close(Hub* hub, WatchItemKind reason) noexcept nogil
 # Any thread, one consumer per watch: ---------------------------------------------------------------------------------
 # Appends up to `items_max` encoded items to out, none after bytes_max bytes; *count of them. Releases what was taken.
 # NO_MEMORY: *count items were taken, the rest waits.

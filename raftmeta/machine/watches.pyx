@@ -225,13 +225,20 @@ cdef void hub_remove(Hub* hub, Watch* watch) noexcept nogil:
     free(watch)
 
 
-cdef void hub_close(Hub* hub) noexcept nogil:
+cdef uint64_t _resume(const Hub* hub, const Watch* watch) noexcept nogil:
+    """The first revision that this watch was not offered."""
+    if watch.state == WATCH_LIVE and watch.next_revision <= hub.revision:
+        return hub.revision + 1
+    return watch.next_revision
+
+
+cdef void hub_close(Hub* hub, WatchItemKind reason) noexcept nogil:
     cdef size_t position
     cdef Watch* watch
     for position in range(hub.watches.size):
         watch = hub.watches.data[position]
         if watch.state != WATCH_ENDED:
-            _become_ended(hub, watch, WATCH_CLOSED, hub.revision)
+            _become_ended(hub, watch, reason, _resume(hub, watch) if reason == WATCH_REMOVED else hub.revision)
 
 
 # --- one revision: match, encode, enqueue -----------------------------------------------------------------------------

@@ -13,6 +13,8 @@ cdef void connection_send(ClientServer* server, Connection* connection, const Cl
 # Say why, then close.
 cdef void connection_refuse(ClientServer* server, Connection* connection, status_t status,
                             const char* text) noexcept nogil
+# This node was removed: everybody is told, and goes on elsewhere.
+cdef void connections_remove(ClientServer* server) noexcept nogil
 cdef void connection_close(ClientServer* server, Connection* connection) noexcept nogil
 # Whether more of it may be read: neither too much under way nor too much unsent.
 cdef bint connection_has_room(const Connection* connection) noexcept nogil

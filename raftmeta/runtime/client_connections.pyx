@@ -15,11 +15,12 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read,
                                   stream_write)
-from raftmeta.runtime.client_requests cimport requests_hello, requests_take, requests_tell_leader
+from raftmeta.runtime.client_requests cimport (request_answer, requests_hello, requests_take,
+                                               requests_tell_leader)
 from raftmeta.runtime.client_watches cimport watches_abandon, watches_resume
 from raftmeta.runtime.clients_state cimport (CONNECTION_CLOSING, CONNECTION_FREE, CONNECTION_GREETING, CONNECTION_OPEN,
                                              TUNE_OUT_BYTES, TUNE_UNDER_WAY_MAX)
-from raftmeta.status cimport FOREIGN_CLUSTER, INCOMPLETE, OK, OVERLOADED, STALE
+from raftmeta.status cimport FOREIGN_CLUSTER, INCOMPLETE, OK, OVERLOADED, REMOVED, STALE, BAD_VERSION
 from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER_BYTES, CLIENT_HELLO_BYTES_MAX,
                                             CLIENT_PING, CLIENT_REFUSED, ClientRequest, client_frame_decode,
                                             client_message_encode, client_request_decode)
@@ -29,6 +30,8 @@ cdef enum:
     TUNE_ACCEPTS_PER_TURN = 64
     TUNE_KEPT_BYTES = 1 << 12       # buffers of an idle connection that are larger are given back
     ACCEPT_PAUSE_NS = 100_000_000   # without descriptors
+
+cdef const char* TOLD_REMOVED = b"this node was removed from the cluster: go on with one of its members"
 
 
 # --- open and close ---------------------------------------------------------------------------------------------------
@@ -90,6 +93,12 @@ cdef bint connection_has_room(const Connection* connection) noexcept nogil:
             and connection.out.size - connection.out_offset < TUNE_OUT_BYTES)
 
 
+cdef const char* _why(status_t status) noexcept nogil:
+    if status == REMOVED:
+        return TOLD_REMOVED
+    return b"this node is of another cluster" if status == FOREIGN_CLUSTER else b"this is no HELLO of a client"
+
+
 cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_t* body,
                       uint32_t length) noexcept nogil:
     """False: the connection is closed, or about to be."""
@@ -99,13 +108,15 @@ cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_
         status = requests_hello(server, connection, body, length)
         if status != OK:
             server.counters.refused += 1
-            connection_refuse(server, connection, status, b"this node is of another cluster"
-                              if status == FOREIGN_CLUSTER else b"this is no HELLO of a client")
+            connection_refuse(server, connection, status, _why(status))
             return False
         connection.state = CONNECTION_OPEN
         requests_tell_leader(server, connection)
         return True
     status = client_request_decode(body, length, &request)
+    if status == BAD_VERSION:
+        request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
+        return True
     if status == OK:
         server.counters.requests += 1
         status = requests_take(server, connection, &request)
@@ -212,6 +223,13 @@ cdef void connection_send(ClientServer* server, Connection* connection, const Cl
     if client_message_encode(message, &connection.out) != OK:
         connection.state = CONNECTION_CLOSING       # no memory for its answer: it will ask again elsewhere
     _mark_dirty(server, connection)
+
+
+cdef void connections_remove(ClientServer* server) noexcept nogil:
+    cdef uint32_t place
+    for place in range(server.limits.connections_max):
+        if server.connections[place].state == CONNECTION_OPEN:
+            connection_refuse(server, &server.connections[place], REMOVED, TOLD_REMOVED)
 
 
 cdef void _mark_dirty(ClientServer* server, Connection* connection) noexcept nogil:

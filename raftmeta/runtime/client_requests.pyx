@@ -17,21 +17,22 @@ from raftmeta.machine.state cimport Machine
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
-from raftmeta.raft.types cimport MEMBERS_MAX
 from raftmeta.runtime.client_connections cimport (connection_at, connection_has_room, connection_resume,
                                                   connection_send, place_of)
+from raftmeta.runtime.client_members cimport members_answer, members_take
 from raftmeta.runtime.client_watches cimport watch_closed, watch_create, watch_find, watch_opened
 from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, ClientPending
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ,
-                                            SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission)
+from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH,
+                                            SUBMIT_WATCH, Submission)
 from raftmeta.runtime.loop cimport READER_CLIENTS, loop_enter, loop_leave, loop_submit
 from raftmeta.runtime.tickets cimport Ticket, ticket_create, ticket_drop
 from raftmeta.status cimport (COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED, NOT_FOUND, NOT_READY,
-                              NO_MEMORY, OK, OVERLOADED, VALUE_TOO_LARGE)
+                              NO_MEMORY, OK, OVERLOADED, REMOVED, VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY,
                                             READ_KEYS_ONLY, READ_LOCAL, REQUEST_COMMAND, REQUEST_GET,
-                                            REQUEST_RANGE, REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH,
-                                            REQUEST_WATCH, ClientMessage, client_frame_begin, client_frame_end)
+                                            REQUEST_MEET, REQUEST_MEMBERS, REQUEST_RANGE, REQUEST_STATUS,
+                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
+                                            client_frame_begin, client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, OP_DELETE,
                                      OP_DELETE_RANGE, Bytes, Command, command_decode)
@@ -70,6 +71,8 @@ cdef status_t requests_hello(ClientServer* server, Connection* connection, const
     if status != OK:
         return status
     _own_hello(server, &ours)
+    if server.status.core.is_removed:
+        return REMOVED
     if (theirs.purpose != HELLO_CLIENT or theirs.cluster_name_length != ours.cluster_name_length
             or memcmp(theirs.cluster_name, ours.cluster_name, ours.cluster_name_length) != 0):
         return FOREIGN_CLUSTER
@@ -84,8 +87,8 @@ cdef status_t requests_hello(ClientServer* server, Connection* connection, const
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
-cdef void _answer(ClientServer* server, Connection* connection, uint64_t id, status_t status, uint64_t revision,
-                  uint64_t index, const uint8_t* body, size_t length) noexcept nogil:
+cdef void request_answer(ClientServer* server, Connection* connection, uint64_t id, status_t status,
+                         uint64_t revision, uint64_t index, const uint8_t* body, size_t length) noexcept nogil:
     cdef ClientMessage message
     message.kind = CLIENT_ANSWER
     message.id = id
@@ -128,9 +131,8 @@ cdef void requests_tell_leader(ClientServer* server, Connection* connection) noe
 
 
 # --- submitting -------------------------------------------------------------------------------------------------------
-cdef status_t _submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
-                      const Bytes* first, const Bytes* last, Submission* image_of_submission) noexcept nogil:
-    """Make request and submission from their images; `first` and `last` stand behind the one that needs them."""
+cdef status_t request_submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
+                             const Bytes* first, const Bytes* last, const Submission* what) noexcept nogil:
     cdef size_t length = <size_t> first.length + last.length
     cdef bint is_read = kind == SUBMIT_READ
     cdef ClientPending* pending = <ClientPending*> calloc(1, sizeof(ClientPending) + (length if is_read else 0))
@@ -149,7 +151,7 @@ cdef status_t _submit(ClientServer* server, Connection* connection, uint8_t kind
     pending.length = <uint32_t> length
     pending.place = place_of(server, connection) if connection != NULL else <uint32_t> NOWHERE
     pending.generation = connection.generation if connection != NULL else 0
-    submission[0] = image_of_submission[0]
+    submission[0] = what[0]
     submission.kind = kind
     submission.owner = ticket
     bytes = <uint8_t*> pending + sizeof(ClientPending)
@@ -176,8 +178,7 @@ cdef status_t _submit(ClientServer* server, Connection* connection, uint8_t kind
     return OK
 
 
-cdef bint _is_crowded(const ClientServer* server, bint is_urgent) noexcept nogil:
-    """What is urgent has as much room again, and no more: a client decides what it sends."""
+cdef bint request_is_crowded(const ClientServer* server, bint is_urgent) noexcept nogil:
     return server.bytes_under_way >= server.limits.bytes_under_way_max * (2 if is_urgent else 1)
 
 
@@ -211,7 +212,7 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     if status == OK and not _may_propose(&server.command):
         status = COMMAND_INVALID
     if status == COMMAND_INVALID or status == KEY_INVALID or status == VALUE_TOO_LARGE:
-        _answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
+        request_answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
         return OK
     if status != OK:
         return status
@@ -225,9 +226,10 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     submission.sequence = server.command.sequence
     if server.command.kind == COMMAND_SESSION_OPEN:
         submission.session = server.command.id
-    if (_is_crowded(server, submission.is_urgent)
-            or _submit(server, connection, SUBMIT_CLIENT_COMMAND, &pending, &request.key, &none, &submission) != OK):
-        _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+    if (request_is_crowded(server, submission.is_urgent)
+            or request_submit(server, connection, SUBMIT_CLIENT_COMMAND, &pending, &request.key, &none,
+                              &submission) != OK):
+        request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
 
@@ -263,8 +265,8 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
     if status == OK and not server.scratch.append(records.data, records.size):
         status = NO_MEMORY
     # A read that failed for memory was not made, and may be made elsewhere.
-    _answer(server, connection, pending.id, OVERLOADED if status == NO_MEMORY else status, seen, index,
-            server.scratch.data, server.scratch.size if status == OK else 0)
+    request_answer(server, connection, pending.id, OVERLOADED if status == NO_MEMORY else status, seen, index,
+                   server.scratch.data, server.scratch.size if status == OK else 0)
     records.release()
 
 
@@ -290,9 +292,9 @@ cdef status_t _read(ClientServer* server, Connection* connection, const ClientRe
         pending.limit = 1
     if request.flags & READ_LOCAL:
         return _read_local(server, connection, &pending, &first, &last)
-    if (_is_crowded(server, False)
-            or _submit(server, connection, SUBMIT_READ, &pending, &first, &last, &submission) != OK):
-        _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+    if (request_is_crowded(server, False)
+            or request_submit(server, connection, SUBMIT_READ, &pending, &first, &last, &submission) != OK):
+        request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
 
@@ -318,10 +320,10 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     cdef Submission submission
     memset(&pending, 0, sizeof(ClientPending))
     memset(&submission, 0, sizeof(Submission))
-    if not _is_crowded(server, False):
+    if not request_is_crowded(server, False):
         watch = watch_create(server, connection, request)
     if watch == NULL:
-        _answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+        request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
         return OK
     pending.kind = REQUEST_WATCH
     pending.id = request.id
@@ -329,7 +331,7 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     submission.number = request.number
     submission.filter = request.flags
     submission.handle = &watch.signal
-    return _submit(server, connection, SUBMIT_WATCH, &pending, &request.key, &request.end, &submission)
+    return request_submit(server, connection, SUBMIT_WATCH, &pending, &request.key, &request.end, &submission)
 
 
 cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch,
@@ -344,7 +346,7 @@ cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientW
     pending.id = id
     pending.watch = watch
     submission.handle = watch.watch
-    if _submit(server, connection, SUBMIT_UNWATCH, &pending, &none, &none, &submission) == OK:
+    if request_submit(server, connection, SUBMIT_UNWATCH, &pending, &none, &none, &submission) == OK:
         watch.state = CLIENT_WATCH_CLOSING
     else:
         watch_closed(server, watch, NO_MEMORY)      # it stays with the node until both end
@@ -353,90 +355,10 @@ cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientW
 cdef status_t _unwatch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientWatch* watch = watch_find(connection, request)
     if watch == NULL:
-        _answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
+        request_answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
     else:
         requests_unwatch(server, connection, watch, request.id)
     return OK
-
-
-cdef status_t _transfer(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
-    cdef ClientPending pending
-    cdef Submission submission
-    cdef Bytes none
-    cdef int i
-    memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
-    memset(&none, 0, sizeof(Bytes))
-    requests_read_members(server)
-    pending.kind = REQUEST_TRANSFER
-    pending.id = request.id
-    for i in range(server.membership.count):
-        if (server.membership.members[i].name_length == request.key.length
-                and memcmp(server.membership.members[i].name, request.key.data, request.key.length) == 0):
-            submission.number = server.membership.members[i].id
-    if request.key.length != 0 and submission.number == 0:
-        _answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
-        return OK
-    return _submit(server, connection, SUBMIT_TRANSFER, &pending, &none, &none, &submission)
-
-
-# --- status -----------------------------------------------------------------------------------------------------------
-cdef void _write_members(ClientServer* server, Writer* writer) noexcept nogil:
-    cdef uint32_t count = 0
-    cdef uint32_t i
-    write_array(writer, server.membership.count)
-    for i in range(server.membership.count):
-        write_array(writer, 4)
-        write_uint(writer, server.membership.members[i].id)
-        write_uint(writer, server.membership.members[i].roles)
-        write_bin(writer, server.membership.members[i].name, server.membership.members[i].name_length)
-        write_bin(writer, server.membership.members[i].address, server.membership.members[i].address_length)
-    for i in range(MEMBERS_MAX):
-        count += server.links.links[i].name_length != 0
-    write_array(writer, count)
-    for i in range(MEMBERS_MAX):
-        if server.links.links[i].name_length != 0:
-            write_array(writer, 6)
-            write_uint(writer, server.links.links[i].id)
-            write_bool(writer, server.links.links[i].is_up or server.links.links[i].is_self)
-            write_bin(writer, server.links.links[i].name, server.links.links[i].name_length)
-            write_uint(writer, server.links.links[i].bytes_in)
-            write_uint(writer, server.links.links[i].bytes_out)
-            write_bool(writer, server.status.lost_links >> i & 1)
-
-
-cdef status_t _status(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
-    cdef Writer writer
-    cdef bint is_ready = (server.status.engine_state == ENGINE_RUNNING and server.status.session != 0
-                          and server.status.core.leader != 0)
-    requests_read_members(server)
-    server.scratch.clear()
-    writer = writer_at(&server.scratch)
-    write_bin(&writer, server.loop.engine.config.name, server.loop.engine.config.name_length)
-    write_uint(&writer, server.status.id)
-    write_uint(&writer, server.status.boot)
-    write_bin(&writer, server.loop.engine.config.cluster_name, server.loop.engine.config.cluster_name_length)
-    write_uint(&writer, server.status.cluster_low)
-    write_uint(&writer, server.status.cluster_high)
-    write_uint(&writer, server.status.engine_state)
-    write_uint(&writer, server.status.core.role)
-    write_uint(&writer, server.status.core.term)
-    write_uint(&writer, server.status.core.leader)
-    write_uint(&writer, server.status.core.committed)
-    write_uint(&writer, server.status.core.applied)
-    write_uint(&writer, server.status.core.persisted)
-    write_uint(&writer, server.status.core.last)
-    write_uint(&writer, server.status.machine.revision)
-    write_uint(&writer, server.status.machine.compacted)
-    write_uint(&writer, server.status.machine.keys)
-    write_uint(&writer, server.status.machine.state_hash.low)
-    write_uint(&writer, server.status.machine.state_hash.high)
-    write_bool(&writer, is_ready)
-    _write_members(server, &writer)
-    if writer.status == OK:
-        _answer(server, connection, request.id, OK, server.status.machine.revision, server.status.core.applied,
-                server.scratch.data, server.scratch.size)
-    return writer.status
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -449,12 +371,10 @@ cdef status_t requests_take(ClientServer* server, Connection* connection, const 
         return _watch(server, connection, request)
     if request.kind == REQUEST_UNWATCH:
         return _unwatch(server, connection, request)
-    if request.kind == REQUEST_STATUS:
-        return _status(server, connection, request)
-    if request.kind == REQUEST_TRANSFER:
-        return _transfer(server, connection, request)
+    if request.kind == REQUEST_STATUS or REQUEST_TRANSFER <= request.kind <= REQUEST_MEET:
+        return members_take(server, connection, request)
     if request.id != 0:     # a ping; with id 0 the answer to ours
-        _answer(server, connection, request.id, OK, server.status.machine.revision, 0, NULL, 0)
+        request_answer(server, connection, request.id, OK, server.status.machine.revision, 0, NULL, 0)
     return OK
 
 
@@ -478,9 +398,11 @@ cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
         connection.under_way -= 1
     if connection != NULL and (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
         _serve_read(server, connection, pending, <uint8_t*> pending + sizeof(ClientPending), ticket.index)
+    elif connection != NULL and pending.kind == REQUEST_MEMBERS and ticket.status == OK:
+        members_answer(server, connection, pending.id)
     elif connection != NULL and pending.id != 0:
-        _answer(server, connection, pending.id, ticket.status, ticket.revision, ticket.index, ticket.body,
-                ticket.length if pending.kind == REQUEST_COMMAND else 0)
+        request_answer(server, connection, pending.id, ticket.status, ticket.revision, ticket.index, ticket.body,
+                       ticket.length if pending.kind == REQUEST_COMMAND else 0)
     if pending.kind == REQUEST_WATCH:
         watch_opened(server, pending.watch, ticket)
     elif pending.kind == REQUEST_UNWATCH:

@@ -9,9 +9,10 @@ from raftmeta.runtime.loop cimport Loop
 from raftmeta.status cimport status_t
 
 # Takes the listeners over, also when it fails (NULL: no memory or no descriptor); -1: none. address: where clients
-# reach this node, told to them.
+# reach this node; version: of the package; both are told to them.
 cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int listener, int local_listener,
-                                  const uint8_t* address, uint8_t address_length) noexcept nogil
+                                  const uint8_t* address, uint8_t address_length, const uint8_t* version,
+                                  uint8_t version_length) noexcept nogil
 cdef status_t clients_start(ClientServer* server) noexcept nogil
 # Every connection is closed, nothing is submitted any more. False: the thread did not end in time.
 cdef bint clients_stop(ClientServer* server, uint64_t timeout_ns) noexcept nogil

@@ -23,11 +23,12 @@ from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.runtime.client_connections cimport (connection_close, connection_readable, connection_writable,
-                                                  connections_accept, connections_flush, connections_sweep)
+                                                  connections_accept, connections_flush, connections_remove,
+                                                  connections_sweep)
 from raftmeta.runtime.client_requests cimport (requests_done, requests_read_members, requests_release,
                                                requests_tell_leader)
 from raftmeta.runtime.client_watches cimport watch_news
-from raftmeta.runtime.clients_state cimport CONNECTION_FREE, CONNECTION_OPEN, ClientWatch, Connection
+from raftmeta.runtime.clients_state cimport CONNECTION_FREE, CONNECTION_OPEN, VERSION_BYTES_MAX, ClientWatch, Connection
 from raftmeta.runtime.loop cimport NodeStatus, loop_ring
 from raftmeta.runtime.tickets cimport MAIL_TICKET, Mail, Ticket, mailbox_abandon, mailbox_create, mailbox_take
 from raftmeta.status cimport NO_MEMORY, OK
@@ -52,6 +53,8 @@ cdef void _look_at_state(ClientServer* server) noexcept nogil:
     cdef uint32_t place
     if not server.loop.status.read(&status):
         return                  # it is being replaced: what was seen last will do
+    if status.core.is_removed and not server.status.core.is_removed:
+        connections_remove(server)
     server.status = status
     if status.core.leader == server.leader_told:
         return
@@ -174,7 +177,8 @@ cdef bint _prepare(ClientServer* server) noexcept nogil:
 
 
 cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int listener, int local_listener,
-                                  const uint8_t* address, uint8_t address_length) noexcept nogil:
+                                  const uint8_t* address, uint8_t address_length, const uint8_t* version,
+                                  uint8_t version_length) noexcept nogil:
     cdef ClientServer* server = <ClientServer*> calloc(1, sizeof(ClientServer))
     if server == NULL:
         _close(listener)
@@ -187,6 +191,8 @@ cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int li
     server.epoll = server.wake_fd = -1
     server.address_length = address_length
     memcpy(server.address, address, address_length)
+    server.version_length = min(version_length, <uint8_t> VERSION_BYTES_MAX)
+    memcpy(server.version, version, server.version_length)
     command_init(&server.command)
     if not _prepare(server):
         clients_destroy(server)

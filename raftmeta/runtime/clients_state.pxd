@@ -18,6 +18,7 @@ cdef enum:
     TUNE_UNDER_WAY_MAX = 1024   # requests of one connection; then it is not read on
     TUNE_OUT_BYTES = 1 << 18    # waiting to be sent: a connection with more is not read on, its watches are not taken
     TUNE_WATCHES_MAX = 1024     # of one connection
+    VERSION_BYTES_MAX = 32
 
 cdef struct ClientLimits:
     uint32_t connections_max
@@ -92,6 +93,8 @@ cdef struct ClientServer:
     ClientLimits limits
     uint8_t address_length
     uint8_t[ADDRESS_BYTES_MAX] address      # where clients reach this node
+    uint8_t version_length
+    uint8_t[VERSION_BYTES_MAX] version      # of the package
     int epoll
     int listener                # -1: none
     int local_listener          # Unix socket; -1: none

@@ -21,7 +21,8 @@ from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, LogRe
                              core_persisted, core_ready, core_set_free_bytes, core_status, core_tick,
                              core_told_removed, core_transfer)
 from raftmeta.machine.machine cimport machine_destroy
-from raftmeta.machine.watches cimport hub_add, hub_close, hub_destroy, hub_pump, hub_remove, hub_take_woken
+from raftmeta.machine.watches cimport (WATCH_CLOSED, hub_add, hub_close, hub_destroy, hub_pump, hub_remove,
+                                       hub_take_woken)
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
@@ -184,7 +185,8 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
         _answer(engine, submission, engine.fatal if engine.fatal != OK else NODE_CLOSED, NULL, 0)
     elif engine.state == ENGINE_GENESIS:
         _answer(engine, submission, NO_LEADER, NULL, 0)
-    elif engine.was_removed and submission.kind in (SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND, SUBMIT_READ):
+    elif engine.was_removed and submission.kind in (SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND, SUBMIT_READ,
+                                                     SUBMIT_WATCH):
         _answer(engine, submission, NOT_READY, NULL, 0)
     else:
         _checked(engine, _submit_running(engine, submission))
@@ -473,9 +475,9 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
         status = hub_pump(engine.hub, engine.machine, TUNE_WATCH_CHANGES, &watches_more)
     if status < FATAL_FROM and core_has_ready(engine.core):
         status = _drain_core(engine)
+    members_look(engine)
     _tell_woken(engine)
     _measure_gap(engine)
-    members_look(engine)
     if not engine.was_ready and engine.session != 0 and engine.core_status.leader != 0:
         engine.was_ready = True
         engine.callers.event(engine.callers.self, EVENT_READY, engine.core_status.leader, engine.core_status.term, 0)
@@ -553,7 +555,7 @@ cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
 
 cdef void _tell_woken_closed(Engine* engine) noexcept nogil:
     if engine.hub != NULL:
-        hub_close(engine.hub)
+        hub_close(engine.hub, WATCH_CLOSED)
         _tell_woken(engine)
 
 

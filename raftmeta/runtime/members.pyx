@@ -1,7 +1,7 @@
 """Membership as one node sees it.
 
 What it decides: when a caller has waited long enough for a leader that says nothing, and that a node which was removed
-takes no more operations. What it never does: make a membership (runtime/member_plans does), or judge one
+takes no more operations. What it never does: make a membership (raftmeta/member_plans does), or judge one
 (raft/configuration does).
 
 A change is not finished when its caller is told OK: it was appended, or handed to the leader. It shows in the
@@ -12,6 +12,7 @@ from libc.stdint cimport uint8_t
 from libc.stdlib cimport free
 
 from raftmeta._core cimport LEADER, ProposalRefused, core_change_membership, core_membership
+from raftmeta.machine.watches cimport WATCH_REMOVED, hub_close
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership
 from raftmeta.runtime.callers cimport callers_removed
@@ -96,6 +97,8 @@ cdef void members_look(Engine* engine) noexcept nogil:
         _look_at_changes(engine)
     if engine.core_status.is_removed and not engine.was_removed:
         engine.callers.event(engine.callers.self, EVENT_REMOVED, engine.core_status.membership_index, 0, 0)
+        if engine.hub != NULL:
+            hub_close(engine.hub, WATCH_REMOVED)
     if engine.core_status.is_member and not engine.was_member:
         engine.callers.event(engine.callers.self, EVENT_NAMED, engine.core_status.membership_index, 0, 0)
     engine.was_member = engine.core_status.is_member and not engine.core_status.is_removed

@@ -20,8 +20,7 @@ from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_
 from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.node_lease cimport Lease
-from raftmeta.runtime.node_members cimport (adding, await_membership, reach, removing, replacing, settled_members,
-                                            view_of, voting)
+from raftmeta.runtime.node_members cimport await_membership, reach, settled_members, view_of
 from raftmeta.runtime.node_view cimport EventReader, metrics_of, status_of
 from raftmeta.runtime.node_watch cimport Watch
 from raftmeta.wire.commands cimport Fence, Op
@@ -30,6 +29,7 @@ from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op,
                                   update_op)
 
 from raftmeta.errors import Fatal, NotExecuted, NotReady
+from raftmeta.member_plans import adding, removing, replacing, voting
 
 
 cdef class Node(NodeBase):
@@ -202,7 +202,7 @@ cdef class Node(NodeBase):
         return settled_members(self)
 
     def add_member(self, name, address, *, voter=True, timeout_s=30.0):
-        reach(self, adding(name, address, voter), deadline_after(timeout_s))
+        reach(self, adding(name, address, is_voter=bool(voter)), deadline_after(timeout_s))
 
     def remove_member(self, name, *, timeout_s=30.0):
         reach(self, removing(name), deadline_after(timeout_s))
@@ -211,10 +211,10 @@ cdef class Node(NodeBase):
         reach(self, replacing(old, name, address), deadline_after(timeout_s))
 
     def promote(self, name, *, timeout_s=30.0):
-        reach(self, voting(name, True), deadline_after(timeout_s))
+        reach(self, voting(name, is_voter=True), deadline_after(timeout_s))
 
     def demote(self, name, *, timeout_s=30.0):
-        reach(self, voting(name, False), deadline_after(timeout_s))
+        reach(self, voting(name, is_voter=False), deadline_after(timeout_s))
 
     def status(self):
         return status_of(self)

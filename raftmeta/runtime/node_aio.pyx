@@ -24,8 +24,8 @@ from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER, LOOP_AWAIT_READY, loop_r
 from raftmeta.runtime.node cimport Node as SyncNode
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, PendingResult
 from raftmeta.runtime.node_lease cimport LeaseBase
-from raftmeta.runtime.node_members cimport (adding, next_look_ns, removing, replacing, settled_members,
-                                            submit_await_membership, submit_step, view_of, voting)
+from raftmeta.runtime.node_members cimport (next_look_ns, settled_members, submit_await_membership, submit_step,
+                                            view_of)
 from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase
 from raftmeta.runtime.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
                                        mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
@@ -36,6 +36,7 @@ from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op,
 
 from raftmeta.errors import (Fatal, InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
                              OutcomeUnknown, RaftmetaError, ReadyTimeout, Withdrawn)
+from raftmeta.member_plans import adding, removing, replacing, voting
 from raftmeta.results import WatchReset
 from raftmeta.runtime.node import Node as _SyncNode
 
@@ -531,7 +532,7 @@ cdef class Node:
         return settled_members(self.node)
 
     async def add_member(self, name, address, *, voter=True, timeout_s=30.0):
-        await self._reach(adding(name, address, voter), deadline_after(timeout_s))
+        await self._reach(adding(name, address, is_voter=bool(voter)), deadline_after(timeout_s))
 
     async def remove_member(self, name, *, timeout_s=30.0):
         await self._reach(removing(name), deadline_after(timeout_s))
@@ -540,10 +541,10 @@ cdef class Node:
         await self._reach(replacing(old, name, address), deadline_after(timeout_s))
 
     async def promote(self, name, *, timeout_s=30.0):
-        await self._reach(voting(name, True), deadline_after(timeout_s))
+        await self._reach(voting(name, is_voter=True), deadline_after(timeout_s))
 
     async def demote(self, name, *, timeout_s=30.0):
-        await self._reach(voting(name, False), deadline_after(timeout_s))
+        await self._reach(voting(name, is_voter=False), deadline_after(timeout_s))
 
     def status(self):
         return self.node.status()

@@ -47,8 +47,8 @@ from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, t
 
 from raftmeta.config import Config, Identity
 from raftmeta.errors import (ConfigError, FolderInUse, ForeignFolder, ForkedProcess, InvalidArgument,
-                             NewerFormat, NodeClosed, NotReady, OutcomeTimeout, Overloaded, ReadyTimeout, Withdrawn,
-                             error_from_status)
+                             NewerFormat, NodeClosed, NodeRemoved, NotReady, OutcomeTimeout, Overloaded, ReadyTimeout,
+                             Withdrawn, error_from_status)
 from raftmeta.operations import RangeResult
 from raftmeta.runtime.node_clients import listen_at
 
@@ -314,7 +314,7 @@ cdef class NodeBase:
         if load_acquire(&loop.state) == ENGINE_STOPPED:
             raise error_from_status(loop.fatal, detail="the node has stopped")
         if load_acquire(&loop.is_removed):
-            raise NotReady(f"node {self.identity.name} was removed from the cluster; add_member brings it back")
+            raise NodeRemoved(f"node {self.identity.name} was removed from the cluster; add_member brings it back")
         return loop
 
     # --- submissions --------------------------------------------------------------------------------------------------

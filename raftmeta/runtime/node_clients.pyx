@@ -15,6 +15,7 @@ from raftmeta.runtime.clients cimport clients_counters, clients_create
 from raftmeta.runtime.clients_state cimport ClientCounters, ClientLimits
 
 from raftmeta.errors import AddressInUse, ConfigError
+from raftmeta.version import VERSION
 
 cdef enum:
     LISTEN_BACKLOG = 1024
@@ -74,6 +75,7 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
     cdef ClientLimits limits
     cdef ClientServer* server
     cdef bytes address = str(identity.client_listen).encode() if identity.client_listen is not None else b""
+    cdef bytes version = VERSION.encode()
     if identity.client_listen is None and not config.local_clients:
         return NULL
     limits.connections_max = config.client_connections_max
@@ -94,7 +96,8 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
         raise
     server = clients_create(loop, &limits, listener.detach() if listener is not None else -1,
                             local_listener.detach() if local_listener is not None else -1,
-                            <const uint8_t*> address, <uint8_t> len(address))
+                            <const uint8_t*> address, <uint8_t> len(address), <const uint8_t*> version,
+                            <uint8_t> len(version))
     if server == NULL:
         raise MemoryError
     return server

@@ -20,8 +20,3 @@ cdef uint64_t next_look_ns(uint64_t deadline_ns) noexcept
 cdef int reach(NodeBase node, object change, uint64_t deadline_ns) except -1
 # MemberStatus of all members, once a change that was under way is over. Raises NotReady while it is not.
 cdef object settled_members(NodeBase node)
-# Checked arguments as a member_plans.Change.
-cdef object adding(object name, object address, object voter)
-cdef object removing(object name)
-cdef object replacing(object old, object name, object address)
-cdef object voting(object name, bint is_voter)

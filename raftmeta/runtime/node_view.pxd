@@ -5,6 +5,9 @@ from raftmeta.runtime.event_log cimport EventLog
 from raftmeta.runtime.node_base cimport NodeBase
 
 cdef object status_of(NodeBase node)
+# Rows of raftmeta/member_rows: of the membership in force, with its index and whether it is joint; of connections.
+cdef tuple membership_rows(NodeBase node)
+cdef list link_rows(NodeBase node)
 # restart_maxima: the longest times begin anew.
 cdef dict metrics_of(NodeBase node, bint restart_maxima)
 

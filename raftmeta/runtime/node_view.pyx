@@ -6,7 +6,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from raftmeta._core cimport CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.raft.types cimport MEMBERS_MAX, STANDBY, VOTER_INCOMING, VOTER_OUTGOING, Membership
+from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
 from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
                                             EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_JOINED, EVENT_LEASES_EXPIRED,
@@ -19,12 +19,15 @@ from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVEN
                                             EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
-from raftmeta.runtime.loop cimport LinkTable, loop_ring
+from raftmeta.runtime.loop cimport LinkStatus, LinkTable, loop_ring
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node_base cimport LIFE_FORKED, NodeBase
 from raftmeta.runtime.node_clients cimport client_metrics
 
-from raftmeta.results import MemberStatus, NodeEvent, NodeStatus
+from raftmeta.member_rows import LinkRow, MemberRow, member_statuses
+from raftmeta.results import NodeEvent, NodeStatus
+from raftmeta.version import VERSION
+from raftmeta.wire.python_members import role_name
 
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000
@@ -84,35 +87,33 @@ _EVENTS = {
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
-cdef list _members(NodeBase node, uint64_t own_id, const LinkTable* links):
+cdef tuple membership_rows(NodeBase node):
     cdef Membership membership
+    cdef const Member* member
     cdef int i
-    cdef dict roles = {}
-    cdef dict connected = {}
-    cdef list members = []
+    cdef list rows = []
     while not node.loop.membership.read(&membership):
         pass
     for i in range(membership.count):
-        is_voter = membership.members[i].roles & (VOTER_INCOMING | VOTER_OUTGOING)
-        is_standby = membership.members[i].roles & STANDBY
-        roles[membership.members[i].name[:membership.members[i].name_length]] = (
-            membership.members[i].id, "voter" if is_voter else "standby" if is_standby else "learner",
-            membership.members[i].address[:membership.members[i].address_length].decode())
+        member = &membership.members[i]
+        rows.append(MemberRow(member.name[:member.name_length].decode(), member.id,
+                              member.address[:member.address_length].decode(), role_name(member.roles)))
+    return tuple(rows), membership.index, membership.is_joint != 0
+
+
+cdef list link_rows(NodeBase node):
+    cdef LinkTable links
+    cdef const LinkStatus* link
+    cdef int i
+    cdef list rows = []
+    while not node.loop.links.read(&links):
+        pass
     for i in range(MEMBERS_MAX):
-        if links.links[i].name_length != 0:
-            connected[links.links[i].name[:links.links[i].name_length]] = (
-                links.links[i].id, links.links[i].is_up != 0, links.links[i].bytes_in, links.links[i].bytes_out)
-    own = node.identity.name
-    for raw in sorted({*roles, *connected}):
-        name = raw.decode()
-        link_id, is_up, bytes_in, bytes_out = connected.get(raw, (0, False, 0, 0))
-        member_id, role, address = roles.get(raw, (link_id, "", ""))
-        if not address and name in node.identity.peers:
-            address = str(node.identity.peers[name])
-        is_self = name == own
-        members.append(MemberStatus(name, own_id if is_self else member_id, address, role, is_self,
-                                    is_self or is_up, bytes_in, bytes_out))
-    return members
+        link = &links.links[i]
+        if link.name_length != 0:
+            rows.append(LinkRow(link.name[:link.name_length].decode(), link.id, link.is_up or link.is_self,
+                                link.bytes_in, link.bytes_out))
+    return rows
 
 
 cdef object _state(const StatusBlock* block):
@@ -125,11 +126,9 @@ cdef object _state(const StatusBlock* block):
 
 cdef object status_of(NodeBase node):
     cdef StatusBlock block
-    cdef LinkTable links
     node.read_status(&block)
-    while not node.loop.links.read(&links):
-        pass
-    members = _members(node, block.id, &links)
+    members = member_statuses(node.identity.name, block.id, membership_rows(node)[0], link_rows(node),
+                              {name: str(address) for name, address in node.identity.peers.items()})
     leader = next((each.name for each in members if each.id == block.core.leader and each.id), "")
     cluster_id = f"{block.cluster_high:016x}{block.cluster_low:016x}" if block.cluster_low | block.cluster_high else ""
     is_running = block.engine_state == ENGINE_RUNNING
@@ -142,8 +141,9 @@ cdef object status_of(NodeBase node):
         role=_ROLES.get(block.core.role, "") if is_running else "", term=block.core.term, leader=leader,
         committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted,
         last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted,
-        keys=block.machine.keys, state_hash=state_hash, lost_disks=tuple(node.names_of_links(block.lost_links)),
-        members=tuple(members))
+        keys=block.machine.keys, state_hash=state_hash, feature_level=block.machine.feature_level,
+        version=VERSION, lost_disks=tuple(node.names_of_links(block.lost_links)),
+        members=members)
 
 
 cdef dict metrics_of(NodeBase node, bint restart_maxima):

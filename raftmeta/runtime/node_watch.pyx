@@ -17,7 +17,7 @@ from libc.string cimport memset
 
 from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_COMPACTED, WATCH_DELETE, WATCH_EVENTS, WATCH_LAGGED,
                                        WATCH_NO_DELETE, WATCH_NO_PUT, WATCH_PREVIOUS, WATCH_PROGRESS,
-                                       WATCH_PROGRESS_MARK, watch_take)
+                                       WATCH_PROGRESS_MARK, WATCH_REMOVED, watch_take)
 from raftmeta.machine.watch_state cimport Watch as NativeWatch
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.atomics cimport load_shared, store_shared
@@ -29,7 +29,7 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.python_commands cimport read_values, take_bound, take_key
 
-from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NotExecuted
+from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NodeRemoved, NotExecuted
 from raftmeta.operations import prefix_end
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 
@@ -122,6 +122,11 @@ cdef class WatchBase:
             return TAKE_CLOSED
         if kind == WATCH_COMPACTED:
             return self._reset(revision)
+        if kind == WATCH_REMOVED:
+            self.ready.append(NodeRemoved(
+                f"node {self.node.identity.name} was removed from the cluster; watch at one of its members, from "
+                f"revision {revision} on", revision=revision))
+            return TAKE_CLOSED
         return TAKE_CLOSED if kind == WATCH_CLOSED else TAKE_WAIT
 
     cdef int _reset(self, uint64_t floor) except -1:

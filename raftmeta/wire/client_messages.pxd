@@ -25,6 +25,9 @@ cdef enum ClientRequestKind:
     REQUEST_STATUS = 6
     REQUEST_PING = 7
     REQUEST_TRANSFER = 8
+    REQUEST_MEMBERS = 9
+    REQUEST_CHANGE = 10
+    REQUEST_MEET = 11
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # what the node has applied, without asking for the leader
@@ -43,10 +46,10 @@ cdef struct ClientRequest:
     uint8_t kind                # ClientRequestKind
     uint8_t flags               # ClientReadFlags, or the filter of a watch
     uint64_t id
-    uint64_t number             # revision of a read or a start; UNWATCH: id of the watch
+    uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a membership
     uint32_t limit
-    Bytes key                   # key, start of a range, name, or a command's payload
-    Bytes end
+    Bytes key                   # key, start of a range, name, a command's payload, or a membership
+    Bytes end                   # end of a range, or address
 
 cdef struct ClientMessage:
     uint8_t kind                # ClientMessageKind
@@ -68,6 +71,7 @@ cdef void client_frame_end(Vec[uint8_t]* out, size_t start) noexcept nogil
 # Append a whole frame. NO_MEMORY: `out` is as it was.
 cdef status_t client_request_encode(const ClientRequest* request, Vec[uint8_t]* out) noexcept nogil
 cdef status_t client_message_encode(const ClientMessage* message, Vec[uint8_t]* out) noexcept nogil
-# The body of a frame; windows point into it. BAD_LENGTH, BAD_FIELD: close the connection.
+# The body of a frame; windows point into it. BAD_LENGTH, BAD_FIELD: close the connection. BAD_VERSION: a kind of a
+# later version, of which only kind and id were read; it is answered so.
 cdef status_t client_request_decode(const uint8_t* body, uint32_t length, ClientRequest* request) noexcept nogil
 cdef status_t client_message_decode(const uint8_t* body, uint32_t length, ClientMessage* message) noexcept nogil

@@ -4,7 +4,10 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport crc32c, load32
-from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, INCOMPLETE, NO_MEMORY, OK, status_t
+from raftmeta.raft.membership cimport MEMBERSHIP_BYTES_MAX
+from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, NAME_BYTES_MAX
+from raftmeta.status cimport (BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, INCOMPLETE, NO_MEMORY, OK, BAD_VERSION,
+                              status_t)
 from raftmeta.wire.commands cimport COMMAND_BYTES_MAX, KEY_BYTES_MAX, Bytes
 from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read_array_max, read_bin, read_done,
                                     read_fail, read_uint, reader_over, unsigned_max, write_array, write_bin, write_uint,
@@ -12,11 +15,18 @@ from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read
 
 cdef enum:
     MESSAGE_ELEMENTS = 6
-    REQUEST_ELEMENTS_MAX = 7
+    REQUEST_KINDS = REQUEST_MEET        # the last one
+    REQUEST_ELEMENTS_MAX = 15           # more than any has: what a later version asks is answered, not refused
     STATUS_MAX = 127
     READ_FLAGS_ALL = READ_LOCAL | READ_KEYS_ONLY | READ_COUNT_ONLY
     FILTER_ALL = 15             # machine/watches WatchFilter
-    NAME_BYTES_MAX = 64
+
+cdef enum RequestFields:
+    HAS_FLAGS = 1
+    HAS_NUMBER = 2
+    HAS_LIMIT = 4
+    HAS_KEY = 8
+    HAS_END = 16
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
@@ -61,40 +71,74 @@ cdef status_t _end(Vec[uint8_t]* out, size_t start, status_t status) noexcept no
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
-cdef inline uint32_t _elements(uint8_t kind) noexcept nogil:
-    """Of a request, kind and id counted; 0: there is no such request."""
-    if kind == REQUEST_COMMAND or kind == REQUEST_UNWATCH or kind == REQUEST_TRANSFER:
-        return 3
+cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
+    """What follows kind and id: RequestFields, on the wire in the order of their bits."""
+    if kind == REQUEST_COMMAND or kind == REQUEST_TRANSFER:
+        return HAS_KEY
     if kind == REQUEST_GET:
-        return 5
+        return HAS_FLAGS | HAS_NUMBER | HAS_KEY
     if kind == REQUEST_RANGE:
-        return 7
+        return HAS_FLAGS | HAS_NUMBER | HAS_LIMIT | HAS_KEY | HAS_END
     if kind == REQUEST_WATCH:
-        return 6
-    return 2 if kind == REQUEST_STATUS or kind == REQUEST_PING else 0
+        return HAS_FLAGS | HAS_NUMBER | HAS_KEY | HAS_END
+    if kind == REQUEST_UNWATCH:
+        return HAS_NUMBER
+    if kind == REQUEST_MEMBERS:
+        return HAS_FLAGS
+    if kind == REQUEST_CHANGE:
+        return HAS_NUMBER | HAS_KEY
+    return HAS_KEY | HAS_END if kind == REQUEST_MEET else 0
+
+
+cdef inline uint32_t _elements(uint8_t fields) noexcept nogil:
+    """Of a request, kind and id counted."""
+    cdef uint32_t count = 2
+    while fields:
+        count += fields & 1
+        fields >>= 1
+    return count
 
 
 cdef status_t client_request_encode(const ClientRequest* request, Vec[uint8_t]* out) noexcept nogil:
     cdef Writer writer = writer_at(out)
-    cdef uint8_t kind = request.kind
+    cdef uint8_t fields = _fields_of(request.kind)
     cdef size_t start
     if client_frame_begin(out, &start) != OK:
         return NO_MEMORY
-    write_array(&writer, _elements(kind))
-    write_uint(&writer, kind)
+    write_array(&writer, _elements(fields))
+    write_uint(&writer, request.kind)
     write_uint(&writer, request.id)
-    if kind == REQUEST_GET or kind == REQUEST_RANGE or kind == REQUEST_WATCH:
+    if fields & HAS_FLAGS:
         write_uint(&writer, request.flags)
+    if fields & HAS_NUMBER:
         write_uint(&writer, request.number)
-    elif kind == REQUEST_UNWATCH:
-        write_uint(&writer, request.number)
-    if kind == REQUEST_RANGE:
+    if fields & HAS_LIMIT:
         write_uint(&writer, request.limit)
-    if kind != REQUEST_UNWATCH and _elements(kind) > 2:
+    if fields & HAS_KEY:
         write_bin(&writer, request.key.data, request.key.length)
-    if kind == REQUEST_RANGE or kind == REQUEST_WATCH:
+    if fields & HAS_END:
         write_bin(&writer, request.end.data, request.end.length)
     return _end(out, start, writer.status)
+
+
+cdef inline uint64_t _flags_max(uint8_t kind) noexcept nogil:
+    if kind == REQUEST_RANGE:
+        return READ_FLAGS_ALL
+    return FILTER_ALL if kind == REQUEST_WATCH else READ_LOCAL
+
+
+cdef inline uint32_t _key_bytes_min(uint8_t kind) noexcept nogil:
+    return 0 if kind == REQUEST_RANGE or kind == REQUEST_WATCH or kind == REQUEST_TRANSFER else 1
+
+
+cdef inline uint32_t _key_bytes_max(uint8_t kind) noexcept nogil:
+    if kind == REQUEST_COMMAND:
+        return COMMAND_BYTES_MAX
+    if kind == REQUEST_CHANGE:
+        return MEMBERSHIP_BYTES_MAX
+    if kind == REQUEST_RANGE or kind == REQUEST_WATCH:
+        return KEY_BYTES_MAX + 1        # also the successor of the longest key
+    return KEY_BYTES_MAX if kind == REQUEST_GET else NAME_BYTES_MAX
 
 
 cdef void _read_bytes(Reader* reader, uint32_t least, uint32_t most, Bytes* into) noexcept nogil:
@@ -106,28 +150,25 @@ cdef void _read_bytes(Reader* reader, uint32_t least, uint32_t most, Bytes* into
 cdef status_t client_request_decode(const uint8_t* body, uint32_t length, ClientRequest* request) noexcept nogil:
     cdef Reader reader = reader_over(body, length)
     cdef uint32_t elements = read_array_max(&reader, REQUEST_ELEMENTS_MAX)
+    cdef uint8_t kind, fields
     memset(request, 0, sizeof(ClientRequest))
-    request.kind = <uint8_t> read_uint(&reader, 0xff)
+    request.kind = kind = <uint8_t> read_uint(&reader, 0xff)
     request.id = read_uint(&reader, unsigned_max())
-    if elements < 2 or elements != _elements(request.kind):
+    fields = _fields_of(kind)
+    if reader.status == OK and elements >= 2 and kind > REQUEST_KINDS:
+        return BAD_VERSION
+    if kind == 0 or elements != _elements(fields):
         read_fail(&reader, BAD_FIELD)
-    if request.kind == REQUEST_COMMAND:
-        _read_bytes(&reader, 1, COMMAND_BYTES_MAX, &request.key)
-    elif request.kind == REQUEST_TRANSFER:
-        _read_bytes(&reader, 0, NAME_BYTES_MAX, &request.key)
-    elif request.kind == REQUEST_UNWATCH:
-        request.number = read_uint(&reader, unsigned_max())
-    elif request.kind == REQUEST_GET:
-        request.flags = <uint8_t> read_uint(&reader, READ_LOCAL)
-        request.number = read_uint(&reader, number_max())
-        _read_bytes(&reader, 1, KEY_BYTES_MAX, &request.key)
-    elif request.kind == REQUEST_RANGE or request.kind == REQUEST_WATCH:
-        request.flags = <uint8_t> read_uint(&reader, READ_FLAGS_ALL if request.kind == REQUEST_RANGE else FILTER_ALL)
-        request.number = read_uint(&reader, number_max())
-        if request.kind == REQUEST_RANGE:
-            request.limit = <uint32_t> read_uint(&reader, ~<uint32_t> 0)
-        _read_bytes(&reader, 0, KEY_BYTES_MAX + 1, &request.key)
-        _read_bytes(&reader, 0, KEY_BYTES_MAX + 1, &request.end)
+    if fields & HAS_FLAGS:
+        request.flags = <uint8_t> read_uint(&reader, _flags_max(kind))
+    if fields & HAS_NUMBER:
+        request.number = read_uint(&reader, unsigned_max() if kind == REQUEST_UNWATCH else number_max())
+    if fields & HAS_LIMIT:
+        request.limit = <uint32_t> read_uint(&reader, ~<uint32_t> 0)
+    if fields & HAS_KEY:
+        _read_bytes(&reader, _key_bytes_min(kind), _key_bytes_max(kind), &request.key)
+    if fields & HAS_END:
+        _read_bytes(&reader, 0, ADDRESS_BYTES_MAX if kind == REQUEST_MEET else KEY_BYTES_MAX + 1, &request.end)
     return read_done(&reader)
 
 

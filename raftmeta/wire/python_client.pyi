@@ -94,6 +94,12 @@ class RequestEncoder:
         """A request that proves that both sides live; as the answer to the node's ping it has the id 0."""
     def transfer(self, name: str) -> bytes:
         """A request to hand the leadership over."""
+    def members(self, *, local: bool) -> bytes:
+        """A request for the members; local: as the node sees them, without a read round."""
+    def change(self, made_from: int, membership: bytes) -> bytes:
+        """A request for other members; made_from: index of the membership that they were made from."""
+    def meet(self, name: str, address: str) -> bytes:
+        """A request that the node connects to one that is no member."""
 
 @final
 class MessageDecoder:

@@ -14,9 +14,10 @@ from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, status_t
 from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES, CLIENT_LEADER,
                                             CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
                                             FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY, READ_LOCAL,
-                                            REQUEST_COMMAND, REQUEST_GET, REQUEST_PING, REQUEST_RANGE, REQUEST_STATUS,
-                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
-                                            ClientRequest, client_frame_begin, client_frame_decode, client_frame_end,
+                                            REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_MEET, REQUEST_MEMBERS,
+                                            REQUEST_PING, REQUEST_RANGE, REQUEST_STATUS, REQUEST_TRANSFER,
+                                            REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage, ClientRequest,
+                                            client_frame_begin, client_frame_decode, client_frame_end,
                                             client_message_decode, client_request_encode)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, LEASES_MAX,
@@ -249,9 +250,37 @@ cdef class RequestEncoder:
         cdef ClientRequest request
         cdef bytes raw = name.encode()
         memset(&request, 0, sizeof(ClientRequest))
-        request.key.data = <const uint8_t*> PyBytes_AS_STRING(raw)
-        request.key.length = <uint32_t> PyBytes_GET_SIZE(raw)
+        request.key = _window(raw)
         return self._encode(&request, REQUEST_TRANSFER)
+
+    def members(self, *, bint local):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        request.flags = READ_LOCAL if local else 0
+        return self._encode(&request, REQUEST_MEMBERS)
+
+    def change(self, uint64_t made_from, bytes membership not None):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        request.number = made_from
+        request.key = _window(membership)
+        return self._encode(&request, REQUEST_CHANGE)
+
+    def meet(self, str name not None, str address not None):
+        cdef ClientRequest request
+        cdef bytes raw_name = name.encode()
+        cdef bytes raw_address = address.encode()
+        memset(&request, 0, sizeof(ClientRequest))
+        request.key = _window(raw_name)
+        request.end = _window(raw_address)
+        return self._encode(&request, REQUEST_MEET)
+
+
+cdef Bytes _window(bytes raw):
+    cdef Bytes window
+    window.data = <const uint8_t*> PyBytes_AS_STRING(raw)
+    window.length = <uint32_t> PyBytes_GET_SIZE(raw)
+    return window
 
 
 cdef int _take_page(object start, str field, Bytes* into) except -1:

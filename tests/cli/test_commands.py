@@ -159,6 +159,21 @@ def test_members_are_listed(cluster: Cluster) -> None:
     assert {member["name"]: member["role"] for member in members} == dict.fromkeys(NAMES, "voter")
 
 
+def test_members_are_changed_from_a_shell(cluster: Cluster) -> None:
+    """A standby, a voter again, and what cannot be: one line, and the exit code says whether anything happened."""
+    follower = next(name for name in NAMES if name != cluster.json("status")[0]["leader"])  # type: ignore[index]
+    assert cluster.json("member", "demote", follower) == {"demoted": follower}
+    roles = {member["name"]: member["role"] for member in cluster.json("member", "list")}  # type: ignore[attr-defined]
+    assert roles[follower] == "standby"
+    assert cluster.run("member", "promote", follower) == f"promoted {follower}\n"
+    assert "no member" in cluster.run("member", "promote", "x", code=1)
+    assert "already" in cluster.run("member", "add", "a", "127.0.0.1:1", code=1)
+    assert "address" in cluster.run("member", "add", "x", "nowhere", code=2)
+    told = cluster.run("member", "replace", "a", "x", "127.0.0.1:1", "--wait", "0.3", code=3)
+    assert "start it" in told
+    assert told.count("\n") == 1
+
+
 def test_nobody_at_the_address_is_exit_code_3(cluster: Cluster) -> None:
     (nobody,) = free_addresses(1)
     ended = subprocess.run(

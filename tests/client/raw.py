@@ -83,11 +83,17 @@ class RawClient:
 class FakeNode:
     """Listens like a node and answers commands by a script: (this, request, answer) for each; sessions are opened.
 
-    answer(status, revision, body); drop() ends every connection. The requests that came are kept.
+    answer(status, revision, body); drop() ends every connection. The commands that came are kept. other: the script of
+    all requests that are no commands.
     """
 
-    def __init__(self, script: Callable[[FakeNode, dict[str, Any], Callable[..., None]], None]) -> None:
+    def __init__(
+        self,
+        script: Callable[[FakeNode, dict[str, Any], Callable[..., None]], None],
+        other: Callable[[FakeNode, dict[str, Any], Callable[..., None]], None] | None = None,
+    ) -> None:
         self._script = script
+        self._other = other
         self._writers: list[asyncio.StreamWriter] = []
         self.commands: list[bytes] = []
         self.sessions = 0
@@ -135,6 +141,8 @@ class FakeNode:
             writer.write(client_message_encode((ANSWER, request["id"], status, revision, 1, body))[1])
 
         if request["kind"] != COMMAND:
+            if self._other is not None:
+                self._other(self, request, answer)
             return
         if msgpack.unpackb(request["key"])[0] == 6:  # SESSION_OPEN
             self.sessions += 1

@@ -6,8 +6,9 @@
     promote(d), demote(d)   a vote, no vote (and no promotion by the leader either)
 
 A plan states a goal and looks at what is: so it may be asked for again after any failure, by anybody, and goes on where
-it was. It never waits, never sends (runtime/node_members does both), and decides nothing that would be unsafe if wrong:
-every step names the membership that it was made from, and the leader refuses one that is not in force any more.
+it was. It never waits, never sends (runtime/node_members and client/members do both, each for its callers), and decides
+nothing that would be unsafe if wrong: every step names the membership that it was made from, and the leader refuses one
+that is not in force any more.
 """
 
 from __future__ import annotations
@@ -15,19 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from raftmeta.errors import ChangeRefused, InvalidArgument, NoLeader, OutcomeUnknown, RaftmetaError, Withdrawn
-
-VOTER, LEARNER, STANDBY = "voter", "learner", "standby"
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A member as a membership names it. role: VOTER, LEARNER or STANDBY."""
-
-    name: str
-    id: int
-    address: str
-    role: str
+from raftmeta.config import Address, check_name
+from raftmeta.errors import (
+    ChangeRefused,
+    ConfigError,
+    InvalidArgument,
+    NoLeader,
+    OutcomeUnknown,
+    RaftmetaError,
+    Withdrawn,
+)
+from raftmeta.member_rows import LEARNER, STANDBY, VOTER, MemberRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +243,40 @@ class Change:
         if self._is_refused:
             return ChangeRefused(f"{self._what}: {self._reason}")
         return Withdrawn(f"{self._what}: {self._reason}; nothing was changed by the last step")
+
+
+# --- the calls, with their arguments checked --------------------------------------------------------------------------
+
+
+def adding(name: str, address: str, *, is_voter: bool) -> Change:
+    """add_member. Raises InvalidArgument, as do those below."""
+    return Change(f"add_member({name!r})", add(_name(name, "name"), _address(address), is_voter=is_voter))
+
+
+def removing(name: str) -> Change:
+    return Change(f"remove_member({name!r})", remove(_name(name, "name")))
+
+
+def replacing(old: str, name: str, address: str) -> Change:
+    if old == name:
+        raise InvalidArgument("name: a member that lost its disk comes back by itself under its name", field="name")
+    return Change(f"replace_member({old!r}, {name!r})", swap(_name(old, "old"), _name(name, "name"), _address(address)))
+
+
+def voting(name: str, *, is_voter: bool) -> Change:
+    """promote and demote."""
+    return Change(f"{'promote' if is_voter else 'demote'}({name!r})", set_vote(_name(name, "name"), is_voter=is_voter))
+
+
+def _name(name: str, field: str) -> str:
+    try:
+        return check_name(name, field)
+    except ConfigError as error:
+        raise InvalidArgument(str(error), field=field) from None
+
+
+def _address(address: str) -> str:
+    try:
+        return str(Address.parse(address, "address"))
+    except ConfigError as error:
+        raise InvalidArgument(str(error), field="address") from None
