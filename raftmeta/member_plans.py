@@ -211,6 +211,7 @@ class Change:
         self._reason = step.reason or "no quorum answers"
         if not view.leader:
             self._reason = "no leader is known"
+            self._is_refused = False  # what was refused before is not why it is not done now
             return False
         return step
 

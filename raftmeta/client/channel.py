@@ -11,7 +11,8 @@ A connection breaks, in steps:
 
 Following the leader: the node says who leads, by name. A client knows the names of the nodes it has met; if the leader
 is none of them it looks at the addresses it has not tried. New requests then go to the leader; the old connection ends
-when its last request is answered, and watches resume on the new one.
+when its last request is answered, and watches resume on the new one. A node that knows no leader (cut off from the
+others, or no member yet) is left for one that does.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ from raftmeta.wire.python_client import (
 CONNECT_TIMEOUT_S = 3.0
 RECONNECT_MIN_S = 0.01
 RECONNECT_MAX_S = 1.0
-FOLLOW_PAUSE_S = 0.2  # between two looks for the leader
+FOLLOW_PAUSE_S = 0.2  # before the first look for the leader; doubled for each look at which nobody knows one
+FOLLOW_PAUSE_MAX_S = 2.0
 RETRY_S = 0.02  # before a request is sent again that a node could not take just now
 SWEEP_S = 0.005  # the least distance of two looks at time-outs
 REMOVED = 79  # raftmeta/status.pxd: the node is no member any more
@@ -465,32 +467,50 @@ class Channel:
         self.encoder.value_bytes_max = value_bytes_max
         if not self.encoder.session:
             self._window = min(window, WINDOW)
+        connection.tell_leader(name.decode())
         if connection is not self._home and self._home is not None:
             return
         self._leader = name.decode()
-        if self._leader and self._leader != connection.hello.name and len(self._endpoints) > 1 and not self._following:
+        if self._leader != connection.hello.name and len(self._endpoints) > 1 and not self._following:
             self._following = self.loop.create_task(self._follow())
 
     async def _follow(self) -> None:
-        """Move to the leader, if one of the addresses is its."""
+        """Move to the leader, if one of the addresses is its; from a node that knows none, to one that does."""
+        pause_s = FOLLOW_PAUSE_S
         try:
-            await asyncio.sleep(FOLLOW_PAUSE_S * random.uniform(0.5, 1.5))
-            for endpoint in self._endpoints:
-                home = self._home
-                if home is None or not self._leader or home.hello.name == self._leader:
+            while True:
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
+                pause_s = min(2 * pause_s, FOLLOW_PAUSE_MAX_S)
+                if await self._moves_on():
                     return
-                if self._names.get(endpoint, self._leader) != self._leader:
-                    continue
-                try:
-                    connection = await self._open(endpoint)
-                except (OSError, TimeoutError):
-                    continue
-                if connection.hello.name == self._leader and self._home is not None:
-                    self._move_to(connection)
-                    return
-                connection.close()
         finally:
             self._following = None
+
+    async def _moves_on(self) -> bool:
+        """One look at the other addresses. False: nobody knew a leader, so look again later."""
+        for endpoint in self._endpoints:
+            home = self._home
+            if home is None or (self._leader and home.hello.name == self._leader):
+                return True
+            is_other = bool(self._leader) and self._names.get(endpoint, self._leader) != self._leader
+            if endpoint == home.endpoint or is_other:
+                continue
+            try:
+                connection = await self._open(endpoint)
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    leader = await connection.first_leader()
+            except (OSError, TimeoutError):
+                continue
+            home = self._home
+            if home is not None and leader and self._leader in ("", connection.hello.name):
+                is_stuck = not self._leader
+                self._leader = leader
+                self._move_to(connection)
+                if is_stuck:
+                    home.abort()  # it may never answer what it was asked
+                return connection.hello.name == leader
+            connection.close()
+        return bool(self._leader)
 
     # --- the session ------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ class Connection(asyncio.Protocol):
         self.endpoint = endpoint
         self.in_flight = 0
         self.is_draining = False
+        self.leader: str | None = None  # as the node said last; "": it knows none
+        self._leader_told = asyncio.Event()
         self._on_messages = on_messages
         self._on_lost = on_lost
         self._ping = ping
@@ -90,6 +92,16 @@ class Connection(asyncio.Protocol):
     @property
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
+
+    def tell_leader(self, name: str) -> None:
+        """The node said who leads."""
+        self.leader = name
+        self._leader_told.set()
+
+    async def first_leader(self) -> str:
+        """Who leads, as soon as the node has said it; "" also when the connection ended before."""
+        await self._leader_told.wait()
+        return self.leader or ""
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; all that is queued in one turn of the event loop leaves in one write."""
@@ -168,4 +180,5 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
         if not self._greeted.done():
             self._greeted.set_exception(error or ConnectionResetError(f"{self.endpoint} closed the connection"))
+        self._leader_told.set()
         self._on_lost(self)

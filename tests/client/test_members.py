@@ -13,6 +13,7 @@ import msgpack
 import pytest
 
 import raftmeta
+from raftmeta.faults import LinkFault, set_link_faults
 from raftmeta.testing import Cluster
 from tests.client.nodes import ServingCluster, ServingNode, serving
 from tests.client.raw import FakeNode, RawClient, frame
@@ -258,3 +259,20 @@ def test_an_asyncio_watch_on_a_removed_node_ends_too() -> None:
         leader.remove_member(gone.name)
         thread.join(20)
         assert told and told[0] >= 1
+
+
+# --- a node that is cut off -------------------------------------------------------------------------------------------
+
+
+def test_a_client_leaves_a_node_that_is_cut_off(tmp_path: Path) -> None:
+    """Its node hears nobody any more, and would keep what it is asked; the others have a leader. A command that was
+    under way there is applied once."""
+    with serving(tmp_path, names="abc") as (nodes, url), raftmeta.Client(url) as client:
+        assert client.add("n", 1).result == 1
+        wait_until(lambda: client.status().is_leader, timeout_s=10, what="the client to be at the leader")
+        home = client.status().name
+        cut = LinkFault(cut_to=True, cut_from=True)
+        set_link_faults(nodes[home], {name: cut for name in nodes if name != home})
+        assert client.add("n", 1, timeout_s=15).result == 2
+        assert client.status().name != home
+        set_link_faults(nodes[home], {})
