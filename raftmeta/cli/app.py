@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import raftmeta
+from raftmeta.cli.check import COMMANDS as CHECK
 from raftmeta.cli.cluster import COMMANDS as CLUSTER
 from raftmeta.cli.conformance import COMMANDS as CONFORMANCE
 from raftmeta.cli.keys import COMMANDS as KEYS
@@ -39,7 +40,7 @@ def app(context: click.Context, url: str, cluster: str, timeout_s: float, is_jso
     context.obj = Session(url=url, cluster=cluster, timeout_s=timeout_s, is_json=is_json)
 
 
-for command in (*CLUSTER, *MEMBERS, *KEYS, *SNAPSHOTS, *SERVE, *CONFORMANCE, *SIM):
+for command in (*CLUSTER, *MEMBERS, *KEYS, *SNAPSHOTS, *SERVE, *CONFORMANCE, *CHECK, *SIM):
     app.add_command(command)
 
 

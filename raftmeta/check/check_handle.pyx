@@ -1,0 +1,370 @@
+# The checker for Python: columns in, verdicts out, without the GIL between them.
+#
+# run() goes through all components; it comes back when a slice of time is over, so that Ctrl-C works, and when a model
+# written in Python must say what an operation does. search_...() is the breadth-first engine alone, on any selection of
+# the operations of one component: counterexamples are made of it.
+from libc.stddef cimport size_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from raftmeta.check.interner cimport Interner, interner_number
+from raftmeta.check.just_in_time cimport JustInTime, jit_begin, jit_release, jit_run
+from raftmeta.check.load cimport Columns, Component, Loaded, TextColumn, load, load_release
+from raftmeta.check.model cimport EXPECTED_FALSE, NEVER, STATE_ILLEGAL, Micro, Model, Operation, model_answer
+from raftmeta.check.portfolio cimport (ENGINE_WGL, ENGINE_WITNESS, VERDICT_MALFORMED, VERDICT_NONE, VERDICT_OK,
+                                       Outcome, Portfolio, monotonic_ns, portfolio_begin, portfolio_release,
+                                       portfolio_run)
+from raftmeta.check.problem cimport Problem, problem_build, problem_release
+from raftmeta.check.status cimport (ANSWER_ASKS, ANSWER_ILLEGAL, ANSWER_LEGAL, ANSWER_MEMORY, ANSWER_RUNNING, NONE,
+                                    Answer)
+from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport OK, status_t
+
+RUNNING = ANSWER_RUNNING
+LEGAL = ANSWER_LEGAL
+ILLEGAL = ANSWER_ILLEGAL
+ASKS = ANSWER_ASKS
+MEMORY = ANSWER_MEMORY
+
+cdef enum:
+    SEARCH_STEPS = 65536
+
+
+cdef object _text(const Interner* interner, int32_t number):
+    cdef const uint8_t* bytes = interner.bytes.data + interner.texts.data[number].offset
+    return (<const char*>bytes)[:interner.texts.data[number].length]
+
+
+# Everything between two looks of Python: the rest of this component, and those after it.
+cdef Answer _run(Portfolio* portfolio, Loaded* loaded, Vec[Outcome]* outcomes, bint* is_begun,
+                 int64_t slice_end_ns) noexcept nogil:
+    cdef Answer answer
+    while outcomes.size < loaded.components.size:
+        if not is_begun[0]:
+            if not portfolio_begin(portfolio, loaded, <int32_t>outcomes.size):
+                return ANSWER_MEMORY
+            is_begun[0] = True
+        answer = portfolio_run(portfolio, loaded, slice_end_ns)
+        if answer != ANSWER_LEGAL:
+            return answer
+        outcomes.push(portfolio.outcome)    # reserved
+        is_begun[0] = False
+    return ANSWER_LEGAL
+
+
+cdef Answer _search(JustInTime* jit, const Problem* problem, Model* model, int64_t slice_end_ns) noexcept nogil:
+    cdef Answer answer = ANSWER_RUNNING
+    while answer == ANSWER_RUNNING and monotonic_ns() < slice_end_ns:
+        answer = jit_run(jit, problem, model, SEARCH_STEPS)
+    return answer
+
+
+cdef class CheckHandle:
+    """A history that was loaded: its components, their verdicts, and searches in them."""
+    cdef Loaded _loaded
+    cdef Portfolio _portfolio
+    cdef Vec[Outcome] _outcomes
+    cdef bint _is_begun
+    cdef Problem _problem
+    cdef JustInTime _jit
+    cdef int32_t _searched      # the component of the search
+    cdef list _selected         # its operations
+    cdef tuple _borrowed
+
+    def __init__(self, tuple numbers, tuple texts, bytes meanings, *, bint is_table, bytes initial=b"null",
+                 uint64_t steps_max, size_t bytes_max, int64_t time_ns=0, int32_t engines=7):
+        cdef Columns* columns = &self._loaded.columns
+        cdef const int64_t[::1] seq = numbers[0]
+        cdef const int64_t[::1] process = numbers[1]
+        cdef const int8_t[::1] kind = numbers[2]
+        cdef const int32_t[::1] operation = numbers[3]
+        cdef const int64_t[::1] revision = numbers[4]
+        cdef status_t status
+        if self._borrowed is not None:
+            raise RuntimeError("this handle was loaded already")
+        self._borrowed = (seq, process, kind, operation, revision, texts, meanings)
+        columns.rows = seq.shape[0]
+        if columns.rows >= NEVER:
+            raise ValueError(f"{columns.rows} events; at most {NEVER - 1} can be checked at once")
+        if not process.shape[0] == kind.shape[0] == operation.shape[0] == revision.shape[0] == columns.rows:
+            raise ValueError("columns of different lengths")
+        if columns.rows > 0:
+            columns.seq = &seq[0]
+            columns.process = &process[0]
+            columns.kind = &kind[0]
+            columns.operation = &operation[0]
+            columns.revision = &revision[0]
+        self._borrow_text(&columns.key, texts[0])
+        self._borrow_text(&columns.arguments, texts[1])
+        self._borrow_text(&columns.result, texts[2])
+        self._loaded.meanings = <const int8_t*><const char*>meanings
+        self._loaded.code_count = <int32_t>len(meanings)
+        self._loaded.model.width = 0 if is_table else 1
+        with nogil:
+            status = load(&self._loaded)
+        if status != OK or not self._outcomes.reserve(self._loaded.components.size):
+            raise MemoryError("no memory for the operations of this history")
+        self._portfolio.steps_max = steps_max
+        self._portfolio.bytes_max = bytes_max
+        self._portfolio.engines = engines
+        self._portfolio.deadline_ns = monotonic_ns() + time_ns if time_ns else 0
+        self._portfolio.initial_value = interner_number(&self._loaded.values, <const uint8_t*><const char*>initial,
+                                                        len(initial))
+
+    def __dealloc__(self):
+        load_release(&self._loaded)
+        portfolio_release(&self._portfolio)
+        problem_release(&self._problem)
+        jit_release(&self._jit)
+        self._outcomes.release()
+
+    cdef _borrow_text(self, TextColumn* column, tuple given):
+        cdef const int64_t[::1] offsets = given[0]
+        cdef const uint8_t[::1] data = given[1]
+        cdef int64_t row
+        if offsets.shape[0] != self._loaded.columns.rows + 1:
+            raise ValueError("a column of texts needs one offset more than there are events")
+        if offsets[0] < 0 or offsets[self._loaded.columns.rows] > data.shape[0]:
+            raise ValueError("offsets of texts lie outside of their bytes")
+        for row in range(self._loaded.columns.rows):
+            if offsets[row] > offsets[row + 1]:
+                raise ValueError(f"offsets of texts descend at event {row}")
+        column.offsets = &offsets[0]
+        column.bytes = &data[0] if data.shape[0] > 0 else NULL
+        self._borrowed += (offsets, data)
+
+    @property
+    def components(self):
+        return <int64_t>self._loaded.components.size
+
+    @property
+    def operations(self):
+        return <int64_t>self._loaded.operations.size
+
+    @property
+    def failed(self):
+        return self._loaded.failed
+
+    @property
+    def unaffecting(self):
+        return self._loaded.unaffecting
+
+    def malformed(self):
+        cdef size_t position
+        return [(self._loaded.malformed.data[position].row, <int>self._loaded.malformed.data[position].reason)
+                for position in range(self._loaded.malformed.size)]
+
+    def run(self, double slice_s):
+        cdef Answer answer
+        cdef int64_t end_ns = monotonic_ns() + <int64_t>(slice_s * 1e9)
+        with nogil:
+            answer = _run(&self._portfolio, &self._loaded, &self._outcomes, &self._is_begun, end_ns)
+        if answer == ANSWER_MEMORY:
+            raise MemoryError("no memory to search")
+        return <int>answer
+
+    def asked(self):
+        cdef bytes head = _text(&self._loaded.kinds, self._loaded.model.asked_kind)
+        cdef int32_t[3] numbers
+        memcpy(numbers, <const char*>head, sizeof(numbers))
+        end = 12 + numbers[2]
+        return self._loaded.model.asked_state, numbers[0], bool(numbers[1]), head[12:end], head[end:]
+
+    def answer(self, object state):
+        if not model_answer(&self._loaded.model, STATE_ILLEGAL if state is None else <int32_t>state):
+            raise MemoryError("no memory for another transition")
+
+    def reject(self):
+        self._portfolio.outcome.verdict = VERDICT_MALFORMED
+
+    def outcome(self, int32_t component):
+        cdef Outcome* outcome
+        cdef Component* part
+        if not 0 <= component < <int64_t>self._outcomes.size:
+            raise IndexError(component)
+        outcome = &self._outcomes.data[component]
+        part = &self._loaded.components.data[component]
+        return (<int>outcome.verdict, <int>outcome.engine, <int>outcome.limit, outcome.steps, outcome.elapsed_ns,
+                part.operation_count)
+
+    def not_ok(self):
+        cdef size_t component
+        return [component for component in range(self._outcomes.size)
+                if self._outcomes.data[component].verdict != VERDICT_OK]
+
+    def engines(self):
+        cdef int64_t[4] counts
+        cdef size_t component
+        for component in range(4):
+            counts[component] = 0
+        for component in range(self._outcomes.size):
+            counts[<int>self._outcomes.data[component].engine] += 1
+        return tuple(counts)
+
+    def steps(self):
+        cdef size_t component
+        cdef uint64_t total = 0
+        for component in range(self._outcomes.size):
+            total += self._outcomes.data[component].steps
+        return total
+
+    def keys(self, int32_t component):
+        cdef int32_t key
+        found = []
+        if not 0 <= component < <int64_t>self._loaded.components.size:
+            raise IndexError(component)
+        key = self._loaded.components.data[component].key
+        while key != NONE:
+            found.append(_text(&self._loaded.keys, key))
+            key = self._loaded.key_after.data[key]
+        return found
+
+    def operation(self, int32_t component, int32_t number):
+        cdef Component* part = self._part(component)
+        cdef Operation* operation
+        if not 0 <= number < part.operation_count:
+            raise IndexError(number)
+        operation = &self._loaded.operations.data[part.operation + number]
+        return (operation.called_at, None if operation.completed_at == NEVER else operation.completed_at,
+                bool(operation.can_change))
+
+    # Which of these may be taken away: if all of them have a linearization, the rest has one too.
+    def removable(self, int32_t component, list numbers):
+        cdef Component* part = self._part(component)
+        cdef Operation* operation
+        cdef const Micro* micro
+        cdef int32_t number, index
+        cdef set noticed = set()
+        cdef bint has_refusals = part.width != 1
+        written = {}
+        found = []
+        for number in numbers:
+            operation = &self._loaded.operations.data[part.operation + number]
+            has_refusals = has_refusals or operation.expected == EXPECTED_FALSE or operation.else_count > 0
+            for index in range(operation.guard_count + operation.then_count + operation.else_count):
+                micro = &self._loaded.model.micros.data[operation.micro + index]
+                if not micro.is_write:
+                    noticed.add(micro.value)
+                written[number] = micro.value
+        for number in numbers:
+            operation = &self._loaded.operations.data[part.operation + number]
+            if not operation.can_change or not has_refusals and operation.guard_count == 0 and (
+                    operation.then_count == 1 and written[number] not in noticed):
+                found.append(number)
+        return found
+
+    def state_values(self, int32_t component, int32_t state):
+        cdef int32_t slot
+        cdef int32_t width = self._part(component).width
+        cdef size_t first = <size_t>state * width
+        if width <= 1:
+            return [_text(&self._loaded.values, state)]
+        return [_text(&self._loaded.values, self._loaded.model.vectors.data[first + slot]) for slot in range(width)]
+
+    def order(self):
+        cdef size_t position
+        cdef Vec[int32_t]* order = NULL
+        if self._portfolio.outcome.engine == ENGINE_WITNESS:
+            order = &self._portfolio.witness.order
+        elif self._portfolio.outcome.engine == ENGINE_WGL:
+            order = &self._portfolio.wgl.order
+        if order == NULL:
+            return None
+        return [self._portfolio.problem.numbers.data[order.data[position]] for position in range(order.size)]
+
+    cdef Component* _part(self, int32_t component) except NULL:
+        if not 0 <= component < <int64_t>self._loaded.components.size:
+            raise IndexError(component)
+        return &self._loaded.components.data[component]
+
+    # --- the breadth-first engine alone -------------------------------------------------------------------------------
+    def begin(self, int32_t component):
+        self._portfolio.outcome.verdict = VERDICT_NONE
+        if not portfolio_begin(&self._portfolio, &self._loaded, component) or self._portfolio.state < 0:
+            raise MemoryError("no memory to search")
+        return self._portfolio.state
+
+    def search_begin(self, int32_t component, list numbers, list states):
+        cdef Component* part = self._part(component)
+        cdef int32_t count = <int32_t>len(numbers)
+        cdef Operation* operations = <Operation*>calloc(count + 1, sizeof(Operation))
+        cdef int32_t* events = <int32_t*>calloc(2 * count + 1, sizeof(int32_t))
+        cdef int32_t* given = <int32_t*>calloc(len(states) + 1, sizeof(int32_t))
+        cdef int32_t event_count = 0
+        cdef int32_t position, event, number
+        cdef dict places = {number: place for place, number in enumerate(numbers)}
+        cdef bint is_begun = False
+        try:
+            if operations == NULL or events == NULL or given == NULL:
+                raise MemoryError("no memory to search")
+            for position in range(count):
+                operations[position] = self._loaded.operations.data[part.operation + <int32_t>numbers[position]]
+            for position in range(part.event_count):
+                event = self._loaded.events.data[part.event + position]
+                number = event if event >= 0 else ~event
+                if number in places:
+                    events[event_count] = <int32_t>places[number] if event >= 0 else ~<int32_t>places[number]
+                    event_count += 1
+            for position in range(<int32_t>len(states)):
+                given[position] = states[position]
+            self._jit.keeps_window = True
+            is_begun = (problem_build(&self._problem, &self._loaded.model, operations, count, events,
+                                      event_count) == OK
+                        and jit_begin(&self._jit, &self._problem, given, <int32_t>len(states),
+                                      self._portfolio.bytes_max))
+        finally:
+            free(operations)
+            free(events)
+            free(given)
+        if not is_begun:
+            raise MemoryError("no memory to search")
+        self._searched = component
+        self._selected = list(numbers)
+
+    def search_run(self, double slice_s):
+        cdef Answer answer
+        cdef int64_t end_ns = monotonic_ns() + <int64_t>(slice_s * 1e9)
+        with nogil:
+            answer = _search(&self._jit, &self._problem, &self._loaded.model, end_ns)
+        return <int>answer
+
+    def search_failed(self):
+        return self._number(~self._problem.nodes.data[self._jit.event].operation)
+
+    def search_before(self):
+        return [self._configuration(self._jit.now.rows.data + <size_t>row * self._jit.stride)
+                for row in range(self._jit.settled)]
+
+    def search_window(self):
+        cdef size_t rows = self._jit.window_rows.size // self._jit.stride
+        cdef int32_t position, local
+        numbers = []
+        for position in range(self._jit.event):
+            local = self._problem.nodes.data[position].operation
+            if local >= 0 and (position >= self._jit.window_event
+                               or self._problem.operations.data[local].completed_at == NEVER):
+                numbers.append(self._number(local))
+        return numbers, [self._configuration(self._jit.window_rows.data + row * self._jit.stride)
+                         for row in range(rows)]
+
+    cdef int32_t _number(self, int32_t local) except -1:
+        return self._selected[self._problem.numbers.data[local]]
+
+    # The state, and which operations under way have taken effect in it. Bits of completed ones that are over are zero.
+    cdef tuple _configuration(self, const uint64_t* row):
+        cdef int32_t local, word, bit
+        taken = []
+        for local in range(<int32_t>self._problem.operations.size):
+            if self._problem.invocation.data[local] > self._jit.event:
+                break
+            bit = self._problem.bit.data[local]
+            if self._problem.operations.data[local].completed_at == NEVER:
+                word = self._jit.crashed_word + (bit >> 6)
+            elif self._problem.nodes.data[self._problem.invocation.data[local]].completion >= self._jit.event:
+                word = 1 + (bit >> 6)
+            else:
+                continue
+            if row[word] >> (bit & 63) & 1:
+                taken.append(self._number(local))
+        return <int32_t>row[0], taken

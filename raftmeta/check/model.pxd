@@ -1,0 +1,96 @@
+# What an operation does to a state, in the two forms that the engines can run.
+#
+# A *program* is an operation on keys with values: guards that compare, then one of two branches of micro-operations,
+# each of which writes a key or demands that a key has a value. What an operation returned is part of its program: a
+# read of 3 demands 3. So registers, compare-and-set and transactions are one native interpreter (docs/checker.md
+# "Models"). A *table* is a model written in Python: its states and kinds of operations have numbers, and a transition
+# that was computed once is looked up from then on.
+#
+# A state is one number. With one key it is the number of its value. With several it numbers a vector of values.
+#
+# It decides whether an operation is possible in a state and what comes out. It never knows about time or order.
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+from raftmeta.native.containers cimport Map64, Vec
+
+cdef enum:
+    STATE_ILLEGAL = -1          # the operation cannot have returned what it returned, in this state
+    STATE_ASKS = -2             # a transition of a table that is not known yet
+    STATE_NO_MEMORY = -3
+    STATE_NO_BRIDGE = -4        # witness only: no crashed operation helps
+    VALUE_ABSENT = 0            # the value of a key that is not there, and of null
+    NEVER = 0x7FFFFFFF          # Operation.completed_at of a crashed one
+
+cdef enum Expected:
+    EXPECTED_ANY = 0            # crashed: the guards decide which branch ran
+    EXPECTED_TRUE = 1           # the guards held
+    EXPECTED_FALSE = 2          # at least one guard did not
+
+cdef struct Micro:
+    int32_t slot                # which key, counted within its component
+    int32_t value
+    int32_t is_write            # else: a demand, or a guard
+
+cdef struct Operation:
+    int32_t called_at           # position of its invocation in the history
+    int32_t completed_at        # ... of its completion; NEVER: crashed, its outcome is unknown
+    int64_t revision            # at which the store executed it; NONE when not told
+    uint32_t micro              # its guards, then-branch and else-branch begin here in Model.micros
+    uint16_t guard_count
+    uint16_t then_count
+    uint16_t else_count
+    uint8_t expected
+    uint8_t can_change          # there is a state that it changes
+    int32_t kind                # tables: number of (operation, arguments, result); programs: equal when crashed alike
+
+# Zeroed, with a width, is usable.
+cdef struct Model:
+    int32_t width               # keys of a state; 0: a table
+    Vec[Micro] micros
+    Vec[int32_t] vectors        # width > 1: the values of state n at n * width
+    Vec[int32_t] vector_slots   # open addressing over them: state + 1, 0 is free
+    Vec[int32_t] scratch
+    Map64[int32_t] transitions  # state << 32 | kind -> next state + 2, or 1: illegal
+    int32_t asked_state
+    int32_t asked_kind
+
+# The state of a component in which every key has this value; with width > 1 all states before are forgotten.
+cdef int32_t model_begin(Model* model, int32_t width, int32_t value) noexcept nogil
+cdef int32_t model_step_vector(Model* model, int32_t state, const Operation* operation) noexcept nogil
+cdef int32_t model_step_table(Model* model, int32_t state, const Operation* operation) noexcept nogil
+# The answer to STATE_ASKS: what the asked kind makes of the asked state; STATE_ILLEGAL for nothing.
+cdef bint model_answer(Model* model, int32_t state) noexcept nogil
+cdef size_t model_bytes(const Model* model) noexcept nogil
+cdef void model_release(Model* model) noexcept nogil
+
+
+# The state after an operation, or one of STATE_ above.
+cdef inline int32_t model_step(Model* model, int32_t state, const Operation* operation) noexcept nogil:
+    if model.width == 1:
+        return step_value(model.micros.data + operation.micro, state, operation)
+    if model.width == 0:
+        return model_step_table(model, state, operation)
+    return model_step_vector(model, state, operation)
+
+
+cdef inline int32_t step_value(const Micro* micro, int32_t value, const Operation* operation) noexcept nogil:
+    cdef const Micro* end = micro + operation.guard_count
+    cdef bint is_true = True
+    while micro < end:
+        is_true = is_true and micro.value == value
+        micro += 1
+    if operation.expected == EXPECTED_TRUE and not is_true or operation.expected == EXPECTED_FALSE and is_true:
+        return STATE_ILLEGAL
+    if not is_true:
+        micro += operation.then_count
+        end = micro + operation.else_count
+    else:
+        end = micro + operation.then_count
+    while micro < end:
+        if micro.is_write:
+            value = micro.value
+        elif micro.value != value:
+            return STATE_ILLEGAL
+        micro += 1
+    return value

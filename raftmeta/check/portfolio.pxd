@@ -1,0 +1,76 @@
+# One component, from the cheapest engine to the dearest, within limits: first answer wins.
+#
+#     witness      linear; only where all operations tell their revisions
+#     WGL          alone for its first steps, which is enough for nearly all components
+#     WGL and just-in-time, in turn     for the rest: each is quick where the other is not
+#
+# An "illegal" of WGL by fingerprints is searched again with exact keys, so that no collision can accuse anybody. Steps
+# and bytes are counted, and time is asked for by the caller's deadline; each of them ends in "unknown" with its reason,
+# which never counts as ok.
+#
+# It decides the verdict on one component. It never decides what the operations mean.
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from raftmeta.check.just_in_time cimport JustInTime
+from raftmeta.check.load cimport Loaded
+from raftmeta.check.problem cimport Problem
+from raftmeta.check.status cimport Answer
+from raftmeta.check.wgl cimport Wgl
+from raftmeta.check.witness cimport Witness
+
+cdef enum Verdict:
+    VERDICT_NONE = 0            # not decided yet
+    VERDICT_OK = 1
+    VERDICT_VIOLATION = 2
+    VERDICT_UNKNOWN = 3
+    VERDICT_MALFORMED = 4       # an event that makes no sense may belong to it: not searched
+
+cdef enum Engine:
+    ENGINE_NONE = 0
+    ENGINE_WITNESS = 1
+    ENGINE_WGL = 2
+    ENGINE_JUST_IN_TIME = 3
+
+# Which engines may be used; the first two bits may be left out for tests and measurements.
+cdef enum:
+    USE_WITNESS = 1
+    USE_WGL = 2
+    USE_JUST_IN_TIME = 4
+
+cdef enum Limit:
+    LIMIT_NONE = 0
+    LIMIT_TIME = 1
+    LIMIT_STEPS = 2
+    LIMIT_MEMORY = 3
+
+cdef struct Outcome:
+    Verdict verdict
+    Engine engine               # that decided
+    Limit limit                 # of an unknown
+    uint64_t steps
+    int64_t elapsed_ns
+
+# Zeroed, with its limits, is usable; for one component after the other.
+cdef struct Portfolio:
+    uint64_t steps_max          # of one component, over all engines
+    size_t bytes_max            # of one engine
+    int64_t deadline_ns         # on CLOCK_MONOTONIC, for everything; 0: none
+    int32_t engines             # USE_
+    int32_t initial_value       # of every key
+    Problem problem
+    Witness witness
+    Wgl wgl
+    JustInTime jit
+    int32_t state               # before the first operation
+    Engine turn
+    int32_t searching           # USE_ of the engines that have not given up
+    bint is_jit_begun
+    Outcome outcome
+
+# The component is built and begun, or its outcome is already known. False: no memory.
+cdef bint portfolio_begin(Portfolio* portfolio, Loaded* loaded, int32_t component) noexcept nogil
+# ANSWER_LEGAL: portfolio.outcome is known, whatever it is. ANSWER_RUNNING: the slice is used. ANSWER_ASKS.
+cdef Answer portfolio_run(Portfolio* portfolio, Loaded* loaded, int64_t slice_end_ns) noexcept nogil
+cdef void portfolio_release(Portfolio* portfolio) noexcept nogil
+cdef int64_t monotonic_ns() noexcept nogil

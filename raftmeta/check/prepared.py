@@ -1,0 +1,162 @@
+"""A history that was loaded for one model: its components, and the answers of models written in Python.
+
+It decides nothing: it names what the native checker numbers, keeps the limits, and asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from raftmeta.check.check_handle import ASKS, LEGAL, CheckHandle
+from raftmeta.check.history import History, Nothing, Quarantined, canonical
+from raftmeta.check.models import Call, Model, Program, model_named
+
+__all__ = ["ComponentVerdict", "Limits", "Prepared"]
+
+VERDICTS = ("none", "ok", "violation", "unknown", "malformed")
+ENGINES = ("none", "witness", "wgl", "just-in-time")
+LIMITS = ("", "time", "steps", "memory")
+REASONS = {
+    1: "seq is not greater than that of the event before",
+    2: "kind is none of invoke, ok, fail, info",
+    3: "the model knows no such operation",
+    4: "the process has an operation under way",
+    5: "completes what was never invoked",
+    6: "completes another operation than was invoked",
+    7: "completes an operation on another key than was invoked",
+    8: "arguments make no sense to this operation",
+    9: "result makes no sense to this operation",
+    10: "revision is negative",
+}
+# By the names of operations: the Meaning of raftmeta/check/load.pxd.
+MEANINGS = {"read": 1, "write": 2, "cas": 3, "delete": 4, "txn": 5}
+MEANING_TABLE, MEANING_OBSERVER = 6, 7
+SLICE_S = 0.05  # between two looks at signals
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where checking ends without an answer: the verdict is then `unknown`, and says by which of them.
+
+    time_s: for the whole history. steps: of the search in one component. memory_bytes: of each engine.
+    """
+
+    time_s: float = 300.0
+    steps: int = 2_000_000_000
+    memory_bytes: int = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentVerdict:
+    """What was found out about the keys of one component. limit: which one made it unknown, else empty."""
+
+    keys: tuple[str, ...]
+    verdict: str
+    engine: str
+    limit: str
+    operations: int
+    steps: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Table:
+    """Numbers for the states of a model that is written in Python, and its answers."""
+
+    model: Model
+    names: list[str]
+    states: list[Hashable] = field(default_factory=list)
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    nonsense: list[Quarantined] = field(default_factory=list)  # what the model complained about
+
+    def __post_init__(self) -> None:
+        self.number(self.model.initial())
+
+    def number(self, state: Hashable) -> int:
+        number = self.numbers.setdefault(state, len(self.states))
+        if number == len(self.states):
+            self.states.append(state)
+        return number
+
+    def answer(self, handle: CheckHandle) -> None:
+        """Tell the search what it asks."""
+        state, code, is_crashed, arguments, result = handle.asked()
+        call = Call(self.names[code], _value(arguments), _value(result), is_crashed)
+        try:
+            after = self.model.step(self.states[state], call)
+        except ValueError as error:
+            self.nonsense.append(Quarantined(-1, str(error), repr(call)))
+            handle.reject()
+        else:
+            handle.answer(None if after is None else self.number(after))
+
+
+def _value(text: bytes) -> object:
+    return json.loads(text) if text else Nothing
+
+
+class Prepared:
+    """A history that was loaded for one model: components are checked one behind the other, and can be asked about."""
+
+    def __init__(
+        self, history: History, model: str | Model = "kv", *, initial: object = None, limits: Limits | None = None
+    ) -> None:
+        """model: a name of `raftmeta.check.models`, or a model of your own. initial: the value of every key at first.
+
+        Raises ValueError for an unknown model, MemoryError when the operations do not fit.
+        """
+        self.history = history
+        self.limits = Limits() if limits is None else limits
+        self.model = model_named(model) if isinstance(model, str) else model
+        self.table = None if isinstance(self.model, Program) else Table(self.model, history.names)
+        self.handle = CheckHandle(
+            history.numbers(),
+            history.texts(),
+            self._meanings(),
+            is_table=self.table is not None,
+            initial=canonical(initial),
+            steps_max=self.limits.steps,
+            bytes_max=self.limits.memory_bytes,
+            time_ns=max(1, int(self.limits.time_s * 1e9)),
+        )
+
+    def _meanings(self) -> bytes:
+        if isinstance(self.model, Program):
+            known = {name: MEANINGS[name] for name in self.model.operations}
+        else:
+            known = dict.fromkeys(self.model.operations, MEANING_TABLE)
+            known |= dict.fromkeys(self.model.observers, MEANING_OBSERVER)
+        return bytes(known.get(name, 0) for name in self.history.names)
+
+    def run(self) -> None:
+        """Decide every component, within the limits."""
+        while (answer := self.handle.run(SLICE_S)) != LEGAL:
+            if answer == ASKS:
+                self.answer()
+
+    def answer(self) -> None:
+        """Tell the search what it asks of a model written in Python."""
+        if self.table is None:
+            raise RuntimeError("a native model asks nothing")
+        self.table.answer(self.handle)
+
+    def component(self, number: int) -> ComponentVerdict:
+        """The verdict on one component. Raises IndexError for one that was not decided yet."""
+        verdict, engine, limit, steps, elapsed_ns, operations = self.handle.outcome(number)
+        keys = tuple(key.decode() for key in self.handle.keys(number))
+        return ComponentVerdict(
+            keys, VERDICTS[verdict], ENGINES[engine], LIMITS[limit], operations, steps, elapsed_ns / 1e9
+        )
+
+    def components(self) -> Iterator[ComponentVerdict]:
+        """The verdicts on all components, in the order in which their keys were first seen."""
+        return (self.component(number) for number in range(self.handle.components))
+
+    def quarantined(self) -> list[Quarantined]:
+        """The events that make no sense, those of the file first."""
+        found = list(self.history.quarantined)
+        for row, reason in self.handle.malformed():
+            found.append(Quarantined(row, REASONS[reason], repr(self.history.event(row))))
+        return found + (self.table.nonsense if self.table is not None else [])

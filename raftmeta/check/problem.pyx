@@ -1,0 +1,186 @@
+"""From the events of a component to a problem: leave out, count, link."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, uint32_t
+
+from raftmeta.check.model cimport EXPECTED_FALSE, EXPECTED_TRUE, NEVER, Micro, Model, Operation
+from raftmeta.check.status cimport NONE
+from raftmeta.status cimport NO_MEMORY, OK, status_t
+
+
+cdef status_t problem_build(Problem* problem, const Model* model, const Operation* operations, int32_t operation_count,
+                            const int32_t* events, int32_t event_count) noexcept nogil:
+    cdef status_t status = _reset(problem, operation_count, event_count)
+    if status == OK and model.width == 1:
+        status = _notice(problem, model, operations, operation_count)
+    if status == OK:
+        _take_operations(problem, model, operations, operation_count)
+        _take_events(problem, events, event_count)
+        status = _name_alike(problem)
+    if status != OK:
+        return status
+    _mark_decisive(problem, model)
+    problem_link(problem)
+    return OK
+
+
+cdef status_t _reset(Problem* problem, int32_t operation_count, int32_t event_count) noexcept nogil:
+    problem.operations.clear()
+    problem.numbers.clear()
+    problem.nodes.clear()
+    problem.invocation.clear()
+    problem.bit.clear()
+    problem.free_bits.clear()
+    problem.alike.clear()
+    problem.completed = problem.crashed = problem.concurrency = 0
+    problem.has_refusals = False
+    problem.stamp += 1
+    problem.is_decisive.clear()             # so that resize makes them all zero
+    if (not problem.operations.reserve(operation_count) or not problem.numbers.reserve(operation_count)
+            or not problem.invocation.reserve(operation_count) or not problem.bit.reserve(operation_count)
+            or not problem.earlier_alike.resize(operation_count) or not problem.is_decisive.resize(operation_count)
+            or not problem.local.resize(operation_count) or not problem.free_bits.reserve(operation_count)
+            or not problem.nodes.reserve(<size_t>event_count + 1)):
+        return NO_MEMORY
+    return OK
+
+
+# Which values a read or a comparison names. Only these can tell whether a crashed write took effect; and whoever found
+# that a value was *not* there.
+cdef status_t _notice(Problem* problem, const Model* model, const Operation* operations, int32_t count) noexcept nogil:
+    cdef int32_t number, index
+    cdef const Operation* operation
+    cdef const Micro* micro
+    for number in range(count):
+        operation = &operations[number]
+        if operation.expected == EXPECTED_FALSE:
+            problem.has_refusals = True
+        for index in range(operation.guard_count + operation.then_count + operation.else_count):
+            micro = &model.micros.data[operation.micro + index]
+            if micro.is_write:
+                continue
+            if <size_t>micro.value >= problem.noticed.size and not problem.noticed.resize(2 * <size_t>micro.value + 1):
+                return NO_MEMORY
+            problem.noticed.data[micro.value] = problem.stamp
+    return OK
+
+
+# Removing it from any linearization leaves one: see docs/checker.md "Crashed operations".
+cdef bint _can_be_left_out(const Problem* problem, const Model* model, const Operation* operation) noexcept nogil:
+    cdef const Micro* last
+    if not operation.can_change:
+        return True
+    if model.width != 1 or problem.has_refusals or operation.else_count > 0:
+        return False
+    last = &model.micros.data[operation.micro + operation.guard_count + operation.then_count - 1]
+    return <size_t>last.value >= problem.noticed.size or problem.noticed.data[last.value] != problem.stamp
+
+
+cdef void _take_operations(Problem* problem, const Model* model, const Operation* operations,
+                           int32_t count) noexcept nogil:
+    cdef int32_t number
+    for number in range(count):
+        problem.local.data[number] = NONE
+        if operations[number].completed_at == NEVER:
+            if _can_be_left_out(problem, model, &operations[number]):
+                continue
+            problem.crashed += 1
+        else:
+            problem.completed += 1
+        problem.local.data[number] = <int32_t>problem.operations.size
+        problem.operations.push(operations[number])
+        problem.numbers.push(number)
+        problem.invocation.push(NONE)
+        problem.bit.push(NONE)
+
+
+cdef void _take_events(Problem* problem, const int32_t* events, int32_t count) noexcept nogil:
+    cdef int32_t position, local
+    cdef int32_t crashed = 0
+    cdef Node node
+    node.next = node.previous = NONE
+    for position in range(count):
+        local = problem.local.data[events[position] if events[position] >= 0 else ~events[position]]
+        if local == NONE:
+            continue
+        node.completion = NONE
+        if events[position] >= 0:
+            node.operation = local
+            problem.invocation.data[local] = <int32_t>problem.nodes.size
+            if problem.operations.data[local].completed_at == NEVER:
+                problem.bit.data[local] = crashed
+                crashed += 1
+            elif problem.free_bits.size > 0:
+                problem.bit.data[local] = problem.free_bits.back()
+                problem.free_bits.pop()
+            else:
+                problem.bit.data[local] = problem.concurrency
+                problem.concurrency += 1
+        else:
+            node.operation = ~local
+            problem.nodes.data[problem.invocation.data[local]].completion = <int32_t>problem.nodes.size
+            problem.free_bits.push(problem.bit.data[local])
+        problem.nodes.push(node)
+
+
+# Crashed operations of one kind are under way for ever and do the same: it is enough to try them in their order.
+cdef status_t _name_alike(Problem* problem) noexcept nogil:
+    cdef int32_t number
+    cdef int32_t* latest
+    for number in range(<int32_t>problem.operations.size):
+        problem.earlier_alike.data[number] = NONE
+        if problem.operations.data[number].completed_at != NEVER:
+            continue
+        latest = problem.alike.insert(<uint32_t>problem.operations.data[number].kind)
+        if latest == NULL:
+            return NO_MEMORY
+        problem.earlier_alike.data[number] = latest[0] - 1
+        latest[0] = number + 1
+    return OK
+
+
+cdef bint _tells_the_state(const Operation* operation) noexcept nogil:
+    if operation.expected == EXPECTED_FALSE:
+        return operation.else_count > 0
+    return operation.then_count > 0 or (operation.expected == EXPECTED_TRUE and operation.guard_count > 0)
+
+
+# Only programs on one key: of several keys an operation tells only some.
+cdef void _mark_decisive(Problem* problem, const Model* model) noexcept nogil:
+    cdef int32_t position, local
+    cdef int32_t under_way = 0
+    cdef bint is_alone = False
+    for position in range(<int32_t>problem.nodes.size):
+        local = problem.nodes.data[position].operation
+        if local < 0:
+            problem.is_decisive.data[~local] = is_alone and _tells_the_state(&problem.operations.data[~local])
+            under_way -= 1
+            is_alone = False
+        elif problem.nodes.data[position].completion == NONE:
+            return              # it may take effect at any time from here on; is_decisive stays as it was cleared
+        else:
+            is_alone = under_way == 0 and model.width == 1
+            under_way += 1
+
+
+cdef void problem_link(Problem* problem) noexcept nogil:
+    cdef int32_t count = <int32_t>problem.nodes.size
+    cdef int32_t position
+    problem.nodes.data[count].next = 0 if count > 0 else NONE   # the head; reserved, and not counted in size
+    for position in range(count):
+        problem.nodes.data[position].previous = position - 1 if position > 0 else count
+        problem.nodes.data[position].next = position + 1 if position + 1 < count else NONE
+
+
+cdef void problem_release(Problem* problem) noexcept nogil:
+    problem.operations.release()
+    problem.numbers.release()
+    problem.nodes.release()
+    problem.invocation.release()
+    problem.earlier_alike.release()
+    problem.bit.release()
+    problem.is_decisive.release()
+    problem.local.release()
+    problem.free_bits.release()
+    problem.noticed.release()
+    problem.alike.release()
