@@ -16,6 +16,11 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *source_files(".md", below=ROOT / "docs
 SOURCE_TEXT = {path: path.read_text() for path in source_files(".py", ".pyx", ".pxd", ".pyi", ".hpp")}
 SOURCE_WORDS = {word for text in SOURCE_TEXT.values() for word in re.findall(r"[A-Za-z_]\w+", text)}
 
+TEST_FILES = source_files(".py", below=ROOT / "tests")
+TEST_NAMES = {name for path in TEST_FILES for name in re.findall(r"def (test_\w+)", path.read_text())} | {
+    path.stem for path in TEST_FILES
+}
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
@@ -87,6 +92,12 @@ def is_path(text: str) -> bool:
         (base / text).exists() or any((base / text).parent.glob(f"{Path(text).name}.p*"))
         for base in (ROOT, PACKAGE, ROOT / "docs")
     )
+
+
+@pytest.mark.parametrize("document", source_files(".md", below=ROOT / "docs"), ids=relative)
+def test_the_tests_that_a_document_names_are_there(document: Path) -> None:
+    """What is said to be tested is tested: each name is that of a function, a class or a file of tests."""
+    assert set(re.findall(r"(?<![\w/])test_\w+", FENCE.sub("", document.read_text()))) <= TEST_NAMES
 
 
 def test_the_architecture_names_every_part() -> None:
