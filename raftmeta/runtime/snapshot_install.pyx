@@ -7,7 +7,7 @@ state of its own and durable under its name; leave a moment in which a crash fin
     2. core_snapshot_installed                     the core goes on behind the point; what it says of it is true since 1
     3. JOB_BEGIN_LOG, unless the log goes on       ahead of all writes that come now: jobs are done in order
     4. the state is exchanged, in one step         readers of other threads see the one or the other
-    5. callers, leases, watches                    are told from the new state what they waited for in the old one
+    5. callers, leases, watches, copies            are told from the new state what they waited for in the old one
 """
 
 from libc.string cimport memset
@@ -25,6 +25,7 @@ from raftmeta.runtime.housekeeping cimport housekeeping_installed
 from raftmeta.runtime.snapshot_files cimport Receiving
 from raftmeta.runtime.snapshot_state cimport (RECEIVING_LOADED, RECEIVING_NOTHING, TAKING_NOTHING, Snapshots)
 from raftmeta.runtime.snapshots cimport snapshots_add_file, snapshots_durable, snapshots_submit
+from raftmeta.runtime.user_fetches cimport user_fetches_answer
 from raftmeta.status cimport CORRUPT, NO_MEMORY, OK, STALE
 from raftmeta.storage.sealed cimport SealedHeader, sealed_close
 
@@ -162,4 +163,5 @@ cdef status_t _exchange_state(Engine* engine) noexcept nogil:
     callers_installed(engine)
     housekeeping_installed(engine)
     callers_serve_reads(engine)
+    user_fetches_answer(engine)
     return OK

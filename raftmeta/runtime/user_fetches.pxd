@@ -29,7 +29,7 @@ cdef packed struct UserNews:
 cdef void user_fetches_submit(Engine* engine, Submission* submission) noexcept nogil
 # SUBMIT_USER_LAST: index of the last command of the machine that the payload names, as 8 bytes; 0: none.
 cdef void user_last_submit(Engine* engine, Submission* submission) noexcept nogil
-# Entries were applied and published.
+# Entries were applied and published, or another state was installed.
 cdef void user_fetches_answer(Engine* engine) noexcept nogil
 # Everyone who waits is told NODE_CLOSED.
 cdef void user_fetches_stop(Engine* engine) noexcept nogil
