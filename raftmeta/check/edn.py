@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     |(?P<discard>\#_)
     |(?P<tag>\#[A-Za-z][\w.\-/*+!?<>=$&]*)
     |(?P<char>\\(?:newline|space|tab|return|u[0-9a-fA-F]{4}|.))
-    |(?P<atom>[^\s,;"()\[\]{}\\]+)
+    |(?P<atom>[^\s,;"()\[\]{}\\\#][^\s,;"()\[\]{}\\]*)
     )""",
     re.VERBOSE | re.DOTALL,
 )

@@ -218,9 +218,7 @@ def _from_columns(table: Any, pa: ModuleType, is_canonical: bool) -> History:
         if name not in table.column_names:
             return array(code, [NOT_TOLD]) * len(table)
         column = table.column(name).cast(kind)
-        whole = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-        if whole.null_count:
-            whole = whole.fill_null(NOT_TOLD)
+        whole = _one_chunk(column, pa).fill_null(NOT_TOLD)
         view = memoryview(whole.buffers()[1]).cast(code) if len(whole) else memoryview(array(code))
         return view[whole.offset : whole.offset + len(whole)]
 
@@ -228,9 +226,7 @@ def _from_columns(table: Any, pa: ModuleType, is_canonical: bool) -> History:
         if name not in table.column_names:
             return TextColumn(array("q", [0]) * (len(table) + 1), b"")
         column = table.column(name).cast(pa.large_binary())
-        whole = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-        if whole.null_count:
-            whole = whole.fill_null(b"")
+        whole = _one_chunk(column, pa).fill_null(b"")
         found = TextColumn(array("q", [0]), b"")
         if len(whole):
             _, offsets, data = whole.buffers()
@@ -255,6 +251,13 @@ def _from_columns(table: Any, pa: ModuleType, is_canonical: bool) -> History:
     )
 
 
+def _one_chunk(column: Any, pa: ModuleType) -> Any:
+    """A column of a table as one array; without a copy if it is one."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
 def _dictionary(table: Any, pa: ModuleType) -> tuple[Any, list[str]]:
     """The column of operations as codes, and their names."""
     if "operation" not in table.column_names:
@@ -262,10 +265,7 @@ def _dictionary(table: Any, pa: ModuleType) -> tuple[Any, list[str]]:
     column = table.column("operation")
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
-    column = column.unify_dictionaries()
-    if column.num_chunks == 0:
-        return array("i"), []
-    whole = pa.concat_arrays(column.chunks)
+    whole = _one_chunk(column.unify_dictionaries(), pa)
     codes = whole.indices.cast(pa.int32()).fill_null(-1)
     view = memoryview(codes.buffers()[1]).cast("i") if len(codes) else memoryview(array("i"))
     return view[codes.offset : codes.offset + len(codes)], [str(name) for name in whole.dictionary.to_pylist()]

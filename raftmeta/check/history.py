@@ -28,12 +28,17 @@ KINDS = ("invoke", "ok", "fail", "info")
 KIND_UNKNOWN = 127  # of a column of 8-bit numbers; the loader puts such an event into quarantine
 NOT_TOLD = -1  # a revision or a time
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False)
+
 
 class _Nothing:
     """The value of a field that was not given, where None is JSON's null."""
 
     def __repr__(self) -> str:
         return "Nothing"
+
+    def __reduce__(self) -> str:
+        return "Nothing"  # there is one of it, also when it is copied or sent to another process
 
 
 Nothing = _Nothing()
@@ -46,7 +51,7 @@ def canonical(value: Any) -> bytes:
     """
     if value is Nothing:
         return b""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,9 +101,9 @@ cdef status_t _read_completion(Loaded* loaded, int32_t row) noexcept nogil:
         return NO_MEMORY
     loaded.first_key.data[number] = NONE
     # Both sides may name a key: the one that was invoked and the one that was answered.
-    if _taint(loaded, invocation) != OK:
+    if _taint(loaded, invocation) != OK or key.length > 0 and _taint(loaded, row) != OK:
         return NO_MEMORY
-    return _malformed(loaded, row, <Reason>reason)
+    return _note(loaded, row, <Reason>reason)
 
 
 # What is under way at the end has crashed.
@@ -222,12 +222,15 @@ cdef int32_t _join_keys(Loaded* loaded, const Operation* operation, int32_t numb
 
 # --- what makes no sense ----------------------------------------------------------------------------------------------
 cdef status_t _malformed(Loaded* loaded, int32_t row, Reason reason) noexcept nogil:
+    cdef status_t status = _note(loaded, row, reason)
+    return status if status != OK else _taint(loaded, row)
+
+
+cdef status_t _note(Loaded* loaded, int32_t row, Reason reason) noexcept nogil:
     cdef Malformed malformed
     malformed.row = row
     malformed.reason = reason
-    if not loaded.malformed.push(malformed):
-        return NO_MEMORY
-    return _taint(loaded, row)
+    return OK if loaded.malformed.push(malformed) else NO_MEMORY
 
 
 # The key that a row names belongs to an event that is not understood; without a key it may have been any.

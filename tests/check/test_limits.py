@@ -1,0 +1,116 @@
+"""A check ends: by steps, by memory, by time; then the verdict is unknown, and never ok."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from raftmeta.check import Event, History, Limits, Prepared, Recorder, check
+from raftmeta.check.check_handle import CheckHandle
+from tests.check.store import Workload, history_of
+
+
+def hard_history(width: int = 26) -> History:
+    """Writes all at once, and reads that no order explains: every set of them must be tried."""
+    recorder = Recorder()
+    for process in range(width):
+        recorder.invoke(process, "write", "x", process)
+    recorder.invoke("reader", "read", "x")
+    for process in range(width):
+        recorder.ok(process)
+    recorder.ok("reader", "nobody wrote this")
+    return recorder.history()
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [
+        (Limits(steps=100_000), "steps"),
+        (Limits(memory_bytes=1 << 20), "memory"),
+        (Limits(time_s=0.05), "time"),
+    ],
+)
+def test_a_limit_makes_the_verdict_unknown(limits: Limits, limit: str) -> None:
+    """And says which one it was."""
+    begun = time.monotonic()
+    checked = check(hard_history(), model="register", limits=limits)
+    assert time.monotonic() - begun < 20
+    assert checked.verdict == "unknown"
+    assert [(one.verdict, one.limit) for one in checked.not_ok] == [("unknown", limit)]
+    assert checked.counterexample is None
+
+
+def test_the_rest_is_decided_when_one_component_is_too_hard() -> None:
+    events = list(hard_history(18))
+    seq = len(events)
+    easy = [Event(seq, 0, "invoke", "write", "easy", 1), Event(seq + 1, 0, "ok")]
+    checked = check(History.of(events + easy), model="register", limits=Limits(steps=50_000))
+    assert (checked.verdict, checked.verdicts) == ("unknown", {"ok": 1, "unknown": 1})
+
+
+def test_a_violation_next_to_an_unknown_is_a_violation() -> None:
+    events = list(hard_history(18))
+    seq = len(events)
+    wrong = [Event(seq, 0, "invoke", "read", "y"), Event(seq + 1, 0, "ok", result=3)]
+    assert check(History.of(events + wrong), model="register", limits=Limits(steps=50_000)).verdict == "violation"
+
+
+def engines_answer(history: History, engines: int, model: str = "kv") -> tuple[int, int]:
+    """(verdict, steps) of the first component with these engines alone."""
+    prepared = Prepared(history, model)
+    handle = CheckHandle(
+        history.numbers(),
+        history.texts(),
+        prepared._meanings(),
+        is_table=False,
+        steps_max=10**9,
+        bytes_max=1 << 28,
+        engines=engines,
+    )
+    while handle.run(1.0) != 1:
+        pass
+    return handle.outcome(0)[0], handle.steps()
+
+
+def test_just_in_time_is_quick_where_many_crashed() -> None:
+    """Sixty crashed writes of two values: those that are alike can change places, so few configurations are left."""
+    recorder = Recorder()
+    for process in range(60):
+        recorder.invoke(process, "write", "x", process % 2)
+        recorder.info(process)
+    for number in range(100):
+        recorder.invoke("reader", "read", "x")
+        recorder.ok("reader", number % 2 if number < 60 else 1)
+    verdict, steps = engines_answer(recorder.history(), 4)
+    assert verdict == 1
+    assert steps < 100_000
+
+
+def test_no_length_is_too_long_for_the_search() -> None:
+    """A step or two per operation, though the history has no end of a set that could be a key."""
+    history = history_of(Workload(20_000, 4, has_revisions=False).run(2))
+    verdict, steps = engines_answer(history, 2)
+    assert verdict == 1
+    assert steps < 200_000
+
+
+def test_both_searches_answer_when_they_take_turns() -> None:
+    """What WGL does not find in its first million steps is found in turns, within the limit of both together."""
+    history = hard_history(13)
+    assert check(history, model="register").verdict == "violation"
+    assert engines_answer(history, 2)[0] == engines_answer(history, 4)[0] == 2
+
+
+def test_an_interrupted_check_can_go_on() -> None:
+    """Slices of no time at all lead to the same verdict."""
+    prepared = Prepared(history_of(Workload(300, 6, keys=2, has_revisions=False).run(1)), "kv")
+    while prepared.handle.run(0.0) != 1:
+        pass
+    assert [one.verdict for one in prepared.components()] == ["ok", "ok"]
+
+
+def test_what_was_not_decided_has_no_verdict() -> None:
+    prepared = Prepared(history_of(Workload(10, 2).run(1)), "kv")
+    with pytest.raises(IndexError):
+        prepared.component(0)
