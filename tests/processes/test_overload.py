@@ -27,7 +27,8 @@ MANY_KEYS = 1_000_000
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with Cluster(tmp_path, outstanding_max=OUTSTANDING_MAX, history_bytes_max=16 * MIB) as running:
+    settings = {"outstanding_max": OUTSTANDING_MAX, "history_bytes_max": 16 * MIB, "snapshot_log_bytes": 64 * MIB}
+    with Cluster(tmp_path, **settings) as running:
         yield running
 
 
