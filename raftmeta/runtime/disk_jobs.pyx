@@ -18,7 +18,7 @@ from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_COMPACT
                                          DiskJobKind)
 from raftmeta.runtime.snapshot_files cimport (read_piece, receive_abandon, receive_piece, receive_step, remove_sealed,
                                               take_step)
-from raftmeta.status cimport OK, status_t
+from raftmeta.status cimport NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_set_genesis
 from raftmeta.storage.wal cimport wal_append, wal_begin, wal_compact, wal_free_bytes, wal_read, wal_used_bytes
 from raftmeta.storage.wal_state cimport Wal
@@ -82,13 +82,27 @@ cdef status_t _run_snapshot(Wal* wal, DiskJob* job) noexcept nogil:
     return OK
 
 
+cdef status_t _run_in_order(Wal* wal, DiskJob* job, status_t failed) noexcept nogil:
+    """How a write would overtake the beginning of its own log:
+        1. the log is to begin behind a snapshot, and there is no room for its first segment; the engine is told so,
+        2. meanwhile it has submitted a write of what follows the snapshot,
+        3. there is room again: the write is done before the log has begun.
+    So whoever was refused for want of room keeps its place, until it comes again."""
+    if failed == OK and wal.refused != NULL and wal.refused != <void*> job:
+        failed = NO_SPACE
+    if failed != OK:
+        return failed
+    failed = wal_append(wal, &job.batch) if job.kind == JOB_WRITE else _begin_log(wal, job)
+    wal.refused = <void*> job if failed == NO_SPACE else NULL
+    return failed
+
+
 cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil:
     cdef DiskJob* job = first
     cdef status_t failed = OK       # of an earlier write: those behind it must not overtake it
     while job != NULL:
         if job.kind == JOB_WRITE or job.kind == JOB_BEGIN_LOG:
-            if failed == OK:
-                failed = wal_append(wal, &job.batch) if job.kind == JOB_WRITE else _begin_log(wal, job)
+            failed = _run_in_order(wal, job, failed)
             job.status = failed
         elif job.kind == JOB_READ:
             job.status = wal_read(wal, job.first, job.bytes_max, &job.records)

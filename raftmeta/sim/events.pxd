@@ -16,6 +16,7 @@ cdef enum SimEventKind:
     SIM_HEAL = 9
     SIM_ROOM = 10               # a full disk has room again
     SIM_REVEAL = 11             # a damaged disk's process dies
+    SIM_SENDING = 12            # a client of another process does its next step: life is its number
 
 cdef struct SimEvent:
     uint64_t time_ns

@@ -135,7 +135,8 @@ cdef void _cut_at_sync(World* world, SimNode* node) noexcept nogil:
 
 # --- disks that lose or damage what they hold (D3, D4, M6) ------------------------------------------------------------
 cdef void _wipe(World* world, SimNode* node) noexcept nogil:
-    if not atlas_allows(world, node):
+    """In ruin one node keeps its disk: were all of them blank, nothing would forbid to found another cluster."""
+    if not atlas_allows(world, node) or (world.config.is_ruin and node.number == 0):
         return
     world.counts.wipes += 1
     atlas_note(node)

@@ -143,15 +143,20 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
 
 
 # --- schedule ---------------------------------------------------------------------------------------------------------
+cdef uint64_t _disk_ns(World* world, uint64_t least_ns, uint64_t more_ns) noexcept nogil:
+    """What the disk takes, or the word that it is done; now and then 100 times as long (D9)."""
+    cdef uint64_t wait_ns = least_ns + next_random(&world.random_disk) % (more_ns + 1)
+    if world.faults_are_on and next_random(&world.random_disk) % 1_000_000 < world.config.faults.slow_disk_ppm:
+        wait_ns *= 100
+    return wait_ns
+
+
 cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
-    cdef uint64_t wait_us
     if node.jobs_scheduled:
         return
     node.jobs_scheduled = True
-    wait_us = 20 + next_random(&world.random_disk) % (world.config.faults.disk_us + 1)
-    if world.faults_are_on and next_random(&world.random_disk) % 1_000_000 < world.config.faults.slow_disk_ppm:
-        wait_us *= 100
-    schedule_at(world, SIM_JOBS, node.number, node.life, world.now_ns + wait_us * 1000)
+    schedule_at(world, SIM_JOBS, node.number, node.life,
+                world.now_ns + _disk_ns(world, 20_000, world.config.faults.disk_us * 1000))
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
@@ -423,8 +428,7 @@ cdef void node_disk(World* world, SimNode* node) noexcept nogil:
         node_crash(world, node, True)
         return
     truth_durable(world, node)
-    schedule_at(world, SIM_JOBS_DONE, node.number, node.life,
-                world.now_ns + 1000 + next_random(&world.random_disk) % 100_000)
+    schedule_at(world, SIM_JOBS_DONE, node.number, node.life, world.now_ns + _disk_ns(world, 1000, 100_000))
 
 
 cdef void node_disk_done(World* world, SimNode* node) noexcept nogil:

@@ -105,18 +105,21 @@ cdef bint _is_synced(SimNode* node) noexcept nogil:
 cdef void _note_record(World* world, SimNode* node, const Record* record) noexcept nogil:
     """An entry is durable on this node: its place in the node's table, and I2 against what is committed."""
     cdef SimDurable* durable = &node.durable
+    if record.index <= world.truth.committed and world.truth.terms.data[record.index] == record.term:
+        if world.truth.chains.data[record.index] != record.chain:
+            violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
+    if record.index <= durable.filed:
+        return
     if not _grow(world, &durable.chains, record.index + 1) or not _grow(world, &durable.terms, record.index + 1):
         return
     durable.chains.data[record.index] = record.chain
     durable.terms.data[record.index] = record.term
-    if record.index <= world.truth.committed and world.truth.terms.data[record.index] == record.term:
-        if world.truth.chains.data[record.index] != record.chain:
-            violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
 
 
 cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexcept nogil:
     cdef uint32_t i, offset
     cdef const Record* record
+    cdef index_t last = max(batch.last, node.durable.filed)
     if batch.has_hard_state:
         node.durable.hard = batch.hard_state
     for i in range(batch.slice_count):
@@ -125,9 +128,9 @@ cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexce
             record = <const Record*> (batch.slices[i].data + offset)
             offset += <uint32_t> record_bytes(record.length)
             _note_record(world, node, record)
-    if not batch.repairs and batch.first <= batch.last and node.durable.chains.size > batch.last + 1:
-        node.durable.chains.size = batch.last + 1       # what stood above was superseded
-        node.durable.terms.size = batch.last + 1
+    if not batch.repairs and batch.first <= batch.last and node.durable.chains.size > last + 1:
+        node.durable.chains.size = last + 1             # what stood above was superseded
+        node.durable.terms.size = last + 1
 
 
 cdef void _note_snapshot(World* world, SimNode* node, index_t index) noexcept nogil:
@@ -139,17 +142,20 @@ cdef void _note_snapshot(World* world, SimNode* node, index_t index) noexcept no
         return
     if not _grow(world, &durable.chains, index + 1) or not _grow(world, &durable.terms, index + 1):
         return
+    durable.filed = max(durable.filed, index)
     for at in range(1, index + 1):
         durable.chains.data[at] = world.truth.chains.data[at]
         durable.terms.data[at] = world.truth.terms.data[at]
 
 
 cdef void _note_snapshot_job(World* world, SimNode* node, const DiskJob* job) noexcept nogil:
+    cdef index_t last
     if job.kind == JOB_LOAD and job.receiving.is_done:
         _note_snapshot(world, node, job.receiving.file.point.index)
     elif job.kind == JOB_BEGIN_LOG:
-        node.durable.chains.size = min(node.durable.chains.size, job.point.index + 1)
-        node.durable.terms.size = min(node.durable.terms.size, job.point.index + 1)
+        last = max(job.point.index, node.durable.filed)
+        node.durable.chains.size = min(node.durable.chains.size, last + 1)
+        node.durable.terms.size = min(node.durable.terms.size, last + 1)
 
 
 cdef void truth_durable(World* world, SimNode* node) noexcept nogil:
@@ -370,6 +376,7 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
     core_status(node.engine.core, &status)
     node.durable.chains.clear()
     node.durable.terms.clear()
+    node.durable.filed = 0
     node.durable.hard.term = status.term
     node.durable.hard.vote = status.vote
     node.durable.is_whole = True

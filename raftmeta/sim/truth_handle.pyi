@@ -81,3 +81,9 @@ class Liar:
 
     def forget_answer(self, number: int) -> None:
         """As if one call more of this node's clients waited, for ever."""
+
+    def forget_counts(self) -> None:
+        """As if every client of another process had been answered two counts less."""
+
+    def raise_token(self) -> None:
+        """As if a guarded write had been accepted under the newest token of all."""

@@ -9,7 +9,7 @@ from raftmeta.runtime.engine cimport engine_stop
 from raftmeta.sim.network cimport network_cut
 from raftmeta.sim.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
 from raftmeta.sim.world_handle cimport World
-from raftmeta.sim.world_state cimport SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimNode
+from raftmeta.sim.world_state cimport SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimNode
 from raftmeta.status cimport INVARIANT_BROKEN
 
 
@@ -152,3 +152,11 @@ cdef class Liar:
 
     def forget_answer(self, number: int) -> None:
         self._node(number).calls_open += 1
+
+    def forget_counts(self) -> None:
+        cdef int number
+        for number in range(SIM_CLIENTS):
+            self.world.native.clients[number].counted -= 2
+
+    def raise_token(self) -> None:
+        self.world.native.truth.guarded_token = ~<uint64_t> 0

@@ -7,11 +7,11 @@
     I15  a watch of the whole keyspace sees every revision once, in order, and the same bytes on every node, over any
          number of resumptions
     I17  leases: raftmeta/sim/leases
-A client waits in no thread: a call is a small struct that comes back as `owner`.
+These clients live in the process of their node and use its session; raftmeta/sim/clients has those of other processes.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport MachineStatus, machine_status
@@ -23,9 +23,11 @@ from raftmeta.raft.types cimport index_t
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH, SUBMIT_WATCH,
                                             Submission)
+from raftmeta.sim.calls cimport call_give_back, call_take, calls_release
+from raftmeta.sim.clients cimport clients_done, clients_release
 from raftmeta.sim.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
-from raftmeta.sim.world_state cimport (CALL_ADD, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ, SIM_KEYS, SIM_WATCHES,
-                                       VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE, VIOLATION_STALE_READ,
+from raftmeta.sim.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ,
+                                       SIM_KEYS, SIM_WATCHES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE, VIOLATION_STALE_READ,
                                        VIOLATION_WATCH, SimCall, SimNode, SimWatch, World, violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
@@ -33,47 +35,15 @@ from raftmeta.wire.msgpack cimport Reader, read_array, read_bool, read_int, read
 
 cdef enum:
     CALLS_OPEN_MAX = 16         # of one node's clients
-    CALL_BLOCK = 256
     VALUE_BYTES_MAX = 200
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
-cdef SimCall* _take_call(World* world) noexcept nogil:
-    cdef SimCall* block
-    cdef int i
-    if world.free_calls == NULL:
-        block = <SimCall*> calloc(CALL_BLOCK, sizeof(SimCall))
-        if block == NULL or not world.call_blocks.push(block):
-            violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
-            return NULL
-        for i in range(CALL_BLOCK):
-            block[i].next_free = world.free_calls
-            world.free_calls = &block[i]
-    block = world.free_calls
-    world.free_calls = block.next_free
-    return block
-
-
-cdef void _give_back(World* world, SimCall* call) noexcept nogil:
-    call.next_free = world.free_calls
-    world.free_calls = call
-
-
-cdef void _begin_call(World* world, SimNode* node, SimCall* call, uint8_t kind) noexcept nogil:
-    call.node = node.number
-    call.life = node.life
-    call.kind = kind
-    call.floor_index = world.truth.acked_index
-    call.floor_revision = world.truth.acked_revision
-    node.calls_open += 1
-
-
 cdef void _submit_read(World* world, SimNode* node) noexcept nogil:
-    cdef SimCall* call = _take_call(world)
+    cdef SimCall* call = call_take(world, node, CALL_READ)
     cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
     if call == NULL or submission == NULL:
         return
-    _begin_call(world, node, call, CALL_READ)
     submission.kind = SUBMIT_READ
     submission.owner = call
     engine_submit(node.engine, submission)
@@ -106,13 +76,12 @@ cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* v
 
 
 cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
-    cdef SimCall* call = _take_call(world)
+    cdef SimCall* call = call_take(world, node, CALL_PUT)
     cdef Op op
     cdef uint8_t[8] key
     cdef uint8_t[VALUE_BYTES_MAX] value
     if call == NULL:
         return
-    _begin_call(world, node, call, CALL_PUT)
     _fill_op(world, call, &op, key, value)
     node.next_sequence += 1
     world.scratch.clear()
@@ -132,10 +101,9 @@ cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
         return
     if not leases_want(world, node, node.next_sequence + 1):
         return
-    call = _take_call(world)
+    call = call_take(world, node, CALL_GRANT)
     if call == NULL:
         return
-    _begin_call(world, node, call, CALL_GRANT)
     node.next_sequence += 1
     _submit_command(world, node, call)
 
@@ -241,11 +209,13 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
         return
     call = <SimCall*> owner
     node.calls_open -= 1
-    if call.kind != CALL_READ:
+    if call.kind == CALL_CLIENT:
+        clients_done(world, node, call, status, revision, body, length)
+    elif call.kind != CALL_READ:
         _check_command(world, node, call, status, revision, index, body, length)
     elif status == OK:
         _check_read(world, node, call)
-    _give_back(world, call)
+    call_give_back(world, call)
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------
@@ -354,8 +324,6 @@ cdef void workload_final(World* world) noexcept nogil:
 
 
 cdef void workload_release(World* world) noexcept nogil:
-    cdef size_t i
-    for i in range(world.call_blocks.size):
-        free(world.call_blocks.data[i])
-    world.call_blocks.release()
+    calls_release(world)
+    clients_release(world)
     command_release(&world.command)

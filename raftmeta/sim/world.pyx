@@ -11,14 +11,15 @@ from libc.string cimport memset
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE,
-                                  SIM_RESTART, SIM_REVEAL, SIM_ROOM, SIM_WAKE, SimEvent, events_pop)
+                                  SIM_RESTART, SIM_REVEAL, SIM_ROOM, SIM_SENDING, SIM_WAKE, SimEvent, events_pop)
+from raftmeta.sim.clients cimport clients_act
 from raftmeta.sim.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.network cimport network_connect, network_deliver, network_heal, network_release
 from raftmeta.sim.nodes cimport node_boot, node_create, node_destroy, node_disk, node_disk_done, node_run
 from raftmeta.sim.schedule cimport schedule, schedule_after
 from raftmeta.sim.workload cimport workload_call, workload_release
-from raftmeta.sim.world_state cimport (NO_VIOLATION, SIM_BEGIN_NS, VIOLATION_NO_MEMORY, SimConfig, SimFrame, SimNode,
-                                       World, violate)
+from raftmeta.sim.world_state cimport (NO_VIOLATION, SIM_BEGIN_NS, SIM_CLIENTS, VIOLATION_NO_MEMORY, SimConfig,
+                                       SimFrame, SimNode, World, violate)
 from raftmeta.wire.commands cimport command_init
 
 
@@ -68,6 +69,8 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
         if world.violation == NO_VIOLATION:
             node_boot(world, &world.nodes[number])
         schedule_after(world, SIM_CLIENT, number, 0, config.faults.client_gap_us, &world.random_workload)
+    for number in range(<uint32_t> SIM_CLIENTS):
+        schedule_after(world, SIM_SENDING, 0, number, config.faults.client_gap_us, &world.random_workload)
     schedule_after(world, SIM_FAULT, 0, 0, config.faults.fault_gap_us, &world.random_faults)
     return world
 
@@ -129,6 +132,13 @@ cdef void _postpone(World* world, SimEvent* event, uint64_t time_ns) noexcept no
     schedule(world, event)
 
 
+cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
+    cdef SimNode* node = clients_act(world, number)
+    if node != NULL:
+        node_run(world, node)
+    schedule_after(world, SIM_SENDING, 0, number, world.config.faults.client_gap_us, &world.random_workload)
+
+
 cdef void _handle(World* world, SimEvent* event) noexcept nogil:
     cdef SimNode* node = &world.nodes[event.node]
     if event.kind == SIM_FAULT:
@@ -150,6 +160,9 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
             node_run(world, node)
         if world.clients_are_on:
             schedule_after(world, SIM_CLIENT, node.number, 0, world.config.faults.client_gap_us, &world.random_workload)
+    elif event.kind == SIM_SENDING:
+        if world.clients_are_on:
+            _client_acts(world, <uint32_t> event.life)
     elif _is_paused(world, node):
         _postpone(world, event, node.paused_until_ns + 1)
     elif event.kind == SIM_FRAME:

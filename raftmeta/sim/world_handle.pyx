@@ -28,6 +28,7 @@ INVARIANTS = {
     14: "I14 applied more than once",
     15: "I15 watch gap, repetition or difference",
     17: "I17 a lease ended too early",
+    18: "I18b a guarded write was accepted under an old token",
     19: "I19 a damaged frame was taken",
     22: "I22 no progress after healing",
     100: "a node stopped itself",

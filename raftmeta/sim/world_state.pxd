@@ -7,6 +7,7 @@
 # network    frames on their way, faults on them, connections
 # nodes      one node's life: boot, crash, restart, its disk's schedule
 # workload   clients on the nodes, and what they may see (I13, I14, I15)
+# clients    clients of other processes, with sessions, retries and fences (I14, I18b); calls: what all of them wait for
 # leases     leases that clients keep, and when they may end (I17)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
 # swarm      which faults a seed has
@@ -30,6 +31,7 @@ cdef enum:
     SIM_KEYS = 16               # keys of the workload; half of them counters
     SIM_WATCHES = 2             # watches of one node
     SIM_LEASES = 16             # of all nodes, those of dead keepers included
+    SIM_CLIENTS = 3             # of other processes
     SIM_OLD_FRAMES = 64         # kept to be sent once more, long after
 
 # Everything that may go wrong, with its rate. Probabilities in millionths, times in microseconds.
@@ -99,6 +101,7 @@ cdef enum SimCallKind:
     CALL_READ = 3
     CALL_DELETE = 4
     CALL_GRANT = 5
+    CALL_CLIENT = 6             # a sending of a SimClient: key is its number, session and number name the command
 
 cdef struct SimCall:
     SimCall* next_free
@@ -107,8 +110,22 @@ cdef struct SimCall:
     uint8_t kind
     uint8_t key
     uint64_t number             # unique value of a put
+    uint64_t session
     index_t floor_index         # I13: entries acknowledged to anybody before this call began
     uint64_t floor_revision
+
+# A client of another process (raftmeta/sim/clients).
+cdef struct SimClient:
+    uint64_t silent_until_ns
+    uint64_t session            # 0: none
+    uint64_t sequence           # of its present command
+    Vec[uint8_t] payload
+    uint8_t wish
+    bint is_answered
+    bint is_unsure              # a count may have been made before its session was lost
+    uint64_t answer_hash
+    int64_t counted             # its counter, as last answered
+    uint64_t token              # create revision of the lock, as it believes
 
 # One watch of the workload and what its consumer saw.
 cdef struct SimWatch:
@@ -136,6 +153,7 @@ cdef struct SimDurable:
     Vec[uint64_t] chains        # chain hash of entry i at position i; 0: none
     Vec[uint64_t] terms
     HardState hard
+    index_t filed               # a sealed file has the state after this entry, whatever becomes of the log
     bint is_whole               # nothing of the log waited for a sync when last looked; else later writes do not count
 
 cdef struct SimNode:
@@ -207,6 +225,8 @@ cdef struct SimTruth:
     Map64[uint64_t] files       # index of a point -> hash of its sealed file: the same bytes on all nodes (I11)
     Vec[uint64_t] event_hashes  # by revision: hash of the changes of that revision (I15)
     SimLeaseTruth[SIM_LEASES] leases
+    uint64_t guarded_revision   # the newest accepted guarded write that was answered, and its token
+    uint64_t guarded_token
     index_t membership_index    # of the newest committed membership
 
 cdef enum SimViolation:
@@ -227,6 +247,7 @@ cdef enum SimViolation:
     VIOLATION_NOT_ONCE = 14             # I14
     VIOLATION_WATCH = 15                # I15
     VIOLATION_LEASE = 17                # I17
+    VIOLATION_FENCE = 18                # I18b
     VIOLATION_CORRUPT_TAKEN = 19        # I19: a frame that is not what was sent was taken
     VIOLATION_LIVENESS = 22             # I22
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
@@ -249,6 +270,10 @@ cdef struct SimCounts:
     uint64_t acknowledged
     uint64_t unknown
     uint64_t refused
+    uint64_t sendings           # of clients of other processes: commands and their repetitions
+    uint64_t client_commands    # answered
+    uint64_t client_sessions_lost
+    uint64_t guarded            # writes under a fence that were accepted
     uint64_t reads
     uint64_t watch_events
     uint64_t truncations
@@ -299,6 +324,7 @@ cdef struct World:
     uint64_t trace_hash         # of every event handled: the same seed gives the same hash
     SimOldFrame[SIM_OLD_FRAMES] old_frames
     Command command             # scratch of the workload
+    SimClient[SIM_CLIENTS] clients
     SimCall* free_calls
     Vec[void*] call_blocks
     Vec[uint8_t] scratch

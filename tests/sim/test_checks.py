@@ -179,6 +179,20 @@ def test_a_gap_in_a_watch_is_seen(world: World) -> None:
     expect(world, "I15")
 
 
+def test_a_command_of_a_client_that_counts_twice_is_seen(world: World) -> None:
+    """I14: its counter moved by more than it was told to."""
+    Liar(world).forget_counts()
+    world.run(20_000)
+    expect(world, "I14")
+
+
+def test_a_write_under_an_old_token_is_seen(world: World) -> None:
+    """I18b: somebody with a newer one was there before."""
+    Liar(world).raise_token()
+    world.run(50_000)
+    expect(world, "I18b")
+
+
 def test_a_lease_that_ends_before_its_deadline_is_seen() -> None:
     """I17: the state had shown a later deadline."""
     world = World(5, client_gap_us=500)

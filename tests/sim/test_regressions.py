@@ -212,3 +212,21 @@ def test_a_leader_that_demoted_itself_may_be_needed_once_more() -> None:
                       election_timeout_ticks=10)  # fmt: skip
         world.run(20_000)
         settled(world)
+
+
+def test_a_write_does_not_overtake_the_beginning_of_its_log() -> None:
+    """A node stopped itself: the log was given a batch before it had begun (a full disk at a snapshot's install).
+
+    1. A snapshot was there; the log was to begin behind it, and found no room for its first segment.
+    2. Before the engine was told so, it had submitted a write of what follows the snapshot.
+    3. There was room again, and the write came first: a hole in the log, which the log refused as impossible.
+    Mended in runtime/disk_jobs: who found no room keeps its place in the order until it comes again.
+    """
+    refused = 0
+    for seed in range(20, 30):
+        world = World(seed, nodes=5, snapshot_entries=16, snapshot_chunk_bytes=512, segment_bytes=16384,
+                      full_ppm=900_000, wipe_ppm=900_000, slow_disk_ppm=100_000, partition_ppm=300_000,
+                      fault_gap_us=100_000, client_gap_us=8_000, election_timeout_ticks=10, down_us=50_000)  # fmt: skip
+        world.run(30_000)
+        refused += settled(world).counts["refused_writes"]
+    assert refused > 100

@@ -76,7 +76,7 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
     "work",
     [
         "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "compactions",
-        "leases_granted", "leases_expired", "lease_renewals",
+        "client_commands", "client_sessions_lost", "guarded", "leases_granted", "leases_expired", "lease_renewals",
     ],
 )  # fmt: skip
 def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> None:
@@ -85,8 +85,9 @@ def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> No
 
 
 def test_every_world_made_progress(histories: list[History]) -> None:
-    """No profile is so bad that nothing is ever acknowledged; simulated time runs far ahead of the real one."""
-    assert [history.seed for history in histories if history.counts["acknowledged"] == 0] == []
+    """Hardly a profile is so bad that nothing is acknowledged before it heals (a pair that is always parted is); and
+    simulated time runs far ahead of the real one."""
+    assert sum(history.counts["acknowledged"] == 0 for history in histories) <= 2
     assert sum(history.simulated_s for history in histories) > 3_600
 
 
@@ -149,3 +150,18 @@ def test_an_unknown_fault_and_a_wrong_size_are_refused() -> None:
         World(1, earthquake_ppm=1)
     with pytest.raises(ValueError, match="nodes must be 1 to 7"):
         World(1, nodes=8)
+
+
+def test_in_ruin_nothing_wrong_is_said() -> None:
+    """More disks are lost and damaged than the cluster can survive: it may halt, and says nothing that is not so."""
+    found: Counter[str] = Counter()
+    for seed in range(20):
+        world = World(seed, nodes=5, ruin=1, wipe_ppm=400_000, flip_ppm=400_000, misdirect_ppm=200_000,
+                      crash_ppm=200_000, client_gap_us=10_000)  # fmt: skip
+        world.run(20_000)
+        world.settle()
+        assert world.violation is None, (seed, world.violation)
+        found.update(world.counts)
+    assert found["wipes"] > 40
+    assert found["flips"] > 40
+    assert found["renewals"] + found["damaged"] > 10
