@@ -33,7 +33,8 @@ from raftmeta.member_rows import LEARNER, STANDBY, VOTER, MemberRow
 class View:
     """What a node sees. index: of the membership in force; is_settled: it is committed and no change is under way.
 
-    connected: name and incarnation of the peers that this node has a connection to.
+    connected: name and incarnation of the peers that this node has a connection to. revision: of its state, for
+    errors: what is refused is refused as of that.
     """
 
     name: str
@@ -43,6 +44,7 @@ class View:
     leader: str
     members: tuple[MemberRow, ...]
     connected: dict[str, int]
+    revision: int = 0
 
     def named(self, name: str) -> MemberRow | None:
         """The member of that name; of two incarnations the one that votes."""
@@ -192,10 +194,19 @@ class Change:
         self._plan = plan
         self._reason = "no leader is known"
         self._is_refused = False
+        self._revision = 0
         self._proposed_from: int | None = None  # index of the membership, while the outcome is not known
 
     def next_step(self, view: View) -> Step | bool:
         """A step to take now; False: nothing but wait; None: the goal is reached and committed."""
+        self._revision = view.revision
+        try:
+            return self._next_step(view)
+        except ChangeRefused as error:
+            error.revision = view.revision
+            raise
+
+    def _next_step(self, view: View) -> Step | bool:
         if view.is_removed:
             if self._plan(view) is None:
                 return None
@@ -242,7 +253,7 @@ class Change:
                 f"{self._what}: proposed, and not seen committed in time; members() tells, and asking again is safe"
             )
         if self._is_refused:
-            return ChangeRefused(f"{self._what}: {self._reason}")
+            return ChangeRefused(f"{self._what}: {self._reason}", revision=self._revision)
         return Withdrawn(f"{self._what}: {self._reason}; nothing was changed by the last step")
 
 

@@ -1,6 +1,6 @@
 """Backups: a consistent copy of all data in one file, its inspection, and a new cluster made from it.
 
-    raftmeta.snapshot.save(node, "backup.sealed")
+    raftmeta.snapshot.save(node, "backup.sealed")           # or a raftmeta.Client, in any process
     raftmeta.snapshot.inspect("backup.sealed").revision
     raftmeta.snapshot.restore("backup.sealed", "/new/a", "a", {"a": "h1:7000", "b": "h2:7000", "c": "h3:7000"})
 
@@ -11,13 +11,18 @@ cluster is let in, nor the other way round.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Self, overload
 
+from raftmeta.client.aio import Client as AioClient
+from raftmeta.client.backup import Progress
+from raftmeta.client.sync import Client
 from raftmeta.config import Config, Identity
 from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
 from raftmeta.runtime.backups import BackupFile, sealed_path
@@ -65,30 +70,102 @@ class SnapshotInfo:
     members: tuple[SnapshotMember, ...]
 
 
-def save(node: NodeBase, path: str | Path, *, timeout_s: float | None = 60.0) -> None:
-    """Write a snapshot of all data to path while the node goes on; durable on return.
+@overload
+def save(
+    source: NodeBase | Client,
+    path: str | Path,
+    *,
+    timeout_s: float | None = 60.0,
+    on_progress: Progress | None = None,
+) -> None: ...
+@overload
+def save(
+    source: AioClient,
+    path: str | Path,
+    *,
+    timeout_s: float | None = 60.0,
+    on_progress: Progress | None = None,
+) -> Coroutine[Any, Any, None]: ...
+def save(
+    source: NodeBase | Client | AioClient,
+    path: str | Path,
+    *,
+    timeout_s: float | None = 60.0,
+    on_progress: Progress | None = None,
+) -> Coroutine[Any, Any, None] | None:
+    """Write a snapshot of all data to path while writes go on; durable on return.
 
     It holds every write that was acknowledged anywhere before the call, and of those under way each whole or not at
-    all. The node writes it into its own folder first, so that needs room, too. The call blocks: on an event loop use
-    asyncio.to_thread().
+    all. The node writes it into its own folder first, so that needs room, too.
+    source: a Node; or a Client of any node, which gets the file piece by piece, and has it checked as by verify()
+        before it counts. Both block: on an event loop use asyncio.to_thread(), or an aio.Client and await the result.
     path: a file that is there is replaced once the new one is complete; its name is at most 63 bytes.
-    timeout_s: wall time to wait, in seconds; None: no limit.
+    timeout_s: wall time until there is a file to copy, in seconds; None: no limit.
+    on_progress: called with the bytes so far and the bytes in all, on whichever thread copies.
     Raises InvalidArgument. Raises NotExecuted (NotReady, NodeClosed, Withdrawn: not within timeout_s, as on a full
-    disk), or OSError from writing path: there is no new file at path.
+    disk), OSError from writing path, or SnapshotDamaged from a client: there is no new file at path.
     """
-    if not isinstance(node, NodeBase):
-        raise InvalidArgument(f"node: must be a Node, not {type(node).__name__}", field="node")
-    target = _named(path)
-    working = target.with_name(target.name + ".tmp")
-    try:
-        with _sealed_file(node, timeout_s) as source, working.open("wb") as copy:
-            shutil.copyfileobj(source, copy, _COPY_BYTES)
-            copy.flush()
-            os.fsync(copy.fileno())
-        working.replace(target)
-    finally:
-        working.unlink(missing_ok=True)
-    _sync_directory(target.absolute().parent)
+    if isinstance(source, AioClient):
+        return _save_from(source, path, timeout_s, on_progress)
+    if not isinstance(source, NodeBase | Client):
+        raise InvalidArgument(
+            f"source: must be a Node, a Client or an aio.Client, not {type(source).__name__}", field="source"
+        )
+    with _NewFile(path) as new:
+        if isinstance(source, Client):
+            source.fetch_snapshot(new.sink, timeout_s=timeout_s, on_progress=on_progress)
+            new.check()
+        else:
+            with _sealed_file(source, timeout_s) as sealed:
+                _copy(sealed, new.sink, on_progress)
+        new.keep()
+    return None
+
+
+async def _save_from(
+    client: AioClient, path: str | Path, timeout_s: float | None, on_progress: Progress | None
+) -> None:
+    with _NewFile(path) as new:
+        await client.fetch_snapshot(new.sink, timeout_s=timeout_s, on_progress=on_progress)
+        await asyncio.to_thread(new.check)
+        await asyncio.to_thread(new.keep)
+
+
+class _NewFile:
+    """A file that takes its place when it is kept, and is not there otherwise."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._target = _named(path)
+        handle, working = tempfile.mkstemp(prefix=".saving-", suffix=".tmp", dir=self._target.absolute().parent)
+        self._working = Path(working)
+        self.sink: BinaryIO = os.fdopen(handle, "w+b")
+
+    def check(self) -> None:
+        """Raises SnapshotDamaged."""
+        self.sink.flush()
+        verify(self._working)
+
+    def keep(self) -> None:
+        self.sink.flush()
+        os.fsync(self.sink.fileno())
+        self._working.replace(self._target)
+        _sync_directory(self._target.absolute().parent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.sink.close()
+        self._working.unlink(missing_ok=True)
+
+
+def _copy(source: BinaryIO, sink: BinaryIO, on_progress: Progress | None) -> None:
+    size = os.fstat(source.fileno()).st_size
+    done = 0
+    while piece := source.read(_COPY_BYTES):
+        done += sink.write(piece)
+        if on_progress is not None:
+            on_progress(done, size)
 
 
 def _sealed_file(node: NodeBase, timeout_s: float | None) -> BinaryIO:

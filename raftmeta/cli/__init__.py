@@ -20,4 +20,4 @@ def main() -> None:
             raise
         print(f"raftmeta: the command line needs {error.name}: pip install 'raftmeta[cli]'", file=sys.stderr)
         sys.exit(2)
-    app()
+    app(prog_name="raftmeta")

@@ -31,11 +31,15 @@ def _statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, s
 @click.command()
 @pass_session
 def status(session: Session) -> None:
-    """Show every node of the URL: role, term, log, lag behind the leader. Exit code 1: one does not answer."""
+    """Show every node of the URL, and the members that are not in it: role, term, log, lag behind the leader, version.
+
+    Exit code 1: a node of the URL does not answer.
+    """
     with fates():
         answers = _statuses(session)
     furthest = max((status.committed for _, status, _ in answers if status), default=0)
     rows = [_status_row(url, status, error, furthest) for url, status, error in answers]
+    rows += _unasked([status for _, status, _ in answers if status])
     if session.is_json:
         session.show([plain(status) if status else {"endpoint": url, "error": error} for url, status, error in answers])
     else:
@@ -52,6 +56,7 @@ def _status_row(url: str, status: raftmeta.NodeStatus | None, error: str, furthe
         "endpoint": endpoint,
         "name": status.name,
         "state": status.state if status.is_ready else f"{status.state}, not ready",
+        "member": next((one.role for one in status.members if one.is_self), ""),
         "role": status.role,
         "term": status.term,
         "leader": status.leader,
@@ -65,10 +70,27 @@ def _status_row(url: str, status: raftmeta.NodeStatus | None, error: str, furthe
     }
 
 
+def _unasked(statuses: list[raftmeta.NodeStatus]) -> list[dict[str, Any]]:
+    """Members at none of the addresses, as those who answer see them."""
+    names = {status.name for status in statuses}
+    seen = [one for status in statuses for one in status.members if one.role and one.name not in names]
+    rows = {}
+    for one in seen:
+        is_connected = any(other.is_connected for other in seen if other.id == one.id)
+        rows[one.id] = dict.fromkeys(_STATUS_COLUMNS, "") | {
+            "endpoint": one.address,
+            "name": one.name,
+            "state": "not asked, connected" if is_connected else "not asked, not connected",
+            "member": one.role,
+        }
+    return list(rows.values())
+
+
 _STATUS_COLUMNS = (
     "endpoint",
     "name",
     "state",
+    "member",
     "role",
     "term",
     "leader",

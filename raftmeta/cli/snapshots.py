@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
 from raftmeta import snapshot as files
 from raftmeta.cli.serve import peers_of
 from raftmeta.cli.session import Session, fates, pass_session, plain
 
+SAVE_S = 60.0
 _file = click.argument("path", type=click.Path(path_type=Path))
 
 
 @click.group()
 def snapshot() -> None:
-    """Backups: inspect, verify, restore. They are made by raftmeta.snapshot.save, in a program that runs a node."""
+    """Backups: save, inspect, verify, restore."""
+
+
+@snapshot.command()
+@_file
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0.001),
+    default=SAVE_S,
+    show_default=True,
+    help="Seconds until a node has written its own copy.",
+)
+@pass_session
+def save(session: Session, path: Path, wait_s: float) -> None:
+    """Save everything to the file PATH while writes go on. It is checked, and there only when it is whole."""
+    with session.client() as client, _progress(session) as tell:
+        files.save(client, path, timeout_s=wait_s, on_progress=tell)
+        session.show({"saved": str(path), "bytes": path.stat().st_size}, f"saved {path}")
+
+
+@contextlib.contextmanager
+def _progress(session: Session) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error, if a person looks at it."""
+    with Progress(
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        disable=session.is_json or not sys.stderr.isatty(),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, size: bar.update(task, completed=done, total=size)
 
 
 @snapshot.command()

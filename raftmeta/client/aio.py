@@ -10,18 +10,21 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, BinaryIO, Protocol, Self
 
+from raftmeta.client.backup import Progress, fetch
 from raftmeta.client.channel import NEVER, Channel, now_boot_s
 from raftmeta.client.endpoints import parse_url
 from raftmeta.client.lease import LeaseBase, check_ttl
+from raftmeta.client.machines import AioClientMachine
 from raftmeta.client.members import list_members, reach
 from raftmeta.client.status import status_from
 from raftmeta.client.watch import Watch
 from raftmeta.config import check_name
 from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NodeRemoved, NotReady
+from raftmeta.interfaces import FenceLike
 from raftmeta.member_plans import adding, removing, replacing, voting
-from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult, prefix_end
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, prefix_end
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchEvent
 from raftmeta.wire.python_client import NOTHING, NUMBER, PREVIOUS, RANGE, RECORD, REVISION, TXN, VALUES
 from raftmeta.wire.revision import Revision
@@ -67,6 +70,7 @@ class Client:
         self._session_ttl_s = float(session_ttl_s)
         self._bound: Channel | None = None
         self.lease_tasks: set[asyncio.Task[None]] = set()  # that wait for the loss of a lease
+        self._fetching = asyncio.Lock()  # a node has one file open for a connection
         self._is_closed = False
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -108,7 +112,8 @@ class Client:
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
-    async def _command(self, purpose: int, timeout_s: float | None, encode: Callable[[Channel], bytes]) -> Any:
+    async def command(self, purpose: int, timeout_s: float | None, encode: Callable[[Channel], bytes]) -> Any:
+        """Send what encode makes as the next command of the session; for the parts of the library."""
         channel = self.channel
         deadline_s = channel.deadline(timeout_s)
         while True:
@@ -131,7 +136,7 @@ class Client:
         value: bytes | str | None,
         *,
         lease: int | HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -139,9 +144,10 @@ class Client:
 
         value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
         lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
-        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        fence: refuse with Fenced unless it, or what a lead, member or lock holds, is still held. previous: .result is
+        the record before, or None.
         """
-        result: Revision = await self._command(
+        result: Revision = await self.command(
             PREVIOUS if previous else REVISION,
             timeout_s,
             lambda channel: channel.encoder.put(key, value, lease, fence, previous),
@@ -154,11 +160,11 @@ class Client:
         value: bytes | str,
         *,
         lease: int | HasId = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> Revision:
         """Set a key that must not exist. Raises KeyExists."""
-        result: Revision = await self._command(
+        result: Revision = await self.command(
             REVISION, timeout_s, lambda channel: channel.encoder.create(key, value, lease, fence)
         )
         return result
@@ -170,12 +176,12 @@ class Client:
         *,
         expected_revision: int = 0,
         lease: int | HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
         """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed)."""
-        result: Revision = await self._command(
+        result: Revision = await self.command(
             PREVIOUS if previous else REVISION,
             timeout_s,
             lambda channel: channel.encoder.update(key, value, lease, expected_revision, fence, previous),
@@ -188,12 +194,12 @@ class Client:
         *,
         expected_revision: int = 0,
         must_exist: bool = False,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
         """Remove a key; with must_exist only one that is there (KeyMissing). Never Overloaded, nor NoSpace."""
-        result: Revision = await self._command(
+        result: Revision = await self.command(
             PREVIOUS if previous else REVISION,
             timeout_s,
             lambda channel: channel.encoder.delete(key, must_exist, expected_revision, fence, previous),
@@ -206,7 +212,7 @@ class Client:
         end: Key = "",
         *,
         prefix: Key | None = None,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -215,16 +221,16 @@ class Client:
         At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
         """
         first, last = range_bounds(start, end, prefix)
-        result: Revision = await self._command(
+        result: Revision = await self.command(
             PREVIOUS, timeout_s, lambda channel: channel.encoder.delete_range(first, last, fence, previous)
         )
         return result
 
     async def add(
-        self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0
+        self, key: Key, number: int = 1, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
     ) -> Revision:
         """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
-        result: Revision = await self._command(
+        result: Revision = await self.command(
             PREVIOUS, timeout_s, lambda channel: channel.encoder.add(key, number, fence)
         )
         return result
@@ -235,17 +241,17 @@ class Client:
         then: Iterable[Operation] = (),
         otherwise: Iterable[Operation] = (),
         *,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> TxnReply:
         """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
         parts = tuple(compares), tuple(then), tuple(otherwise)
-        result: TxnReply = await self._command(TXN, timeout_s, lambda channel: channel.encoder.txn(*parts, fence))
+        result: TxnReply = await self.command(TXN, timeout_s, lambda channel: channel.encoder.txn(*parts, fence))
         return result
 
     async def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
         """Forget the history below revision: reads and watches there are Compacted from now on."""
-        result: Revision = await self._command(
+        result: Revision = await self.command(
             REVISION, timeout_s, lambda channel: channel.encoder.compact(int(revision))
         )
         return result
@@ -319,7 +325,7 @@ class Client:
         """
         ttl_s = check_ttl(ttl_s)
         asked_s = now_boot_s()
-        granted = await self._command(NUMBER, timeout_s, lambda channel: channel.encoder.grant(id, round(ttl_s * 1000)))
+        granted = await self.command(NUMBER, timeout_s, lambda channel: channel.encoder.grant(id, round(ttl_s * 1000)))
         self.channel.keep_lease(granted, ttl_s, asked_s)
         return Lease(self, granted, ttl_s, on_lost=on_lost)
 
@@ -412,6 +418,27 @@ class Client:
         """Take a member's vote: it stays as a standby. A leader hands over first."""
         await reach(self.channel, voting(name, is_voter=False), timeout_s)
 
+    async def replicated(self, name: str, cls: type) -> AioClientMachine:
+        """The user machine of that name, run by the nodes; cls: its class, marked with @raftmeta.replicated.
+
+        Its methods are coroutines here; docs/replicated.md. Raises ConfigError, InvalidArgument.
+        """
+        return AioClientMachine(self, name, cls)
+
+    async def fetch_snapshot(
+        self, sink: BinaryIO, *, timeout_s: float | None = 60.0, on_progress: Progress | None = None
+    ) -> None:
+        """Write a sealed file with everything acknowledged before this call into sink (docs/formats.md "Sealed file").
+
+        It comes from the node that serves this client, piece by piece, and goes on at another one when that is gone.
+        sink: a binary file that can be cut (truncate). timeout_s: until a node has the file; None: no limit.
+        on_progress: called with the bytes so far and the bytes in all. Nobody has checked the file when this returns:
+        raftmeta.snapshot.save does, and replaces the old one only then.
+        Raises NotExecuted (Withdrawn: no node has it in time, or gives a piece for 30 s), or OSError of the sink.
+        """
+        async with self._fetching:
+            await fetch(self.channel, sink, timeout_s, on_progress)
+
     async def status(self, *, timeout_s: float | None = 5.0) -> NodeStatus:
         """How the node that serves this client saw itself at the end of a recent turn."""
         channel = self.channel
@@ -461,7 +488,7 @@ class Lease(LeaseBase):
             self._task.cancel()
         self._channel.drop_lease(self.id)
         with contextlib.suppress(LeaseExpired):  # gone already, and its keys with it
-            await self._client._command(REVISION, timeout_s, lambda channel: channel.encoder.revoke(self.id))
+            await self._client.command(REVISION, timeout_s, lambda channel: channel.encoder.revoke(self.id))
 
     async def __aenter__(self) -> Self:
         return self

@@ -30,6 +30,7 @@ from raftmeta.client.request import PendingResult, Request
 from raftmeta.errors import (
     ForkedProcess,
     InvalidArgument,
+    MachineStopped,
     NodeClosed,
     NodeRemoved,
     NotReady,
@@ -47,6 +48,7 @@ from raftmeta.wire.python_client import (
     LEADER,
     NOTHING,
     NUMBER,
+    OUTCOME,
     PING,
     VALUES,
     RequestEncoder,
@@ -338,6 +340,11 @@ class Channel:
             self._session_ended(request)
         elif status == fate.RESULT_EVICTED:
             self._end(request, error_from_status(status, revision=revision))
+        elif status == fate.NOT_FOUND and request.purpose == OUTCOME:
+            if request.doubts:
+                self._later(request)  # another sending may have been executed, and another node may know the outcome
+            else:
+                self._end(request, self._no_copy())
         elif status in fate.NOT_EXECUTED:
             # OVERLOADED and NO_SPACE are told at once, the others pass when there is a leader again.
             if status in (fate.OVERLOADED, fate.NO_SPACE) and not request.doubts:
@@ -346,6 +353,14 @@ class Channel:
                 self._later(request)
         else:
             self._end(request, error_from_status(status, revision=revision))
+
+    def _no_copy(self) -> MachineStopped:
+        name = self._home.hello.name if self._home is not None else "the node"
+        return MachineStopped(
+            f"{name}, which serves this client, runs no copy of that user machine: call replicated() there, on every "
+            "node that serves clients",
+            reason="no copy",
+        )
 
     def _later(self, request: Request) -> None:
         self.loop.call_later(RETRY_S * random.uniform(0.5, 1.5), self._send_again, request)

@@ -48,7 +48,7 @@ def status_from(values: list[Any]) -> NodeStatus:
 
 def view_from(values: list[Any]) -> View:
     """What that node sees, for the plans of raftmeta/member_plans."""
-    name, _, index, is_settled, is_removed, leader_id, members, links = values
+    name, _, revision, index, is_settled, is_removed, leader_id, members, links = values
     rows = tuple(_member_rows(members))
     return View(
         name=name.decode(),
@@ -58,12 +58,13 @@ def view_from(values: list[Any]) -> View:
         leader=next((row.name for row in rows if row.id == leader_id), ""),
         members=rows,
         connected={link.name: link.id for link in _link_rows(links) if link.id and link.is_up},
+        revision=revision,
     )
 
 
 def members_from(values: list[Any]) -> tuple[MemberStatus, ...]:
     """The members in the same answer."""
-    name, id, _, _, _, _, members, links = values
+    name, id, _, _, _, _, _, members, links = values
     return tuple(member for member in _listed(name.decode(), id, members, links) if member.role)
 
 

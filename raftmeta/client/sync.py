@@ -12,17 +12,20 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 from raftmeta.client.aio import Client as AioClient
 from raftmeta.client.aio import HasId
 from raftmeta.client.aio import Lease as AioLease
 from raftmeta.client.aio import Watch as AioWatch
+from raftmeta.client.backup import Progress
 from raftmeta.client.channel import now_boot_s
 from raftmeta.client.lease import LeaseBase
+from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
 from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout
-from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
+from raftmeta.interfaces import FenceLike
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.wire.revision import Revision
 
@@ -120,7 +123,7 @@ class Client:
         value: bytes | str | None,
         *,
         lease: int | HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -128,7 +131,8 @@ class Client:
 
         value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
         lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
-        fence: refuse with Fenced unless it is still held. previous: .result is the record before, or None.
+        fence: refuse with Fenced unless it, or what a lead, member or lock holds, is still held. previous: .result is
+        the record before, or None.
         """
         return self.wait(self._client.put(key, value, lease=lease, fence=fence, previous=previous, timeout_s=timeout_s))
 
@@ -138,7 +142,7 @@ class Client:
         value: bytes | str,
         *,
         lease: int | HasId = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> Revision:
         """Set a key that must not exist. Raises KeyExists."""
@@ -151,7 +155,7 @@ class Client:
         *,
         expected_revision: int = 0,
         lease: int | HasId | None = 0,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -174,7 +178,7 @@ class Client:
         *,
         expected_revision: int = 0,
         must_exist: bool = False,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -196,7 +200,7 @@ class Client:
         end: Key = "",
         *,
         prefix: Key | None = None,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         previous: bool = False,
         timeout_s: float | None = 5.0,
     ) -> Revision:
@@ -208,7 +212,9 @@ class Client:
             self._client.delete_range(start, end, prefix=prefix, fence=fence, previous=previous, timeout_s=timeout_s)
         )
 
-    def add(self, key: Key, number: int = 1, *, fence: Fence | None = None, timeout_s: float | None = 5.0) -> Revision:
+    def add(
+        self, key: Key, number: int = 1, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> Revision:
         """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
         return self.wait(self._client.add(key, number, fence=fence, timeout_s=timeout_s))
 
@@ -218,7 +224,7 @@ class Client:
         then: Iterable[Operation] = (),
         otherwise: Iterable[Operation] = (),
         *,
-        fence: Fence | None = None,
+        fence: FenceLike | None = None,
         timeout_s: float | None = 5.0,
     ) -> TxnReply:
         """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
@@ -371,6 +377,26 @@ class Client:
     def demote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
         """Take a member's vote: it stays as a standby. A leader hands over first."""
         self.wait(self._client.demote(name, timeout_s=timeout_s))
+
+    def replicated(self, name: str, cls: type) -> ClientMachine:
+        """The user machine of that name, run by the nodes; cls: its class, marked with @raftmeta.replicated.
+
+        Its methods are called here and run there; docs/replicated.md. Raises ConfigError, InvalidArgument.
+        """
+        return ClientMachine(self, AioClientMachine(self._client, name, cls))
+
+    def fetch_snapshot(
+        self, sink: BinaryIO, *, timeout_s: float | None = 60.0, on_progress: Progress | None = None
+    ) -> None:
+        """Write a sealed file with everything acknowledged before this call into sink (docs/formats.md "Sealed file").
+
+        It comes from the node that serves this client, piece by piece, and goes on at another one when that is gone.
+        sink: a binary file that can be cut (truncate). timeout_s: until a node has the file; None: no limit.
+        on_progress: called with the bytes so far and the bytes in all. Nobody has checked the file when this returns:
+        raftmeta.snapshot.save does, and replaces the old one only then.
+        Raises NotExecuted (Withdrawn: no node has it in time, or gives a piece for 30 s), or OSError of the sink.
+        """
+        self.wait(self._client.fetch_snapshot(sink, timeout_s=timeout_s, on_progress=on_progress))
 
     def status(self, *, timeout_s: float | None = 5.0) -> NodeStatus:
         """How the node that serves this client saw itself at the end of a recent turn."""

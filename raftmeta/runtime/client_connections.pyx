@@ -17,6 +17,7 @@ from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, str
                                   stream_write)
 from raftmeta.runtime.client_requests cimport (request_answer, requests_hello, requests_take,
                                                requests_tell_leader)
+from raftmeta.runtime.client_snapshots cimport snapshot_close
 from raftmeta.runtime.client_watches cimport watches_abandon, watches_resume
 from raftmeta.runtime.clients_state cimport (CONNECTION_CLOSING, CONNECTION_FREE, CONNECTION_GREETING, CONNECTION_OPEN,
                                              TUNE_OUT_BYTES, TUNE_UNDER_WAY_MAX)
@@ -76,6 +77,7 @@ cdef void connection_close(ClientServer* server, Connection* connection) noexcep
     if connection.state == CONNECTION_FREE:
         return
     watches_abandon(server, connection)
+    snapshot_close(connection)
     stream_close(&connection.stream)
     server.bytes_under_way -= connection.received.size
     connection.received.release()

@@ -11,16 +11,15 @@ from libc.string cimport memcmp, memset
 
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport MEMBERS_MAX, Membership
-from raftmeta.runtime.client_requests cimport (request_answer, request_is_crowded, request_submit,
+from raftmeta.runtime.client_requests cimport (parts_of, request_answer, request_is_crowded, request_submit,
                                                requests_read_members)
-from raftmeta.runtime.clients_state cimport ClientPending
+from raftmeta.runtime.clients_state cimport ClientPending, Parts
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_READ,
                                             SUBMIT_TRANSFER, Submission)
 from raftmeta.runtime.loop cimport NodeStatus
 from raftmeta.status cimport BAD_FIELD, NOT_FOUND, OK, OVERLOADED
 from raftmeta.wire.client_messages cimport (READ_LOCAL, REQUEST_CHANGE, REQUEST_MEET, REQUEST_STATUS,
                                             REQUEST_TRANSFER)
-from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
 
 
@@ -101,6 +100,7 @@ cdef void members_answer(ClientServer* server, Connection* connection, uint64_t 
     writer = writer_at(&server.scratch)
     _write_own_name(server, &writer)
     write_uint(&writer, status.id)
+    write_uint(&writer, status.machine.revision)
     write_uint(&writer, server.membership.index)
     write_bool(&writer, not server.membership.is_joint and server.membership.index <= status.core.committed)
     write_bool(&writer, status.core.is_removed)
@@ -113,7 +113,7 @@ cdef void members_answer(ClientServer* server, Connection* connection, uint64_t 
 
 # --- what is asked of the loop ----------------------------------------------------------------------------------------
 cdef status_t _pass_on(ClientServer* server, Connection* connection, const ClientRequest* request, uint8_t kind,
-                       uint64_t number, const Bytes* first, const Bytes* last) noexcept nogil:
+                       uint64_t number, const Parts* payload) noexcept nogil:
     cdef ClientPending pending
     cdef Submission submission
     memset(&pending, 0, sizeof(ClientPending))
@@ -123,16 +123,14 @@ cdef status_t _pass_on(ClientServer* server, Connection* connection, const Clien
     submission.number = number
     # An operator's step is urgent, as configuration is on the node itself.
     if (request_is_crowded(server, True)
-            or request_submit(server, connection, kind, &pending, first, last, &submission) != OK):
+            or request_submit(server, connection, kind, &pending, NULL, payload, &submission) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
 
 cdef status_t _transfer(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef uint64_t target = 0
-    cdef Bytes none
     cdef int i
-    memset(&none, 0, sizeof(Bytes))
     requests_read_members(server)
     for i in range(server.membership.count):
         if (server.membership.members[i].name_length == request.key.length
@@ -141,22 +139,20 @@ cdef status_t _transfer(ClientServer* server, Connection* connection, const Clie
     if request.key.length != 0 and target == 0:
         request_answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
         return OK
-    return _pass_on(server, connection, request, SUBMIT_TRANSFER, target, &none, &none)
+    return _pass_on(server, connection, request, SUBMIT_TRANSFER, target, NULL)
 
 
 cdef status_t _change(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Membership asked
-    cdef Bytes none
-    memset(&none, 0, sizeof(Bytes))
+    cdef Parts payload = parts_of(request.key.data, request.key.length, NULL, 0)
     if membership_decode(request.key.data, request.key.length, &asked) != OK:
         request_answer(server, connection, request.id, BAD_FIELD, 0, 0, NULL, 0)
         return OK
-    return _pass_on(server, connection, request, SUBMIT_MEMBERSHIP, request.number, &request.key, &none)
+    return _pass_on(server, connection, request, SUBMIT_MEMBERSHIP, request.number, &payload)
 
 
 cdef status_t members_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
-    cdef Bytes none
-    memset(&none, 0, sizeof(Bytes))
+    cdef Parts named
     if request.kind == REQUEST_STATUS:
         return _status(server, connection, request)
     if request.kind == REQUEST_TRANSFER:
@@ -164,8 +160,9 @@ cdef status_t members_take(ClientServer* server, Connection* connection, const C
     if request.kind == REQUEST_CHANGE:
         return _change(server, connection, request)
     if request.kind == REQUEST_MEET:
-        return _pass_on(server, connection, request, SUBMIT_MEET, 0, &request.key, &request.end)
+        named = parts_of(request.key.data, request.key.length, request.end.data, request.end.length)
+        return _pass_on(server, connection, request, SUBMIT_MEET, 0, &named)
     if request.flags & READ_LOCAL:
         members_answer(server, connection, request.id)
         return OK
-    return _pass_on(server, connection, request, SUBMIT_READ, 0, &none, &none)
+    return _pass_on(server, connection, request, SUBMIT_READ, 0, NULL)

@@ -1,12 +1,11 @@
 # What a client asks and what it is answered.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.runtime.clients_state cimport ClientPending, ClientServer, ClientWatch, Connection
+from raftmeta.runtime.clients_state cimport ClientPending, ClientServer, ClientWatch, Connection, Parts
 from raftmeta.runtime.engine_state cimport Submission
 from raftmeta.runtime.tickets cimport Ticket
 from raftmeta.status cimport status_t
 from raftmeta.wire.client_messages cimport ClientRequest
-from raftmeta.wire.commands cimport Bytes
 
 # The body of the first frame. Not OK: refused with it.
 cdef status_t requests_hello(ClientServer* server, Connection* connection, const uint8_t* body,
@@ -20,10 +19,12 @@ cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientW
 # An answer to a request; the body is copied.
 cdef void request_answer(ClientServer* server, Connection* connection, uint64_t id, status_t status,
                          uint64_t revision, uint64_t index, const uint8_t* body, size_t length) noexcept nogil
-# Submit `what` as this kind, of this connection (NULL: nobody is answered); `first` and `last` stand behind the
-# submission, or of a SUBMIT_READ behind the pending request, made from its image. NO_MEMORY: nothing was submitted.
+# Submit `what` as this kind, of this connection (NULL: nobody is answered), with this payload behind it; the pending
+# request is made from its image, with `held` behind it. Either may be NULL. NO_MEMORY: nothing was submitted.
 cdef status_t request_submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
-                             const Bytes* first, const Bytes* last, const Submission* what) noexcept nogil
+                             const Parts* held, const Parts* payload, const Submission* what) noexcept nogil
+cdef Parts parts_of(const uint8_t* first, uint32_t first_length, const uint8_t* last,
+                    uint32_t last_length) noexcept nogil
 # What is urgent has as much room again, and no more: a client decides what it sends.
 cdef bint request_is_crowded(const ClientServer* server, bint is_urgent) noexcept nogil
 # Names and addresses, as the loop published them last.

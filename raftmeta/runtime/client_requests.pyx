@@ -13,15 +13,17 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.machine.machine cimport machine_range_shared
-from raftmeta.machine.state cimport Machine
+from raftmeta.machine.state cimport LEVEL_OF_USER_MACHINES, Machine
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
 from raftmeta.runtime.client_connections cimport (connection_at, connection_has_room, connection_resume,
                                                   connection_send, place_of)
+from raftmeta.runtime.client_machines cimport machine_read, machine_told
 from raftmeta.runtime.client_members cimport members_answer, members_take
+from raftmeta.runtime.client_snapshots cimport snapshot_found, snapshots_take
 from raftmeta.runtime.client_watches cimport watch_closed, watch_create, watch_find, watch_opened
-from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, ClientPending
+from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, ClientPending, Parts
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH,
                                             SUBMIT_WATCH, Submission)
 from raftmeta.runtime.loop cimport READER_CLIENTS, loop_enter, loop_leave, loop_submit
@@ -30,12 +32,13 @@ from raftmeta.status cimport (COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NOD
                               NO_MEMORY, OK, OVERLOADED, REMOVED, VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY,
                                             READ_KEYS_ONLY, READ_LOCAL, REQUEST_COMMAND, REQUEST_GET,
-                                            REQUEST_MEET, REQUEST_MEMBERS, REQUEST_RANGE, REQUEST_STATUS,
-                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
-                                            client_frame_begin, client_frame_end)
+                                            REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
+                                            REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER,
+                                            REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage, client_frame_begin,
+                                            client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, OP_DELETE,
-                                     OP_DELETE_RANGE, Bytes, Command, command_decode)
+                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
+                                     OP_DELETE, OP_DELETE_RANGE, Bytes, Command, command_decode)
 from raftmeta.wire.hello cimport HELLO_CLIENT, HELLO_PEER, Hello, hello_decode, hello_encode, hello_negotiate
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
 
@@ -131,14 +134,33 @@ cdef void requests_tell_leader(ClientServer* server, Connection* connection) noe
 
 
 # --- submitting -------------------------------------------------------------------------------------------------------
+cdef Parts parts_of(const uint8_t* first, uint32_t first_length, const uint8_t* last,
+                    uint32_t last_length) noexcept nogil:
+    cdef Parts parts
+    parts.first.data = first
+    parts.first.length = first_length
+    parts.last.data = last
+    parts.last.length = last_length
+    return parts
+
+
+cdef uint32_t _put(uint8_t* at, const Parts* parts) noexcept nogil:
+    if parts.first.length != 0:
+        memcpy(at, parts.first.data, parts.first.length)
+    if parts.last.length != 0:
+        memcpy(at + parts.first.length, parts.last.data, parts.last.length)
+    return parts.first.length + parts.last.length
+
+
 cdef status_t request_submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
-                             const Bytes* first, const Bytes* last, const Submission* what) noexcept nogil:
-    cdef size_t length = <size_t> first.length + last.length
-    cdef bint is_read = kind == SUBMIT_READ
-    cdef ClientPending* pending = <ClientPending*> calloc(1, sizeof(ClientPending) + (length if is_read else 0))
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + (0 if is_read else length))
+                             const Parts* held, const Parts* payload, const Submission* what) noexcept nogil:
+    cdef Parts kept = held[0] if held != NULL else parts_of(NULL, 0, NULL, 0)
+    cdef Parts sent = payload[0] if payload != NULL else parts_of(NULL, 0, NULL, 0)
+    cdef size_t kept_length = <size_t> kept.first.length + kept.last.length
+    cdef size_t sent_length = <size_t> sent.first.length + sent.last.length
+    cdef ClientPending* pending = <ClientPending*> calloc(1, sizeof(ClientPending) + kept_length)
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + sent_length)
     cdef Ticket* ticket = ticket_create(server.mailbox, True)
-    cdef uint8_t* bytes
     if pending == NULL or submission == NULL or ticket == NULL:
         free(pending)
         free(submission)
@@ -147,22 +169,16 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, uint8
             ticket_drop(ticket)
         return NO_MEMORY
     pending[0] = image[0]
-    pending.key_length = first.length
-    pending.length = <uint32_t> length
-    pending.place = place_of(server, connection) if connection != NULL else <uint32_t> NOWHERE
-    pending.generation = connection.generation if connection != NULL else 0
+    pending.key_length = kept.first.length
+    pending.length = _put(<uint8_t*> pending + sizeof(ClientPending), &kept)
     submission[0] = what[0]
     submission.kind = kind
     submission.owner = ticket
-    bytes = <uint8_t*> pending + sizeof(ClientPending)
-    if not is_read:
-        submission.length = <uint32_t> length
-        submission.key_length = first.length
-        bytes = <uint8_t*> submission + sizeof(Submission)
-    if first.length != 0:
-        memcpy(bytes, first.data, first.length)
-    if last.length != 0:
-        memcpy(bytes + first.length, last.data, last.length)
+    if sent_length != 0:
+        submission.key_length = sent.first.length
+        submission.length = _put(<uint8_t*> submission + sizeof(Submission), &sent)
+    pending.place = place_of(server, connection) if connection != NULL else <uint32_t> NOWHERE
+    pending.generation = connection.generation if connection != NULL else 0
     ticket.is_of_client = True
     ticket.waiter = pending
     ticket.previous_waiting = NULL
@@ -170,7 +186,8 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, uint8
     if server.waiting != NULL:
         server.waiting.previous_waiting = ticket
     server.waiting = ticket
-    server.bytes_under_way += sizeof(ClientPending) + length
+    pending.bytes = sizeof(ClientPending) + kept_length + sent_length
+    server.bytes_under_way += pending.bytes
     if connection != NULL:
         connection.under_way += 1
     loop_submit(server.loop, submission)
@@ -190,44 +207,62 @@ cdef bint _may_propose(const Command* command) noexcept nogil:
         return False
     return (command.kind == COMMAND_KEYS or command.kind == COMMAND_LEASE_GRANT or command.kind == COMMAND_LEASE_REVOKE
             or command.kind == COMMAND_LEASE_KEEP_ALIVE or command.kind == COMMAND_COMPACT
+            or command.kind == COMMAND_USER
             or (command.kind == COMMAND_SESSION_CLOSE and command.id == command.session))
 
 
 cdef bint _is_urgent(const Command* command) noexcept nogil:
     """Deletes, fences, leases and sessions pass where growth is held back, as on the node itself."""
     cdef size_t i
-    if command.kind != COMMAND_KEYS or command.fence.is_present:
+    if command.fence.is_present or (command.kind != COMMAND_KEYS and command.kind != COMMAND_USER):
         return True
+    if command.kind == COMMAND_USER:
+        return False
     for i in range(command.ops.size):
         if command.ops.data[i].kind != OP_DELETE and command.ops.data[i].kind != OP_DELETE_RANGE:
             return False
     return command.ops.size != 0
 
 
+cdef status_t _check_call(const ClientServer* server) noexcept nogil:
+    if server.status.machine.feature_level < LEVEL_OF_USER_MACHINES:
+        return NOT_READY        # it rises by itself, and nothing above it is proposed
+    return VALUE_TOO_LARGE if server.command.data.length > server.limits.value_bytes_max else OK
+
+
 cdef status_t _command(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
     cdef Submission submission
-    cdef Bytes none
+    cdef Parts payload, held
     cdef status_t status = command_decode(request.key.data, request.key.length, &server.command)
     if status == OK and not _may_propose(&server.command):
         status = COMMAND_INVALID
-    if status == COMMAND_INVALID or status == KEY_INVALID or status == VALUE_TOO_LARGE:
+    if status == OK and server.command.kind == COMMAND_USER:
+        status = _check_call(server)
+    if status == COMMAND_INVALID or status == KEY_INVALID or status == VALUE_TOO_LARGE or status == NOT_READY:
         request_answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
         return OK
     if status != OK:
         return status
     memset(&pending, 0, sizeof(ClientPending))
     memset(&submission, 0, sizeof(Submission))
-    memset(&none, 0, sizeof(Bytes))
     pending.kind = REQUEST_COMMAND
     pending.id = request.id
+    payload = parts_of(request.key.data, request.key.length, NULL, 0)
+    held = parts_of(NULL, 0, NULL, 0)
+    if server.command.kind == COMMAND_USER:
+        # Its answer is its outcome, which only a copy knows: the name is needed for that, and first of all by the
+        # engine, which takes no command for a machine that has no copy here.
+        held = parts_of(server.command.name.data, server.command.name.length, NULL, 0)
+        submission.filter = server.command.name.length
+        submission.number = <uint64_t> (server.command.name.data - request.key.data)
     submission.is_urgent = _is_urgent(&server.command)
     submission.session = server.command.session
     submission.sequence = server.command.sequence
     if server.command.kind == COMMAND_SESSION_OPEN:
         submission.session = server.command.id
     if (request_is_crowded(server, submission.is_urgent)
-            or request_submit(server, connection, SUBMIT_CLIENT_COMMAND, &pending, &request.key, &none,
+            or request_submit(server, connection, SUBMIT_CLIENT_COMMAND, &pending, &held, &payload,
                               &submission) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
@@ -273,6 +308,7 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
 cdef status_t _read(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
     cdef Submission submission
+    cdef Parts held
     cdef Bytes first, last
     memset(&pending, 0, sizeof(ClientPending))
     memset(&submission, 0, sizeof(Submission))
@@ -292,8 +328,9 @@ cdef status_t _read(ClientServer* server, Connection* connection, const ClientRe
         pending.limit = 1
     if request.flags & READ_LOCAL:
         return _read_local(server, connection, &pending, &first, &last)
+    held = parts_of(first.data, first.length, last.data, last.length)
     if (request_is_crowded(server, False)
-            or request_submit(server, connection, SUBMIT_READ, &pending, &first, &last, &submission) != OK):
+            or request_submit(server, connection, SUBMIT_READ, &pending, &held, NULL, &submission) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
@@ -318,6 +355,7 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     cdef ClientWatch* watch = NULL
     cdef ClientPending pending
     cdef Submission submission
+    cdef Parts bounds
     memset(&pending, 0, sizeof(ClientPending))
     memset(&submission, 0, sizeof(Submission))
     if not request_is_crowded(server, False):
@@ -331,22 +369,21 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     submission.number = request.number
     submission.filter = request.flags
     submission.handle = &watch.signal
-    return request_submit(server, connection, SUBMIT_WATCH, &pending, &request.key, &request.end, &submission)
+    bounds = parts_of(request.key.data, request.key.length, request.end.data, request.end.length)
+    return request_submit(server, connection, SUBMIT_WATCH, &pending, NULL, &bounds, &submission)
 
 
 cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch,
                            uint64_t id) noexcept nogil:
     cdef ClientPending pending
     cdef Submission submission
-    cdef Bytes none
     memset(&pending, 0, sizeof(ClientPending))
     memset(&submission, 0, sizeof(Submission))
-    memset(&none, 0, sizeof(Bytes))
     pending.kind = REQUEST_UNWATCH
     pending.id = id
     pending.watch = watch
     submission.handle = watch.watch
-    if request_submit(server, connection, SUBMIT_UNWATCH, &pending, &none, &none, &submission) == OK:
+    if request_submit(server, connection, SUBMIT_UNWATCH, &pending, NULL, NULL, &submission) == OK:
         watch.state = CLIENT_WATCH_CLOSING
     else:
         watch_closed(server, watch, NO_MEMORY)      # it stays with the node until both end
@@ -373,6 +410,10 @@ cdef status_t requests_take(ClientServer* server, Connection* connection, const 
         return _unwatch(server, connection, request)
     if request.kind == REQUEST_STATUS or REQUEST_TRANSFER <= request.kind <= REQUEST_MEET:
         return members_take(server, connection, request)
+    if request.kind == REQUEST_SNAPSHOT or request.kind == REQUEST_PIECE:
+        return snapshots_take(server, connection, request)
+    if request.kind == REQUEST_MACHINE_READ:
+        return machine_read(server, connection, request)
     if request.id != 0:     # a ping; with id 0 the answer to ours
         request_answer(server, connection, request.id, OK, server.status.machine.revision, 0, NULL, 0)
     return OK
@@ -387,8 +428,23 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
     else:
         server.waiting = ticket.next_waiting
     ticket.waiter = NULL
-    server.bytes_under_way -= sizeof(ClientPending) + pending.length
+    server.bytes_under_way -= pending.bytes
     return pending
+
+
+cdef void _tell(ClientServer* server, Connection* connection, const ClientPending* pending,
+                const Ticket* ticket) noexcept nogil:
+    if (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
+        _serve_read(server, connection, pending, <uint8_t*> pending + sizeof(ClientPending), ticket.index)
+    elif pending.kind == REQUEST_MEMBERS and ticket.status == OK:
+        members_answer(server, connection, pending.id)
+    elif pending.kind == REQUEST_SNAPSHOT:
+        snapshot_found(server, connection, pending, ticket)
+    elif pending.kind == REQUEST_MACHINE_READ or (pending.kind == REQUEST_COMMAND and pending.key_length != 0):
+        machine_told(server, connection, pending, ticket)
+    elif pending.id != 0:
+        request_answer(server, connection, pending.id, ticket.status, ticket.revision, ticket.index, ticket.body,
+                       ticket.length if pending.kind == REQUEST_COMMAND else 0)
 
 
 cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
@@ -396,13 +452,8 @@ cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
     cdef Connection* connection = connection_at(server, pending.place, pending.generation)
     if connection != NULL:
         connection.under_way -= 1
-    if connection != NULL and (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
-        _serve_read(server, connection, pending, <uint8_t*> pending + sizeof(ClientPending), ticket.index)
-    elif connection != NULL and pending.kind == REQUEST_MEMBERS and ticket.status == OK:
-        members_answer(server, connection, pending.id)
-    elif connection != NULL and pending.id != 0:
-        request_answer(server, connection, pending.id, ticket.status, ticket.revision, ticket.index, ticket.body,
-                       ticket.length if pending.kind == REQUEST_COMMAND else 0)
+    if connection != NULL:
+        _tell(server, connection, pending, ticket)
     if pending.kind == REQUEST_WATCH:
         watch_opened(server, pending.watch, ticket)
     elif pending.kind == REQUEST_UNWATCH:

@@ -9,8 +9,9 @@
         loop_ring               once for everything submitted
         connections_sweep       once in a while: ages
 
-What it decides: when to sleep. What it never does: touch a Python object, take the GIL, block in anything but epoll, or
-hold the loop up: it meets the loop only in the queue of submissions, its mailbox, and what the loop published.
+What it decides: when to sleep. What it never does: touch a Python object, take the GIL, block in anything but epoll
+(and in reading a piece of a backup that the kernel was told to read ahead), or hold the loop up: it meets the loop only
+in the queue of submissions, its mailbox, and what the loop published.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -27,6 +28,7 @@ from raftmeta.runtime.client_connections cimport (connection_close, connection_r
                                                   connections_sweep)
 from raftmeta.runtime.client_requests cimport (requests_done, requests_read_members, requests_release,
                                                requests_tell_leader)
+from raftmeta.runtime.client_snapshots cimport snapshot_close
 from raftmeta.runtime.client_watches cimport watch_news
 from raftmeta.runtime.clients_state cimport CONNECTION_FREE, CONNECTION_OPEN, VERSION_BYTES_MAX, ClientWatch, Connection
 from raftmeta.runtime.loop cimport NodeStatus, loop_ring
@@ -274,6 +276,7 @@ cdef void clients_close_in_child(ClientServer* server) noexcept nogil:
     cdef uint32_t place
     for place in range(server.limits.connections_max):
         _close(server.connections[place].stream.fd)
+        snapshot_close(&server.connections[place])
     _close(server.listener)
     _close(server.local_listener)
     _close(server.epoll)

@@ -11,7 +11,7 @@ from raftmeta.net.stream cimport Stream
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
 from raftmeta.runtime.loop cimport LinkTable, Loop, NodeStatus
 from raftmeta.runtime.tickets cimport Mailbox, Ticket, WatchSignal
-from raftmeta.wire.commands cimport Command
+from raftmeta.wire.commands cimport Bytes, Command
 
 cdef enum:
     NOWHERE = 0xFFFFFFF         # a place that no connection has
@@ -42,18 +42,25 @@ cdef struct ClientWatch:
     uint8_t state
     uint8_t has_items           # may have some: not looked since the last signal
 
-# A request whose ticket is under way; what it needs to answer follows the struct.
+# A request whose ticket is under way; what it needs to answer follows the struct. Some need several, one after another.
 cdef struct ClientPending:
     uint64_t id
     uint64_t number             # revision of a read
+    size_t bytes                # counted in ClientServer.bytes_under_way
     ClientWatch* watch
     uint32_t place
     uint32_t generation         # of the connection: its place may have another one by now
     uint32_t limit
     uint32_t key_length
-    uint32_t length             # key and end, or a command's payload
+    uint32_t length             # of what follows the struct: key and end of a read; name and call of a machine
     uint8_t kind                # ClientRequestKind
     uint8_t flags
+    uint8_t phase               # of a request with several tickets: which one is under way, from 0
+
+# Two windows behind each other: behind a pending request, or behind its submission.
+cdef struct Parts:
+    Bytes first
+    Bytes last
 
 cdef enum ConnectionState:
     CONNECTION_FREE = 0
@@ -77,6 +84,9 @@ cdef struct Connection:
     Vec[uint8_t] out
     size_t out_offset           # bytes of `out` that are gone
     ClientWatch* watches
+    bint has_file               # a sealed file is open for it
+    int file
+    uint64_t file_bytes
 
 cdef struct ClientCounters:
     uint64_t connections        # open now

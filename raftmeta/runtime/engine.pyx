@@ -51,9 +51,10 @@ from raftmeta.runtime.sending cimport send_genesis, send_message, send_pings_to_
 from raftmeta.runtime.snapshot_install cimport install_run, install_strip
 from raftmeta.runtime.snapshot_transfer cimport transfer_job_done, transfer_offer, transfer_tick
 from raftmeta.runtime.snapshots cimport snapshots_release, snapshots_run, snapshots_taken, snapshots_tick
-from raftmeta.runtime.user_fetches cimport user_fetches_stop, user_fetches_submit, user_last_submit
-from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, NOT_READY,
-                              OK, OVERLOADED, REMOVED, status_t)
+from raftmeta.runtime.user_fetches cimport (SUBMIT_USER_ASK, SUBMIT_USER_LEAVE, user_asks_submit, user_fetches_stop,
+                                            user_fetches_submit, user_is_joined, user_last_submit)
+from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED,
+                              NOT_FOUND, NOT_READY, OK, OVERLOADED, REMOVED, status_t)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport Bytes, command_release
 from raftmeta.wire.hello cimport Hello
@@ -137,13 +138,25 @@ cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
     return OK
 
 
+cdef void _submit_client(Engine* engine, Submission* submission) noexcept nogil:
+    """A command for a user machine (`number` is where its name stands, `filter` how long that is) needs a copy here."""
+    cdef const uint8_t* name = <const uint8_t*> submission + sizeof(Submission) + submission.number
+    if submission.filter != 0 and not user_is_joined(engine, name, submission.filter):
+        _answer(engine, submission, NOT_FOUND, NULL, 0)
+    else:
+        callers_submit_client(engine, submission)
+
+
 cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept nogil:
     cdef status_t status = OK
     if submission.kind == SUBMIT_COMMAND:
         callers_submit(engine, submission)
         return OK
     if submission.kind == SUBMIT_CLIENT_COMMAND:
-        callers_submit_client(engine, submission)
+        _submit_client(engine, submission)
+        return OK
+    if SUBMIT_USER_ASK <= submission.kind <= SUBMIT_USER_LEAVE:
+        user_asks_submit(engine, submission)
         return OK
     if submission.kind == SUBMIT_READ:
         if not engine.readers_waiting.push(submission.owner):
@@ -186,7 +199,7 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
     elif engine.state == ENGINE_GENESIS:
         _answer(engine, submission, NO_LEADER, NULL, 0)
     elif engine.was_removed and submission.kind in (SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND, SUBMIT_READ,
-                                                     SUBMIT_WATCH):
+                                                    SUBMIT_WATCH):
         _answer(engine, submission, NOT_READY, NULL, 0)
     else:
         _checked(engine, _submit_running(engine, submission))

@@ -43,7 +43,7 @@ from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, 
 from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, Bytes, Command,
                                      CommandKind, command_encode, command_init, command_release)
-from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, take_bound, take_key
+from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, take_key, take_page
 
 from raftmeta.config import Config, Identity
 from raftmeta.errors import (ConfigError, FolderInUse, ForeignFolder, ForkedProcess, InvalidArgument,
@@ -524,8 +524,8 @@ cdef class NodeBase:
         cdef Bytes first, last
         cdef uint64_t seen = 0
         cdef status_t status
-        take_bound(start, "start", &first)
-        take_bound(end, "end", &last)
+        take_page(start, "start", &first)
+        take_page(end, "end", &last)
         found = self.borrow_scratch()
         try:
             status = machine_range_shared(loop_enter(loop, READER_HOST), &first, &last, revision[0], <uint32_t> limit,

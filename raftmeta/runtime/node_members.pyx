@@ -28,7 +28,8 @@ cdef object view_of(NodeBase node):
     leader = [row.name for row in rows if row.id == status.core.leader]
     return View(name=node.identity.name, index=index, is_settled=not is_joint and index <= status.core.committed,
                 is_removed=status.core.is_removed != 0, leader=leader[0] if leader else "", members=rows,
-                connected={link.name: link.id for link in link_rows(node) if link.id != 0 and link.is_up})
+                connected={link.name: link.id for link in link_rows(node) if link.id != 0 and link.is_up},
+                revision=status.machine.revision)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------

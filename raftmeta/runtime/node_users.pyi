@@ -35,6 +35,12 @@ class UserPort:
         """Return when the node is ready."""
     def fetch(self, after: int, dump_seen: int, offset: int) -> News:
         """Return what there is for a copy (UserFetch in user_fetches.pxd), when there is something."""
+    def join(self) -> None:
+        """Clients of the node may ask its copy from now on."""
+    def leave(self) -> None:
+        """They may not any more; those who wait are told that there is no copy."""
+    def answer(self, ask: int, outcome: bytes | None) -> None:
+        """Answer an ask that a fetch brought, by its id. None: what the command answered is not known here."""
     def send_part(
         self, digest: int, part: bytes, pointer: int, offset: int, total: int, timeout_s: float | None = 5.0
     ) -> int:

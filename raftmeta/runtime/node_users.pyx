@@ -18,20 +18,21 @@ from raftmeta.runtime.answers cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_N
 from raftmeta.runtime.engine_state cimport (EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED,
                                             EVENT_USER_UNDUMPED, SUBMIT_READ, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH,
                                             SUBMIT_USER_LAST, Submission)
-from raftmeta.runtime.loop cimport LOOP_AWAIT_READY, LOOP_AWAIT_USERS, Loop
+from raftmeta.runtime.loop cimport LOOP_AWAIT_READY, LOOP_AWAIT_USERS, Loop, loop_ring, loop_submit
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node cimport Node
 from raftmeta.runtime.node_aio cimport Node as AioNode
 from raftmeta.runtime.tickets cimport Mailbox, Ticket
-from raftmeta.runtime.user_fetches cimport UserFetch, UserNews
-from raftmeta.status cimport status_t
+from raftmeta.runtime.user_fetches cimport (ASK_OUTCOME, SUBMIT_USER_ANSWER, SUBMIT_USER_JOIN, SUBMIT_USER_LEAVE,
+                                            UserAsk, UserFetch, UserNews)
+from raftmeta.status cimport OK, OUTCOME_UNKNOWN, status_t
 from raftmeta.wire.commands cimport (COMMAND_USER, COMMAND_USER_DUMP, Command, Fence, command_encode, command_init,
                                      command_release)
 from raftmeta.wire.python_commands cimport take_fence
 from raftmeta.wire.verbs cimport fence_of
 
 from raftmeta.errors import InvalidArgument, NotReady, OutcomeTimeout, ReadyTimeout, Withdrawn
-from raftmeta.runtime.user_copy import CommandRecord, News
+from raftmeta.runtime.user_copy import Ask, CommandRecord, News
 
 FAILED = EVENT_USER_FAILED
 DIVERGED = EVENT_USER_DIVERGED
@@ -77,17 +78,31 @@ cdef list _commands(const uint8_t* at, const uint8_t* end):
     return found
 
 
+cdef list _asks(const uint8_t* at, const uint8_t* end):
+    cdef const UserAsk* head
+    cdef list found = []
+    while at < end:
+        head = <const UserAsk*> at
+        at += sizeof(UserAsk)
+        found.append(Ask(head.id, head.kind == ASK_OUTCOME, head.index,
+                         PyBytes_FromStringAndSize(<const char*> at, <Py_ssize_t> head.length)))
+        at += head.length
+    return found
+
+
 cdef object _news(bytes body):
     cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(body)
     cdef const UserNews* head = <const UserNews*> data
+    cdef size_t rest = sizeof(UserNews) + head.ask_bytes
+    cdef list asks = _asks(data + sizeof(UserNews), data + rest)
     cdef list commands = []
     part = b""
     if head.gives_dump:
-        part = body[sizeof(UserNews):]
+        part = body[rest:]
     else:
-        commands = _commands(data + sizeof(UserNews), data + PyBytes_GET_SIZE(body))
+        commands = _commands(data + rest, data + PyBytes_GET_SIZE(body))
     return News(bool(head.gives_dump), head.last, head.point, bool(head.is_late), head.dump_index,
-                head.dump_digest, head.dump_total, head.offset, part, commands)
+                head.dump_digest, head.dump_total, head.offset, part, commands, asks)
 
 
 cdef class UserPort:
@@ -112,6 +127,26 @@ cdef class UserPort:
         self.node.running()
         submission = _submission(SUBMIT_USER_FETCH, self.name, &fetch, sizeof(UserFetch))
         return _news(self.node.finish(self.node._send(submission, PURPOSE_BYTES, NULL), PURPOSE_BYTES, NEVER))
+
+    cdef int _post(self, uint8_t kind, bytes payload, uint64_t id, uint64_t number) except -1:
+        """Tell the loop something, without waiting."""
+        cdef Loop* loop = self.node.running()
+        cdef Submission* submission = _submission(kind, payload, NULL, 0)
+        submission.session = id
+        submission.number = number
+        loop_submit(loop, submission)
+        loop_ring(loop)
+        return 0
+
+    def join(self):
+        self._post(SUBMIT_USER_JOIN, self.name, 0, 0)
+
+    def leave(self):
+        self._post(SUBMIT_USER_LEAVE, self.name, 0, 0)
+
+    def answer(self, uint64_t ask, bytes outcome):
+        self._post(SUBMIT_USER_ANSWER, b"" if outcome is None else outcome, ask,
+                   OUTCOME_UNKNOWN if outcome is None else OK)
 
     def send_part(self, uint64_t digest, bytes part not None, uint64_t pointer, uint64_t offset, uint64_t total,
                   timeout_s=5.0):

@@ -27,7 +27,7 @@ from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.tickets cimport MAIL_WATCH
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
-from raftmeta.wire.python_commands cimport read_values, take_bound, take_key
+from raftmeta.wire.python_commands cimport read_values, take_bound, take_key, take_page
 
 from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NodeRemoved, NotExecuted
 from raftmeta.operations import prefix_end
@@ -50,8 +50,8 @@ cdef tuple watch_bounds(object key, object end, object prefix):
     if end is None:
         take_key(key, "key", &window)
         return _raw(key), _raw(key) + b"\0"
-    take_bound(key, "key", &window)
-    take_bound(end, "end", &window)
+    take_page(key, "key", &window)
+    take_page(end, "end", &window)
     return _raw(key), _raw(end)
 
 

@@ -12,29 +12,23 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from raftmeta.errors import CommandFailed, InvalidArgument, Rejected
+from raftmeta.errors import InvalidArgument, Rejected
+from raftmeta.machine_calls import FORMAT_REJECTED, FORMAT_RESULT, failed_by, failed_outcome
 from raftmeta.replicated_class import Entry, MachineClass, set_current_entry
 from raftmeta.values import pack, unpack
 
-__all__ = ["CommandRecord", "Copy", "Dump", "MachineFault", "News", "packed_call", "packed_upgrade", "value_of"]
+__all__ = ["Ask", "CommandRecord", "Copy", "Dump", "MachineFault", "News"]
 
 FORMAT_DUMP = 1
-# FORMAT_: kinds of outcomes.
-FORMAT_RESULT = 0
-FORMAT_REJECTED = 1
-FORMAT_FAILED = 2
 # Replicated state depends on them: outcomes kept at most, the oldest go first.
 FORMAT_OUTCOMES_MAX = 65_536
 FORMAT_OUTCOME_BYTES_MAX = 16 * 1024 * 1024
-FORMAT_MESSAGE_MAX = 1000
 # What a host does, not what a command says: other nodes may well go on.
 HOST_FAULTS = (MemoryError, RecursionError)
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 class CommandRecord(NamedTuple):
@@ -46,6 +40,18 @@ class CommandRecord(NamedTuple):
     lowest_unanswered: int
     wall_ms: int
     data: bytes
+
+
+class Ask(NamedTuple):
+    """What a client of the node asks its copy (UserAsk in raftmeta/runtime/user_fetches.pxd).
+
+    entry_index: of the command whose outcome it waits for; of a read, the last one that it must see. call: of a read.
+    """
+
+    id: int
+    is_outcome: bool
+    entry_index: int
+    call: bytes
 
 
 class News(NamedTuple):
@@ -61,6 +67,7 @@ class News(NamedTuple):
     offset: int
     part: bytes
     commands: Sequence[CommandRecord]
+    asks: Sequence[Ask]
 
 
 class Dump(NamedTuple):
@@ -73,40 +80,6 @@ class Dump(NamedTuple):
 
 class MachineFault(Exception):
     """This copy cannot go on."""
-
-
-# --- calls and outcomes as bytes --------------------------------------------------------------------------------------
-def packed_call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bytes:
-    """A call of a command. Raises InvalidArgument for arguments that are no plain values."""
-    return pack([name, list(args), kwargs])
-
-
-def packed_upgrade(version: int) -> bytes:
-    """The command that raises the version of the machine: the call without a name."""
-    return pack(["", [version], {}])
-
-
-def value_of(outcome: bytes) -> Any:
-    """What a caller gets for an outcome. Raises Rejected or CommandFailed."""
-    kind, *rest = unpack(outcome)
-    if kind == FORMAT_REJECTED:
-        raise Rejected(rest[0], rest[1])
-    if kind == FORMAT_FAILED:
-        raise CommandFailed(f"{rest[0]}: {rest[1]}" if rest[1] else rest[0], kind=rest[0])
-    return rest[0]
-
-
-def _failed(kind: str, message: str) -> bytes:
-    return pack([FORMAT_FAILED, kind, message])
-
-
-def _failed_by(error: BaseException) -> bytes:
-    """Alike on every node: addresses of objects, which messages like to show, are not."""
-    try:
-        message = _ADDRESS.sub("0x...", str(error))[:FORMAT_MESSAGE_MAX]
-        return _failed(type(error).__name__, message)
-    except Exception:  # an exception may even raise when it is shown
-        return _failed(type(error).__name__, "")
 
 
 class Outcomes:
@@ -213,11 +186,11 @@ class Copy:
         try:
             name, args, kwargs = unpack(record.data)
         except (InvalidArgument, TypeError, ValueError):
-            return _failed("InvalidArgument", "the entry holds no call of a command")
+            return failed_outcome("InvalidArgument", "the entry holds no call of a command")
         if name == "":
             return self._upgrade(args)
         if self.machine_class.commands.get(name, self.version + 1) > self.version:
-            return _failed("AttributeError", f"version {self.version} of the machine has no command {name!r}")
+            return failed_outcome("AttributeError", f"version {self.version} of the machine has no command {name!r}")
         try:
             outcome = self._call(self.state, record, name, args, kwargs)
         except HOST_FAULTS as error:
@@ -225,7 +198,7 @@ class Copy:
         except Exception as error:
             self.failed += 1
             self._make_again()
-            return _failed_by(error)
+            return failed_by(error)
         except BaseException as error:  # SystemExit and the like: it asks the process to end, not the command
             raise MachineFault(f"{name}() raised {type(error).__name__}") from error
         self._since.append(record)

@@ -35,20 +35,35 @@ from raftmeta.errors import (
     Overloaded,
     RaftmetaError,
     ReadyTimeout,
+    Rejected,
 )
-from raftmeta.replicated_class import CALL_OPTIONS, MachineClass, machine_class_of
+from raftmeta.machine_calls import (
+    COMMAND_OPTIONS,
+    FORMAT_REJECTED,
+    FORMAT_RESULT,
+    READ_OPTIONS,
+    check_options,
+    check_version,
+    failed_by,
+    failed_outcome,
+    no_method,
+    packed_call,
+    packed_upgrade,
+    split_options,
+    value_of,
+)
+from raftmeta.replicated_class import MachineClass, machine_class_of
 from raftmeta.runtime.node import Node
 from raftmeta.runtime.node_users import DIVERGED, FAILED, STOPPED, UNDUMPED, UserPort, deadline_of, seconds_left
 from raftmeta.runtime.user_copy import (
+    Ask,
     CommandRecord,
     Copy,
     Dump,
     MachineFault,
     News,
-    packed_call,
-    packed_upgrade,
-    value_of,
 )
+from raftmeta.values import pack, unpack
 
 __all__ = ["LocalCopy", "PendingCall", "UserMachine", "local_copy"]
 
@@ -83,6 +98,20 @@ class ThreadWaiter:
         if self._error is not None:
             raise self._error
         return self._outcome
+
+
+class _Asker:
+    """A client of this node that waits for an outcome, or until its read may be made."""
+
+    def __init__(self, local: LocalCopy, ask: Ask) -> None:
+        self._local = local
+        self._ask = ask
+
+    def tell(self, outcome: bytes | None, error: RaftmetaError | None) -> None:
+        if error is None and not self._ask.is_outcome:
+            outcome = self._local.answer_read(self._ask.call)
+        with contextlib.suppress(RaftmetaError):  # the node has ended, and with it whoever asked
+            self._local.port.answer(self._ask.id, outcome)
 
 
 class FairLock:
@@ -158,6 +187,7 @@ class LocalCopy:
     def _main(self) -> None:
         try:
             self.port.await_cluster()
+            self.port.join()
             while True:
                 self._take(
                     self.port.fetch(0 if self._must_load else self.copy.pointer, self._dump_seen, len(self._loading))
@@ -172,6 +202,11 @@ class LocalCopy:
             self._stop(f"{type(error).__name__}: {error}")
 
     def _take(self, news: News) -> None:
+        for ask in news.asks:
+            if ask.is_outcome:
+                self.await_outcome(ask.entry_index, _Asker(self, ask))
+            else:
+                self.await_pointer(ask.entry_index, _Asker(self, ask))
         if news.gives_dump:
             self._take_dump(news)
             return
@@ -218,6 +253,7 @@ class LocalCopy:
             OutcomeUnknown(f"{message}; other nodes may have run the command"), MachineStopped(message, reason=reason)
         )
         with contextlib.suppress(RaftmetaError):  # the node may have ended meanwhile
+            self.port.leave()
             self.port.tell(STOPPED, self.copy.pointer)
 
     def _end(self, for_calls: RaftmetaError, for_reads: RaftmetaError) -> None:
@@ -346,6 +382,19 @@ class LocalCopy:
         result = getattr(self.copy.state, name)(*args, **kwargs)
         return result if type(result) in PLAIN else copies.deepcopy(result)
 
+    def answer_read(self, call: bytes) -> bytes:
+        """The outcome of a read that a client asks for, on the copy's thread. It may wait as long as a command."""
+        try:
+            name, args, kwargs = unpack(call)
+            if name not in self.machine_class.reads:
+                return failed_outcome("AttributeError", f"the class on the node has no read {name!r}")
+            with self._state_lock:
+                return pack([FORMAT_RESULT, getattr(self.copy.state, name)(*args, **kwargs)])
+        except Rejected as rejection:
+            return pack([FORMAT_REJECTED, str(rejection), rejection.details])
+        except Exception as error:
+            return failed_by(error)
+
     @property
     def state_lock(self) -> FairLock:
         return self._state_lock
@@ -386,16 +435,6 @@ def local_copy(node: Node, name: str, cls: type) -> LocalCopy:
     if found.machine_class is not machine_class:
         raise ConfigError(f"cls: {name!r} is a {found.machine_class.cls.__qualname__} on this node", field="cls")
     return found
-
-
-def split_options(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of the call out of its keywords."""
-    return {name: kwargs.pop(name) for name in CALL_OPTIONS & kwargs.keys()}
-
-
-def no_method(machine_class: MachineClass, name: str) -> AttributeError:
-    known = ", ".join(sorted({*machine_class.commands, *machine_class.reads}))
-    return AttributeError(f"{machine_class.cls.__qualname__} has no command or read {name!r}; it has {known}")
 
 
 # --- the blocking face ------------------------------------------------------------------------------------------------
@@ -465,7 +504,7 @@ class UserMachine:
         Call it when every node runs a class that has the version: the copy of a node with an older one stops.
         """
         wanted = self._local.machine_class.version if version is None else version
-        check_version(self._local, wanted)
+        check_version(self._local.machine_class, wanted)
         upgraded: int = call(self._local, packed_upgrade(wanted), None, timeout_s)
         return upgraded
 
@@ -475,22 +514,6 @@ class UserMachine:
 
     def __repr__(self) -> str:
         return f"<UserMachine {self._local.name!r} of {self._local.machine_class.cls.__qualname__}>"
-
-
-def check_version(local: LocalCopy, version: int) -> None:
-    if type(version) is not int or not 1 <= version <= local.machine_class.version:
-        raise InvalidArgument(
-            f"version: must be from 1 to {local.machine_class.version}, that of this node's class, not {version!r}",
-            field="version",
-        )
-
-
-def check_options(name: str, given: dict[str, Any], allowed: set[str]) -> None:
-    strange = given.keys() - allowed
-    if strange:
-        raise InvalidArgument(
-            f"{min(strange)}: {name}() takes only the options {', '.join(sorted(allowed))}", field=min(strange)
-        )
 
 
 def call(local: LocalCopy, data: bytes, fence: Any, timeout_s: float | None) -> Any:
@@ -517,7 +540,7 @@ class _Command:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         options = split_options(kwargs)
-        check_options(self.__name__, options, {"timeout_s", "fence"})
+        check_options(self.__name__, options, COMMAND_OPTIONS)
         data = packed_call(self.__name__, args, kwargs)
         return call(self._local, data, options.get("fence"), options.get("timeout_s", 5.0))
 
@@ -532,7 +555,7 @@ class _Read:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         options = split_options(kwargs)
-        check_options(self.__name__, options, {"timeout_s", "local"})
+        check_options(self.__name__, options, READ_OPTIONS)
         deadline_ns = deadline_of(options.get("timeout_s", 5.0))
         local = self._local
         local.check()

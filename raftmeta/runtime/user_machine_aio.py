@@ -12,10 +12,20 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from raftmeta.errors import NotReady, OutcomeTimeout, RaftmetaError, ReadyTimeout, Withdrawn
+from raftmeta.machine_calls import (
+    COMMAND_OPTIONS,
+    READ_OPTIONS,
+    check_options,
+    check_version,
+    no_method,
+    packed_call,
+    packed_upgrade,
+    split_options,
+    value_of,
+)
 from raftmeta.runtime.node_aio import Node
 from raftmeta.runtime.node_users import deadline_of, level_error, seconds_left
-from raftmeta.runtime.user_copy import packed_call, packed_upgrade, value_of
-from raftmeta.runtime.user_machine import LocalCopy, check_options, check_version, no_method, split_options
+from raftmeta.runtime.user_machine import LocalCopy
 
 __all__ = ["AioPendingCall", "AioUserMachine"]
 
@@ -110,7 +120,7 @@ class AioUserMachine:
         Call it when every node runs a class that has the version: the copy of a node with an older one stops.
         """
         wanted = self._local.machine_class.version if version is None else version
-        check_version(self._local, wanted)
+        check_version(self._local.machine_class, wanted)
         upgraded: int = await _call(self._face, self._local, packed_upgrade(wanted), None, timeout_s)
         return upgraded
 
@@ -179,7 +189,7 @@ class _Command:
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         options = split_options(kwargs)
-        check_options(self.__name__, options, {"timeout_s", "fence"})
+        check_options(self.__name__, options, COMMAND_OPTIONS)
         data = packed_call(self.__name__, args, kwargs)
         return await _call(self._face, self._local, data, options.get("fence"), options.get("timeout_s", 5.0))
 
@@ -195,7 +205,7 @@ class _Read:
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         options = split_options(kwargs)
-        check_options(self.__name__, options, {"timeout_s", "local"})
+        check_options(self.__name__, options, READ_OPTIONS)
         deadline_ns = deadline_of(options.get("timeout_s", 5.0))
         self._local.check()
         if not options.get("local", False):

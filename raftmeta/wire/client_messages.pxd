@@ -13,6 +13,7 @@ cdef enum:
     CLIENT_HEADER_BYTES = 8
     CLIENT_HELLO_BYTES_MAX = 4096           # before the client's HELLO was accepted
     CLIENT_BODY_BYTES_MAX = 6 * 1024 * 1024 + 64 * 1024     # afterwards: a command of COMMAND_BYTES_MAX and its frame
+    CLIENT_PIECE_BYTES_MAX = 1024 * 1024
     CLIENT_MESSAGE_BYTES_MAX = 1 << 30      # from a node: the records before a large deletion
 
 # FORMAT_: numbers on the wire.
@@ -28,6 +29,9 @@ cdef enum ClientRequestKind:
     REQUEST_MEMBERS = 9
     REQUEST_CHANGE = 10
     REQUEST_MEET = 11
+    REQUEST_SNAPSHOT = 12
+    REQUEST_PIECE = 13
+    REQUEST_MACHINE_READ = 14
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # what the node has applied, without asking for the leader
@@ -46,10 +50,11 @@ cdef struct ClientRequest:
     uint8_t kind                # ClientRequestKind
     uint8_t flags               # ClientReadFlags, or the filter of a watch
     uint64_t id
-    uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a membership
-    uint32_t limit
+    uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a
+                                # membership; PIECE: offset
+    uint32_t limit              # of a range; PIECE: length
     Bytes key                   # key, start of a range, name, a command's payload, or a membership
-    Bytes end                   # end of a range, or address
+    Bytes end                   # end of a range, address, or a call
 
 cdef struct ClientMessage:
     uint8_t kind                # ClientMessageKind

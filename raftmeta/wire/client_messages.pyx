@@ -15,7 +15,7 @@ from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read
 
 cdef enum:
     MESSAGE_ELEMENTS = 6
-    REQUEST_KINDS = REQUEST_MEET        # the last one
+    REQUEST_KINDS = REQUEST_MACHINE_READ    # the last one
     REQUEST_ELEMENTS_MAX = 15           # more than any has: what a later version asks is answered, not refused
     STATUS_MAX = 127
     READ_FLAGS_ALL = READ_LOCAL | READ_KEYS_ONLY | READ_COUNT_ONLY
@@ -87,6 +87,10 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
         return HAS_FLAGS
     if kind == REQUEST_CHANGE:
         return HAS_NUMBER | HAS_KEY
+    if kind == REQUEST_PIECE:
+        return HAS_NUMBER | HAS_LIMIT
+    if kind == REQUEST_MACHINE_READ:
+        return HAS_FLAGS | HAS_KEY | HAS_END
     return HAS_KEY | HAS_END if kind == REQUEST_MEET else 0
 
 
@@ -141,6 +145,12 @@ cdef inline uint32_t _key_bytes_max(uint8_t kind) noexcept nogil:
     return KEY_BYTES_MAX if kind == REQUEST_GET else NAME_BYTES_MAX
 
 
+cdef inline uint32_t _end_bytes_max(uint8_t kind) noexcept nogil:
+    if kind == REQUEST_MACHINE_READ:
+        return COMMAND_BYTES_MAX
+    return ADDRESS_BYTES_MAX if kind == REQUEST_MEET else KEY_BYTES_MAX + 1
+
+
 cdef void _read_bytes(Reader* reader, uint32_t least, uint32_t most, Bytes* into) noexcept nogil:
     into.data = read_bin(reader, most, &into.length)
     if into.length < least:
@@ -164,11 +174,12 @@ cdef status_t client_request_decode(const uint8_t* body, uint32_t length, Client
     if fields & HAS_NUMBER:
         request.number = read_uint(&reader, unsigned_max() if kind == REQUEST_UNWATCH else number_max())
     if fields & HAS_LIMIT:
-        request.limit = <uint32_t> read_uint(&reader, ~<uint32_t> 0)
+        request.limit = <uint32_t> read_uint(&reader, CLIENT_PIECE_BYTES_MAX if kind == REQUEST_PIECE
+                                             else ~<uint32_t> 0)
     if fields & HAS_KEY:
         _read_bytes(&reader, _key_bytes_min(kind), _key_bytes_max(kind), &request.key)
     if fields & HAS_END:
-        _read_bytes(&reader, 0, ADDRESS_BYTES_MAX if kind == REQUEST_MEET else KEY_BYTES_MAX + 1, &request.end)
+        _read_bytes(&reader, 0, _end_bytes_max(kind), &request.end)
     return read_done(&reader)
 
 

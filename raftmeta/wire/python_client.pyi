@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
-from raftmeta.operations import CompareOperator, Fence, Key, Operation
+from raftmeta.operations import CompareOperator, Key, Operation
 
 NOTHING: int
 REVISION: int
@@ -15,6 +15,8 @@ NUMBER: int
 RECORD: int
 RANGE: int
 VALUES: int
+BYTES: int
+OUTCOME: int
 
 ANSWER: int
 EVENTS: int
@@ -63,7 +65,7 @@ class RequestEncoder:
         compares: Iterable[CompareOperator],
         then: Iterable[Operation],
         otherwise: Iterable[Operation],
-        fence: Fence | None,
+        fence: Any,
     ) -> bytes:
         """A command that is a transaction."""
     def grant(self, lease: int, ttl_ms: int) -> bytes:
@@ -100,6 +102,14 @@ class RequestEncoder:
         """A request for other members; made_from: index of the membership that they were made from."""
     def meet(self, name: str, address: str) -> bytes:
         """A request that the node connects to one that is no member."""
+    def snapshot(self) -> bytes:
+        """A request to open a sealed file with everything acknowledged so far."""
+    def piece(self, offset: int, length: int) -> bytes:
+        """A request for bytes of that file."""
+    def machine_call(self, machine: bytes, call: bytes, fence: Any) -> bytes:
+        """A command of a user machine; its answer is its outcome."""
+    def machine_read(self, machine: bytes, call: bytes, *, local: bool) -> bytes:
+        """A request that the node's copy of a user machine runs a read."""
 
 @final
 class MessageDecoder:

@@ -14,18 +14,19 @@ from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, status_t
 from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES, CLIENT_LEADER,
                                             CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
                                             FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY, READ_LOCAL,
-                                            REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_MEET, REQUEST_MEMBERS,
-                                            REQUEST_PING, REQUEST_RANGE, REQUEST_STATUS, REQUEST_TRANSFER,
-                                            REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage, ClientRequest,
-                                            client_frame_begin, client_frame_decode, client_frame_end,
-                                            client_message_decode, client_request_encode)
+                                            REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_MACHINE_READ,
+                                            REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_PING, REQUEST_RANGE,
+                                            REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH,
+                                            REQUEST_WATCH, ClientMessage, ClientRequest, client_frame_begin,
+                                            client_frame_decode, client_frame_end, client_message_decode,
+                                            client_request_encode)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, LEASES_MAX,
-                                     Bytes, Command, Fence, LeaseItem, Op, command_encode, command_init,
+                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
+                                     LEASES_MAX, Bytes, Command, Fence, LeaseItem, Op, command_encode, command_init,
                                      command_release)
 from raftmeta.wire.hello cimport HELLO_CLIENT, Hello, hello_decode, hello_encode
-from raftmeta.wire.python_commands cimport (append_op, append_txn, read_result, read_values, take_bound, take_fence,
-                                            take_key, take_number)
+from raftmeta.wire.python_commands cimport (append_op, append_txn, read_result, read_values, take_fence, take_key,
+                                            take_number, take_page)
 from raftmeta.wire.revision cimport new_revision
 from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, update_op)
 
@@ -43,6 +44,8 @@ NUMBER = 4
 RECORD = 5
 RANGE = 6
 VALUES = 7
+BYTES = 8
+OUTCOME = 9
 
 ANSWER = CLIENT_ANSWER
 EVENTS = CLIENT_EVENTS
@@ -207,8 +210,8 @@ cdef class RequestEncoder:
         cdef ClientRequest request
         cdef uint64_t most
         memset(&request, 0, sizeof(ClientRequest))
-        _take_page(start, "start", &request.key)
-        take_bound(end, "end", &request.end)
+        take_page(start, "start", &request.key)
+        take_page(end, "end", &request.end)
         take_number(revision, "revision", _NUMBER_MAX, &request.number)
         take_number(limit, "limit", ~<uint32_t> 0, &most)
         request.limit = <uint32_t> most
@@ -219,8 +222,8 @@ cdef class RequestEncoder:
     def watch(self, bytes start not None, bytes end not None, revision, uint8_t filter):
         cdef ClientRequest request
         memset(&request, 0, sizeof(ClientRequest))
-        _take_page(start, "start", &request.key)
-        _take_page(end, "end", &request.end)
+        take_page(start, "start", &request.key)
+        take_page(end, "end", &request.end)
         take_number(revision, "start_revision", _NUMBER_MAX, &request.number)
         request.flags = filter
         return self._encode(&request, REQUEST_WATCH)
@@ -275,22 +278,55 @@ cdef class RequestEncoder:
         request.end = _window(raw_address)
         return self._encode(&request, REQUEST_MEET)
 
+    def snapshot(self):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        return self._encode(&request, REQUEST_SNAPSHOT)
+
+    def piece(self, uint64_t offset, uint32_t length):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        request.number = offset
+        request.limit = length
+        return self._encode(&request, REQUEST_PIECE)
+
+    def machine_call(self, bytes machine not None, bytes call not None, fence):
+        cdef Command command
+        cdef Fence taken
+        if <size_t> PyBytes_GET_SIZE(call) > self.value_bytes_max:
+            raise InvalidArgument(f"call: {len(call)} bytes, at most {self.value_bytes_max}", field="call")
+        fence = fence_of(fence)
+        take_fence(fence, &taken)
+        command_init(&command)
+        command.kind = COMMAND_USER
+        command.session = self.session
+        command.sequence = self.sequence
+        command.lowest_unanswered = self.lowest_unanswered
+        command.fence = taken
+        command.name = _window(machine)
+        command.data = _window(call)
+        self.payload.clear()
+        status = command_encode(&command, &self.payload)
+        command_release(&command)
+        _check(status)
+        frame = self._payload_frame()
+        self.sequence += 1
+        return frame
+
+    def machine_read(self, bytes machine not None, bytes call not None, *, bint local):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        request.flags = READ_LOCAL if local else 0
+        request.key = _window(machine)
+        request.end = _window(call)
+        return self._encode(&request, REQUEST_MACHINE_READ)
+
 
 cdef Bytes _window(bytes raw):
     cdef Bytes window
     window.data = <const uint8_t*> PyBytes_AS_STRING(raw)
     window.length = <uint32_t> PyBytes_GET_SIZE(raw)
     return window
-
-
-cdef int _take_page(object start, str field, Bytes* into) except -1:
-    """A bound that may also be the successor of the longest key: that key and a zero byte."""
-    if isinstance(start, bytes) and (<bytes> start).endswith(b"\0"):
-        take_bound((<bytes> start)[:-1], field, into)
-        into.data = <const uint8_t*> PyBytes_AS_STRING(start)
-        into.length = <uint32_t> PyBytes_GET_SIZE(start)
-        return 0
-    return take_bound(start, field, into)
 
 
 def hello_frame(str cluster not None, str name not None):
@@ -393,6 +429,8 @@ def answer_value(int purpose, uint64_t revision, uint64_t index, bytes body not 
         return new_revision(revision, index, None)
     if purpose == 0:        # NOTHING
         return None
+    if purpose >= 8:        # BYTES, OUTCOME
+        return body
     if purpose >= 5:        # RECORD, RANGE, VALUES
         return _read_value(purpose, revision, read_values(data, length))
     result = read_result(data, length)[2]

@@ -13,6 +13,8 @@ from raftmeta.wire.commands cimport Bytes, Fence, Op
 # range may be empty; values have at most `most` bytes.
 cdef int take_key(object key, str field, Bytes* into) except -1
 cdef int take_bound(object bound, str field, Bytes* into) except -1
+# As take_bound, and also the successor of the longest key: where the page behind it begins, or a range of it ends.
+cdef int take_page(object bound, str field, Bytes* into) except -1
 cdef int take_value(object value, str field, uint32_t most, Bytes* into) except -1
 # An int (bool is none) of [0, most].
 cdef int take_number(object number, str field, uint64_t most, uint64_t* into) except -1

@@ -76,6 +76,12 @@ cdef int take_bound(object bound, str field, Bytes* into) except -1:
         raise _invalid(field, f"has {into.length} bytes, at most {KEY_BYTES_MAX} are allowed")
     return 0
 
+cdef int take_page(object bound, str field, Bytes* into) except -1:
+    _take_bytes(bound, field, into)
+    if into.length == KEY_BYTES_MAX + 1 and into.data[KEY_BYTES_MAX] == 0:
+        return 0
+    return take_bound(bound, field, into)
+
 cdef int take_key(object key, str field, Bytes* into) except -1:
     take_bound(key, field, into)
     if into.length == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import raftmeta
 from tests.conformance.kits import free_addresses
 from tests.processes.waiting import wait_until
 
@@ -31,7 +33,13 @@ class Cluster:
         self.clients = dict(zip(NAMES, free_addresses(3), strict=True))
         self.metrics = free_addresses(1)[0]
         self.url = f"raft://{','.join(self.clients.values())}"
-        self.nodes = {name: self._serve(name) for name in NAMES}
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self.start()
+
+    def start(self, names: str = NAMES) -> None:
+        self.folder.mkdir(exist_ok=True)
+        for name in names:
+            self.nodes[name] = self._serve(name)
 
     def _serve(self, name: str) -> subprocess.Popen[bytes]:
         peers = [word for peer, address in self.peers.items() for word in ("--peer", f"{peer}={address}")]
@@ -52,10 +60,10 @@ class Cluster:
     def json(self, *arguments: str, code: int = 0) -> object:
         return json.loads(self.run("--json", *arguments, code=code))
 
-    def close(self) -> None:
-        for process in self.nodes.values():
-            process.kill()
-            process.wait()
+    def kill(self, names: str = NAMES) -> None:
+        for name in names:
+            self.nodes[name].kill()
+            self.nodes[name].wait()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +76,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.run("--timeout", "40", "put", "ready", "1")
         yield cluster
     finally:
-        cluster.close()
+        cluster.kill()
 
 
 def logs(cluster: Cluster) -> list[bytes]:
@@ -140,7 +148,12 @@ def test_status_shows_every_node_and_one_leader(cluster: Cluster) -> None:
     assert {status["name"] for status in statuses} == set(NAMES)
     assert [status["role"] for status in statuses].count("leader") == 1
     assert len({status["leader"] for status in statuses}) == 1
-    assert "committed" in cluster.run("status")
+    shown = cluster.run("status")
+    assert "committed" in shown
+    assert shown.count("voter") == 3
+    assert shown.count(raftmeta.__version__) == 3
+    one = Cluster.run(cluster, "--url", f"raft://{cluster.clients['a']}", "status")
+    assert one.count("not asked, connected") == 2
     hashes = cluster.json("--timeout", "20", "hash")
     assert isinstance(hashes, list)
     assert len({node["state_hash"] for node in hashes}) == 1
@@ -205,6 +218,22 @@ def test_completion_is_printed_for_each_shell() -> None:
         assert "_RAFTMETA_COMPLETE" in ended.stdout
 
 
+@pytest.mark.parametrize(
+    ("shell", "words", "found"),
+    [
+        ("bash", {"COMP_WORDS": "raftmeta member re", "COMP_CWORD": "2"}, ["remove", "replace"]),
+        ("zsh", {"COMP_WORDS": "raftmeta snapshot s", "COMP_CWORD": "2"}, ["save"]),
+        ("fish", {"COMP_WORDS": "raftmeta st", "COMP_CWORD": "st"}, ["status"]),
+    ],
+)
+def test_completion_answers_what_a_shell_asks(shell: str, words: dict[str, str], found: list[str]) -> None:
+    """As the printed script asks it: by the environment, of the program itself."""
+    asked = {**os.environ, **words, "_RAFTMETA_COMPLETE": f"{shell}_complete"}
+    program = [sys.executable, "-c", "from raftmeta.cli import main; main()"]
+    ended = subprocess.run(program, env=asked, capture_output=True, text=True, timeout=60, check=True)
+    assert all(word in ended.stdout for word in found), ended.stdout
+
+
 def test_the_served_node_ends_in_order_and_can_be_started_again(tmp_path: Path) -> None:
     (address,) = free_addresses(1)
     serve = command("serve", "--name", "a", "--peer", f"a={address}", "--data", str(tmp_path / "a"))
@@ -216,3 +245,38 @@ def test_the_served_node_ends_in_order_and_can_be_started_again(tmp_path: Path) 
             node.send_signal(signal.SIGTERM)
             node.communicate(timeout=30)
             assert node.returncode == 0
+
+
+def test_everything_is_lost_and_restored_by_hand(tmp_path: Path) -> None:
+    """The operator's life: save, lose all three disks, restore, serve. All data, another cluster id, and an old disk
+    that turns up again is let in by nobody."""
+    backup = tmp_path / "backup.sealed"
+    cluster = Cluster(tmp_path / "nodes")
+    try:
+        cluster.run("--timeout", "40", "put", "k", "v")
+        assert cluster.run("snapshot", "save", str(backup)) == f"saved {backup}\n"
+        cluster.run("put", "late", "not in the backup")
+        assert "no/such" in cluster.run("snapshot", "save", str(tmp_path / "no/such/folder/b"), code=2)
+        old = {status["cluster_id"] for status in cluster.json("status")}  # type: ignore[attr-defined]
+        cluster.kill()
+        (cluster.folder / "c").rename(tmp_path / "kept")
+        shutil.rmtree(cluster.folder)
+        cluster.folder.mkdir()
+        peers = [word for peer, address in cluster.peers.items() for word in ("--peer", f"{peer}={address}")]
+        for name in NAMES:
+            place = ["--data", str(cluster.folder / name), "--name", name]
+            cluster.run("snapshot", "restore", str(backup), *place, *peers)
+        cluster.start()
+        assert cluster.run("--timeout", "40", "get", "k") == "v\n"
+        assert "no key" in cluster.run("get", "late", code=1)
+        new = {status["cluster_id"] for status in cluster.json("status")}  # type: ignore[attr-defined]
+        assert len(new) == len(old) == 1 and new != old
+        cluster.kill("c")
+        shutil.rmtree(cluster.folder / "c")
+        (tmp_path / "kept").rename(cluster.folder / "c")
+        cluster.start("c")
+        log = cluster.folder / "c.log"
+        wait_until(lambda: b"peer_refused" in log.read_bytes(), timeout_s=20, what="the old disk to be refused")
+        cluster.run("--timeout", "20", "put", "k", "on")
+    finally:
+        cluster.kill()

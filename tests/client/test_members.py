@@ -126,8 +126,10 @@ def test_what_cannot_be_is_refused_with_the_words_of_a_node(
     served: str, call: Callable[[raftmeta.Client], object], error: type[Exception], told: str
 ) -> None:
     with raftmeta.Client(served) as client:
-        with pytest.raises(error, match=told):
+        revision = client.put("seen", b"1").revision
+        with pytest.raises(error, match=told) as refused:
             call(client)
+        assert not isinstance(refused.value, raftmeta.Refused) or refused.value.revision >= revision
         assert {one.role for one in client.members()} == {"voter"}
 
 
@@ -181,7 +183,7 @@ def test_a_step_whose_connection_broke_is_not_sent_twice() -> None:
             node.drop()
         elif request["kind"] == MEMBERS:
             members = [[9, 1, b"a", b"h:1"], [8, 4, b"b", b"h:2"]]
-            fields = [b"a", 9, 0, changes == 0, False, 9, members, [[9, True, b"a", 0, 0, False]]]
+            fields = [b"a", 9, 5, 0, changes == 0, False, 9, members, [[9, True, b"a", 0, 0, False]]]
             answer(Status.OK, 0, b"".join(msgpack.packb(field) for field in fields))
 
     async def ask() -> None:

@@ -153,7 +153,7 @@ def test_a_lease_that_somebody_revokes_is_lost(client: raftmeta.Client, served: 
     node = served[0]
     node.lease(3.0, id=lease.id + 1).revoke()  # another one: nothing happens to ours
     assert lease.held()
-    client.wait(client._client._command(REVISION, 5.0, lambda channel: channel.encoder.revoke(lease.id)))
+    client.wait(client._client.command(REVISION, 5.0, lambda channel: channel.encoder.revoke(lease.id)))
     assert lost.wait(10) and not lease.held()
 
 

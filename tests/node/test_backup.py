@@ -185,7 +185,7 @@ def test_save_says_what_is_wrong_and_leaves_no_file(tmp_path: Path) -> None:
             snapshot.save(nodes["a"], tmp_path / ("x" * 70))
         with pytest.raises(FileNotFoundError):
             snapshot.save(nodes["a"], tmp_path / "no" / "backup")
-        with pytest.raises(InvalidArgument, match="node"):
+        with pytest.raises(InvalidArgument, match="source"):
             snapshot.save("a", tmp_path / "backup")  # type: ignore[arg-type]
     with pytest.raises(NodeClosed):
         snapshot.save(nodes["a"], tmp_path / "backup")

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raftmeta
+from raftmeta.machine_calls import packed_call, packed_upgrade, value_of
 from raftmeta.replicated_class import MachineClass, machine_class_of
 from raftmeta.runtime import user_copy
-from raftmeta.runtime.user_copy import CommandRecord, Copy, MachineFault, packed_call, packed_upgrade, value_of
+from raftmeta.runtime.user_copy import CommandRecord, Copy, MachineFault
 from tests.replicated.machines import Board, Pickled, Stack
 
 

@@ -36,8 +36,12 @@ FIELDS: dict[int, list[str]] = {
     9: ["flags"],
     10: ["number", "key"],
     11: ["key", "end"],
+    12: [],
+    13: ["number", "limit"],
+    14: ["flags", "key", "end"],
 }
-FLAGS = {2: 1, 3: 7, 4: 15, 9: 1}
+FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1}
+LIMITS = {3: 2**32 - 1, 13: 1 << 20}
 ANY_64 = st.integers(0, 2**64 - 1)
 NUMBERS = st.integers(0, 2**63 - 1)
 
@@ -46,13 +50,13 @@ NUMBERS = st.integers(0, 2**63 - 1)
 def requests(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(FIELDS)))
     has = FIELDS[kind]
-    least = 1 if kind in (1, 2, 10, 11) else 0
+    least = 1 if kind in (1, 2, 10, 11, 14) else 0
     return {
         "kind": kind,
         "id": draw(ANY_64),
         "flags": draw(st.integers(0, FLAGS[kind])) if "flags" in has else 0,
         "number": draw(ANY_64 if kind == 5 else NUMBERS) if "number" in has else 0,
-        "limit": draw(st.integers(0, 2**32 - 1)) if "limit" in has else 0,
+        "limit": draw(st.integers(0, LIMITS[kind])) if "limit" in has else 0,
         "key": draw(st.binary(min_size=least, max_size=64)) if "key" in has else b"",
         "end": draw(st.binary(max_size=64)) if "end" in has else b"",
     }
