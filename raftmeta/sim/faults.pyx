@@ -15,6 +15,7 @@ from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
 from raftmeta.runtime.snapshot_files cimport sealed_name
 from raftmeta.sim.atlas cimport atlas_allows, atlas_is_calm, atlas_note
+from raftmeta.sim.checkpoints cimport checkpoint_damage
 from raftmeta.sim.disk cimport sim_disk_flip, sim_disk_write_back
 from raftmeta.sim.events cimport SIM_HEAL, SIM_REVEAL, SIM_ROOM
 from raftmeta.sim.network cimport network_cut, network_heal, network_replay
@@ -170,8 +171,8 @@ cdef void _write_back(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void _flip(World* world, SimNode* node) noexcept nogil:
-    """A process dies, the kernel writes back what it left, and a bit of a file does not survive. The power may fail
-    while the damaged log is opened."""
+    """A process dies, the kernel writes back what it left, and a bit of a file or of its checkpoint does not survive.
+    The power may fail while the damaged log is opened."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef uint64_t size_bytes
     cdef FileName name
@@ -181,6 +182,10 @@ cdef void _flip(World* world, SimNode* node) noexcept nogil:
     atlas_note(node)
     node_crash(world, node, False)
     _write_back(world, node)
+    if draw >> 58 & 3 == 0 and checkpoint_damage(node, <uint32_t> (draw >> 16)):
+        world.counts.flips += 1
+        node.was_damaged = True
+        return
     if sim_disk_flip(node.disk, name.text, (draw >> 16) % size_bytes, 1 << (draw >> 8) % 8) == OK:
         world.counts.flips += 1
         node.was_damaged = True

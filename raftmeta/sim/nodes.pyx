@@ -21,6 +21,7 @@ from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVEN
                                             EVENT_LOG_OPENED, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
                                             EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED,
                                             EVENT_SNAPSHOT_TAKEN, EVENT_TRACE, Engine, EngineConfig)
+from raftmeta.sim.checkpoints cimport checkpoint_let_go, checkpoint_port, checkpoint_wipe
 from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
 from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.leases cimport leases_kept
@@ -114,7 +115,8 @@ cdef void _count_snapshot(World* world, SimNode* node, uint8_t type, uint64_t a,
         truth_point(world, node, a, b)
     elif type == EVENT_SNAPSHOT_TAKEN:
         world.counts.snapshots += 1
-        truth_file(world, node, a, c)
+        if b != 0:                  # else a checkpoint, of which no other node has a copy
+            truth_file(world, node, a, c)
     elif type == EVENT_SNAPSHOT_FAILED:
         world.counts.snapshots_failed += 1
     elif type == EVENT_SNAPSHOT_INSTALLED:
@@ -164,6 +166,7 @@ cdef void node_create(World* world, SimNode* node, unsigned int number) noexcept
     node.world = world
     node.number = number
     node.random = world.config.seed * 31 + number + 1
+    checkpoint_wipe(node)
     node.disk = sim_disk_create(next_random(&world.random_disk), world.config.sector_bytes)
     if node.disk == NULL:
         violate(world, VIOLATION_NO_MEMORY, number, 0, 0)
@@ -222,6 +225,8 @@ cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     node.engine.random.next = _next_random
     node.engine.network = network_port(node)
     node.engine.disk = sim_disk_port(node.disk)
+    if world.config.has_checkpoints:
+        node.engine.checkpoints = checkpoint_port(node)
     node.engine.jobs.submit = _submit_job
     node.engine.callers.claim = _claim
     node.engine.callers.done = _done
@@ -324,6 +329,7 @@ cdef void _release(SimNode* node) noexcept nogil:
     if node.identity != NULL:
         identity_destroy(node.identity)
         node.identity = NULL
+    checkpoint_let_go(node)         # it pins a state of the engine's machine
     if node.engine != NULL:
         engine_release(node.engine)
         free(node.engine)
@@ -367,6 +373,7 @@ cdef void _end_incarnation(SimNode* node) noexcept nogil:
 
 cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
     sim_disk_destroy(node.disk)
+    checkpoint_wipe(node)
     _end_incarnation(node)
     node.disk = sim_disk_create(next_random(&world.random_disk), world.config.sector_bytes)
     node.failures_seen = 0
@@ -382,6 +389,7 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
     _drop_jobs(node.jobs_first)
     _drop_jobs(node.jobs_done)
     _release(node)
+    checkpoint_wipe(node)
     if node.disk != NULL:
         sim_disk_destroy(node.disk)
     node.durable.chains.release()

@@ -60,3 +60,4 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     config.faults.client_gap_us = <uint32_t> 1_000 << next_random(&random) % 6
     config.faults.fault_gap_us = <uint32_t> 80_000 << next_random(&random) % 4
     config.faults.down_us = <uint32_t> 50_000 << next_random(&random) % 4
+    config.has_checkpoints = next_random(&random) & 1

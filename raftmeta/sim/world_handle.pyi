@@ -15,6 +15,7 @@ class World:
     history_bytes_max: what watches may resume from. lease_ttl_ms: of the leases that clients keep. snapshot_entries: between two snapshots, 0: none is taken;
     snapshot_chunk_bytes: what one step of a snapshot writes, and one frame of its transfer carries.
     election_timeout_ticks: at least, in 10 ms, from 10. append_bytes_max: records of one APPEND.
+    checkpoints: 1: nodes keep their own copies behind the checkpoint port, as they do in production.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
@@ -32,6 +33,7 @@ class World:
         snapshot_chunk_bytes: int = 2048,
         election_timeout_ticks: int = 50,
         append_bytes_max: int = 262144,
+        checkpoints: int = 0,
         ruin: int = 0,
         **faults: int,
     ) -> None: ...

@@ -57,7 +57,7 @@ cdef dict _profile(const SimConfig* config):
             "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms,
             "snapshot_entries": config.snapshot_entries, "snapshot_chunk_bytes": config.snapshot_chunk_bytes,
             "election_timeout_ticks": config.election_timeout_ticks, "append_bytes_max": config.append_bytes_max,
-            "ruin": config.is_ruin, **config.faults}
+            "checkpoints": config.has_checkpoints, "ruin": config.is_ruin, **config.faults}
 
 
 def swarm_profile(seed: int) -> dict[str, int]:
@@ -74,7 +74,8 @@ cdef class World:
     def __cinit__(self, seed: int, *, nodes: int = 3, segment_bytes: int = 65536, sector_bytes: int = 512,
                   history_bytes_max: int = 65536, lease_ttl_ms: int = 1000, snapshot_entries: int = 300,
                   snapshot_chunk_bytes: int = 2048, election_timeout_ticks: int = 50,
-                  append_bytes_max: int = 262144, ruin: int = 0, **faults):
+                  append_bytes_max: int = 262144, checkpoints: int = 0,
+                  ruin: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -90,6 +91,7 @@ cdef class World:
         config.snapshot_chunk_bytes = snapshot_chunk_bytes
         config.election_timeout_ticks = election_timeout_ticks
         config.append_bytes_max = append_bytes_max
+        config.has_checkpoints = checkpoints != 0
         config.is_ruin = ruin != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)

@@ -6,6 +6,7 @@
 # operator   changes of membership
 # network    frames on their way, faults on them, connections
 # nodes      one node's life: boot, crash, restart, its disk's schedule
+# checkpoints  the checkpoint port's simulated side
 # workload   clients on the nodes, and what they may see (I13, I14, I15)
 # clients    clients of other processes, with sessions, retries and fences (I14, I18b); calls: what all of them wait for
 # leases     leases that clients keep, and when they may end (I17)
@@ -13,9 +14,12 @@
 # swarm      which faults a seed has
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from raftmeta.machine.dump cimport Dump, DumpBase
+from raftmeta.machine.state cimport Machine
 from raftmeta.native.chunks cimport Chunk, Slice
 from raftmeta.native.containers cimport Map64, Ring, Vec
 from raftmeta.raft.types cimport HardState, index_t, member_id_t, member_mask_t, term_t
+from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, Inbound
 from raftmeta.sim.disk cimport SimDisk
@@ -77,6 +81,7 @@ cdef struct SimConfig:
     uint32_t snapshot_chunk_bytes
     uint32_t election_timeout_ticks     # of 10 ms; short, and leaders come and go
     uint32_t append_bytes_max   # of one APPEND: small, and a tail arrives in parts (paper Figure 8)
+    bint has_checkpoints        # nodes keep their own copies behind the checkpoint port, not in sealed files
     bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/atlas)
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
@@ -156,6 +161,26 @@ cdef struct SimDurable:
     index_t filed               # a sealed file has the state after this entry, whatever becomes of the log
     bint is_whole               # nothing of the log waited for a sync when last looked; else later writes do not count
 
+# The checkpoint in a node's folder (raftmeta/sim/checkpoints): committed first, then what is under way.
+cdef struct SimCheckpoint:
+    CheckpointHead head
+    Vec[uint8_t] membership
+    Vec[uint8_t] records        # of the base and its differences, chunk behind chunk
+    Vec[uint32_t] chunks        # their lengths; none: there is no checkpoint
+    uint32_t differences
+    uint32_t damaged_chunk
+    size_t next_chunk           # of the load under way
+    size_t next_offset
+    Machine* machine            # of this life; NULL: none yet
+    DumpBase base               # pinned in it
+    Dump* dump                  # being taken; NULL: none
+    bint is_difference
+    bint is_committed           # and nobody was told yet
+    CheckpointHead fresh_head
+    Vec[uint8_t] fresh_membership
+    Vec[uint8_t] fresh
+    Vec[uint32_t] fresh_chunks
+
 cdef struct SimNode:
     World* world
     uint32_t number
@@ -168,6 +193,7 @@ cdef struct SimNode:
     uint64_t wake_ns            # of the scheduled SIM_WAKE, 0: none
     Engine* engine
     SimDisk* disk
+    SimCheckpoint checkpoint
     Wal* wal
     Identity* identity
     uint64_t random             # RandomPort
@@ -295,6 +321,8 @@ cdef struct SimCounts:
     uint64_t leases_expired
     uint64_t lease_renewals
     uint64_t snapshots          # taken
+    uint64_t checkpoints        # taken, whole and differences
+    uint64_t checkpoints_failed
     uint64_t snapshots_failed   # given up, by the taker or the receiver
     uint64_t installs
     uint64_t loads              # boots from a sealed file

@@ -38,7 +38,7 @@ def test_every_step_may_be_cut_by_a_power_failure() -> None:
     """reliability D11, M4: at the writes and syncs of taking, receiving, naming, beginning the log, removing."""
     found = totals(range(12), nodes=3, cut_at_sync_ppm=900_000, crash_ppm=300_000, down_us=600_000)
     assert found["power_cuts"] > 200
-    assert found["loads"] > 200
+    assert found["loads"] > 100
     assert found["installs"] > 5
 
 
@@ -78,3 +78,25 @@ def test_a_cluster_without_points_keeps_its_log(seed: int) -> None:
     """The other end of the setting: nothing is ever cut, and nobody needs a snapshot."""
     counts = lived(seed, snapshot_entries=0, crash_ppm=300_000, partition_ppm=300_000)
     assert (counts["snapshots"], counts["installs"], counts["log_compactions"]) == (0, 0, 0)
+
+
+def test_checkpoints_are_committed_whole_or_not_at_all() -> None:
+    """reliability D11: crashes between any two chunks and behind the commit; a store that fails."""
+    found = totals(range(12), nodes=3, checkpoints=1, crash_ppm=500_000, cut_at_sync_ppm=300_000, down_us=100_000,
+                   client_gap_us=8_000)  # fmt: skip
+    assert found["checkpoints"] > 200
+    assert found["checkpoints_failed"] > 10
+    assert found["loads"] > 100
+
+
+def test_a_checkpoint_that_lost_a_bit_is_passed_over() -> None:
+    """reliability D3: sealed files and the log lead to the same state; else the node joins anew."""
+    found = totals(range(16), nodes=5, checkpoints=1, flip_ppm=900_000, fault_gap_us=200_000, down_us=100_000)
+    assert found["damaged_files"] > 8
+
+
+def test_members_far_behind_are_brought_back_where_nodes_keep_checkpoints() -> None:
+    """paper 7: a sealed file is made when somebody needs one, and only then."""
+    found = totals(range(10), nodes=5, checkpoints=1, partition_ppm=900_000, transfer_ppm=300_000, wipe_ppm=200_000)
+    assert found["installs"] > 5
+    assert found["checkpoints"] > found["installs"]

@@ -14,9 +14,9 @@ import pytest
 
 from raftmeta.sim.world_handle import FAULTS, World, swarm_profile
 
-SEEDS = range(100)
+SEEDS = range(200)
 EVENTS = 100_000  # of one seed, before everything heals
-HASH_SEEDS = range(100)
+HASH_SEEDS = range(200)
 HASH_EVENTS = 3_000
 
 
@@ -54,9 +54,9 @@ def totals(histories: list[History]) -> Counter[str]:
 
 
 def test_no_seed_breaks_an_invariant(histories: list[History]) -> None:
-    """I1-I11, I13-I15, I17, I20, I22 hold after each of ten million events, and every cluster converges."""
+    """I1-I11, I13-I15, I17, I20, I22 hold after each of twenty million events, and every cluster converges."""
     assert [(history.seed, history.violation) for history in histories if history.violation is not None] == []
-    assert sum(history.counts["events"] for history in histories) >= 10_000_000
+    assert sum(history.counts["events"] for history in histories) >= 20_000_000
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,8 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
     "work",
     [
         "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "compactions",
-        "client_commands", "client_sessions_lost", "guarded", "leases_granted", "leases_expired", "lease_renewals",
+        "client_commands", "client_sessions_lost", "guarded", "checkpoints", "leases_granted",
+        "leases_expired", "lease_renewals",
     ],
 )  # fmt: skip
 def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> None:
@@ -87,7 +88,7 @@ def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> No
 def test_every_world_made_progress(histories: list[History]) -> None:
     """Hardly a profile is so bad that nothing is acknowledged before it heals (a pair that is always parted is); and
     simulated time runs far ahead of the real one."""
-    assert sum(history.counts["acknowledged"] == 0 for history in histories) <= 2
+    assert sum(history.counts["acknowledged"] == 0 for history in histories) <= 4
     assert sum(history.simulated_s for history in histories) > 3_600
 
 
@@ -97,7 +98,7 @@ def test_the_seeds_cover_sizes_and_each_fault_with_even_chance() -> None:
     assert {profile["nodes"] for profile in profiles} == set(range(1, 8))
     for fault in FAULTS:
         if fault.endswith("_ppm"):
-            assert 30 <= sum(profile[fault] > 0 for profile in profiles) <= 70, fault
+            assert 70 <= sum(profile[fault] > 0 for profile in profiles) <= 130, fault
 
 
 # --- one seed, one run ------------------------------------------------------------------------------------------------
