@@ -14,6 +14,8 @@ AREA = "storage"
 LISTENERS = "listeners"
 BIG = bytes(range(256)) * 256
 CHANGES = 100
+KEY_BYTES = 480  # the longest that every back end takes
+MANY = 3000  # more of them than one answer of a node holds
 
 
 @check(AREA, "fetch gives a future: the value, or none")
@@ -131,6 +133,19 @@ def _(kit: Kit) -> None:
     equal(stored.data if stored else None, b"1", "nothing was changed")
     storage.multi([Delete(one, must_exist=True), Update(two, "alone")])
     equal(storage.get(one), None, "deleted")
+
+
+@check(AREA, "children are all of them, however long and many", needs="multi")
+def _(kit: Kit) -> None:
+    storage, namespace = kit.first.storage, kit.name("space") + "/"
+    keys = [f"{namespace}{number:06}".ljust(KEY_BYTES, "k") for number in range(MANY)]
+    for first in range(0, MANY, MANY // 3):
+        storage.multi([Create(key, "") for key in keys[first : first + MANY // 3]])
+    found = storage.children(namespace)
+    equal(len(found), MANY, "how many of them")
+    equal(found, frozenset(keys), "the keys")
+    for first in range(0, MANY, MANY // 3):
+        storage.multi([Delete(key) for key in keys[first : first + MANY // 3]])
 
 
 @check(AREA, "multi is refused in plain words where it is not promised", lacks="multi")
