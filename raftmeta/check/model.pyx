@@ -6,6 +6,9 @@ from libc.string cimport memcmp, memcpy
 
 from raftmeta.native.intrinsics cimport hash64
 
+cdef enum:
+    TRANSITION_BYTES = 256      # TUNE_: its slot, and the Python object of the state that it leads to
+
 
 cdef int32_t model_begin(Model* model, int32_t width, int32_t value) noexcept nogil:
     cdef int32_t slot
@@ -103,7 +106,8 @@ cdef bint model_answer(Model* model, int32_t state) noexcept nogil:
 
 
 cdef size_t model_bytes(const Model* model) noexcept nogil:
-    return (model.vectors.capacity + model.vector_slots.capacity) * sizeof(int32_t)
+    return ((model.vectors.capacity + model.vector_slots.capacity) * sizeof(int32_t)
+            + model.transitions.size * TRANSITION_BYTES)
 
 
 cdef void model_release(Model* model) noexcept nogil:

@@ -48,15 +48,15 @@ cdef Answer portfolio_run(Portfolio* portfolio, Loaded* loaded, int64_t slice_en
     cdef int64_t now
     while portfolio.outcome.verdict == VERDICT_NONE:
         answer = _take_turn(portfolio, loaded)
-        if answer == ANSWER_ASKS:
-            return answer
         if portfolio.outcome.verdict != VERDICT_NONE:
             break
+        now = monotonic_ns()
         if portfolio.outcome.steps >= portfolio.steps_max:
             _give_up(portfolio, LIMIT_STEPS)
-        now = monotonic_ns()
-        if portfolio.deadline_ns != 0 and now >= portfolio.deadline_ns:
+        elif portfolio.deadline_ns != 0 and now >= portfolio.deadline_ns:
             _give_up(portfolio, LIMIT_TIME)
+        elif answer == ANSWER_ASKS:
+            return answer
         elif now >= slice_end_ns:
             return ANSWER_RUNNING
     portfolio.outcome.elapsed_ns += monotonic_ns()

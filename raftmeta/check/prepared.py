@@ -114,7 +114,7 @@ class Prepared:
         self.handle = CheckHandle(
             history.numbers(),
             history.texts(),
-            self._meanings(),
+            self.meanings(),
             is_table=self.table is not None,
             initial=canonical(initial),
             steps_max=self.limits.steps,
@@ -122,7 +122,8 @@ class Prepared:
             time_ns=max(1, int(self.limits.time_s * 1e9)),
         )
 
-    def _meanings(self) -> bytes:
+    def meanings(self) -> bytes:
+        """The Meaning (raftmeta/check/load.pxd) of each operation that the history names; 0: the model lacks it."""
         if isinstance(self.model, Program):
             known = {name: MEANINGS[name] for name in self.model.operations}
         else:

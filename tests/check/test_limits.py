@@ -62,7 +62,7 @@ def engines_answer(history: History, engines: int, model: str = "kv") -> tuple[i
     handle = CheckHandle(
         history.numbers(),
         history.texts(),
-        prepared._meanings(),
+        prepared.meanings(),
         is_table=False,
         steps_max=10**9,
         bytes_max=1 << 28,
@@ -71,6 +71,51 @@ def engines_answer(history: History, engines: int, model: str = "kv") -> tuple[i
     while handle.run(1.0) != 1:
         pass
     return handle.outcome(0)[0], handle.steps()
+
+
+def many_enqueues(width: int = 12) -> History:
+    """All at once, and one that takes out what nobody put in: a queue has as many states as they have orders."""
+    recorder = Recorder()
+    for process in range(width):
+        recorder.invoke(process, "enqueue", "q", process)
+    recorder.invoke("taker", "dequeue", "q")
+    for process in range(width):
+        recorder.ok(process)
+    recorder.ok("taker", "nobody put this in")
+    return recorder.history()
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [
+        (Limits(steps=20_000), "steps"),
+        (Limits(memory_bytes=1 << 20), "memory"),
+        (Limits(time_s=0.05), "time"),
+    ],
+)
+def test_limits_hold_for_models_of_python_too(limits: Limits, limit: str) -> None:
+    """Also while the search does nothing but ask."""
+    begun = time.monotonic()
+    checked = check(many_enqueues(), model="queue", limits=limits)
+    assert time.monotonic() - begun < 20
+    assert [(one.verdict, one.limit) for one in checked.not_ok] == [("unknown", limit)]
+
+
+def test_alike_crashed_operations_are_tried_in_one_order() -> None:
+    """Otherwise every subset of them would be another set to search."""
+    recorder = Recorder()
+    for process in range(16):
+        recorder.invoke(process, "write", "x", 1)
+        recorder.info(process)
+    for _ in range(17):
+        recorder.invoke("writer", "write", "x", 0)
+        recorder.ok("writer")
+        recorder.invoke("reader", "read", "x")
+        recorder.ok("reader", 1)
+    for engines in (2, 4):
+        verdict, steps = engines_answer(recorder.history(), engines)
+        assert verdict == 2, "seventeen times seen, sixteen times written"
+        assert steps < 20_000
 
 
 def test_just_in_time_is_quick_where_many_crashed() -> None:
