@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import resource
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,26 @@ from tests.processes.cluster import Cluster
 from tests.processes.waiting import free_ports
 
 
+def refuse_writes(folder: Path) -> int:
+    """Every file of the folder that this process has open can only be read from here on; return how many.
+
+    A limit on the size of files would not do: that is a full disk to the node, which waits for room.
+    """
+    count = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that lists the folder
+            target = entry.readlink()
+            if target.parent == folder.resolve() and target.is_file() and target.name != "lock":
+                only_reads = os.open(target, os.O_RDONLY)
+                os.dup2(only_reads, int(entry.name))
+                os.close(only_reads)
+                count += 1
+    return count
+
+
 def fail_the_disk(node: raftmeta.Node) -> dict[str, Any]:
-    """In a node's process: from here on no file may be written beyond its first byte (Python ignores SIGXFSZ)."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+    """In a node's process: what becomes of it when its writes fail."""
+    assert refuse_writes(Path(node.identity.data_dir)) > 0
     fates = []
     for i in range(3):
         try:
