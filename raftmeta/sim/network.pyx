@@ -19,10 +19,11 @@ from raftmeta.runtime.engine cimport engine_frame, engine_hello, engine_link_dow
 from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent
 from raftmeta.sim.schedule cimport schedule
 from raftmeta.sim.truth cimport truth_message
-from raftmeta.sim.world_state cimport (SIM_OLD_FRAMES, VIOLATION_CORRUPT_TAKEN, VIOLATION_FATAL,
+from raftmeta.sim.world_state cimport (SIM_OLD_FRAMES, VIOLATION_CORRUPT_TAKEN, VIOLATION_FATAL, VIOLATION_IDENTITY,
                                        VIOLATION_NO_MEMORY, SimFrame, SimNode, SimOldFrame, World, violate)
 from raftmeta.status cimport OK, status_t
-from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader, frame_decode
+from raftmeta.wire.frame cimport (FRAME_BODY_BYTES_MAX, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader,
+                                  frame_decode)
 from raftmeta.wire.hello cimport Hello, hello_decode, hello_encode
 from raftmeta.wire.messages cimport message_decode
 
@@ -277,12 +278,19 @@ cdef void _reset(World* world, uint32_t target, const SimFrame* frame) noexcept 
     _plan_connect(world, sender, target, RECONNECT_NS)
 
 
+cdef bint _is_for_another(const SimNode* node, const Slice* frame) noexcept nogil:
+    """I18: of another incarnation, so also of another cluster. Before the founding nobody knows the other's yet."""
+    cdef const FrameHeader* header = <const FrameHeader*> frame.data
+    return header.type != FRAME_GENESIS and header.target != node.id
+
+
 cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
     cdef SimFrame* frame = <SimFrame*> event.data
     cdef SimNode* node = &world.nodes[event.node]
     cdef size_t total = 0
     cdef Slice bytes
     cdef status_t status
+    cdef uint64_t received
     if not _hears(world, event.node, frame.source):
         pass                    # lost on the way
     elif not node.is_up or node.is_cut:
@@ -296,9 +304,12 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
         bytes.data = frame.chunk.bytes()
         bytes.length = frame.chunk.used
         world.trace_hash = hash64(world.trace_hash, bytes.data, bytes.length)
+        received = node.engine.counters.frames_received
         status = frame_decode(bytes.data, bytes.length, FRAME_BODY_BYTES_MAX, &total)
         if status == OK:
             status = engine_frame(node.engine, &node.inbound[frame.source], &bytes)
+        if node.engine.counters.frames_received != received and _is_for_another(node, &bytes):
+            violate(world, VIOLATION_IDENTITY, node.number, frame.source, (<const FrameHeader*> bytes.data).target)
         if frame.is_corrupt and status == OK:
             violate(world, VIOLATION_CORRUPT_TAKEN, node.number, frame.source, bytes.length)
         if status != OK and status < 96:

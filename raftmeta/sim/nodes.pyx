@@ -29,7 +29,8 @@ from raftmeta.sim.network cimport network_node_down, network_node_up, network_po
 from raftmeta.sim.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
                                  truth_recovered)
-from raftmeta.sim.workload cimport workload_done, workload_forget_node, workload_look, workload_woken
+from raftmeta.sim.watches cimport watches_look, watches_woken
+from raftmeta.sim.workload cimport workload_done, workload_forget_node
 from raftmeta.sim.world_state cimport (SIM_BEGIN_NS, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY,
                                        SimLease, SimNode, World, violate)
 from raftmeta.status cimport DISK_FAILED, NO_SPACE, OK, POWER_CUT, status_t
@@ -93,8 +94,7 @@ cdef void _done(void* self, void* owner, status_t status, uint64_t revision, ind
 
 
 cdef void _woken(void* self, void* handle) noexcept nogil:
-    cdef SimNode* node = <SimNode*> self
-    workload_woken(node.world, node, handle)
+    watches_woken(handle)
 
 
 cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
@@ -416,7 +416,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
                 node.engine.core.broken if node.engine.core != NULL else 0)
         return
     truth_after_run(world, node)
-    workload_look(world, node)
+    watches_look(world, node)
     wake_ns = max(node_world_ns(node, engine_deadline_ns(node.engine)), world.now_ns + 1)
     if node.wake_ns == 0 or wake_ns < node.wake_ns or node.wake_ns <= world.now_ns:
         node.wake_ns = wake_ns

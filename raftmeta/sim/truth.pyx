@@ -16,19 +16,20 @@ from raftmeta.ports cimport FileName
 from raftmeta.raft.log cimport log_chain, log_record, log_term
 from raftmeta.raft.membership cimport membership_position, membership_voters_incoming, membership_voters_outgoing
 from raftmeta.raft.record cimport record_bytes
+from raftmeta.raft.state cimport Core
 from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE,
                                   VOTE_RESPONSE, Membership, Message, Record, index_t, member_id_t, member_mask_t,
                                   term_t)
 from raftmeta.runtime.disk_jobs cimport JOB_BEGIN_LOG, JOB_LOAD, JOB_WRITE, DiskJob
-from raftmeta.runtime.engine_state cimport ENGINE_RUNNING
+from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, OUTSTANDING_DONE, CommandQueue
 from raftmeta.sim.disk cimport SimFile, sim_disk_durable
 from raftmeta.sim.leases cimport leases_check
 from raftmeta.sim.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
                                        VIOLATION_LEADER_INCOMPLETE, VIOLATION_LOG_MATCHING, VIOLATION_MEMBERSHIP,
-                                       VIOLATION_NO_MEMORY, VIOLATION_NOT_MONOTONIC, VIOLATION_RECOVERY,
-                                       VIOLATION_SNAPSHOT, VIOLATION_STATE_HASH, VIOLATION_STATE_MACHINE,
-                                       VIOLATION_TERM_NOT_DURABLE, VIOLATION_TWO_LEADERS, SimDurable, SimNode,
-                                       SimTruth, World, violate)
+                                       VIOLATION_NO_MEMORY, VIOLATION_NOT_COMMITTED, VIOLATION_NOT_MONOTONIC,
+                                       VIOLATION_RECOVERY, VIOLATION_SNAPSHOT, VIOLATION_STATE_HASH,
+                                       VIOLATION_STATE_MACHINE, VIOLATION_TERM_NOT_DURABLE, VIOLATION_TWO_LEADERS,
+                                       VIOLATION_UNBOUNDED, SimDurable, SimNode, SimTruth, World, violate)
 from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal cimport WalBatch
@@ -236,6 +237,16 @@ cdef bint _is_quorum_durable(World* world, const Membership* membership, index_t
     return _is_majority(holders, incoming) and (outgoing == 0 or _is_majority(holders, outgoing))
 
 
+cdef bint _was_quorum_durable(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:
+    """Under a membership of this turn: behind the commit a leader may have appended the next one already."""
+    cdef const Vec[Membership]* known = &node.engine.core.memberships
+    cdef size_t i
+    for i in range(known.size):
+        if _is_quorum_durable(world, &known.data[i], index, chain):
+            return True
+    return False
+
+
 cdef bint _is_majority(member_mask_t holders, member_mask_t voters) noexcept nogil:
     return 2 * popcount(holders & voters) > popcount(voters)
 
@@ -258,7 +269,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     truth.terms.data[index] = term
     truth.committed_in.data[index] = node.engine.core.hard.term
     truth.committed = index
-    if not _is_quorum_durable(world, core_membership(node.engine.core), index, chain):
+    if not _was_quorum_durable(world, node, index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
 
 
@@ -296,6 +307,32 @@ cdef void truth_file(World* world, SimNode* node, index_t index, uint64_t hash_l
     known[0] = hash_low | 1
 
 
+cdef size_t _waiting(CommandQueue* queue, size_t cap) noexcept nogil:
+    """Commands without an answer; counted only when there may be too many. Answered ones keep the place of a number."""
+    cdef size_t i
+    cdef size_t count = 0
+    if queue.commands.size <= cap:
+        return 0
+    for i in range(queue.commands.size):
+        count += queue.commands.at(i).state != OUTSTANDING_DONE
+    return count
+
+
+cdef void _check_bounds(World* world, SimNode* node, const CoreStatus* status) noexcept nogil:
+    """I21: commands that wait, and what is under way to each member; one APPEND may lie above the limit."""
+    cdef const Core* core = node.engine.core
+    cdef size_t cap = node.engine.config.outstanding_max
+    cdef uint32_t i
+    if _waiting(&node.engine.own, cap) > cap or _waiting(&node.engine.clients, cap) > cap:
+        violate(world, VIOLATION_UNBOUNDED, node.number, node.engine.own.commands.size, cap)
+    if status.role != LEADER:
+        return
+    for i in range(core_membership(core).count):
+        if core.progress[i].inflight_bytes > core.config.inflight_bytes_max + core.config.append_bytes_max:
+            violate(world, VIOLATION_UNBOUNDED, node.number, core.progress[i].inflight_bytes,
+                    core.config.inflight_bytes_max)
+
+
 cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
     cdef CoreStatus status
     cdef index_t index
@@ -311,6 +348,9 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
         _check_memberships(world, node, &status)
     node.committed = status.committed
     node.term = status.term
+    if world.truth.answered_index > world.truth.committed:
+        violate(world, VIOLATION_NOT_COMMITTED, node.number, world.truth.answered_index, world.truth.committed)
+    _check_bounds(world, node, &status)
     if node.engine.applied != node.applied and not node.engine.apply_is_partial:
         node.applied = node.engine.applied
         _check_state_hash(world, node)

@@ -87,3 +87,15 @@ class Liar:
 
     def raise_token(self) -> None:
         """As if a guarded write had been accepted under the newest token of all."""
+
+    def answer(self, index: int) -> None:
+        """As if a client had been told that the entry at index is done."""
+
+    def fill_queues(self, number: int) -> None:
+        """As if no command of the node's callers might wait."""
+
+    def rename(self, number: int) -> None:
+        """As if the node were another incarnation than the one that its peers write to."""
+
+    def hide_events(self) -> None:
+        """As if the quiet key had changed with every revision so far, and the watch of node 0 had to show them all."""

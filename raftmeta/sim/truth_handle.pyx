@@ -160,3 +160,18 @@ cdef class Liar:
 
     def raise_token(self) -> None:
         self.world.native.truth.guarded_token = ~<uint64_t> 0
+
+    def answer(self, index: int) -> None:
+        self.world.native.truth.answered_index = index
+
+    def fill_queues(self, number: int) -> None:
+        self._node(number).engine.config.outstanding_max = 0
+
+    def rename(self, number: int) -> None:
+        self._node(number).id ^= 1
+
+    def hide_events(self) -> None:
+        cdef size_t revision
+        for revision in range(self.world.native.truth.is_quiet.size):
+            self.world.native.truth.is_quiet.data[revision] = True
+        self.world.native.nodes[0].watches[1].next_revision = 1

@@ -4,8 +4,7 @@
          what a client saw never goes backwards
     I14  an add answers with the counter's new number: every acknowledged number is different, and at the end the
          counter stands between the acknowledged adds and the submitted ones
-    I15  a watch of the whole keyspace sees every revision once, in order, and the same bytes on every node, over any
-         number of resumptions
+    I15, I16  watches: raftmeta/sim/watches
     I17  leases: raftmeta/sim/leases
 These clients live in the process of their node and use its session; raftmeta/sim/clients has those of other processes.
 """
@@ -15,20 +14,18 @@ from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport MachineStatus, machine_status
-from raftmeta.machine.watch_state cimport Watch
-from raftmeta.machine.watches cimport WATCH_COMPACTED, WATCH_EVENTS, WATCH_LAGGED, WATCH_PREVIOUS, watch_take
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.intrinsics cimport hash64, next_random
+from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.types cimport index_t
 from raftmeta.runtime.engine cimport engine_submit
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH, SUBMIT_WATCH,
-                                            Submission)
+from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, Submission
 from raftmeta.sim.calls cimport call_give_back, call_take, calls_release
 from raftmeta.sim.clients cimport clients_done, clients_release
 from raftmeta.sim.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
+from raftmeta.sim.watches cimport watches_forget, watches_opened
 from raftmeta.sim.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ,
                                        SIM_KEYS, SIM_WATCHES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
-                                       VIOLATION_STALE_READ, VIOLATION_WATCH, SimCall, SimNode, SimWatch, World,
+                                       VIOLATION_STALE_READ, SimCall, SimNode, SimWatch, World,
                                        violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
@@ -59,6 +56,9 @@ cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* v
     key[4] += call.key
     op.key.data = key
     op.key.length = 5
+    if draw >> 40 & 0x1FF == 0:     # the key that a watch of its own waits for (raftmeta/sim/watches)
+        call.key = 1
+        memcpy(key, b"quiet", 5)
     if call.key % 2 == 0:
         op.kind = OP_ADD
         op.number = 1
@@ -184,6 +184,7 @@ cdef void _check_command(World* world, SimNode* node, SimCall* call, status_t st
             leases_refused(node)
     elif status == OK:
         world.counts.acknowledged += 1
+        world.truth.answered_index = max(world.truth.answered_index, index)
         world.truth.acked_index = max(world.truth.acked_index, index)
         world.truth.acked_revision = max(world.truth.acked_revision, revision)
         if call.kind == CALL_ADD:
@@ -204,9 +205,7 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
     cdef SimWatch* watch
     watch = <SimWatch*> owner
     if watch >= &node.watches[0] and watch < &node.watches[0] + SIM_WATCHES:
-        watch.is_pending = False
-        if status == OK:
-            memcpy(&watch.watch, body, sizeof(void*))
+        watches_opened(watch, status, body)
         return
     call = <SimCall*> owner
     node.calls_open -= 1
@@ -219,101 +218,9 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
     call_give_back(world, call)
 
 
-# --- watches ----------------------------------------------------------------------------------------------------------
-cdef void _open_watch(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
-    if submission == NULL:
-        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-        return
-    submission.kind = SUBMIT_WATCH
-    submission.owner = watch
-    submission.handle = watch
-    submission.number = watch.next_revision
-    submission.filter = WATCH_PREVIOUS
-    watch.is_pending = True
-    engine_submit(node.engine, submission)
-
-
-cdef void _close_watch(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
-    if submission == NULL:
-        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-        return
-    submission.kind = SUBMIT_UNWATCH
-    submission.handle = watch.watch
-    watch.watch = NULL
-    engine_submit(node.engine, submission)
-
-
-cdef void _check_item(World* world, SimNode* node, SimWatch* watch, const uint8_t* item,
-                      uint32_t length) noexcept nogil:
-    """An item is [kind, revision, wall_ms, events, more]."""
-    cdef Reader reader = reader_over(item, length)
-    cdef uint64_t kind, revision, hash
-    read_array(&reader, 5)
-    kind = read_uint(&reader, unsigned_max())
-    revision = read_uint(&reader, unsigned_max())
-    if reader.status != OK:
-        violate(world, VIOLATION_FATAL, node.number, 5, length)
-    elif kind == WATCH_EVENTS:
-        world.counts.watch_events += 1
-        hash = hash64(0, item, length) | 1
-        if watch.next_revision != 0 and revision != watch.next_revision:
-            violate(world, VIOLATION_WATCH, node.number, revision, watch.next_revision)
-        watch.next_revision = revision + 1
-        if world.truth.event_hashes.size <= revision and not world.truth.event_hashes.resize(revision + 1):
-            violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-        elif world.truth.event_hashes.data[revision] == 0:
-            world.truth.event_hashes.data[revision] = hash
-        elif world.truth.event_hashes.data[revision] != hash:
-            violate(world, VIOLATION_WATCH, node.number, revision, 0)
-    elif kind == WATCH_LAGGED or kind == WATCH_COMPACTED:
-        if revision < watch.next_revision:
-            violate(world, VIOLATION_WATCH, node.number, revision, watch.next_revision)
-        watch.next_revision = revision
-        watch.must_close = True
-
-
-cdef void _take_items(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
-    cdef uint32_t count = 1
-    while count != 0 and watch.watch != NULL:
-        world.items.clear()
-        if watch_take(<Watch*> watch.watch, 1, 1 << 20, &world.items, &count) != OK:
-            violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-            return
-        if count != 0:
-            _check_item(world, node, watch, world.items.data, <uint32_t> world.items.size)
-        if watch.must_close:
-            watch.must_close = False
-            _close_watch(world, node, watch)
-
-
-cdef void workload_woken(World* world, SimNode* node, void* handle) noexcept nogil:
-    (<SimWatch*> handle).has_items = True
-
-
-cdef void workload_look(World* world, SimNode* node) noexcept nogil:
-    cdef int i
-    cdef SimWatch* watch
-    if node.engine.state != ENGINE_RUNNING:
-        return
-    for i in range(SIM_WATCHES):
-        watch = &node.watches[i]
-        if watch.watch == NULL and not watch.is_pending and world.clients_are_on:
-            _open_watch(world, node, watch)
-        elif watch.has_items:
-            watch.has_items = False
-            _take_items(world, node, watch)
-
-
 cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil:
-    """Its watches died with it; the next ones go on where they stood."""
-    cdef int i
     leases_forget(node)
-    for i in range(SIM_WATCHES):
-        node.watches[i].watch = NULL
-        node.watches[i].is_pending = False
-        node.watches[i].has_items = False
+    watches_forget(node)
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -95,6 +95,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.state_hashes.release()
     world.truth.revisions.release()
     world.truth.event_hashes.release()
+    world.truth.is_quiet.release()
     world.truth.leaders.release()
     world.truth.votes.release()
     world.truth.numbers.release()

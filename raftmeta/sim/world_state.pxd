@@ -9,6 +9,7 @@
 # checkpoints  the checkpoint port's simulated side
 # workload   clients on the nodes, and what they may see (I13, I14, I15)
 # clients    clients of other processes, with sessions, retries and fences (I14, I18b); calls: what all of them wait for
+# watches    what watches show, over resumptions (I15, I16)
 # leases     leases that clients keep, and when they may end (I17)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
 # swarm      which faults a seed has
@@ -249,6 +250,8 @@ cdef struct SimTruth:
     int64_t[SIM_KEYS] add_highest
     Map64[uint64_t] numbers     # (number, key) of acknowledged adds
     Map64[uint64_t] files       # index of a point -> hash of its sealed file: the same bytes on all nodes (I11)
+    index_t answered_index      # greatest index of a command that a client was told to be done (I12)
+    Vec[uint8_t] is_quiet       # by revision: it changed the key of the quiet watch
     Vec[uint64_t] event_hashes  # by revision: hash of the changes of that revision (I15)
     SimLeaseTruth[SIM_LEASES] leases
     uint64_t guarded_revision   # the newest accepted guarded write that was answered, and its token
@@ -270,8 +273,12 @@ cdef enum SimViolation:
     VIOLATION_STATE_HASH = 11           # I11, I20
     VIOLATION_SNAPSHOT = 12             # I11: sealed files of one point differ
     VIOLATION_STALE_READ = 13           # I13
+    VIOLATION_NOT_COMMITTED = 21        # I12: a client was told OK for what nobody has committed
+    VIOLATION_UNBOUNDED = 20            # I21: a queue is longer than its cap
+    VIOLATION_IDENTITY = 24             # I18: a frame for another incarnation was taken
     VIOLATION_NOT_ONCE = 14             # I14
     VIOLATION_WATCH = 15                # I15
+    VIOLATION_PROGRESS_MARK = 16        # I16
     VIOLATION_LEASE = 17                # I17
     VIOLATION_FENCE = 18                # I18b
     VIOLATION_CORRUPT_TAKEN = 19        # I19: a frame that is not what was sent was taken
@@ -302,6 +309,7 @@ cdef struct SimCounts:
     uint64_t guarded            # writes under a fence that were accepted
     uint64_t reads
     uint64_t watch_events
+    uint64_t progress_marks
     uint64_t truncations
     uint64_t wipes
     uint64_t flips

@@ -193,6 +193,40 @@ def test_a_write_under_an_old_token_is_seen(world: World) -> None:
     expect(world, "I18b")
 
 
+def test_an_answer_for_what_nobody_committed_is_seen(world: World) -> None:
+    """I12: whoever says OK has seen it committed."""
+    liar = Liar(world)
+    liar.answer(world.committed + 1)
+    liar.look(leader_of(world)["number"])
+    expect(world, "I12")
+
+
+def test_what_a_watch_did_not_show_is_seen(world: World) -> None:
+    """I15, I16: the next event, or mark, comes after revisions that were to be shown before."""
+    Liar(world).hide_events()
+    world.run(200_000)
+    assert world.violation is not None
+    assert world.violation.split(" ")[0] in ("I15", "I16")
+
+
+def test_a_frame_for_another_incarnation_is_seen(world: World) -> None:
+    """I18: what was written to an incarnation that is gone must not be taken by its successor."""
+    Liar(world).rename(follower_of(world)["number"])
+    world.run(1_000)
+    expect(world, "I18")
+
+
+def test_a_queue_above_its_cap_is_seen(world: World) -> None:
+    """I21: a command waits where none may."""
+    number = leader_of(world)["number"]
+    while world.nodes()[number]["outstanding"] == 0:
+        world.run(1)
+    liar = Liar(world)
+    liar.fill_queues(number)
+    liar.look(number)
+    expect(world, "I21")
+
+
 def test_a_lease_that_ends_before_its_deadline_is_seen() -> None:
     """I17: the state had shown a later deadline."""
     world = World(5, client_gap_us=500)

@@ -75,8 +75,8 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "compactions",
-        "client_commands", "client_sessions_lost", "guarded", "checkpoints", "leases_granted",
+        "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "progress_marks",
+        "compactions", "client_commands", "client_sessions_lost", "guarded", "checkpoints", "leases_granted",
         "leases_expired", "lease_renewals",
     ],
 )  # fmt: skip
