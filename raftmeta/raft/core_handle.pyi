@@ -281,6 +281,15 @@ class CoreHandle:
     def log(self) -> list[Entry]:
         """The records in memory, oldest first."""
 
+    def copy(self) -> CoreHandle:
+        """A second core in the same state; this one must be at rest (raftmeta/raft/copies.pxd)."""
+
+    def settle(self) -> None:
+        """Bring to one form what differs without a difference; this core must be at rest (raftmeta/raft/copies.pxd)."""
+
+    def digest(self) -> int:
+        """Equal for two settled cores that will do the same: 64 bits."""
+
     def log_bytes(self, first: int, last: int) -> bytes:
         """The bytes of records [first, last]; IndexError when they are not in memory."""
 

@@ -14,6 +14,7 @@ from raftmeta._core cimport (CLOCK_JUMPED, PEER_CONNECTED, PEER_REFUSED, PEER_SN
                              core_snapshot_installed, core_status, core_step, core_tick, core_transfer)
 from raftmeta.native.chunks cimport Slice, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
+from raftmeta.raft.copies cimport core_copy, core_digest, core_settle
 from raftmeta.raft.log cimport Log, log_append, log_init, log_record, log_release
 from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.progress cimport Progress
@@ -431,6 +432,21 @@ cdef class CoreHandle:
         return [_entry(log_record(&self.core.log, i))
                 for i in range(self.core.log.offset + 1, self.core.log.last + 1)
                 if log_record(&self.core.log, i) != NULL]
+
+    def copy(self):
+        """A second core in the same state; this one must be at rest."""
+        cdef CoreHandle other = CoreHandle.__new__(CoreHandle)
+        if core_copy(self.core, &other.core) != OK:
+            raise MemoryError
+        return other
+
+    def settle(self):
+        """Bring to one form what differs without a difference; this core must be at rest."""
+        core_settle(self.core)
+
+    def digest(self):
+        """Equal for two settled cores that will do the same."""
+        return core_digest(self.core)
 
     def log_bytes(self, first, last):
         """The bytes of records [first, last]; IndexError when they are not in memory."""

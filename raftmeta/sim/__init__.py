@@ -5,18 +5,23 @@
     world.settle()                  # all heals; the cluster must converge
     print(world.violation, world.counts)
 
-`campaign` runs many seeds in several processes; `raftmeta sim` is its command.
+`campaign` runs many seeds in several processes; `raftmeta sim` is its command. `Exhaustive` takes every history of a
+small world of cores, within bounds; `small_world` reads them from a line of text.
 """
 
 from raftmeta.sim.campaign import Budget, Life, Totals, campaign, live
+from raftmeta.sim.exhaustive_handle import Exhaustive
+from raftmeta.sim.small_worlds import small_world
 from raftmeta.sim.world_handle import World, swarm_profile
 
 __all__ = [
     "Budget",
+    "Exhaustive",
     "Life",
     "Totals",
     "World",
     "campaign",
     "live",
+    "small_world",
     "swarm_profile",
 ]
