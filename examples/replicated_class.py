@@ -32,6 +32,11 @@ class House:
     def who(self, seat: int) -> str | None:
         return self.seats.get(seat)
 
+    @raftmeta.invariant
+    def house_is_not_larger(self) -> bool:
+        """Asked after every command by: raftmeta sim examples.replicated_class:House"""
+        return all(1 <= seat <= 100 for seat in self.seats)
+
 
 def main() -> None:
     with Cluster(3) as cluster:

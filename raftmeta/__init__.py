@@ -60,7 +60,7 @@ from raftmeta.errors import (
 from raftmeta.interfaces import Capabilities
 from raftmeta.node import Node
 from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
-from raftmeta.replicated_class import Entry, command, current_entry, replicated
+from raftmeta.replicated_class import Entry, command, current_entry, invariant, replicated
 from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.runtime.node_lease import Lease
 from raftmeta.runtime.node_watch import Watch
@@ -138,6 +138,7 @@ __all__ = [
     "connect",
     "current_entry",
     "interfaces",
+    "invariant",
     "operations",
     "recipes",
     "replicated",

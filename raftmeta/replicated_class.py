@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from raftmeta.errors import ConfigError
 from raftmeta.values import pack, unpack
 
-__all__ = ["Entry", "MachineClass", "command", "current_entry", "machine_class_of", "replicated"]
+__all__ = ["Entry", "MachineClass", "command", "current_entry", "invariant", "machine_class_of", "replicated"]
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +40,7 @@ CALL_OPTIONS = frozenset({"timeout_s", "fence", "local"})
 STATE_METHODS = frozenset({"dump", "load"})
 OWN_METHODS = frozenset({"metrics", "upgrade"})  # of raftmeta.UserMachine
 _SINCE = "__raftmeta_since__"
+_INVARIANT = "__raftmeta_invariant__"
 _CLASS = "__raftmeta_class__"
 
 
@@ -51,6 +52,7 @@ class MachineClass:
     version: int
     commands: dict[str, int]
     reads: frozenset[str]
+    invariants: frozenset[str] = frozenset()  # a simulation asks them, a node never does
 
     def make(self) -> Any:
         return self.cls()
@@ -120,6 +122,15 @@ def command(function: F | None = None, *, since: int = 1) -> Any:
     return mark if function is None else mark(function)
 
 
+def invariant(function: F) -> F:
+    """Mark a method as something that holds after every command; `raftmeta sim module:Class` asks it, no node does.
+
+    It takes no arguments, changes nothing, and raises (an assert will do) or returns False when it is broken.
+    """
+    setattr(function, _INVARIANT, True)
+    return function
+
+
 def replicated(cls: C | None = None, *, version: int = 1) -> Any:
     """Make a class usable with Node.replicated(name, cls).
 
@@ -155,11 +166,14 @@ def _described(cls: type, version: int) -> MachineClass:
         raise _refuse(cls, "give both dump() and the classmethod load(data), or neither")
     commands: dict[str, int] = {}
     reads: set[str] = set()
+    invariants: set[str] = set()
     for name, member in inspect.getmembers(cls, inspect.isfunction):
         since = getattr(member, _SINCE, None)
         if since is not None:
             _check_command(cls, name, since, version)
             commands[name] = since
+        elif hasattr(member, _INVARIANT):
+            invariants.add(name)
         elif not name.startswith("_") and name not in STATE_METHODS:
             reads.add(name)
         if since is not None or name in reads:
@@ -167,7 +181,7 @@ def _described(cls: type, version: int) -> MachineClass:
     if not commands:
         raise _refuse(cls, "no method is marked with @raftmeta.command")
     _check_state(cls)
-    return MachineClass(cls, version, commands, frozenset(reads))
+    return MachineClass(cls, version, commands, frozenset(reads), frozenset(invariants))
 
 
 def _check_command(cls: type, name: str, since: Any, version: int) -> None:

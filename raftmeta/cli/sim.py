@@ -1,6 +1,7 @@
 """raftmeta sim: whole clusters under faults, many seeds in several processes, or one seed once more.
 
-A violation is printed with the line that replays it, and the exit code is 1.
+A violation is printed with the line that replays it, and the exit code is 1. The same for small worlds, of which every
+history is taken (sim_exhaustive), and for a user's own class (sim_user).
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from raftmeta.cli.session import NO, WRONG_USE, Session, fail, pass_session
+from raftmeta.cli.sim_exhaustive import exhaust
+from raftmeta.cli.sim_user import try_class
 from raftmeta.sim import Budget, Life, Totals, campaign, live
 
 USUAL = Budget()
@@ -35,6 +39,7 @@ class Number(click.ParamType[int, str]):
 
 
 @click.command()
+@click.argument("target", required=False)
 @click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many worlds.")
 @click.option("--first", type=Number(), default=0, show_default=True, help="The first of their seeds.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
@@ -49,10 +54,17 @@ class Number(click.ParamType[int, str]):
 )
 @click.option("--seed", type=Number(), help="Only this one, as a violation names it.")
 @click.option("--profile", default="swarm", show_default=True, help="swarm, or name=number,... over the defaults.")
+@click.option(
+    "--exhaustive",
+    "is_exhaustive",
+    is_flag=True,
+    help="Every history of a small world of cores: --profile has its bounds, --events the states to take at most.",
+)
 @click.option("--json", "is_json", is_flag=True, help="The result as JSON; no progress.")
 @pass_session
 def sim(
     session: Session,
+    target: str | None,
     seeds: int,
     first: int,
     jobs: int,
@@ -61,13 +73,26 @@ def sim(
     settle: int,
     seed: int | None,
     profile: str,
+    is_exhaustive: bool,
     is_json: bool,
 ) -> None:
     """Run simulated clusters under faults and check every invariant after every event.
 
     Each seed is one history, to the byte: its size, its faults, its clients. Exit code 1: an invariant fell; the line
     that is printed replays it.
+
+    TARGET: module:Class, a replicated class of yours. Then each seed is a history of its commands, on three nodes that
+    crash, lag and load dumps; --events is how many commands.
     """
+    usual = click.get_current_context().get_parameter_source("events") is ParameterSource.DEFAULT
+    shown = Session(session.url, session.cluster, session.timeout_s, is_json or session.is_json)
+    if is_exhaustive:
+        exhaust(shown, "" if profile == "swarm" else profile, None if usual else events)
+        return
+    if target is not None:
+        chosen = range(first, first + seeds) if seed is None else (seed,)
+        try_class(shown, target, chosen, None if usual else events, minutes)
+        return
     started = time.monotonic()
     totals = Totals()
     budget = Budget(events, settle)

@@ -6,22 +6,27 @@
     print(world.violation, world.counts)
 
 `campaign` runs many seeds in several processes; `raftmeta sim` is its command. `Exhaustive` takes every history of a
-small world of cores, within bounds; `small_world` reads them from a line of text.
+small world of cores, within bounds; `small_world` reads them from a line of text. `live_user` runs a user's replicated
+class on nodes that crash, lag and load dumps.
 """
 
 from raftmeta.sim.campaign import Budget, Life, Totals, campaign, live
 from raftmeta.sim.exhaustive_handle import Exhaustive
 from raftmeta.sim.small_worlds import small_world
+from raftmeta.sim.user_world import Replicas, UserLife, live_user
 from raftmeta.sim.world_handle import World, swarm_profile
 
 __all__ = [
     "Budget",
     "Exhaustive",
     "Life",
+    "Replicas",
     "Totals",
+    "UserLife",
     "World",
     "campaign",
     "live",
+    "live_user",
     "small_world",
     "swarm_profile",
 ]

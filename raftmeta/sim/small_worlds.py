@@ -2,11 +2,13 @@
 
     founding=vll,target=lvv,changes=1,time_outs=2,crashes=0
 
-The names are those of Exhaustive; a log is written 1.2. (a dot behind each node's terms). It decides only how bounds are
-written; raftmeta/sim/exhaustive says what they mean.
+The names are those of Exhaustive; logs are written 1.2.. (a dot behind each node's terms). It decides only how bounds
+are written; raftmeta/sim/exhaustive says what they mean.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from raftmeta.sim.exhaustive_handle import Exhaustive
 
@@ -19,27 +21,18 @@ _SWITCHES = ("has_pre_votes", "has_heartbeats", "has_single_appends")
 
 def small_world(text: str = "") -> Exhaustive:
     """The small world that the text describes. Raises ValueError: an unknown name, or a bound that is out of range."""
-    roles: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    switches: dict[str, bool] = {}
-    logs: tuple[str, ...] = ()
+    bounds: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name in _ROLES:
-            roles[name] = value
+            bounds[name] = value
         elif name == "logs":
-            logs = tuple(value.split(".")[:-1])
+            bounds[name] = tuple(value.split(".")[:-1])
         elif name in _COUNTS and value.isdecimal():
-            counts[name] = int(value)
+            bounds[name] = int(value)
         elif name in _SWITCHES and value in ("0", "1"):
-            switches[name] = value == "1"
+            bounds[name] = value == "1"
         else:
             known = ", ".join((*_ROLES, "logs", *_COUNTS, *_SWITCHES))
             raise ValueError(f"{part!r} is no bound of a small world; name=value, of: {known} (has_... are 0 or 1)")
-    return Exhaustive(
-        roles.get("founding", "vvv"),
-        target=roles.get("target", ""),
-        logs=logs,
-        **counts,  # type: ignore[arg-type]
-        **switches,  # type: ignore[arg-type]
-    )
+    return Exhaustive(bounds.pop("founding", "vvv"), **bounds)

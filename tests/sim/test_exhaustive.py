@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
+import pytest
+from click.testing import CliRunner
+
+from raftmeta.cli.app import app
 from raftmeta.sim import Exhaustive, small_world
 
-# Each closes; together they take some ten seconds of one core.
+# Each closes; together they take some five seconds of one core.
 CLOSED = {
     "one leader, an entry, a crash": "time_outs=1,proposals=1,crashes=1",
     "two leaders and a crash": "time_outs=2,proposals=0,crashes=1",
     "pre-votes that are answered": "time_outs=1,proposals=0,crashes=1,has_pre_votes=1",
-    "heartbeats that arrive": "time_outs=1,proposals=1,crashes=0,heartbeats=1,has_heartbeats=1",
+    "heartbeats that arrive": "time_outs=1,proposals=0,crashes=0,heartbeats=1,has_heartbeats=1",
     "a change between disjoint majorities": "founding=vll,target=lvv,changes=1,time_outs=1,proposals=0,crashes=1",
     "tails of two lost leaders": "logs=1.2..,time_outs=1,proposals=0,crashes=1,has_single_appends=1",
 }
@@ -82,3 +86,23 @@ def test_a_larger_bound_contains_the_smaller_one() -> None:
 def test_bounds_that_cannot_be_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         small_world(text)
+
+
+# --- raftmeta sim --exhaustive ----------------------------------------------------------------------------------------
+def test_the_command_says_how_far_it_came() -> None:
+    """Whether all states were taken; as a table for people, as JSON for programs."""
+    usual = ["sim", "--exhaustive", "--profile", CLOSED["one leader, an entry, a crash"]]
+    whole = CliRunner().invoke(app, [*usual, "--json"])
+    assert whole.exit_code == 0, whole.output
+    answer = json.loads(whole.output)
+    assert answer["end"] == "all states taken" and answer["taken"] == answer["found"] and answer["path"] == []
+    part = CliRunner().invoke(app, [*usual, "--events", "1000"])
+    assert part.exit_code == 0, part.output
+    assert "not all states taken" in part.output and "became_leader" in part.output
+
+
+def test_the_command_refuses_bounds_that_cannot_be() -> None:
+    """Exit code 2, and the reason in a line."""
+    result = CliRunner().invoke(app, ["sim", "--exhaustive", "--profile", "crashes=99"])
+    assert result.exit_code == 2
+    assert "crashes must be 0 to 3" in result.output
