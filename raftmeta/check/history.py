@@ -27,6 +27,7 @@ __all__ = ["Event", "Fault", "History", "Nothing", "Quarantined", "Recorder", "T
 KINDS = ("invoke", "ok", "fail", "info")
 KIND_UNKNOWN = 127  # of a column of 8-bit numbers; the loader puts such an event into quarantine
 NOT_TOLD = -1  # a revision or a time
+NAMED_PROCESSES = -(2**63)  # from here on: numbers of processes that have names, and that nobody else would have
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
@@ -157,7 +158,7 @@ class History:
     def _append(self, event: Event, codes: dict[str, int], processes: dict[str, int]) -> None:
         process = event.process
         if isinstance(process, str):
-            process = processes.setdefault(process, -1 - len(processes))  # no number that a process would have
+            process = processes.setdefault(process, NAMED_PROCESSES + len(processes))
         self.seq.append(event.seq)
         self.process.append(process)
         self.kind.append(KINDS.index(event.kind) if event.kind in KINDS else KIND_UNKNOWN)

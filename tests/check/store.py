@@ -12,16 +12,13 @@ from raftmeta.check import Event, History, Nothing
 
 @dataclass
 class Store:
-    """Keys with values, and a revision that counts what was executed."""
+    """Keys with values, and a revision that counts what changed them: reads have that of the change before."""
 
     values: dict[str, Any] = field(default_factory=dict)
     revision: int = 0
 
     def execute(self, operation: str, key: Any, arguments: Any) -> Any:
-        """The result, at the next revision."""
-        self.revision += 1
-        if operation == "txn":
-            return [[name, one, self._access(name, one, value)] for name, one, value in arguments]
+        """The result; `revision` is that of the operation afterwards."""
         if operation == "read":
             return self.values.get(key)
         if operation == "cas":
@@ -29,7 +26,11 @@ class Store:
             has_matched = self.values.get(key) == old
             if has_matched:
                 self.values[key] = new
+                self.revision += 1
             return has_matched
+        self.revision += 1
+        if operation == "txn":
+            return [[name, one, self._access(name, one, value)] for name, one, value in arguments]
         self.values[key] = None if operation == "delete" else arguments
         return Nothing
 

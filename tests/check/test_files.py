@@ -30,7 +30,7 @@ def test_what_was_written_is_read_again(tmp_path: Path, name: str) -> None:
     write_history(History.of(EVENTS), tmp_path / name)
     found = list(read_history(tmp_path / name))
     if name.endswith("parquet"):  # processes are numbers there
-        names = {"reader": -1}
+        names = {"reader": -(2**63)}
         wanted = [Event(e.seq, names.get(str(e.process), e.process), *_rest(e)) for e in EVENTS]
     else:
         wanted = EVENTS
