@@ -16,8 +16,10 @@ import uvloop
 import raftmeta
 from raftmeta import aio
 from raftmeta.operations import Fence, Get, Put, Version
+from raftmeta.testing.cluster import stall_gil
 from raftmeta.wire.python_client import REVISION
 from tests.client.nodes import serving
+from tests.processes.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +157,18 @@ def test_a_lease_that_somebody_revokes_is_lost(client: raftmeta.Client, served: 
     assert lease.held()
     client.wait(client._client.command(REVISION, 5.0, lambda channel: channel.encoder.revoke(lease.id)))
     assert lost.wait(10) and not lease.held()
+
+
+def test_a_stalled_host_does_not_believe_in_a_lease_that_it_lost(client: raftmeta.Client) -> None:
+    """Unlike a node's, a client's leases are kept alive by Python: one that holds the GIL for longer than the time to
+    live loses them. It knows at once when it goes on, and a late write is refused."""
+    lease = client.lease(0.6)
+    revision = client.put("stalled", "1", lease=lease).revision
+    stall_gil(1.5)
+    assert not lease.held()
+    wait_until(lambda: client.get("stalled") is None, timeout_s=10, what="the key to vanish with the lease")
+    with pytest.raises(raftmeta.Fenced):
+        client.put("late", "1", fence=Fence("stalled", revision))
 
 
 def test_the_socket_is_for_this_user_only(served: tuple[raftmeta.Node, str]) -> None:
