@@ -111,7 +111,7 @@ cdef list link_rows(NodeBase node):
     for i in range(MEMBERS_MAX):
         link = &links.links[i]
         if link.name_length != 0:
-            rows.append(LinkRow(link.name[:link.name_length].decode(), link.id, link.is_up or link.is_self,
+            rows.append(LinkRow(link.name[:link.name_length].decode(), link.id, bool(link.is_up or link.is_self),
                                 link.bytes_in, link.bytes_out))
     return rows
 
