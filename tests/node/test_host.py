@@ -159,12 +159,15 @@ def test_a_forked_child_cannot_use_the_node_and_holds_nothing_of_it(tmp_path: Pa
 # --- what stands in the way -------------------------------------------------------------------------------------------
 
 
-def refusal(node: raftmeta.Node) -> raftmeta.ConfigError:
-    """The error of start(), which comes within 100 ms and leaves the folder as it was (its lock apart)."""
+def refusal(node: raftmeta.Node, *, looks_at: str = "*") -> raftmeta.ConfigError:
+    """The error of start(), which comes within 100 ms and leaves the folder as it was (its lock apart).
+
+    looks_at: the files of the folder that nobody else may be writing meanwhile.
+    """
     folder = Path(node.identity.data_dir)
 
     def written() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != "lock"}
+        return {path: path.stat().st_mtime_ns for path in folder.rglob(looks_at) if path.name != "lock"}
 
     before = written()
     began = time.monotonic()
@@ -187,7 +190,7 @@ def test_a_port_in_use_is_told_and_nothing_is_written(tmp_path: Path) -> None:
 def test_a_folder_in_use_names_the_process(tmp_path: Path) -> None:
     with one_node(tmp_path) as node:
         other = make_nodes(tmp_path, names="a")["a"]
-        error = refusal(other)
+        error = refusal(other, looks_at="identity")  # its owner runs, and writes its log
         assert isinstance(error, raftmeta.FolderInUse)
         assert error.pid == os.getpid()
         assert str(os.getpid()) in str(error)
