@@ -17,7 +17,7 @@ from tests.processes.remote import ProcessGone, RemoteError
 from tests.processes.waiting import free_ports, wait_until
 
 # What a kill elsewhere may do to a change; it is asked for again, and goes on where it was.
-EXPECTED = {"OutcomeUnknown", "Withdrawn", "NotReady", "NoLeader", "ChangeRefused", "ReadyTimeout"}
+EXPECTED = {"OutcomeUnknown", "Withdrawn", "NotReady", "NodeRemoved", "NoLeader", "ChangeRefused", "ReadyTimeout"}
 SPARE = "d"
 CALL_S = 8.0
 

@@ -21,7 +21,7 @@ from tests.processes.waiting import wait_until
 WRITERS = 6
 PUT_S = 3.0
 # What a kill elsewhere may do to a write; whatever else is raised is a mistake.
-EXPECTED = {"NoLeader", "NotReady", "ReadyTimeout", "Withdrawn", "OutcomeUnknown", "OutcomeTimeout"}
+EXPECTED = {"NoLeader", "NotReady", "NodeRemoved", "ReadyTimeout", "Withdrawn", "OutcomeUnknown", "OutcomeTimeout"}
 
 
 @dataclass(frozen=True)
