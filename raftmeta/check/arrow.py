@@ -5,15 +5,17 @@ It decides nothing; it is check() in the shape that a task of Spark or of any ot
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from raftmeta.check.explain import explain
-from raftmeta.check.files import from_arrow
+from raftmeta.check.files import from_arrow, sorted_table
 from raftmeta.check.models import Model
 from raftmeta.check.prepared import Limits, Prepared
 from raftmeta.check.report import counterexample_text
 
-__all__ = ["check_table", "verdict_schema"]
+__all__ = ["check_table", "cut_table", "verdict_schema"]
 
 
 def verdict_schema() -> Any:
@@ -72,3 +74,22 @@ def check_table(
             }
         )
     return pa.Table.from_pylist(rows, schema=verdict_schema())
+
+
+def cut_table(
+    table: Any, *, model: str | Model = "kv", initial: object = None, events_min: int = 100_000
+) -> Iterator[tuple[Any, object]]:
+    """The events of one hot component in pieces, each with its `initial`: to be checked apart, at the same time.
+
+    The history is linearizable if and only if all pieces are. It is cut where nothing was under way and the value is
+    certain, at most once in events_min events; a component without such a moment stays in one piece, as does a table
+    with more components than one. Raises what check_table raises.
+    """
+    table = sorted_table(table)
+    handle = Prepared(from_arrow(table), model, initial=initial).handle
+    begun = 0
+    for row, value in handle.cuts(0) if handle.components == 1 else []:
+        if row + 1 - begun >= events_min:
+            yield table.slice(begun, row + 1 - begun), initial
+            begun, initial = row + 1, json.loads(value)
+    yield table.slice(begun), initial

@@ -1,7 +1,7 @@
 """The checker for Python: columns in, verdicts out, without the GIL between them.
 
-Numbers stand for words: verdicts, engines and limits are those of raftmeta/check/portfolio.pxd, reasons and meanings those
-of raftmeta/check/load.pxd. raftmeta.check.Prepared gives them their names.
+Numbers stand for words: verdicts, engines and limits are those of raftmeta/check/portfolio.pxd, reasons and meanings
+those of raftmeta/check/load.pxd. raftmeta.check.Prepared gives them their names.
 """
 
 from typing import Any
@@ -30,11 +30,11 @@ class CheckHandle:
     ) -> None:
         """Load a history.
 
-        numbers: buffers of seq, process, kind (8 bits), operation (32 bits) and revision; the others have 64 bits. texts:
-        (offsets, bytes) of key, arguments and result. meanings: a Meaning for each code in operation. is_table: the model
-        is written in Python. initial: canonical text of the value of every key. steps_max: for one component. bytes_max: for
-        one engine. time_ns: for everything, from now; 0: no limit. engines: a sum of 1 witness, 2 WGL, 4 just-in-time.
-        Raises ValueError for columns that do not fit each other, MemoryError.
+        numbers: buffers of seq, process, kind (8 bits), operation (32 bits) and revision; the others have 64 bits.
+        texts: (offsets, bytes) of key, arguments and result. meanings: a Meaning for each code in operation. is_table:
+        the model is written in Python. initial: canonical text of the value of every key. steps_max: for one component.
+        bytes_max: for one engine. time_ns: for everything, from now; 0: no limit. engines: a sum of 1 witness, 2 WGL, 4
+        just-in-time. Raises ValueError for columns that do not fit each other, MemoryError.
         """
     @property
     def components(self) -> int:
@@ -78,6 +78,12 @@ class CheckHandle:
         """The linearization of the component that was decided last, where witness or WGL found one."""
     def begin(self, component: int) -> int:
         """Make searches in this component possible; returns its first state. Raises MemoryError."""
+    def cuts(self, component: int) -> list[tuple[int, bytes]]:
+        """(row, value): nothing at all is under way behind this row, and the key then holds this value for certain.
+
+        So the events up to there and those after it can be checked apart. Empty for components of several keys, for
+        models written in Python, and behind a crashed operation that matters.
+        """
     def search_begin(self, component: int, numbers: list[int], states: list[int]) -> None:
         """Search for a linearization of these of its operations from any of these states. Raises MemoryError."""
     def search_run(self, slice_s: float) -> int:

@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 
 from raftmeta.check.interner cimport Interner, interner_number
 from raftmeta.check.just_in_time cimport JustInTime, jit_begin, jit_release, jit_run
-from raftmeta.check.load cimport Columns, Component, Loaded, TextColumn, load, load_release
+from raftmeta.check.load cimport EVENT_INVOKE, Columns, Component, Loaded, TextColumn, load, load_release
 from raftmeta.check.model cimport EXPECTED_FALSE, NEVER, STATE_ILLEGAL, Micro, Model, Operation, model_answer
 from raftmeta.check.portfolio cimport (ENGINE_WGL, ENGINE_WITNESS, VERDICT_MALFORMED, VERDICT_NONE, VERDICT_OK,
                                        Outcome, Portfolio, monotonic_ns, portfolio_begin, portfolio_release,
@@ -58,6 +58,16 @@ cdef Answer _search(JustInTime* jit, const Problem* problem, Model* model, int64
     while answer == ANSWER_RUNNING and monotonic_ns() < slice_end_ns:
         answer = jit_run(jit, problem, model, SEARCH_STEPS)
     return answer
+
+
+# Of a decisive operation: what its key holds afterwards.
+cdef int32_t _value_after(const Model* model, const Operation* operation):
+    cdef int32_t last = operation.guard_count - 1
+    if operation.expected == EXPECTED_FALSE:
+        last += operation.then_count + operation.else_count
+    else:
+        last += operation.then_count
+    return model.micros.data[operation.micro + last].value
 
 
 cdef class CheckHandle:
@@ -284,6 +294,27 @@ cdef class CheckHandle:
         if not portfolio_begin(&self._portfolio, &self._loaded, component) or self._portfolio.state < 0:
             raise MemoryError("no memory to search")
         return self._portfolio.state
+
+    def cuts(self, int32_t component):
+        cdef dict decided = {}
+        cdef int64_t row
+        cdef int64_t under_way = 0
+        cdef int32_t local
+        cdef Operation* operation
+        found = []
+        self.begin(component)
+        if self._portfolio.outcome.verdict != VERDICT_NONE:
+            return found        # malformed: its problem was not even built
+        for local in range(<int32_t>self._portfolio.problem.operations.size):
+            if self._portfolio.problem.is_decisive.data[local]:
+                operation = &self._portfolio.problem.operations.data[local]
+                decided[operation.completed_at] = _value_after(&self._loaded.model, operation)
+        # Operations that were left out must not be torn apart either.
+        for row in range(self._loaded.columns.rows):
+            under_way += 1 if self._loaded.columns.kind[row] == EVENT_INVOKE else -1
+            if under_way == 0 and row in decided:
+                found.append((row, _text(&self._loaded.values, decided[row])))
+        return found
 
     def search_begin(self, int32_t component, list numbers, list states):
         cdef Component* part = self._part(component)

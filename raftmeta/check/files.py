@@ -31,7 +31,7 @@ from raftmeta.check.history import (
     canonical,
 )
 
-__all__ = ["from_arrow", "read_history", "to_arrow", "write_history"]
+__all__ = ["from_arrow", "read_history", "sorted_table", "to_arrow", "write_history"]
 
 RAW_MAX = 200  # characters of a bad line that are kept
 NEMESIS = "nemesis"  # Jepsen's name for the process that does harm
@@ -196,6 +196,17 @@ def from_arrow(table: Any) -> History:
     columns that are missing or of another type, ImportError without pyarrow.
     """
     pa = _pyarrow()
+    table = sorted_table(table)
+    is_canonical = CANONICAL in (table.schema.metadata or {})
+    try:
+        return _from_columns(table, pa, is_canonical)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"a column of the table is of another type: {error}") from None
+
+
+def sorted_table(table: Any) -> Any:
+    """The events of an Arrow table or record batch in the order of `seq`. Raises what from_arrow raises."""
+    pa = _pyarrow()
     import pyarrow.compute as pc
 
     if isinstance(table, pa.RecordBatch):
@@ -206,11 +217,7 @@ def from_arrow(table: Any) -> History:
     seq = table.column("seq")
     if len(seq) > 1 and not pc.all(pc.less_equal(seq[:-1], seq[1:])).as_py():
         table = table.sort_by("seq").combine_chunks()
-    is_canonical = CANONICAL in (table.schema.metadata or {})
-    try:
-        return _from_columns(table, pa, is_canonical)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(f"a column of the table is of another type: {error}") from None
+    return table
 
 
 def _from_columns(table: Any, pa: ModuleType, is_canonical: bool) -> History:

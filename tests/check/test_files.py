@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from raftmeta.check import Event, Fault, History, Nothing, check, read_history, write_history
-from raftmeta.check.arrow import check_table, verdict_schema
+from raftmeta.check.arrow import check_table, cut_table, verdict_schema
 from raftmeta.check.edn import read_edn
 from raftmeta.check.files import from_arrow, to_arrow
 from tests.check.store import Workload, history_of
@@ -114,6 +115,38 @@ def test_a_table_in_gives_a_table_of_verdicts() -> None:
     }
     assert "nobody wrote this" in rows['"k2"']["explanation"]
     assert sum(row["operations"] for row in rows.values()) == 201
+
+
+@pytest.mark.parametrize("crash_share", [0.0, 0.001])
+@pytest.mark.parametrize("processes", [2, 3])
+def test_pieces_of_a_hot_key_say_what_the_whole_says(processes: int, crash_share: float) -> None:
+    """Every event is in one piece, and a result that is wrong makes one of the pieces illegal."""
+    events = Workload(1000, processes, crash_share=crash_share, has_revisions=False).run(3)
+    pieces = list(cut_table(to_arrow(history_of(events)), events_min=100))
+    assert sum(len(piece) for piece, _ in pieces) == len(events)
+    assert len(pieces) > 5 or crash_share > 0
+    verdicts = [check(from_arrow(piece), model="kv", initial=initial).verdict for piece, initial in pieces]
+    assert set(verdicts) == {"ok"}
+    reads = [row for row, event in enumerate(events) if event.kind == "ok" and type(event.result) is int]
+    for row in reads[:: max(1, len(reads) // 4)]:
+        spoiled = [*events[:row], replace(events[row], result=events[row].result + 1), *events[row + 1 :]]
+        whole = check(history_of(spoiled), model="kv").verdict
+        parts = [
+            check(from_arrow(piece), model="kv", initial=initial).verdict
+            for piece, initial in cut_table(to_arrow(history_of(spoiled)), events_min=100)
+        ]
+        assert ("violation" in parts) == (whole == "violation")
+
+
+def test_what_cannot_be_cut_stays_whole() -> None:
+    """Several components, models of Python, bad events."""
+    several = to_arrow(history_of(Workload(100, 2, keys=2).run(1)))
+    assert [len(piece) for piece, _ in cut_table(several, events_min=1)] == [200]
+    assert [len(piece) for piece, _ in cut_table(to_arrow(History.of(EVENTS[:2])), events_min=1)] == [2]
+    bad = to_arrow(history_of([*Workload(100, 1).run(1), Event(0, 7, "ok", key="k0")]))
+    assert [len(piece) for piece, _ in cut_table(bad, events_min=1)] == [201]
+    counter = to_arrow(History.of([Event(0, 0, "invoke", "add", "n", 1), Event(1, 0, "ok", result=1)]))
+    assert [len(piece) for piece, _ in cut_table(counter, model="counter", events_min=1)] == [2]
 
 
 def test_lines_that_are_no_events_are_told(tmp_path: Path) -> None:
