@@ -14,7 +14,7 @@ from raftmeta.sim.exhaustive_state cimport (ACT_BEGIN, ACT_CHANGE, ACT_CRASH, AC
                                             ACT_HEARTBEAT, ACT_PERSIST, ACT_PROPOSE, ACT_TIME_OUT, BOUND_CHANGES,
                                             BOUND_CRASHES, BOUND_HEARTBEATS, BOUND_PROPOSALS, BOUND_TIME_OUTS, BOUNDS,
                                             SMALL_LOG_MAX, SMALL_NODES_MAX, SMALL_TERMS_MAX, Exhaustive,
-                                            SmallActionKind, SmallBound, SmallConfig, SmallEntry, SmallNodeState,
+                                            SmallActionKind, SmallBound, SmallConfig, SmallNodeState,
                                             SmallOrigin, SmallStep, SmallWorld, small_action_t)
 from raftmeta.sim.small_node cimport (SMALL_COMMIT_NOT_DURABLE, SMALL_LEADER_INCOMPLETE, SMALL_LOG_MATCHING,
                                       SMALL_MEMBERSHIP, SMALL_NO_MEMORY, SMALL_STATE_MACHINE, SMALL_TWO_LEADERS,
@@ -90,12 +90,13 @@ cdef void exhaustive_destroy(Exhaustive* exhaustive) noexcept nogil:
 
 
 # --- states as words --------------------------------------------------------------------------------------------------
-# nodes, then what is left of the bounds, leaders, committed, the number of messages, and those.
+# nodes, then what is left of the bounds with committed_term, leaders, committed, the number of messages, and those.
 cdef bint _pack(const SmallWorld* world, uint32_t nodes, Vec[uint32_t]* words) noexcept nogil:
     cdef uint32_t left = 0
     cdef uint32_t i
     for i in range(<uint32_t>BOUNDS):
         left = left << BITS_PER_TERM | world.left[i]
+    left = left << BITS_PER_TERM | world.committed_term
     return (words.append(world.nodes, nodes) and words.push(left) and words.push(world.leaders)
             and words.push(world.committed) and words.push(<uint32_t>world.messages.size)
             and words.append(world.messages.data, world.messages.size))
@@ -107,9 +108,10 @@ cdef size_t _unpack(SmallWorld* world, uint32_t nodes, const uint32_t* words) no
     cdef uint32_t i
     for i in range(nodes):
         world.nodes[i] = words[i]
+    world.committed_term = left & 15
     for i in range(<uint32_t>BOUNDS):
-        world.left[BOUNDS - 1 - i] = left & 15
         left >>= BITS_PER_TERM
+        world.left[BOUNDS - 1 - i] = left & 15
     world.leaders = words[nodes + 1]
     world.committed = words[nodes + 2]
     world.messages.clear()
@@ -118,10 +120,16 @@ cdef size_t _unpack(SmallWorld* world, uint32_t nodes, const uint32_t* words) no
     return nodes + 4 + <size_t>world.messages.size
 
 
+cdef bint _push_origin(Exhaustive* exhaustive, uint32_t parent, small_action_t action) noexcept nogil:
+    cdef SmallOrigin origin
+    origin.parent = parent
+    origin.action = action
+    return exhaustive.origins.push(origin)
+
+
 # The successor is queued unless it was seen. False: no memory.
 cdef bint _keep(Exhaustive* exhaustive, uint32_t parent, small_action_t action) noexcept nogil:
     cdef size_t start = exhaustive.next.size
-    cdef SmallOrigin origin
     cdef uint8_t* seen
     if not _pack(&exhaustive.successor, exhaustive.config.nodes, &exhaustive.next):
         return False
@@ -133,9 +141,7 @@ cdef bint _keep(Exhaustive* exhaustive, uint32_t parent, small_action_t action) 
         exhaustive.next.size = start
         return True
     seen[0] = 1
-    origin.parent = parent
-    origin.action = action
-    return exhaustive.origins.push(origin)
+    return _push_origin(exhaustive, parent, action)
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
@@ -228,10 +234,12 @@ cdef void _try(Exhaustive* exhaustive, uint32_t position, SmallActionKind kind, 
     if bound != BOUNDS:
         exhaustive.successor.left[<int>bound] -= 1
     violation = step.violation if step.violation else _check(exhaustive, position)
-    if not _keep(exhaustive, exhaustive.taken, action):
-        violation = SMALL_NO_MEMORY
     if violation:
+        # Whether it was seen or not: an invariant may fall by the action, and not by the state that it leads to.
+        _push_origin(exhaustive, exhaustive.taken, action)
         _violate(exhaustive, violation)
+    elif not _keep(exhaustive, exhaustive.taken, action):
+        _violate(exhaustive, SMALL_NO_MEMORY)
 
 
 # Nothing changed: the node is what it was, and all that it said was said before.
@@ -250,6 +258,7 @@ cdef bint _succeed(Exhaustive* exhaustive, uint32_t position, const SmallStep* s
     memcpy(after.left, world.left, sizeof(world.left))
     after.leaders = world.leaders
     after.committed = world.committed
+    after.committed_term = world.committed_term
     after.nodes[position] = step.node
     after.messages.clear()
     for j in range(world.messages.size):
@@ -305,19 +314,28 @@ cdef uint32_t _check(Exhaustive* exhaustive, uint32_t position) noexcept nogil:
             violation = _check_matching(exhaustive, state, &exhaustive.nodes.data[world.nodes[i]])
     if violation == 0 and state.committed:
         violation = _check_committed(exhaustive, state, position)
+    for i in range(exhaustive.config.nodes):
+        if violation == 0:
+            violation = _check_completeness(exhaustive, &exhaustive.nodes.data[world.nodes[i]])
     return violation if violation else _check_changes(exhaustive, state)
 
 
-# I1, I3.
+# I1.
 cdef uint32_t _check_leader(Exhaustive* exhaustive, const SmallNodeState* state, uint32_t position) noexcept nogil:
     cdef SmallWorld* world = &exhaustive.successor
-    cdef const SmallEntry* committed = &exhaustive.entries.data[world.committed]
     cdef uint32_t shift = <uint32_t>(state.term - 1) * BITS_PER_TERM
     cdef uint32_t known = world.leaders >> shift & 15
     if known != 0 and known != position + 1:
         return SMALL_TWO_LEADERS
     world.leaders |= (position + 1) << shift
-    if committed.term < state.term and state.log[committed.index] != world.committed:
+    return 0
+
+
+# I3: leaders of later terms than the one in which an entry was committed.
+cdef uint32_t _check_completeness(Exhaustive* exhaustive, const SmallNodeState* state) noexcept nogil:
+    cdef SmallWorld* world = &exhaustive.successor
+    cdef index_t index = exhaustive.entries.data[world.committed].index
+    if state.role == LEADER and state.term > world.committed_term and state.log[index] != world.committed:
         return SMALL_LEADER_INCOMPLETE
     return 0
 
@@ -344,6 +362,7 @@ cdef uint32_t _check_committed(Exhaustive* exhaustive, const SmallNodeState* sta
     if state.committed == exhaustive.entries.data[known].index:
         return 0
     world.committed = state.log[state.committed]
+    world.committed_term = <uint8_t>state.term
     return 0 if _is_durable(exhaustive, state.committed, position) else SMALL_COMMIT_NOT_DURABLE
 
 

@@ -89,6 +89,7 @@ cdef struct SmallWorld:
     uint8_t[BOUNDS] left
     uint32_t leaders            # 4 bits per term: position + 1 of who led it
     uint32_t committed          # number of the last committed entry
+    uint8_t committed_term      # of the leader that committed it
     Vec[uint32_t] messages      # numbers, ascending
 
 cdef struct Exhaustive:
