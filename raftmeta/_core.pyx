@@ -36,6 +36,11 @@ from libc.string cimport memset
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
+from raftmeta.native.marks cimport (MARK_INSTALLED_AND_LOG_BEGUN, MARK_INSTALLED_OF_HIGHER_TERM,
+                                    MARK_INSTALLED_OVER_NEWER_TAIL, MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD_TERM,
+                                    MARK_PROPOSED_WITHOUT_LEADER, MARK_READ_ASKED_OF_NO_LEADER, MARK_REPAIR_WRITTEN,
+                                    MARK_SNAPSHOT_STREAM_BROKE, MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED,
+                                    mark)
 from raftmeta.raft.configuration cimport (configuration_change, configuration_forward, configuration_on_committed,
                                           configuration_on_propose, configuration_set, configuration_tick)
 from raftmeta.raft.election cimport (become_follower, campaign, election_on_persisted, election_on_refused,
@@ -283,6 +288,7 @@ cdef status_t core_step(Core* core, const Message* message) noexcept nogil:
         elif message.type == VOTE or message.type == PRE_VOTE:
             status = election_on_request(core, message)
         elif message.term < core.hard.term:
+            mark(MARK_MESSAGE_OF_OLD_TERM)
             status = _step_old_term(core, message)
         else:
             _follow_term(core, message)
@@ -321,6 +327,7 @@ cdef status_t _step_old_term(Core* core, const Message* message) noexcept nogil:
     cdef Message response
     if not _is_of_leader(message.type):
         return STALE
+    mark(MARK_LEADER_OF_THE_PAST)
     response_init(core, &response, APPEND_RESPONSE, message.source)
     response.reject = True
     response.index = message.index
@@ -391,6 +398,7 @@ cdef status_t _on_read_index(Core* core, const Message* message) noexcept nogil:
     cdef Message response
     cdef status_t status = reads_ask(core, message.source, message.context)
     if status == NO_LEADER:
+        mark(MARK_READ_ASKED_OF_NO_LEADER)
         message_init(core, &response, READ_INDEX_RESPONSE, message.source)
         response.term = 0
         response.context = message.context
@@ -415,6 +423,7 @@ cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, ui
     if core.role == LEADER:
         status = proposals_append(core, payloads, count, is_urgent)
     elif core.leader == 0:
+        mark(MARK_PROPOSED_WITHOUT_LEADER)
         status = NO_LEADER
     else:
         status = proposals_forward(core, payloads, count, context, is_urgent, is_waiting)
@@ -451,6 +460,7 @@ cdef void _on_link(Core* core, Progress* progress, PeerEvent event) noexcept nog
     core.must_replicate = True
     if event == PEER_CONNECTED:
         if progress.state == SNAPSHOT_WAIT:
+            mark(MARK_SNAPSHOT_STREAM_BROKE)
             progress_on_snapshot_over(progress, 0)      # its stream broke with the connection
         # Its process may be another one, which does not know that its log is ours until an APPEND tells it so; until
         # then it takes no commit index from heartbeats.
@@ -461,6 +471,7 @@ cdef void _on_link(Core* core, Progress* progress, PeerEvent event) noexcept nog
         progress_on_lost(progress)
         progress.was_heard = False      # a change of the electorate does not count on it before it answers again
     elif event == PEER_SNAPSHOT_FAILED:
+        mark(MARK_SNAPSHOT_TRANSFER_FAILED)
         progress_on_snapshot_over(progress, 0)
 
 
@@ -473,6 +484,7 @@ cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil:
         return _end(core, transfer_begin(core, target))
     if core.leader == 0:
         return NO_LEADER
+    mark(MARK_TRANSFER_FORWARDED)
     message_init(core, &message, TRANSFER, core.leader)
     message.term = 0
     message.context = target
@@ -525,9 +537,11 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, co
     if point.index <= core.log.applied:
         return STALE
     if point.term > core.hard.term:
+        mark(MARK_INSTALLED_OF_HIGHER_TERM)
         become_follower(core, point.term, 0)        # it came from a member that is ahead of us
     # The tail stays when it continues the snapshot and the disk has it that far; else the log begins anew after point.
     if _continues(core, point):
+        mark(MARK_INSTALLED_OVER_NEWER_TAIL)
         core.log.committed = max(core.log.committed, point.index)
         core.log.applied = core.log.snapshotted = point.index
         _compact(core, point.index)
@@ -536,6 +550,7 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, co
         status = _replace_memberships(core, membership, point.index)
     else:
         begins[0] = True
+        mark(MARK_INSTALLED_AND_LOG_BEGUN)
         log_begin(&core.log, point)
         core.matched = 0
         core.write_last = 0             # a write under way vouches for nothing that is still in the log
@@ -727,6 +742,7 @@ cdef void _give_write(Core* core, Write* write) noexcept nogil:
     core.write.first = core.log.staged + 1
     core.write.last = core.log.last
     if core.repaired.size:
+        mark(MARK_REPAIR_WRITTEN)
         core.write.repairs = True
         core.write.first = core.write.last = core.repaired.back()
         core.repaired.pop()

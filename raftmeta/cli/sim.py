@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from pathlib import Path
 
 import click
 from click.core import ParameterSource
@@ -19,9 +19,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from raftmeta.cli.session import NO, WRONG_USE, Session, fail, pass_session
 from raftmeta.cli.sim_exhaustive import exhaust
 from raftmeta.cli.sim_user import try_class
-from raftmeta.sim import Budget, Life, Totals, campaign, live
+from raftmeta.sim import Budget, Case, Life, Shrinker, Totals, campaign, failing_case, live, profile_of
+from raftmeta.sim.diagram import html_page, text_diagram
 
 USUAL = Budget()
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, writable=True, path_type=Path)
 
 
 class Number(click.ParamType[int, str]):
@@ -53,7 +56,10 @@ class Number(click.ParamType[int, str]):
     help="Events to converge in.",
 )
 @click.option("--seed", type=Number(), help="Only this one, as a violation names it.")
+@click.option("--tape", type=FILE, help="Only this one, as it was written when its invariant fell.")
 @click.option("--profile", default="swarm", show_default=True, help="swarm, or name=number,... over the defaults.")
+@click.option("--tapes", type=FOLDER, default=".", show_default=True, help="Where tapes and diagrams are written.")
+@click.option("--shrink", "shrinks", is_flag=True, help="Make what fails small, and draw it.")
 @click.option(
     "--exhaustive",
     "is_exhaustive",
@@ -72,48 +78,86 @@ def sim(
     events: int,
     settle: int,
     seed: int | None,
+    tape: Path | None,
     profile: str,
+    tapes: Path,
+    shrinks: bool,
     is_exhaustive: bool,
     is_json: bool,
 ) -> None:
     """Run simulated clusters under faults and check every invariant after every event.
 
     Each seed is one history, to the byte: its size, its faults, its clients. Exit code 1: an invariant fell; the line
-    that is printed replays it.
+    that is printed replays it, and its tape, the list of the faults that struck, is written beside.
 
     TARGET: module:Class, a replicated class of yours. Then each seed is a history of its commands, on three nodes that
     crash, lag and load dumps; --events is how many commands.
     """
+    session = Session(session.url, session.cluster, session.timeout_s, is_json or session.is_json)
     usual = click.get_current_context().get_parameter_source("events") is ParameterSource.DEFAULT
-    shown = Session(session.url, session.cluster, session.timeout_s, is_json or session.is_json)
     if is_exhaustive:
-        exhaust(shown, "" if profile == "swarm" else profile, None if usual else events)
+        exhaust(session, "" if profile == "swarm" else profile, None if usual else events)
         return
     if target is not None:
         chosen = range(first, first + seeds) if seed is None else (seed,)
-        try_class(shown, target, chosen, None if usual else events, minutes)
+        try_class(session, target, chosen, None if usual else events, minutes)
         return
     started = time.monotonic()
     totals = Totals()
     budget = Budget(events, settle)
     try:
+        if tape is not None:
+            sys.exit(_replay(Case.load(tape), tapes, shrinks))
         if seed is not None:
-            lives = iter([live(seed, profile, budget)])
+            seeds, lives = 1, iter([live(seed, profile, budget)])
         else:
-            seeds_of = range(first, first + seeds)
-            lives = campaign(seeds_of, jobs=jobs, minutes=minutes, profile=profile, budget=budget)
-        is_json = is_json or session.is_json
-        for one in lives if is_json else _shown(lives, 1 if seed is not None else seeds, totals):
+            lives = campaign(range(first, first + seeds), jobs=jobs, minutes=minutes, profile=profile, budget=budget)
+        for one in lives if session.is_json else _shown(lives, seeds, totals):
             totals.add(one)
             if one.violation is not None:
                 click.echo(f"{one.violation}\n    {one.replay} --events {events} --settle {settle}", err=True)
+                _keep(one, budget, tapes, shrinks)
     except ValueError as error:
         fail(str(error), WRONG_USE)
-    _report(Session(session.url, session.cluster, session.timeout_s, is_json), totals, time.monotonic() - started)
+    _report(session, totals, time.monotonic() - started)
     if totals.violations:
         sys.exit(NO)
 
 
+# --- what fails -------------------------------------------------------------------------------------------------------
+def _keep(life: Life, budget: Budget, tapes: Path, shrinks: bool) -> None:
+    """Write the tape of a world that fell; a world that took its process down has none."""
+    if not life.counts:
+        return
+    case = failing_case(life.seed, profile_of(life.seed, life.profile), budget.events, budget.settle_events)
+    if case is not None:
+        _write(case, tapes, shrinks)
+
+
+def _write(case: Case, tapes: Path, shrinks: bool) -> None:
+    if shrinks:
+        case = Shrinker(case).run()
+        world = case.lived(story=True)
+        title = f"seed {case.seed:#x}: {case.violation}"
+        page = tapes / f"raftmeta-sim-{case.seed:x}.html"
+        page.write_text(html_page(title, world.story(), case.profile["nodes"]))
+        click.echo(text_diagram(world.story(), case.profile["nodes"], 60), err=True)
+        click.echo(f"    {len(case.tape)} faults in {case.events} events; {page}", err=True)
+    path = tapes / f"raftmeta-sim-{case.seed:x}.json"
+    case.save(path)
+    click.echo(f"    raftmeta sim --tape {path}", err=True)
+
+
+def _replay(case: Case, tapes: Path, shrinks: bool) -> int:
+    """The exit code: 1 when the invariant falls again."""
+    violation = case.lived().violation
+    click.echo(violation or f"it holds now; it was {case.violation}")
+    if violation is not None and shrinks:
+        _write(case, tapes, True)
+    return NO if violation is not None else 0
+
+
+# --- what is printed --------------------------------------------------------------------------------------------------
 def _shown(lives: Iterator[Life], seeds: int, totals: Totals) -> Iterator[Life]:
     """The lives as they come, with a bar on a terminal."""
     started = time.monotonic()
@@ -123,7 +167,8 @@ def _shown(lives: Iterator[Life], seeds: int, totals: Totals) -> Iterator[Life]:
         for one in lives:
             yield one
             rate = totals.counts["events"] / max(time.monotonic() - started, 0.001)
-            text = f"{totals.seeds:,} seeds, {rate:,.0f} events/s, {totals.simulated_s / 3600:,.2f} h simulated"
+            text = f"{totals.seeds:,} seeds, {rate:,.0f} events/s, {totals.simulated_s / 3600:,.2f} h simulated, "
+            text += f"{len(totals.marks)} marks"
             progress.update(task, advance=1, text=text)
 
 
@@ -135,11 +180,17 @@ def _report(session: Session, totals: Totals, real_s: float) -> None:
         "events_per_s": round(events / max(real_s, 0.001)),
         "simulated_h": round(totals.simulated_s / 3600, 3),
         "times_real_time": round(totals.simulated_s / max(real_s, 0.001)),
+        "marks_reached": len(totals.marks),
+        "marks_missing": len(totals.marks_missing),
         "violations": len(totals.violations),
     }
     if session.is_json:
-        violations = [{**asdict(one), "replay": one.replay} for one in totals.violations]
-        session.show({**figures, "violations": violations, "counts": dict(totals.counts)})
+        violations = [
+            {"replay": one.replay, "violation": one.violation, "trace_hash": one.trace_hash}
+            for one in totals.violations
+        ]
+        marks = {"marks": sorted(totals.marks), "marks_missing": totals.marks_missing}
+        session.show({**figures, "violations": violations, **marks, "counts": dict(totals.counts)})
         return
     session.show_table([{"figure": name, "value": f"{value:,}"} for name, value in figures.items()])
 

@@ -34,6 +34,8 @@ from raftmeta.machine.trim cimport machine_trim
 from raftmeta.machine.user_machines cimport users_command, users_dump_part, users_release
 from raftmeta.native.atomics cimport store_release
 from raftmeta.native.intrinsics cimport hash128
+from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_REPEATED, MARK_HISTORY_COMPACTED,
+                                    MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, mark)
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_CONFIGURATION, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, INVARIANT_BROKEN, KEY_INVALID,
                               LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, SESSION_UNKNOWN, UNKNOWN_ENTRY,
@@ -155,6 +157,7 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
         return OK
     session = sessions_find(&machine.sessions, command.session)
     if session == NULL:
+        mark(MARK_COMMAND_OF_ENDED_SESSION)
         return SESSION_UNKNOWN
     # A keep-alive may be applied twice, so it needs no sequence and takes no place among the results.
     if command.sequence == 0 and command.kind != COMMAND_LEASE_KEEP_ALIVE:
@@ -169,6 +172,7 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
 
 # The answer is the one from then, to the byte.
 cdef void _repeat(ApplyResult* result, const Kept* kept) noexcept nogil:
+    mark(MARK_COMMAND_REPEATED)
     result.is_duplicate = True
     result.body = kept_body(kept)
     result.length = kept.length
@@ -242,6 +246,7 @@ cdef status_t _keep_alive(Machine* machine) noexcept nogil:
     for i in range(command.leases.size):
         lease = leases_find(&machine.leases, command.leases.data[i].lease)
         if lease != NULL:
+            mark(MARK_LEASE_RENEWED)
             leases_renew(&machine.leases, lease, machine.lease_ms)
         if status == OK:
             status = result_unsigned(body, lease.ttl_ms if lease != NULL else 0)
@@ -262,6 +267,7 @@ cdef status_t _expire_leases(Machine* machine) noexcept nogil:
         item = &machine.command.leases.data[i]
         lease = leases_find(&machine.leases, item.lease)
         if lease == NULL or lease.is_ending or not _is_due(lease.due.deadline_ms, item, machine.lease_ms):
+            mark(MARK_RENEWED_BEFORE_EXPIRY)
             continue
         if machine.plan.changes.size + lease.key_count > CHANGES_MAX:
             continue
@@ -317,6 +323,7 @@ cdef status_t _compact(Machine* machine) noexcept nogil:
         return FUTURE_REVISION
     if floor < machine.compacted:
         return COMPACTED
+    mark(MARK_HISTORY_COMPACTED)
     machine.compacted = floor
     # Readers learn of the floor before the first version below it goes (see reads.pyx).
     store_release(&machine.readers_floor, floor)

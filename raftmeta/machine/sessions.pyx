@@ -11,6 +11,7 @@ from raftmeta.machine.deadlines cimport deadline_after, deadlines_add, deadlines
 from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX
 from raftmeta.machine.state_hash cimport hash_minus, hash_plus
 from raftmeta.native.intrinsics cimport hash128
+from raftmeta.native.marks cimport MARK_RESULT_EVICTED_FROM_SESSION, MARK_SESSION_OPENED_AGAIN, mark
 from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, ID_CONFLICT, NO_MEMORY, NOT_FOUND, OK, RESULT_EVICTED,
                               SESSION_UNKNOWN)
 
@@ -98,6 +99,7 @@ cdef status_t sessions_open(Sessions* sessions, uint64_t id, uint64_t ttl_ms, ui
     if session != NULL:
         if session.ttl_ms != ttl_ms or session.window != window:
             return ID_CONFLICT
+        mark(MARK_SESSION_OPENED_AGAIN)
         session_advance(sessions, session, 0, lease_ms)
         return OK
     memset(&image, 0, sizeof(Session))
@@ -158,6 +160,7 @@ cdef void session_advance(Sessions* sessions, Session* session, uint64_t lowest_
 
 cdef status_t session_lookup(Session* session, uint64_t sequence, const Kept** kept) noexcept nogil:
     if sequence < session.floor:
+        mark(MARK_RESULT_EVICTED_FROM_SESSION)
         return RESULT_EVICTED
     if sequence > session.highest:
         return NOT_FOUND

@@ -16,6 +16,7 @@ from raftmeta.machine.watch_state cimport (
     LIST_ALL, LIST_COUNT, LIST_MEMBERS, LIST_PROGRESS, LIST_WOKEN, WATCH_BEHIND, WATCH_ENDED, WATCH_LIVE,
     WATCH_NOWHERE, EventBatch, EventSpan, WatchItem, WatchList, WatchMatch)
 from raftmeta.native.atomics cimport load_acquire, store_release
+from raftmeta.native.marks cimport MARK_WATCH_BELOW_HISTORY, MARK_WATCH_JUMPED, MARK_WATCH_REPLAYED, mark
 from raftmeta.status cimport COMPACTED, NO_MEMORY, OK
 
 ctypedef Watch* watch_pointer_t
@@ -133,6 +134,7 @@ cdef void _follow(Hub* hub, uint64_t revision) noexcept nogil:
         if watch.state == WATCH_LIVE:
             if watch.next_revision <= hub.revision:
                 watch.next_revision = hub.revision + 1
+            mark(MARK_WATCH_JUMPED)
             _become_behind(hub, watch)
     hub.revision = revision
 
@@ -397,6 +399,7 @@ cdef status_t _replay(Hub* hub, Machine* machine, Watch* watch, uint32_t* budget
             return OK
         status = machine_history(machine, watch.next_revision, &changes, &count, &wall_ms)
         if status == COMPACTED:
+            mark(MARK_WATCH_BELOW_HISTORY)
             _become_ended(hub, watch, WATCH_COMPACTED, machine.compacted + 1)
             return OK
         if status == OK:
@@ -405,6 +408,7 @@ cdef status_t _replay(Hub* hub, Machine* machine, Watch* watch, uint32_t* budget
             status = _deliver(hub, watch.next_revision, wall_ms, changes, count)
         if status != OK:
             return status
+        mark(MARK_WATCH_REPLAYED)
         watch.next_revision += 1
         budget[0] -= count if count < budget[0] else budget[0]
     return _become_live(hub, watch)

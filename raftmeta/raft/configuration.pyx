@@ -3,6 +3,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.native.chunks cimport Chunk, chunk_create
+from raftmeta.native.marks cimport (MARK_CHANGE_OF_OLD_MEMBERSHIP, MARK_CHANGE_WHILE_CHANGING,
+                                    MARK_CHANGE_WITHOUT_QUORUM, MARK_CHANGE_WITH_UNREADY_VOTER,
+                                    MARK_CONFIGURATION_TRUNCATED, MARK_INCARNATION_SWAPPED, MARK_JOINT_LEFT,
+                                    MARK_LEADER_REMOVED_ITSELF, MARK_LEARNER_PROMOTED, mark)
 from raftmeta.raft.election cimport heard_members, step_down
 from raftmeta.raft.invariants cimport BROKEN_MEMBERSHIP
 from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint,
@@ -61,6 +65,7 @@ cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil:
     if in_force(core).index < first:
         return
     while core.memberships.size > 1 and in_force(core).index >= first:
+        mark(MARK_CONFIGURATION_TRUNCATED)
         core.memberships.pop()
     _put_in_force(core)
 
@@ -108,8 +113,10 @@ cdef void configuration_on_committed(Core* core) noexcept nogil:
     if core.role != LEADER or in_force(core).index > core.log.committed or not has_own_commit(core):
         return
     if in_force(core).is_joint:
+        mark(MARK_JOINT_LEFT)
         _leave_joint(core)
     elif not own_bit(core) & core.electorate.incoming:
+        mark(MARK_LEADER_REMOVED_ITSELF)
         transfer_farewell(core)
         step_down(core, core.hard.term, STEPPED_DOWN_REMOVED)
 
@@ -143,17 +150,21 @@ cdef status_t configuration_change(Core* core, const Membership* next) noexcept 
     # Two changes at once could have disjoint majorities; and before its own-term commit a leader cannot know that an
     # earlier one is committed (thesis 4.1).
     if not _may_change(core):
+        mark(MARK_CHANGE_WHILE_CHANGING)
         return NOT_READY
     if next.index != in_force(core).index:
+        mark(MARK_CHANGE_OF_OLD_MEMBERSHIP)
         return STALE        # made from another configuration: it would take back what was changed since
     status = membership_enter_joint(in_force(core), next, &joint)
     if status != OK:
         return status
     if _adds_unready_voter(core, next):
+        mark(MARK_CHANGE_WITH_UNREADY_VOTER)
         return NOT_READY
     if _drops_one_that_answers(core, next):
         return BAD_FIELD
     if _lacks_quorum(core, next):
+        mark(MARK_CHANGE_WITHOUT_QUORUM)
         return NO_QUORUM
     return _append(core, &joint)
 
@@ -293,6 +304,7 @@ cdef bint _swap_incarnation(Core* core) noexcept nogil:
             continue
         target.index = in_force(core).index
         if configuration_change(core, &target) == OK:
+            mark(MARK_INCARNATION_SWAPPED)
             trace(core, TRACE_PROMOTED, core.progress[i].id, 0)
             return True
     return False
@@ -321,4 +333,5 @@ cdef void _promote(Core* core) noexcept nogil:
         return
     if configuration_change(core, &target) == OK:
         for i in range(promoted):
+            mark(MARK_LEARNER_PROMOTED)
             trace(core, TRACE_PROMOTED, chosen[i], 0)

@@ -2,6 +2,13 @@
 from libc.stdint cimport uint32_t
 
 from raftmeta.native.intrinsics cimport next_random
+from raftmeta.native.marks cimport (MARK_CAMPAIGN_BY_TRANSFER, MARK_CAMPAIGN_FORBIDDEN, MARK_CANDIDATE,
+                                    MARK_CHECK_QUORUM_FAILED, MARK_ELECTION_LOST, MARK_LEADER_MET_HIGHER_TERM,
+                                    MARK_LEADER_REFUSED_CONNECTION, MARK_OWN_VOTE_DURABLE, MARK_PRE_CANDIDATE,
+                                    MARK_TIMEOUT_NOW_LATE, MARK_VOTE_OF_HIGHER_TERM_IGNORED,
+                                    MARK_VOTE_REFUSED_CANNOT_VOTE, MARK_VOTE_REFUSED_LEADER_ALIVE,
+                                    MARK_VOTE_REFUSED_LOG_BEHIND, MARK_VOTE_REFUSED_TERM_OLD,
+                                    MARK_VOTE_REFUSED_VOTED_ALREADY, MARK_VOTE_RESPONSE_LATE, mark)
 from raftmeta.raft.invariants cimport (BROKEN_LEADER_APPENDED_TO, BROKEN_LEADER_NOT_DURABLE, BROKEN_TERM_FELL,
                                        BROKEN_TWO_LEADERS, BROKEN_VOTED_TWICE)
 from raftmeta.raft.log cimport log_is_up_to_date, log_last_term
@@ -35,6 +42,7 @@ cdef void become_follower(Core* core, term_t term, member_id_t leader) noexcept 
         return
     if term > core.hard.term:
         if core.role == LEADER:
+            mark(MARK_LEADER_MET_HIGHER_TERM)
             trace(core, TRACE_STEPPED_DOWN, STEPPED_DOWN_HIGHER_TERM, term)
         _enter_term(core, term, 0)
     if core.role != FOLLOWER or leader != 0:
@@ -92,6 +100,7 @@ cdef bint _can_lead(Core* core) noexcept nogil:
 
 cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
     if not _can_lead(core):
+        mark(MARK_CAMPAIGN_FORBIDDEN)
         # A learner, a removed or a damaged member forgets a silent leader but disturbs nobody.
         become_follower(core, core.hard.term, 0)
         reset_election_timer(core)
@@ -101,11 +110,13 @@ cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
     core.votes_refused = 0
     reads_void(core)
     if is_transfer:
+        mark(MARK_CAMPAIGN_BY_TRANSFER)
         _become_candidate(core)
         return
     core.role = PRE_CANDIDATE
     core.votes_granted = own_bit(core)      # would vote for itself: nothing to make durable yet
     reset_election_timer(core)
+    mark(MARK_PRE_CANDIDATE)
     trace(core, TRACE_BECAME_PRE_CANDIDATE, 0, 0)
     _request_votes(core, PRE_VOTE)
     _count_votes(core)
@@ -117,6 +128,7 @@ cdef void _become_candidate(Core* core) noexcept nogil:
     # Its own vote counts when it is durable, like every other one (election_on_persisted).
     core.votes_granted = core.votes_refused = 0
     reset_election_timer(core)
+    mark(MARK_CANDIDATE)
     trace(core, TRACE_BECAME_CANDIDATE, 0, 0)
     _request_votes(core, VOTE)
 
@@ -141,6 +153,7 @@ cdef void _request_votes(Core* core, MessageType type) noexcept nogil:
 cdef void _count_votes(Core* core) noexcept nogil:
     cdef VoteResult result = quorum_votes(&core.electorate, core.votes_granted, core.votes_refused)
     if result == VOTE_LOST:
+        mark(MARK_ELECTION_LOST)
         become_follower(core, core.hard.term, 0)
     elif result == VOTE_WON and core.role == PRE_CANDIDATE:
         _become_candidate(core)
@@ -186,6 +199,7 @@ cdef void election_tick(Core* core) noexcept nogil:
     if core.role == LEADER:
         # Check-quorum (thesis 6.2): a leader cut off from a majority stops within one election time-out.
         if not quorum_has(&core.electorate, heard_members(core)):
+            mark(MARK_CHECK_QUORUM_FAILED)
             step_down(core, core.hard.term, STEPPED_DOWN_NO_QUORUM)
     elif core.now >= core.election_tick or _waits_for_nobody(core):
         campaign(core, False)
@@ -212,6 +226,7 @@ cdef void election_on_refused(Core* core, member_id_t member) noexcept nogil:
     # A lease holds until its time is over, whatever became of the process that held it.
     if core.role != FOLLOWER or core.leader != member or member == 0 or core.config.lease_reads:
         return
+    mark(MARK_LEADER_REFUSED_CONNECTION)
     trace(core, TRACE_LEADER_LOST, member, 0)
     become_follower(core, core.hard.term, 0)
     core.election_tick = core.now + next_random(&core.random) % jitter_ticks
@@ -230,14 +245,19 @@ cdef bint _hears_leader(Core* core) noexcept nogil:
 # Why not to vote for the sender; 0: nothing against it. Members of other configurations are judged alike (thesis 4.1).
 cdef uint32_t _refusal(Core* core, const Message* message) noexcept nogil:
     if message.term < core.hard.term:
+        mark(MARK_VOTE_REFUSED_TERM_OLD)
         return REFUSED_TERM_OLD
     if not message.flags & MESSAGE_TRANSFER and _hears_leader(core):
+        mark(MARK_VOTE_REFUSED_LEADER_ALIVE)
         return REFUSED_LEADER_ALIVE
     if message.term == core.hard.term and (core.leader != 0 or core.hard.vote not in (0, message.source)):
+        mark(MARK_VOTE_REFUSED_VOTED_ALREADY)
         return REFUSED_VOTED_ALREADY
     if not core.was_named or is_repairing(core):
+        mark(MARK_VOTE_REFUSED_CANNOT_VOTE)
         return REFUSED_CANNOT_VOTE
     if not log_is_up_to_date(&core.log, message.index, message.log_term):
+        mark(MARK_VOTE_REFUSED_LOG_BEHIND)
         return REFUSED_LOG_BEHIND
     return 0
 
@@ -250,6 +270,7 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
         trace(core, TRACE_VOTE_REFUSED, message.source, refusal)
     # A refusal because a leader is alive leaves the term alone, or one cut-off member would depose it (thesis 4.2.3).
     if refusal == REFUSED_LEADER_ALIVE and not is_pre_vote and message.term > core.hard.term:
+        mark(MARK_VOTE_OF_HIGHER_TERM_IGNORED)
         return STALE
     if message.term > core.hard.term and not is_pre_vote:
         become_follower(core, message.term, 0)
@@ -284,6 +305,7 @@ cdef status_t election_on_response(Core* core, const Message* message) noexcept 
     if is_pre_vote and not message.reject:
         expected += 1
     if core.role != (PRE_CANDIDATE if is_pre_vote else CANDIDATE) or message.term != expected or position < 0:
+        mark(MARK_VOTE_RESPONSE_LATE)
         return STALE
     if message.reject:
         core.votes_refused |= (<member_mask_t>1 << position) & ~core.votes_granted
@@ -295,6 +317,7 @@ cdef status_t election_on_response(Core* core, const Message* message) noexcept 
 
 cdef void election_on_persisted(Core* core) noexcept nogil:
     if core.role == CANDIDATE and is_hard_state_durable(core) and not core.votes_granted & own_bit(core):
+        mark(MARK_OWN_VOTE_DURABLE)
         core.votes_granted |= own_bit(core)
         _count_votes(core)
 
@@ -302,6 +325,7 @@ cdef void election_on_persisted(Core* core) noexcept nogil:
 cdef status_t election_on_timeout_now(Core* core, const Message* message) noexcept nogil:
     # Only from the leader that this member follows: an order that comes late must not start an election (thesis 3.10).
     if core.role != FOLLOWER or core.leader != message.source:
+        mark(MARK_TIMEOUT_NOW_LATE)
         return STALE
     campaign(core, True)
     return OK

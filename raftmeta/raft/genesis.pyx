@@ -4,6 +4,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.marks cimport (MARK_FOUNDED_BY_ALL, MARK_FOUNDED_BY_ANOTHER, MARK_FOUNDING_ACCEPTED_AGAIN,
+                                    MARK_FOUNDING_IS_OVER, MARK_FOUNDING_PROPOSED, MARK_FOUNDING_WHILE_PERSISTING,
+                                    MARK_JOINED_FOUNDED_CLUSTER, MARK_JOINING_ENDED, MARK_LATE_ACCEPTANCE_ANSWERED,
+                                    mark)
 from raftmeta.raft.membership cimport membership_check, membership_voters_incoming
 from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, VOTER_INCOMING, Member, Membership, member_id_t
 from raftmeta.status cimport (ALREADY, BAD_FIELD, BAD_LENGTH, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY, NOT_FOUND, OK,
@@ -167,6 +171,7 @@ cdef status_t propose(Genesis* genesis) noexcept nogil:
     cdef uint32_t i
     if genesis.record.state == BLANK:
         # Half the range is left for later proposals; a cluster id is never (0, 0).
+        mark(MARK_FOUNDING_PROPOSED)
         genesis.record.cluster_low = (genesis.cluster_low_drawn >> 1) | 1
         genesis.record.cluster_high = genesis.cluster_high_drawn
     else:
@@ -193,6 +198,7 @@ cdef status_t found(Genesis* genesis) noexcept nogil:
     if genesis.record.state == BLANK or (is_own_proposal(genesis) and not proposal_is_current(genesis)):
         return propose(genesis) if everyone_is_known(genesis) else OK
     if is_own_proposal(genesis) and everyone_accepted(genesis):
+        mark(MARK_FOUNDED_BY_ALL)
         become(genesis, FOUNDED)
         return send_to_others(&genesis.held, genesis, GENESIS_FOUNDED)
     return OK
@@ -226,9 +232,11 @@ cdef status_t advance(Genesis* genesis) noexcept nogil:
         if peer.known != PEER_FOUNDED or i == genesis.self_position:
             continue
         if genesis.record.state == ACCEPTED and same_cluster(&genesis.record, peer.cluster_low, peer.cluster_high):
+            mark(MARK_FOUNDED_BY_ANOTHER)
             become(genesis, FOUNDED)    # rule 4
             return OK
         if genesis.record.state == BLANK or (genesis.record.state == ACCEPTED and may_give_up(genesis)):
+            mark(MARK_JOINED_FOUNDED_CLUSTER)
             join_cluster(genesis, peer)
             return OK
     return found(genesis) if genesis.self_position == FOUNDER else OK
@@ -341,8 +349,10 @@ cdef status_t accept(Genesis* genesis, const GenesisMessage* message) noexcept n
 cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint32_t source) noexcept nogil:
     cdef const Membership* membership = &message.membership
     if genesis.is_persisting:
+        mark(MARK_FOUNDING_WHILE_PERSISTING)
         return STALE                    # what this node is about to be is not durable yet; the founder repeats
     if genesis.record.state == FOUNDED and same_cluster(&genesis.record, message.cluster_low, message.cluster_high):
+        mark(MARK_FOUNDING_IS_OVER)
         return tell_founded(genesis, message.source)
     if not is_founding_membership(membership) or message.cluster_low == 0:
         return BAD_FIELD
@@ -356,6 +366,7 @@ cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint
         return accept(genesis, message)
     if genesis.record.state == ACCEPTED:
         if same_cluster(&genesis.record, message.cluster_low, message.cluster_high):
+            mark(MARK_FOUNDING_ACCEPTED_AGAIN)
             return answer(genesis, GENESIS_ACCEPT, message.source)
         if supersedes(genesis, message):
             return accept(genesis, message)
@@ -369,6 +380,7 @@ cdef status_t step_accept(Genesis* genesis, const GenesisMessage* message, Genes
         return STALE
     # Who has accepted and was not told yet asks every peer by repeating itself.
     if genesis.record.state == FOUNDED and not genesis.is_persisting:
+        mark(MARK_LATE_ACCEPTANCE_ANSWERED)
         return tell_founded(genesis, message.source)
     if not is_own_proposal(genesis):
         return STALE
@@ -431,5 +443,6 @@ cdef status_t genesis_persisted(Genesis* genesis) noexcept nogil:
 
 cdef status_t genesis_joined(Genesis* genesis) noexcept nogil:
     if genesis.record.state == JOINING and not genesis.is_persisting:
+        mark(MARK_JOINING_ENDED)
         become(genesis, FOUNDED)
     return OK

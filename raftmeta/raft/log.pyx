@@ -4,6 +4,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop, chunk_hold
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.marks cimport MARK_DAMAGED_TAIL_TRUNCATED, MARK_REPAIRED_BEFORE_OTHERS, mark
 from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BEYOND_COMMITTED, BROKEN_APPLIED_BEYOND_PERSISTED, BROKEN_CHAIN,
                                        BROKEN_COMMITTED_BEYOND_LAST, BROKEN_COMPACTED_BEYOND_SNAPSHOTTED,
                                        BROKEN_PERSISTED_BEYOND_STAGED, BROKEN_PLACES,
@@ -404,7 +405,8 @@ cdef void _fill_damaged(Log* log, Chunk* chunk) noexcept nogil:
             (&log.runs.at(i)).chunk = chunk
             (&log.runs.at(i)).data = chunk.bytes()
         elif log.runs.at(i).first > record.index:
-            (&log.runs.at(i)).base_bytes += chunk.used
+            mark(MARK_REPAIRED_BEFORE_OTHERS)
+        (&log.runs.at(i)).base_bytes += chunk.used
     log.end_bytes += chunk.used
     for i in range(log.spans.size):
         if log.spans.at(i).first == record.index:
@@ -442,6 +444,7 @@ cdef status_t log_truncate(Log* log, index_t first) noexcept nogil:
     while log.spans.size and log.spans.back().first >= first:
         log.spans.pop_back()
     while log.damages.size and log.damages.back().index >= first:
+        mark(MARK_DAMAGED_TAIL_TRUNCATED)
         log.damages.pop()
     log.last = first - 1
     record = log_record(log, log.last)

@@ -3,6 +3,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.chunks cimport chunk_drop
+from raftmeta.native.marks cimport MARK_ACKNOWLEDGEMENTS_MERGED, MARK_MESSAGE_HELD, mark
 from raftmeta.raft.ready cimport ReadReady, Trace, TraceType
 from raftmeta.raft.state cimport Core, HeldMessage, is_repairing, out_of_memory
 from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, READ_INDEX_RESPONSE,
@@ -65,6 +66,7 @@ cdef void outbox_send(Core* core, const Message* message) noexcept nogil:
         return
     if _merge_acknowledgement(core, message, held.write_id):
         return
+    mark(MARK_MESSAGE_HELD)
     held.message = message[0]
     if not core.held.push(held):
         chunk_drop(message.records.chunk)
@@ -88,6 +90,7 @@ cdef bint _merge_acknowledgement(Core* core, const Message* message, uint64_t wr
     if last.message.target != message.target or last.message.term != message.term:
         return False
     if message.index > last.message.index:
+        mark(MARK_ACKNOWLEDGEMENTS_MERGED)
         last.message.index = message.index
     last.message.flags |= message.flags
     return True

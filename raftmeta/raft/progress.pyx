@@ -2,6 +2,9 @@
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 from libc.string cimport memset
 
+from raftmeta.native.marks cimport (MARK_ACKNOWLEDGED_LESS, MARK_LAST_APPENDS_UNANSWERED, MARK_LEARNER_ROUND,
+                                    MARK_PIPELINED, MARK_PIPELINE_LOST, MARK_REFUSAL_BELOW_MATCH,
+                                    MARK_REFUSAL_OF_THE_PAST, MARK_SNAPSHOT_CAUGHT_UP, mark)
 from raftmeta.raft.types cimport index_t, member_id_t
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
@@ -53,6 +56,7 @@ cdef status_t progress_on_sent(Progress* progress, index_t last, uint64_t bytes)
 cdef bint progress_on_accepted(Progress* progress, index_t index, index_t compacted) noexcept nogil:
     cdef bint has_grown = index > progress.match
     if index < progress.match:
+        mark(MARK_ACKNOWLEDGED_LESS)
         return False                # an answer of the past; match never steps back
     progress.match = index
     if progress.next <= index:
@@ -67,6 +71,7 @@ cdef bint progress_on_accepted(Progress* progress, index_t index, index_t compac
 
 
 cdef void _become_replicate(Progress* progress) noexcept nogil:
+    mark(MARK_PIPELINED)
     _forget_inflights(progress)
     progress.state = REPLICATE
     progress.next = progress.match + 1
@@ -86,9 +91,11 @@ cdef void _become_probe(Progress* progress, index_t next) noexcept nogil:
 
 cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet) noexcept nogil:
     if progress.state == SNAPSHOT_WAIT or index <= progress.match:
+        mark(MARK_REFUSAL_BELOW_MATCH)
         return False
     # One refusal answers the probe; those of APPENDs that were pipelined before come late and say nothing new.
     if progress.state == PROBE and progress.next - 1 != index:
+        mark(MARK_REFUSAL_OF_THE_PAST)
         return False
     _become_probe(progress, index if index < meet + 1 else meet + 1)
     return True
@@ -97,6 +104,7 @@ cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet) 
 cdef void progress_on_lost(Progress* progress) noexcept nogil:
     # What was sent ahead may be lost: begin again behind what is known to have arrived.
     if progress.state == REPLICATE:
+        mark(MARK_PIPELINE_LOST)
         _become_probe(progress, progress.match + 1)
 
 
@@ -107,6 +115,7 @@ cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, ind
         progress.is_probe_sent = False
     elif progress.match < last:
         # The last APPENDs, or the answer to a snapshot, may be lost with nothing behind them to show it.
+        mark(MARK_LAST_APPENDS_UNANSWERED)
         progress.must_send_empty = True
 
 
@@ -121,6 +130,7 @@ cdef void progress_on_snapshot_over(Progress* progress, index_t installed) noexc
     if progress.state != SNAPSHOT_WAIT:
         return
     if installed > progress.match:
+        mark(MARK_SNAPSHOT_CAUGHT_UP)
         progress.match = installed
     _become_probe(progress, progress.match + 1)
     progress.is_probe_sent = installed == 0     # after a failure wait for its next heartbeat answer
@@ -130,6 +140,7 @@ cdef void progress_on_tick(Progress* progress, index_t last, uint64_t now,
                            uint32_t election_timeout_ticks) noexcept nogil:
     cdef bint is_late = now - progress.catch_up_tick > election_timeout_ticks
     if progress.match >= progress.catch_up_index and progress.state == REPLICATE:
+        mark(MARK_LEARNER_ROUND)
         progress.is_caught_up = not is_late
         progress.catch_up_index = last
         progress.catch_up_tick = now

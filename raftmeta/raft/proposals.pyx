@@ -4,6 +4,8 @@ from libc.string cimport memcpy
 
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
 from raftmeta.native.intrinsics cimport load32
+from raftmeta.native.marks cimport (MARK_PROPOSAL_REFUSED, MARK_PROPOSED_WHILE_TRANSFERRING, MARK_REFUSAL_CAME_BACK,
+                                    MARK_URGENT_PROPOSED, mark)
 from raftmeta.raft.log cimport log_bytes_between, log_truncate
 from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.quorum cimport quorum_has
@@ -21,8 +23,10 @@ cdef status_t _refusal(Core* core, bint is_urgent) noexcept nogil:
     if core.role != LEADER:
         return NO_LEADER
     if core.transferring != 0:
+        mark(MARK_PROPOSED_WHILE_TRANSFERRING)
         return NOT_READY
     if is_urgent:
+        mark(MARK_URGENT_PROPOSED)
         return OK
     if log_bytes_between(&core.log, core.log.committed, core.log.last) >= core.config.uncommitted_bytes_max:
         return OVERLOADED
@@ -58,6 +62,7 @@ cdef status_t proposals_on_message(Core* core, const Message* message) noexcept 
         return status
     status = _append_message(core, message)
     if status != OK:
+        mark(MARK_PROPOSAL_REFUSED)
         _refuse(core, message, status)
     return OK
 
@@ -142,6 +147,7 @@ cdef status_t proposals_on_response(Core* core, const Message* message) noexcept
     if refused.status not in (NO_LEADER, NOT_READY, OVERLOADED, NO_SPACE, NO_QUORUM, ALREADY, BAD_FIELD, BAD_LENGTH,
                               STALE):
         return BAD_FIELD
+    mark(MARK_REFUSAL_CAME_BACK)
     if not core.refusals.push(refused):
         out_of_memory(core)
         return NO_MEMORY

@@ -1,6 +1,8 @@
 # ReadIndex; reads.pxd has the rules.
 from libc.stdint cimport uint64_t
 
+from raftmeta.native.marks cimport (MARK_READS_VOID, MARK_READ_ANSWER_LATE, MARK_READ_BY_SOLE_VOTER,
+                                    MARK_READ_FORWARDED, MARK_READ_JOINED_ROUND, mark)
 from raftmeta.raft.outbox cimport answer_read, message_init, outbox_send, trace
 from raftmeta.raft.quorum cimport quorum_has
 from raftmeta.raft.ready cimport FOLLOWER, LEADER, TRACE_READS_VOID
@@ -14,6 +16,7 @@ cdef status_t reads_ask(Core* core, member_id_t source, uint64_t context) noexce
     if core.leader == 0 or (source != 0 and core.role != LEADER):
         return NO_LEADER
     if has_own_commit(core) and _answers_at_once(core):
+        mark(MARK_READ_BY_SOLE_VOTER)
         answer_read(core, source, context, core.log.committed, OK)
         return OK
     read.context = context
@@ -42,6 +45,7 @@ cdef void reads_join_round(Core* core) noexcept nogil:
         read = &core.reads.at(i)
         if read.round != 0:
             return                  # in order of arrival: all before it joined earlier rounds
+        mark(MARK_READ_JOINED_ROUND)
         read.round = core.round
         read.index = core.log.committed
 
@@ -59,6 +63,7 @@ cdef void reads_on_confirmed(Core* core, uint64_t round) noexcept nogil:
 cdef void reads_void(Core* core) noexcept nogil:
     cdef PendingRead read
     if core.reads.size:
+        mark(MARK_READS_VOID)
         trace(core, TRACE_READS_VOID, core.reads.size, 0)
     while core.reads.size:
         read = core.reads.front()
@@ -92,6 +97,7 @@ cdef void reads_forward(Core* core) noexcept nogil:
     for i in range(core.reads.size):
         if core.reads.at(i).round == 0:
             (&core.reads.at(i)).round = core.read_number
+    mark(MARK_READ_FORWARDED)
     message_init(core, &message, READ_INDEX, core.leader)
     message.term = 0
     message.context = core.read_number
@@ -101,6 +107,7 @@ cdef void reads_forward(Core* core) noexcept nogil:
 cdef status_t reads_on_response(Core* core, const Message* message) noexcept nogil:
     cdef PendingRead read
     if core.role != FOLLOWER or message.context > core.read_number:
+        mark(MARK_READ_ANSWER_LATE)
         return STALE
     # The answer to a later question also answers all earlier ones.
     while core.reads.size and core.reads.front().round != 0 and core.reads.front().round <= message.context:

@@ -3,6 +3,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
+from raftmeta.native.marks cimport (MARK_CONFIGURATION_REPAIRED, MARK_REPAIRED, MARK_REPAIR_BY_SNAPSHOT,
+                                    MARK_REPAIR_GIVEN, MARK_REPAIR_OFFERED_ALREADY, MARK_REPAIR_REFUSED, mark)
 from raftmeta.raft.configuration cimport configuration_take
 from raftmeta.raft.log cimport Damage, log_record, log_repair
 from raftmeta.raft.membership cimport membership_position
@@ -64,6 +66,7 @@ cdef void repair_on_link(Core* core, member_id_t peer, bint is_up) noexcept nogi
 
 cdef status_t repair_on_response(Core* core, const Message* message) noexcept nogil:
     if message.reject or message.records.length < RECORD_HEAD_BYTES:
+        mark(MARK_REPAIR_REFUSED)
         return STALE
     return repair_take(core, &message.records, message.source)
 
@@ -79,9 +82,11 @@ cdef status_t repair_take(Core* core, const Slice* slice, member_id_t source) no
     if not core.repaired.push(index):
         out_of_memory(core)
         return NO_MEMORY
+    mark(MARK_REPAIRED)
     trace(core, TRACE_REPAIR, index, source)
     record = log_record(&core.log, index)
     if record.type == ENTRY_CONFIGURATION:
+        mark(MARK_CONFIGURATION_REPAIRED)
         return configuration_take(core, index, record_payload(record), record.length)
     return OK
 
@@ -98,6 +103,7 @@ cdef status_t repair_on_request(Core* core, const Message* message) noexcept nog
     if message.index > core.log.compacted and message.index <= core.log.offset:
         return _read_log(core, message)
     if message.index <= core.log.compacted:
+        mark(MARK_REPAIR_BY_SNAPSHOT)
         _offer_snapshot(core, message.source)
     return _answer(core, message.source, message.index, message.context, NULL)
 
@@ -110,6 +116,7 @@ cdef void _offer_snapshot(Core* core, member_id_t member) noexcept nogil:
         return
     progress = &core.progress[position]
     if progress.was_offered and core.now - progress.offered_tick < core.config.election_timeout_ticks:
+        mark(MARK_REPAIR_OFFERED_ALREADY)
         return                      # it asks at every heartbeat; one stream at a time is enough
     progress.was_offered = True
     progress.offered_tick = core.now
@@ -159,6 +166,7 @@ cdef status_t _answer(Core* core, member_id_t target, index_t index, uint64_t ch
     if slice != NULL:
         record = <const Record*>slice.data
         if record.index == index and record.chain == chain and _copy_record(core, record, &response.records):
+            mark(MARK_REPAIR_GIVEN)
             response.reject = False
             response.count = 1
     outbox_send(core, &response)

@@ -2,6 +2,11 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice, chunk_hold
+from raftmeta.native.marks cimport (MARK_APPEND_BELOW_THE_LOG, MARK_APPEND_DOES_NOT_MEET, MARK_APPEND_REFUSED,
+                                    MARK_CALLERS_WAIT_AT_MEMBER, MARK_COMMITTED_BY_COUNT, MARK_ENTRY_CONFLICTS,
+                                    MARK_FULL_WINDOW_GIVEN_UP, MARK_LOG_TRUNCATED, MARK_LOST_APPENDS_SUSPECTED,
+                                    MARK_MEMBER_BEHIND_THE_LOG, MARK_PROBE_WITHOUT_RECORDS, MARK_SNAPSHOT_NOT_NEEDED,
+                                    MARK_SNAPSHOT_RESPONSE_LATE, mark)
 from raftmeta.raft.configuration cimport configuration_on_committed, configuration_on_truncated, configuration_take
 from raftmeta.raft.election cimport hear_leader
 from raftmeta.raft.invariants cimport BROKEN_COMMITTED_BEYOND_LAST, BROKEN_TRUNCATED_COMMITTED
@@ -51,8 +56,10 @@ cdef void _replicate_to(Core* core, Progress* progress) noexcept nogil:
 # would wait for their answers for ever, and nothing could be sent again.
 cdef void _find_out(Core* core, Progress* progress) noexcept nogil:
     if progress.next > core.log.compacted:
+        mark(MARK_LOST_APPENDS_SUSPECTED)
         _send_append(core, progress, progress.next - 1, NULL)
     elif progress.state != SNAPSHOT_WAIT:
+        mark(MARK_FULL_WINDOW_GIVEN_UP)
         _need_snapshot(core, progress)
 
 
@@ -61,9 +68,11 @@ cdef bint _send_records(Core* core, Progress* progress) noexcept nogil:
     cdef Slice slice
     cdef index_t last
     if progress.next - 1 < core.log.compacted:
+        mark(MARK_MEMBER_BEHIND_THE_LOG)
         _need_snapshot(core, progress)
         return False
     if progress.next > core.log.last:
+        mark(MARK_PROBE_WITHOUT_RECORDS)
         _send_append(core, progress, progress.next - 1, NULL)
         return False
     if progress.next <= core.log.offset:
@@ -168,6 +177,7 @@ cdef status_t replication_on_append_response(Core* core, const Message* message,
     if message.reject:
         # The member named the last place where its terms can agree with ours; skip our terms above its one too.
         meet = log_find_conflict(&core.log, message.hint, message.log_term)
+        mark(MARK_APPEND_REFUSED)
         return OK if progress_on_rejected(progress, message.index, meet) else STALE
     if message.index > core.log.last:
         return BAD_FIELD            # it cannot hold what was never sent
@@ -183,6 +193,7 @@ cdef status_t replication_on_append_response(Core* core, const Message* message,
 cdef status_t replication_on_snapshot_response(Core* core, const Message* message, int position) noexcept nogil:
     cdef Progress* progress = &core.progress[position]
     if progress.state != SNAPSHOT_WAIT or message.index > core.log.last:
+        mark(MARK_SNAPSHOT_RESPONSE_LATE)
         return STALE
     progress_on_snapshot_over(progress, 0 if message.reject else message.index)
     core.must_replicate = True
@@ -218,6 +229,7 @@ cdef void commit_by_count(Core* core) noexcept nogil:
     reached = quorum_reached(&core.electorate, matches)
     # Only entries of the current term are counted; those before are committed with them (paper 5.4.2, Figure 8).
     if reached >= core.term_first:
+        mark(MARK_COMMITTED_BY_COUNT)
         commit_to(core, reached)
 
 
@@ -251,9 +263,11 @@ cdef status_t replication_on_append(Core* core, const Message* message) noexcept
         return status
     if message.index < core.log.compacted:
         # All of it up to here is in a snapshot already, so it is committed and equal.
+        mark(MARK_APPEND_BELOW_THE_LOG)
         _accept(core, message, core.log.committed)
         return OK
     if message.index > core.log.last or log_term(&core.log, message.index) != message.log_term:
+        mark(MARK_APPEND_DOES_NOT_MEET)
         _refuse(core, message)
         return OK
     status = _take_records(core, message)
@@ -271,6 +285,7 @@ cdef void _accept(Core* core, const Message* message, index_t match) noexcept no
     response_init(core, &response, APPEND_RESPONSE, message.source)
     response.index = acknowledgeable(core, match)
     if core.now < core.waiting_until:
+        mark(MARK_CALLERS_WAIT_AT_MEMBER)
         response.flags |= MESSAGE_WAITING
     outbox_send(core, &response)
 
@@ -327,6 +342,7 @@ cdef status_t _skip_known(Core* core, Slice* rest, uint32_t* count) noexcept nog
         if term == 0 and repair_take(core, rest, 0) != OK:
             return OK               # its damaged predecessor was another entry: a conflict
         if term != 0 and term != record.term:
+            mark(MARK_ENTRY_CONFLICTS)
             return OK
         if log_chain(&core.log, record.index, &chain) and chain != record.chain:
             return CORRUPT          # same index and term, another past: not a message of this cluster's history
@@ -344,6 +360,7 @@ cdef status_t _cut_conflict(Core* core, index_t first) noexcept nogil:
         return OK
     if first <= core.log.committed:
         return broken(core, BROKEN_TRUNCATED_COMMITTED, first, core.log.committed)
+    mark(MARK_LOG_TRUNCATED)
     log_truncate(&core.log, first)
     # The write under way no longer vouches for what was cut (see replication_on_persisted).
     core.write_last = min(core.write_last, first - 1)
@@ -402,5 +419,6 @@ cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexc
 cdef status_t replication_on_snapshot(Core* core, const Message* message) noexcept nogil:
     cdef status_t status = hear_leader(core, message.source)
     if status == OK and message.index <= core.log.committed:
+        mark(MARK_SNAPSHOT_NOT_NEEDED)
         _accept(core, message, core.log.committed)      # it has all that already
     return status

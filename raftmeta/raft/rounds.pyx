@@ -1,6 +1,7 @@
 # Heartbeat rounds; rounds.pxd tells what they prove.
 from libc.stdint cimport uint32_t, uint64_t
 
+from raftmeta.native.marks cimport MARK_LEASE_CLOCK_ADVANCED, MARK_MEMBER_FORGOT_THE_MATCH, mark
 from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.progress cimport progress_on_heartbeat_answered, progress_on_lost
 from raftmeta.raft.quorum cimport quorum_reached
@@ -62,6 +63,7 @@ cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, i
         return BAD_FIELD
     progress_on_heartbeat_answered(&core.progress[position], message.context, core.log.last)
     if message.reject:
+        mark(MARK_MEMBER_FORGOT_THE_MATCH)
         progress_on_lost(&core.progress[position])
     core.must_replicate = True
     _confirm(core)
@@ -91,6 +93,7 @@ cdef void _advance_leases(Core* core, uint64_t sent_tick) noexcept nogil:
     cdef uint64_t timeout_ticks = core.config.election_timeout_ticks
     cdef uint64_t margin_ticks = timeout_ticks * TUNE_LEASE_MARGIN_PERCENT // 100 + 1
     if core.lease_is_running and sent_tick > core.lease_tick:
+        mark(MARK_LEASE_CLOCK_ADVANCED)
         core.lease_ms += min(sent_tick - core.lease_tick, timeout_ticks) * core.config.tick_ms
     core.lease_is_running = True
     core.lease_tick = sent_tick

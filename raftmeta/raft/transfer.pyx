@@ -1,6 +1,8 @@
 # Leadership transfer; transfer.pxd has the rules.
 from libc.stdint cimport uint32_t
 
+from raftmeta.native.marks cimport (MARK_TRANSFER_TARGET_READY, MARK_TRANSFER_TIMED_OUT, MARK_TRANSFER_TO_NOBODY,
+                                    MARK_TRANSFER_TWICE, mark)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.outbox cimport message_init, outbox_send, trace
 from raftmeta.raft.progress cimport Progress
@@ -15,9 +17,11 @@ cdef status_t transfer_begin(Core* core, member_id_t target) noexcept nogil:
     if core.role != LEADER:
         return NO_LEADER
     if core.transferring != 0:
+        mark(MARK_TRANSFER_TWICE)
         return ALREADY
     position = membership_position(in_force(core), target) if target != 0 else _most_advanced(core)
     if position < 0:
+        mark(MARK_TRANSFER_TO_NOBODY)
         return BAD_FIELD if target != 0 else NOT_READY
     if not (_other_voters(core) >> position) & 1:
         return BAD_FIELD
@@ -57,6 +61,7 @@ cdef void transfer_advance(Core* core) noexcept nogil:
         return
     position = membership_position(in_force(core), core.transferring)
     if position >= 0 and core.progress[position].match == core.log.last:
+        mark(MARK_TRANSFER_TARGET_READY)
         core.is_timeout_now_sent = True
         _send_timeout_now(core, core.transferring)
 
@@ -69,6 +74,7 @@ cdef void _send_timeout_now(Core* core, member_id_t target) noexcept nogil:
 
 cdef void transfer_tick(Core* core) noexcept nogil:
     if core.transferring != 0 and core.now >= core.transfer_tick:
+        mark(MARK_TRANSFER_TIMED_OUT)
         trace(core, TRACE_TRANSFER_ABORTED, core.transferring, 0)
         core.transferring = 0
 

@@ -26,6 +26,8 @@ from raftmeta.machine.machine cimport ApplyResult, machine_session_result
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.marks cimport (MARK_ANSWERED_BY_INSTALL, MARK_COMMAND_PROPOSED, MARK_PROPOSED_AGAIN,
+                                    MARK_READ_ROUND_VOID, MARK_REFUSED_AND_QUEUED, MARK_SECOND_COPY_APPLIED, mark)
 from raftmeta.runtime.engine_state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED,
                                             CommandQueue, Engine, Outstanding, ReadRound, Submission)
 from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED,
@@ -184,6 +186,7 @@ cdef void _mark_batch(Engine* engine, CommandQueue* queue, size_t first, size_t 
         if at.state != OUTSTANDING_QUEUED or at.context != engine.next_batch:
             continue
         if status == OK:
+            mark(MARK_COMMAND_PROPOSED)
             at.state = OUTSTANDING_PROPOSED
             at.proposals += 1
             engine.counters.proposals += 1
@@ -237,6 +240,7 @@ cdef void _queue_again(Engine* engine, CommandQueue* queue) noexcept nogil:
     for position in range(queue.commands.size):
         at = &queue.commands.at(position)
         if at.state == OUTSTANDING_PROPOSED:
+            mark(MARK_PROPOSED_AGAIN)
             at.state = OUTSTANDING_QUEUED
             engine.counters.proposals_repeated += 1
     queue.next_queued = 0
@@ -257,6 +261,7 @@ cdef void _refused(Engine* engine, CommandQueue* queue, const ProposalRefused* r
         if at.proposals == 1 and refusal.status != NO_LEADER and refusal.status != NOT_READY:
             _complete(engine, at, refusal.status, 0, 0, NULL, 0)
             continue
+        mark(MARK_REFUSED_AND_QUEUED)
         at.proposals -= 1           # that leader certainly did not append it
         at.state = OUTSTANDING_QUEUED
         if position < queue.next_queued:
@@ -288,6 +293,7 @@ cdef void _answer_own(Engine* engine, const Answer* answer) noexcept nogil:
     cdef uint64_t position = answer.sequence - engine.own.base
     cdef Outstanding* at
     if answer.sequence < engine.own.base or position >= engine.own.commands.size:
+        mark(MARK_SECOND_COPY_APPLIED)
         return          # answered before: this is a second copy in the log
     at = &engine.own.commands.at(position)
     if at.state == OUTSTANDING_DONE:
@@ -320,6 +326,7 @@ cdef void _answer_from_session(Engine* engine, Outstanding* at) noexcept nogil:
         reader = reader_over(body, length)
         read_array(&reader, RESULT_ELEMENTS)
         status = <status_t> read_uint(&reader, RESULT_STATUS_MAX)
+        mark(MARK_ANSWERED_BY_INSTALL)
         _complete(engine, at, status, revision, engine.applied, body, length)
     elif status == RESULT_EVICTED:
         _complete(engine, at, OUTCOME_UNKNOWN, 0, 0, NULL, 0)       # applied, but nobody remembers how it ended
@@ -402,6 +409,7 @@ cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept no
             round.is_answered = True
             round.index = ready.index
         else:
+            mark(MARK_READ_ROUND_VOID)
             round.context = 0       # void: callers_repeat_reads asks again
         return
 

@@ -24,6 +24,10 @@ from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.marks cimport (MARK_EXPIRY_UNDER_WAY, MARK_HISTORY_TOO_LARGE, MARK_KEEP_ALIVES_UNANSWERED,
+                                    MARK_KEPT_LEASE_GONE_BY_INSTALL, MARK_KEPT_LEASE_LOST, MARK_LEASES_EXPIRE,
+                                    MARK_SESSIONS_EXPIRE, MARK_SESSION_LOST, MARK_SESSION_OPENED,
+                                    MARK_WIPED_LEARNER_RETURNS, mark)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.runtime.callers cimport callers_session_lost
@@ -101,9 +105,11 @@ cdef void housekeeping_look(Engine* engine) noexcept nogil:
             engine.session = 0
             engine.session_opening = 0
             engine.callers.event(engine.callers.self, EVENT_SESSION_LOST, 0, 0, 0)
+            mark(MARK_SESSION_LOST)
             callers_session_lost(engine)
             engine.keep_alives.clear()
     elif engine.session_opening != 0 and machine_session_exists(engine.machine, engine.session_opening):
+        mark(MARK_SESSION_OPENED)
         engine.session = engine.session_opening
         engine.keep_alive_tick = engine.ticks
 
@@ -153,6 +159,7 @@ cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
         return status
     fresh.hash = hash64(0, engine.own_payload.data, engine.own_payload.size)
     if engine.keep_alives.size == KEEP_ALIVES_OPEN_MAX:
+        mark(MARK_KEEP_ALIVES_UNANSWERED)
         engine.keep_alives.pop_front()
     return OK if engine.keep_alives.push(fresh) else NO_MEMORY
 
@@ -176,6 +183,7 @@ cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash)
         kept = &engine.kept_leases.value_at(at)
         is_lost = machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK
         if is_lost:
+            mark(MARK_KEPT_LEASE_LOST)
             kept.until_ns = 0
         elif sent_ns >= kept.since_ns:          # a lease that began to be kept later was not in it
             kept.until_ns = sent_ns + kept.ttl_ms * 1_000_000
@@ -192,6 +200,7 @@ cdef void housekeeping_installed(Engine* engine) noexcept nogil:
     while at < engine.kept_leases.end():
         kept = &engine.kept_leases.value_at(at)
         if machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK:
+            mark(MARK_KEPT_LEASE_GONE_BY_INSTALL)
             kept.until_ns = 0
             engine.callers.lease_kept(engine.callers.self, kept.handle, 0)
         at = engine.kept_leases.next(at + 1)
@@ -238,11 +247,13 @@ cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
         return OK
     due_ms -= error_ms
     if engine.housekeeping_term == engine.core_status.term and engine.applied < engine.expiry_proposed:
+        mark(MARK_EXPIRY_UNDER_WAY)
         return OK
     engine.due.clear()
     engine.due_deadlines.clear()
     count = machine_due_leases(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
     if count != 0:
+        mark(MARK_LEASES_EXPIRE)
         status = _expire(engine, COMMAND_LEASE_EXPIRE, count)
         engine.counters.leases_expired += count
         engine.callers.event(engine.callers.self, EVENT_LEASES_EXPIRED, count, 0, 0)
@@ -250,6 +261,7 @@ cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
         count = machine_due_sessions(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
         if count == 0:
             return OK
+        mark(MARK_SESSIONS_EXPIRE)
         status = _expire(engine, COMMAND_SESSION_EXPIRE, count)
     if status == OK:
         engine.housekeeping_term = engine.core_status.term
@@ -270,6 +282,7 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     kept = machine.revision - machine.compacted
     kept = kept * 3 // 4 * engine.config.history_bytes_max // machine.history_bytes
     _begin(engine, COMMAND_COMPACT)
+    mark(MARK_HISTORY_TOO_LARGE)
     engine.scratch.id = machine.revision - kept
     cdef status_t status = _propose(engine)
     if status == OK:
@@ -328,6 +341,7 @@ cdef bint _with_successor(const Membership* current, const Link* link, Membershi
         if _has_name(&current.members[i], link):
             old = &current.members[i]
             if not old.roles & VOTER_INCOMING:
+                mark(MARK_WIPED_LEARNER_RETURNS)
                 roles = old.roles
                 continue
         target.members[target.count] = current.members[i]

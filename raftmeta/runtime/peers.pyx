@@ -12,6 +12,8 @@ from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, Pee
                              core_peer_event, core_step)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.chunks cimport Slice
+from raftmeta.native.marks cimport (MARK_FRAME_BEFORE_FOUNDING, MARK_FRAME_OF_REMOVED, MARK_HELLO_OF_REMOVED,
+                                    MARK_LINK_LOST, MARK_LINK_STILL_DOWN, MARK_QUORUM_OF_DISKS_LOST, mark)
 from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.quorum cimport quorum_count
@@ -169,6 +171,7 @@ cdef void _look_for_lost(Engine* engine) noexcept nogil:
     engine.lost_count = quorum_count(engine.lost_links)
     # A majority of the voters must still have its disk.
     if engine.lost_links != before and 2 * (engine.voter_count - engine.lost_count) <= engine.voter_count:
+        mark(MARK_QUORUM_OF_DISKS_LOST)
         engine.callers.event(engine.callers.self, EVENT_QUORUM_LOST, engine.lost_links, engine.lost_count,
                              engine.voter_count)
 
@@ -242,6 +245,7 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
         status = BAD_FIELD
     if (status == OK and engine.state == ENGINE_RUNNING and hello.genesis_state == FOUNDED
             and _was_removed(engine, hello.id, hello.membership)):
+        mark(MARK_HELLO_OF_REMOVED)
         return REMOVED
     if status == OK and _is_held_by_another(engine, hello):
         status = FOREIGN_NODE
@@ -291,7 +295,9 @@ cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexc
     cdef Link* at = &engine.links[link]
     cdef PeerEvent event = PEER_REFUSED if was_refused else PEER_UNREACHABLE
     if not at.is_up and not (was_refused and not at.was_refused):
+        mark(MARK_LINK_STILL_DOWN)
         return      # nothing new: still down
+    mark(MARK_LINK_LOST)
     at.is_up = False
     at.was_refused = was_refused
     engine.callers.event(engine.callers.self, EVENT_LINK_DOWN, link, was_refused, 0)
@@ -377,9 +383,11 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
     if inbound.peer_boot < engine.links[inbound.link].boot and inbound.peer == engine.links[inbound.link].id:
         status = OLD_BOOT       # a later boot of this peer has introduced itself since
     elif header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT) and engine.state == ENGINE_GENESIS:
+        mark(MARK_FRAME_BEFORE_FOUNDING)
         status = NOT_READY
     elif (engine.state == ENGINE_RUNNING and inbound.was_member
             and _was_removed(engine, inbound.peer, inbound.membership)):
+        mark(MARK_FRAME_OF_REMOVED)
         return NODE_CLOSED      # it connects again, and hears why it is not welcome
     else:
         status = frame_check_identity(header, &identity)

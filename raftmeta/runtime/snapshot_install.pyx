@@ -15,6 +15,7 @@ from libc.string cimport memset
 from raftmeta._core cimport LEADER, core_set_clocks, core_snapshot_installed
 from raftmeta.machine.machine cimport MachineStatus, machine_destroy, machine_status
 from raftmeta.machine.watches cimport hub_show
+from raftmeta.native.marks cimport MARK_BLOCKED_WRITE_STRIPPED, MARK_INSTALLED, MARK_INSTALL_OVERTAKEN, mark
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership, index_t
 from raftmeta.runtime.applier cimport applier_release
@@ -43,6 +44,7 @@ cdef status_t install_run(Engine* engine) noexcept nogil:
             and engine.core_status.committed > snapshots.receiving.file.point.index):
         return OK
     if engine.applied >= snapshots.receiving.file.point.index or engine.core_status.role == LEADER:
+        mark(MARK_INSTALL_OVERTAKEN)
         status = STALE          # the log was faster
     else:
         status = _install(engine)
@@ -81,6 +83,7 @@ cdef status_t _install(Engine* engine) noexcept nogil:
         status = _exchange_state(engine)
     if status != OK:
         return status
+    mark(MARK_INSTALLED)
     engine.counters.snapshots_installed += 1
     engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_INSTALLED, header.point.index, before, 0)
     return OK
@@ -113,6 +116,7 @@ cdef status_t _begin_log(Engine* engine) noexcept nogil:
     for i in range(engine.blocked.size):
         blocked = engine.blocked.at(i).job
         if blocked.kind == JOB_WRITE:
+            mark(MARK_BLOCKED_WRITE_STRIPPED)
             _strip(blocked)
             blocked.log_epoch = engine.log_epoch
     return snapshots_submit(engine, job)

@@ -16,6 +16,11 @@ from libc.string cimport memset
 
 from raftmeta._core cimport (LEADER, PEER_SNAPSHOT_FAILED, PEER_SNAPSHOT_SENT, core_peer_event)
 from raftmeta.native.chunks cimport chunk_drop, chunk_hold
+from raftmeta.native.marks cimport (MARK_ALL_PIECES_THERE, MARK_FETCH_FROM_ANOTHER, MARK_FETCH_OF_GONE_FILE,
+                                    MARK_NOBODY_HAS_THE_FILE, MARK_OFFER_NOT_NEEDED, MARK_OFFER_OF_BETTER_FILE,
+                                    MARK_OFFER_TAKEN, MARK_OFFER_TIMED_OUT, MARK_OFFER_TO_UNCONNECTED,
+                                    MARK_OFFER_WHILE_RECEIVING, MARK_PIECE_NOT_WRITTEN, MARK_PIECE_OUT_OF_ORDER,
+                                    MARK_RECEIVING_ABANDONED_MIDWAY, mark)
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
 from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_LOAD, JOB_PIECE, JOB_RECEIVE, disk_job_create,
                                          disk_job_destroy)
@@ -68,6 +73,7 @@ cdef void _offer(Engine* engine, uint32_t place) noexcept nogil:
 cdef void transfer_offer(Engine* engine, member_id_t member) noexcept nogil:
     cdef int place = link_of_member(engine, member)
     if place < 0 or not engine.links[place].is_up:
+        mark(MARK_OFFER_TO_UNCONNECTED)
         return      # when it is back the core asks anew
     if _has_use(&engine.snapshots):
         _offer(engine, place)
@@ -97,6 +103,7 @@ cdef status_t _on_fetch(Engine* engine, uint32_t link, const SnapshotMessage* me
     cdef DiskJob* job
     if not _has_file(engine, &message.file):
         if message.length != 0:
+            mark(MARK_FETCH_OF_GONE_FILE)
             _say(engine, link, SNAPSHOT_GONE, &message.file, 0, 0, NULL)
         return OK
     _lend(engine, link, message.file.point.index)
@@ -142,6 +149,7 @@ cdef status_t _watch_offers(Engine* engine) noexcept nogil:
         if link.is_used and link.is_up and link.lent == LENT_LATER and _has_use(&engine.snapshots):
             _offer(engine, i)
         if link.is_used and link.lent != 0 and engine.ticks - link.lent_tick > patience and status < FATAL_FROM:
+            mark(MARK_OFFER_TIMED_OUT)
             link.lent = 0
             link.pieces_open = 0
             status = core_peer_event(engine.core, PEER_SNAPSHOT_FAILED, link.id)
@@ -160,6 +168,7 @@ cdef status_t _submit(Engine* engine, DiskJob* job) noexcept nogil:
 
 cdef status_t _abandon(Engine* engine) noexcept nogil:
     """What a job has in its hands is taken away when it is back."""
+    mark(MARK_RECEIVING_ABANDONED_MIDWAY)
     engine.snapshots.receiving_state = RECEIVING_ABANDONED
     if engine.snapshots.jobs_open != 0:
         return OK
@@ -188,6 +197,7 @@ cdef void _ask_another(Engine* engine) noexcept nogil:
     """Go on where we are with the next member that is there; pieces that still come from before are as good."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef uint32_t i, place
+    mark(MARK_FETCH_FROM_ANOTHER)
     snapshots.asked = snapshots.received
     snapshots.silences += 1
     snapshots.progress_tick = engine.ticks
@@ -202,10 +212,12 @@ cdef void _ask_another(Engine* engine) noexcept nogil:
 cdef status_t _on_offer(Engine* engine, uint32_t link, const SnapshotFile* file) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     if file.point.index <= engine.applied or engine.core_status.role == LEADER:
+        mark(MARK_OFFER_NOT_NEEDED)
         return OK
     if snapshots.receiving_state == RECEIVING_NOTHING:
         memset(<void*> &snapshots.receiving, 0, sizeof(Receiving))
         snapshots.receiving.file = file[0]
+        mark(MARK_OFFER_TAKEN)
         snapshots.receiving_state = RECEIVING_PIECES
         snapshots.asked = snapshots.received = snapshots.written = 0
         snapshots.holder = link
@@ -215,11 +227,13 @@ cdef status_t _on_offer(Engine* engine, uint32_t link, const SnapshotFile* file)
     elif snapshots.receiving_state == RECEIVING_PIECES and snapshots.silences != 0:
         # Nobody gave the one we are at: is it the same, go on with this member; else its file is the better one.
         if not is_same_file(&snapshots.receiving.file, file):
+            mark(MARK_OFFER_OF_BETTER_FILE)
             return _abandon(engine)
         snapshots.holder = link
         snapshots.asked = snapshots.received
         _ask(engine)
     elif snapshots.receiving_state != RECEIVING_ABANDONED:
+        mark(MARK_OFFER_WHILE_RECEIVING)
         _note(engine, link)
     return OK
 
@@ -230,6 +244,7 @@ cdef status_t _on_piece(Engine* engine, const SnapshotMessage* message, const Sl
     cdef DiskJob* job
     if (snapshots.receiving_state != RECEIVING_PIECES or message.offset != snapshots.received
             or not is_same_file(&snapshots.receiving.file, &message.file)):
+        mark(MARK_PIECE_OUT_OF_ORDER)
         return OK
     job = disk_job_create(JOB_RECEIVE)
     if job == NULL:
@@ -257,6 +272,7 @@ cdef status_t transfer_step(Engine* engine, uint32_t link, const SnapshotMessage
     if (snapshots.receiving_state == RECEIVING_PIECES and link == snapshots.holder
             and is_same_file(&snapshots.receiving.file, &message.file)):
         if snapshots.silences >= SILENCES_MAX:
+            mark(MARK_NOBODY_HAS_THE_FILE)
             return _abandon(engine)
         _ask_another(engine)
     return OK
@@ -272,11 +288,13 @@ cdef status_t _failed(Engine* engine, status_t status) noexcept nogil:
 cdef status_t _written(Engine* engine, status_t status, uint32_t length) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     if status != OK:
+        mark(MARK_PIECE_NOT_WRITTEN)
         return _failed(engine, status)
     snapshots.written += length
     if snapshots.written < snapshots.receiving.file.size_bytes:
         _ask(engine)
         return OK
+    mark(MARK_ALL_PIECES_THERE)
     snapshots.receiving_state = RECEIVING_LOADING
     return _submit(engine, disk_job_create(JOB_LOAD))
 

@@ -21,6 +21,8 @@ from libc.string cimport memset
 from raftmeta._core cimport core_compacted
 from raftmeta.machine.machine cimport (MachineStatus, machine_destroy, machine_dump_begin, machine_dump_end,
                                        machine_dump_prepare, machine_status)
+from raftmeta.native.marks cimport (MARK_FILE_LENT, MARK_OLDER_FILE_RECEIVED, MARK_OLD_FILE_REMOVED, MARK_SNAPSHOT_DUE,
+                                    MARK_SNAPSHOT_WITHOUT_ROOM, mark)
 from raftmeta.raft.record cimport record_bytes, record_payload
 from raftmeta.raft.types cimport ENTRY_CONFIGURATION
 from raftmeta.runtime.checkpoint cimport CheckpointHead
@@ -66,6 +68,7 @@ cdef void _want(Engine* engine) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     if (snapshots.taking_state == TAKING_NOTHING and snapshots.membership.size != 0
             and snapshots.receiving_state != RECEIVING_LOADED and snapshots.last.index != 0):
+        mark(MARK_SNAPSHOT_DUE)
         snapshots.taking_state = TAKING_DUE
 
 
@@ -153,6 +156,7 @@ cdef status_t _end_taking(Engine* engine, status_t status) noexcept nogil:
     if status != OK:
         engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_FAILED, file.point.index, status, 0)
         if status == NO_SPACE:
+            mark(MARK_SNAPSHOT_WITHOUT_ROOM)
             return _make_room(engine)
         return status if status >= FATAL_FROM else OK
     engine.counters.snapshots_taken += 1
@@ -186,6 +190,7 @@ cdef status_t snapshots_add_file(Engine* engine, const SnapshotFile* file) noexc
         if snapshots.files.data[i].point.index == file.point.index:
             return OK       # it was made here as well: the same bytes under the same name
     if snapshots.files.size != 0 and snapshots.files.back().point.index > file.point.index:
+        mark(MARK_OLDER_FILE_RECEIVED)
         return _remove(engine, file)
     return OK if snapshots.files.push(file[0]) else NO_MEMORY
 
@@ -211,6 +216,7 @@ cdef status_t _let_go(Engine* engine) noexcept nogil:
     cdef bint is_lending = _is_lending(engine)
     cdef status_t status = OK
     if is_lending:
+        mark(MARK_FILE_LENT)
         floor = min(floor, snapshots.lent)
     if snapshots.checkpointed != 0:
         status = core_compacted(engine.core, snapshots.checkpointed, floor)
@@ -248,6 +254,7 @@ cdef status_t _remove(Engine* engine, const SnapshotFile* file) noexcept nogil:
 cdef status_t _remove_oldest(Engine* engine) noexcept nogil:
     cdef SnapshotFile oldest = engine.snapshots.files.data[0]
     engine.snapshots.files.drop_front(1)
+    mark(MARK_OLD_FILE_REMOVED)
     return _remove(engine, &oldest)
 
 

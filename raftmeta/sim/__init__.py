@@ -10,23 +10,28 @@ small world of cores, within bounds; `small_world` reads them from a line of tex
 class on nodes that crash, lag and load dumps.
 """
 
-from raftmeta.sim.campaign import Budget, Life, Totals, campaign, live
+from raftmeta.sim.campaign import Budget, Life, Totals, campaign, live, profile_of
 from raftmeta.sim.exhaustive_handle import Exhaustive
+from raftmeta.sim.shrink import Case, Shrinker, failing_case
 from raftmeta.sim.small_worlds import small_world
 from raftmeta.sim.user_world import Replicas, UserLife, live_user
 from raftmeta.sim.world_handle import World, swarm_profile
 
 __all__ = [
     "Budget",
+    "Case",
     "Exhaustive",
     "Life",
     "Replicas",
+    "Shrinker",
     "Totals",
     "UserLife",
     "World",
     "campaign",
+    "failing_case",
     "live",
     "live_user",
+    "profile_of",
     "small_world",
     "swarm_profile",
 ]

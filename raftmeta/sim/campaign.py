@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 
+from raftmeta.native import marks
 from raftmeta.sim.world_handle import World, swarm_profile
 
 __all__ = ["Budget", "Life", "Totals", "campaign", "live", "profile_of", "profile_text", "replay_line"]
@@ -33,7 +34,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How one world ended. violation: the first invariant that fell, in words; None: all held."""
+    """How one world ended.
+
+    violation: the first invariant that fell, in words; None: all held. marks: the rare states that it reached
+    (raftmeta/native/marks.pxd).
+    """
 
     seed: int
     profile: str
@@ -41,6 +46,7 @@ class Life:
     counts: dict[str, int]
     simulated_s: float
     trace_hash: int
+    marks: frozenset[str] = frozenset()
 
     @property
     def replay(self) -> str:
@@ -56,13 +62,20 @@ class Totals:
     simulated_s: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[Life] = field(default_factory=list)
+    marks: set[str] = field(default_factory=set)
 
     def add(self, life: Life) -> None:
         self.seeds += 1
         self.simulated_s += life.simulated_s
         self.counts.update(life.counts)
+        self.marks |= life.marks
         if life.violation is not None:
             self.violations.append(life)
+
+    @property
+    def marks_missing(self) -> list[str]:
+        """Rare states that none of these worlds has reached, in the order of the header."""
+        return [name for name in marks.NAMES if name not in self.marks]
 
 
 # --- one world --------------------------------------------------------------------------------------------------------
@@ -98,9 +111,11 @@ def replay_line(seed: int, profile: str) -> str:
 def live(seed: int, profile: str = "swarm", budget: Budget = Budget()) -> Life:
     """One world from its birth to its end. Raises ValueError for a profile that World refuses."""
     world = World(seed, **profile_of(seed, profile))
+    marks.clear()
     world.run(budget.events)
     world.settle(budget.settle_events)
-    return Life(seed, profile, world.violation, world.counts, world.simulated_s, world.trace_hash)
+    reached = frozenset(marks.reached())
+    return Life(seed, profile, world.violation, world.counts, world.simulated_s, world.trace_hash, reached)
 
 
 # --- many worlds ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc
 from libc.string cimport memset
 
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.intrinsics cimport next_random
+from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport FileName
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
@@ -22,7 +22,11 @@ from raftmeta.sim.network cimport network_cut, network_heal, network_replay
 from raftmeta.sim.nodes cimport node_crash, node_run, node_wipe
 from raftmeta.sim.operator cimport operator_act, operator_leader
 from raftmeta.sim.schedule cimport schedule_after
-from raftmeta.sim.world_state cimport VIOLATION_NO_MEMORY, SimFaultRates, SimNode, violate
+from raftmeta.sim.story cimport story_fault
+from raftmeta.sim.world_state cimport (FAULT_CRASH, FAULT_CRASH_ALL, FAULT_CUT_AT_SYNC, FAULT_DISK_ERROR, FAULT_FLIP,
+                                       FAULT_FULL, FAULT_ISOLATE, FAULT_KINDS, FAULT_MEMBERSHIP, FAULT_MISDIRECT,
+                                       FAULT_PARTITION, FAULT_PAUSE, FAULT_REPLAY, FAULT_TRANSFER, FAULT_WALL,
+                                       FAULT_WIPE, VIOLATION_NO_MEMORY, SimDecision, SimFaultRates, SimNode, violate)
 from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal_state cimport Segment
@@ -39,7 +43,7 @@ cdef enum:
 
 
 cdef bint _draws(World* world, uint32_t ppm) noexcept nogil:
-    return ppm != 0 and next_random(&world.random_faults) % 1_000_000 < ppm
+    return next_random(&world.random_faults) % 1_000_000 < ppm
 
 
 cdef SimNode* _any_node(World* world) noexcept nogil:
@@ -279,50 +283,105 @@ cdef void _change_members(World* world) noexcept nogil:
 
 
 # --- one event --------------------------------------------------------------------------------------------------------
-cdef void _strike_processes(World* world, const SimFaultRates* rates) noexcept nogil:
-    cdef uint32_t number
-    if _draws(world, rates.crash_ppm):
+cdef uint32_t _rate(const SimFaultRates* rates, uint32_t kind) noexcept nogil:
+    cdef uint32_t[FAULT_KINDS] by_kind
+    by_kind[FAULT_PARTITION] = rates.partition_ppm
+    by_kind[FAULT_ISOLATE] = rates.isolate_ppm
+    by_kind[FAULT_REPLAY] = rates.replay_ppm
+    by_kind[FAULT_CRASH] = rates.crash_ppm
+    by_kind[FAULT_CRASH_ALL] = rates.crash_all_ppm
+    by_kind[FAULT_PAUSE] = rates.pause_ppm
+    by_kind[FAULT_WALL] = rates.wall_ppm
+    by_kind[FAULT_CUT_AT_SYNC] = rates.cut_at_sync_ppm
+    by_kind[FAULT_WIPE] = rates.wipe_ppm
+    by_kind[FAULT_FLIP] = rates.flip_ppm
+    by_kind[FAULT_MISDIRECT] = rates.misdirect_ppm
+    by_kind[FAULT_DISK_ERROR] = rates.disk_error_ppm
+    by_kind[FAULT_FULL] = rates.full_ppm
+    by_kind[FAULT_TRANSFER] = rates.transfer_ppm
+    by_kind[FAULT_MEMBERSHIP] = rates.membership_ppm
+    return by_kind[kind]
+
+
+cdef void _act(World* world, uint32_t kind) noexcept nogil:
+    cdef uint32_t number, _number
+    if kind == FAULT_PARTITION:
+        _partition(world)
+    elif kind == FAULT_ISOLATE:
+        _isolate(world)
+    elif kind == FAULT_REPLAY:
+        for _number in range(REPLAYS):
+            network_replay(world, next_random(&world.random_faults))
+    elif kind == FAULT_CRASH:
         _crash(world, _any_node(world))
-    if _draws(world, rates.crash_all_ppm):
+    elif kind == FAULT_CRASH_ALL:
         for number in range(world.config.nodes):
             _crash(world, &world.nodes[number])
-    if _draws(world, rates.pause_ppm):
+    elif kind == FAULT_PAUSE:
         _pause(world, _any_node(world))
-    if _draws(world, rates.wall_ppm):
+    elif kind == FAULT_WALL:
         _set_wall_clock(world, _any_node(world))
+    elif kind == FAULT_TRANSFER:
+        _transfer(world, _any_node(world))
+    elif kind == FAULT_MEMBERSHIP:
+        _change_members(world)
+    else:
+        _act_on_disk(world, kind, _any_node(world))
 
 
-cdef void _strike_disks(World* world, const SimFaultRates* rates) noexcept nogil:
-    if _draws(world, rates.cut_at_sync_ppm):
-        _cut_at_sync(world, _any_node(world))
-    if _draws(world, rates.wipe_ppm):
-        _wipe(world, _any_node(world))
-    if _draws(world, rates.flip_ppm):
-        _flip(world, _any_node(world))
-    if _draws(world, rates.misdirect_ppm):
-        _misdirect(world, _any_node(world))
-    if _draws(world, rates.disk_error_ppm):
-        _fail_call(world, _any_node(world))
-    if _draws(world, rates.full_ppm):
-        _fill_disk(world, _any_node(world))
+cdef void _act_on_disk(World* world, uint32_t kind, SimNode* node) noexcept nogil:
+    if kind == FAULT_CUT_AT_SYNC:
+        _cut_at_sync(world, node)
+    elif kind == FAULT_WIPE:
+        _wipe(world, node)
+    elif kind == FAULT_FLIP:
+        _flip(world, node)
+    elif kind == FAULT_MISDIRECT:
+        _misdirect(world, node)
+    elif kind == FAULT_DISK_ERROR:
+        _fail_call(world, node)
+    else:
+        _fill_disk(world, node)
+
+
+# Each decision and each fault draws from a stream of its own: one less on the tape changes the draws of no other.
+cdef void _begin_stream(World* world, uint32_t kind) noexcept nogil:
+    cdef uint64_t[3] place
+    place[0] = world.config.seed
+    place[1] = world.strikes
+    place[2] = kind
+    world.random_faults = hash64(0, place, sizeof(place))
+
+
+cdef bint _strikes(World* world, uint32_t kind) noexcept nogil:
+    cdef SimDecision* next
+    cdef bint is_drawn = _draws(world, _rate(&world.config.faults, kind))
+    if not world.has_script:
+        return is_drawn
+    if world.script_next == world.script.size:
+        return False
+    next = &world.script.data[world.script_next]
+    if next.strike != world.strikes or next.kind != kind:
+        return False
+    world.script_next += 1
+    return True
 
 
 cdef void faults_strike(World* world) noexcept nogil:
-    cdef const SimFaultRates* rates = &world.config.faults
-    cdef uint32_t _number
-    if _draws(world, rates.partition_ppm):
-        _partition(world)
-    if _draws(world, rates.isolate_ppm):
-        _isolate(world)
-    if _draws(world, rates.replay_ppm):
-        for _number in range(REPLAYS):
-            network_replay(world, next_random(&world.random_faults))
-    _strike_processes(world, rates)
-    _strike_disks(world, rates)
-    if _draws(world, rates.transfer_ppm):
-        _transfer(world, _any_node(world))
-    if _draws(world, rates.membership_ppm):
-        _change_members(world)
+    cdef SimDecision decision
+    cdef uint32_t kind
+    for kind in range(<uint32_t> FAULT_KINDS):
+        _begin_stream(world, kind)
+        if not _strikes(world, kind):
+            continue
+        decision.strike = world.strikes
+        decision.kind = kind
+        if not world.tape.push(decision):
+            violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
+        story_fault(world, kind)
+        _act(world, kind)
+    _begin_stream(world, FAULT_KINDS)       # when the next one comes
+    world.strikes += 1
 
 
 cdef void faults_end(World* world) noexcept nogil:

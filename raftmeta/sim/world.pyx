@@ -17,6 +17,7 @@ from raftmeta.sim.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.network cimport network_connect, network_deliver, network_heal, network_release
 from raftmeta.sim.nodes cimport node_boot, node_create, node_destroy, node_disk, node_disk_done, node_run
 from raftmeta.sim.schedule cimport schedule, schedule_after
+from raftmeta.sim.story cimport story_after, story_before
 from raftmeta.sim.workload cimport workload_call, workload_release
 from raftmeta.sim.world_state cimport (NO_VIOLATION, SIM_BEGIN_NS, SIM_CLIENTS, VIOLATION_NO_MEMORY, SimConfig,
                                        SimFrame, SimNode, World, violate)
@@ -102,6 +103,9 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.files.release()
     world.scratch.release()
     world.items.release()
+    world.tape.release()
+    world.script.release()
+    world.story.release()
     free(world)
 
 
@@ -184,7 +188,11 @@ cdef uint64_t world_run(World* world, uint64_t events) noexcept nogil:
         line[1] = event.kind | <uint64_t> event.node << 8 | <uint64_t> event.other << 16
         line[2] = event.life
         world.trace_hash = hash64(world.trace_hash, line, sizeof(line))
+        if world.story_is_on:
+            story_before(world, &event)
         _handle(world, &event)
+        if world.story_is_on:
+            story_after(world)
         done += 1
         world.counts.events += 1
     return done

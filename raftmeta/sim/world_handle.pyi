@@ -1,7 +1,11 @@
 """The simulated world from Python: build it from a seed, run it, read what happened."""
 
+from collections.abc import Iterable
+
 INVARIANTS: dict[int, str]
 FAULTS: tuple[str, ...]
+KINDS: tuple[str, ...]
+NOTES: dict[int, str]
 
 def swarm_profile(seed: int) -> dict[str, int]:
     """The arguments of World that the seed chooses."""
@@ -12,8 +16,8 @@ class World:
     seed: any integer, taken modulo 2**64. nodes: 1 to 7. segment_bytes: size of a log segment, from 4096.
     sector_bytes: 512 or 4096, what a power cut keeps, loses or tears. faults: rates by the names in FAULTS; `_ppm`
     are millionths (of frames, of fault events or of syncs; drift_ppm: of time itself), `_us` microseconds.
-    history_bytes_max: what watches may resume from. lease_ttl_ms: of the leases that clients keep. snapshot_entries: between two snapshots, 0: none is taken;
-    snapshot_chunk_bytes: what one step of a snapshot writes, and one frame of its transfer carries.
+    history_bytes_max: what watches may resume from. lease_ttl_ms: of the leases that clients keep.
+    snapshot_entries: between two snapshots, 0: none is taken; snapshot_chunk_bytes: what one step of a snapshot writes, and one frame of its transfer carries.
     election_timeout_ticks: at least, in 10 ms, from 10. append_bytes_max: records of one APPEND.
     checkpoints: 1: nodes keep their own copies behind the checkpoint port, as they do in production.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
@@ -41,6 +45,15 @@ class World:
     def swarm(seed: int) -> World:
         """The world whose size and faults are chosen by the seed too: each fault is there with p = 0.5."""
 
+    def follow(self, tape: Iterable[tuple[int, str]]) -> None:
+        """Before the first event: exactly these faults strike, as World.tape names them, whatever the rates say.
+
+        Raises ValueError for an unknown kind, or when events have been handled.
+        """
+
+    def keep_story(self) -> None:
+        """From now on keep what a diagram needs."""
+
     def run(self, events: int) -> int:
         """Handle up to `events` more events without the GIL; return how many. It stops at the first violation."""
 
@@ -50,6 +63,13 @@ class World:
     @property
     def violation(self) -> str | None:
         """The first invariant that did not hold, with where and the numbers that contradict it; None: all held."""
+
+    @property
+    def tape(self) -> list[tuple[int, str]]:
+        """The faults that struck: at which of the fault events, and of which kind."""
+
+    def story(self) -> list[dict[str, int | str]]:
+        """What happened, since keep_story was called; of a long run the end."""
 
     @property
     def profile(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.sim.liveness cimport liveness_settle
 from raftmeta.sim.swarm cimport swarm_config
 from raftmeta.sim.world cimport sim_config_init, world_create, world_destroy, world_run
-from raftmeta.sim.world_state cimport SimConfig
+from raftmeta.sim.world_state cimport SIM_BEGIN_NS, SimConfig, SimDecision, SimNote
 
 INVARIANTS = {
     1: "I1 election safety",
@@ -47,6 +47,10 @@ cdef tuple _fault_names():
 
 
 FAULTS = _fault_names()
+# What a tape's entries may be, in the order of the native FAULT_...; each is a rate's name without its unit.
+KINDS = ("partition", "isolate", "replay", "crash", "crash_all", "pause", "wall", "cut_at_sync", "wipe", "flip",
+         "misdirect", "disk_error", "full", "transfer", "membership")
+NOTES = {1: "frame", 2: "fault", 3: "down", 4: "up", 5: "role", 6: "commit"}
 
 
 cdef _set_faults(SimConfig* config, dict faults):
@@ -54,6 +58,12 @@ cdef _set_faults(SimConfig* config, dict faults):
     if unknown:
         raise ValueError(f"unknown fault: {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}")
     config.faults = {**config.faults, **faults}
+
+
+def _kind_of(name: str) -> int:
+    if name not in KINDS:
+        raise ValueError(f"unknown kind of fault: {name}; there are {', '.join(KINDS)}")
+    return KINDS.index(name)
 
 
 cdef dict _profile(const SimConfig* config):
@@ -111,6 +121,22 @@ cdef class World:
         if self.native != NULL:
             world_destroy(self.native)
 
+    def follow(self, tape) -> None:
+        """Before the first event: exactly these faults strike, whatever the rates of fault events say."""
+        cdef SimDecision decision
+        if self.native.counts.events != 0:
+            raise ValueError("a tape is followed from the first event on")
+        self.native.has_script = True
+        for strike, kind in sorted((strike, _kind_of(kind)) for strike, kind in tape):
+            decision.strike = strike
+            decision.kind = kind
+            if not self.native.script.push(decision):
+                raise MemoryError
+
+    def keep_story(self) -> None:
+        """From now on keep what a diagram needs."""
+        self.native.story_is_on = True
+
     def run(self, events: int) -> int:
         """Handle up to `events` more events without the GIL; return how many. It stops at the first violation."""
         cdef unsigned long long most = events
@@ -135,6 +161,22 @@ cdef class World:
                 f"event={self.native.counts.events} time_ms={self.native.now_ns // 1_000_000}")
 
     @property
+    def tape(self) -> list[tuple[int, str]]:
+        """The faults that struck: at which of the fault events, and of which kind."""
+        return [(self.native.tape.data[i].strike, KINDS[self.native.tape.data[i].kind])
+                for i in range(self.native.tape.size)]
+
+    def story(self) -> list[dict[str, int | str]]:
+        """What happened, of a long run the end; since keep_story was called."""
+        cdef SimNote note
+        lines = []
+        for i in range(self.native.story.size):
+            note = self.native.story.at(i)
+            lines.append({"time_ns": note.time_ns - SIM_BEGIN_NS, "event": note.event, "what": NOTES[note.what],
+                          "node": note.node, "other": note.other, "a": note.a, "b": note.b, "c": note.c})
+        return lines
+
+    @property
     def profile(self) -> dict[str, int]:
         """The arguments that make this world again, beside its seed."""
         return _profile(&self.native.config)
@@ -152,7 +194,7 @@ cdef class World:
     @property
     def simulated_s(self) -> float:
         """Simulated seconds since the world began."""
-        return (self.native.now_ns - 1_000_000_000) / 1e9
+        return (self.native.now_ns - SIM_BEGIN_NS) / 1e9
 
     def nodes(self) -> list[dict[str, int]]:
         """What each node believes now; a node that is down has only `number` and `is_up`."""

@@ -70,6 +70,56 @@ cdef struct SimFaultRates:
     uint32_t slow_disk_ppm      # of syncs that take 100 times as long (D9)
     uint32_t client_gap_us      # mean time between two client calls on a node
 
+# The kinds of fault events, in the order in which one strike draws them.
+cdef enum:
+    FAULT_PARTITION = 0
+    FAULT_ISOLATE
+    FAULT_REPLAY
+    FAULT_CRASH
+    FAULT_CRASH_ALL
+    FAULT_PAUSE
+    FAULT_WALL
+    FAULT_CUT_AT_SYNC
+    FAULT_WIPE
+    FAULT_FLIP
+    FAULT_MISDIRECT
+    FAULT_DISK_ERROR
+    FAULT_FULL
+    FAULT_TRANSFER
+    FAULT_MEMBERSHIP
+    FAULT_KINDS = 15
+
+# One entry of the tape: at which strike, of which kind.
+cdef struct SimDecision:
+    uint32_t strike
+    uint32_t kind               # FAULT_...
+
+# One line of the story that a diagram tells (raftmeta/sim/story).
+cdef enum SimNoteKind:
+    NOTE_FRAME = 1              # node sent a message to other: a = its type, b = term, c = index
+    NOTE_FAULT = 2              # a = FAULT_...
+    NOTE_DOWN = 3
+    NOTE_UP = 4
+    NOTE_ROLE = 5               # a = Role, b = term
+    NOTE_COMMIT = 6             # a = index, b = term
+
+cdef struct SimNote:
+    uint64_t time_ns
+    uint64_t event              # number of the event in which it happened
+    uint32_t what               # SimNoteKind
+    uint32_t node
+    uint32_t other
+    uint64_t a
+    uint64_t b
+    uint64_t c
+
+# What the story knew of a node before the event.
+cdef struct SimSeen:
+    bint is_up
+    uint32_t role
+    uint64_t term
+    uint64_t committed
+
 cdef struct SimConfig:
     uint64_t seed
     uint32_t nodes              # 1 .. SIM_NODES_MAX
@@ -353,6 +403,14 @@ cdef struct World:
     bint faults_are_on
     uint64_t operator_ns        # when a change of membership was last asked for; 0: never
     bint clients_are_on
+    uint32_t strikes            # fault events so far
+    Vec[SimDecision] tape       # what struck
+    bint has_script             # then these strike, and nothing else does
+    Vec[SimDecision] script     # in order of strike and kind
+    size_t script_next
+    bint story_is_on
+    Ring[SimNote] story
+    SimSeen[SIM_NODES_MAX] seen
     uint32_t violation          # SimViolation
     uint32_t violation_node
     uint64_t violation_a

@@ -17,6 +17,10 @@ from libc.string cimport memset, strcmp, strcpy
 from raftmeta.native.chunks cimport Chunk, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport load32, load64
+from raftmeta.native.marks cimport (MARK_RECOVERY_BATCH, MARK_RECOVERY_HOLE_FILLED, MARK_RECOVERY_LAST_HEADER_DAMAGED,
+                                    MARK_RECOVERY_RECORD_DAMAGED, MARK_RECOVERY_RECORD_SALVAGED,
+                                    MARK_RECOVERY_TORN_HEADER, MARK_RECOVERY_TORN_RECORDS, MARK_RECOVERY_VOID_SEGMENT,
+                                    MARK_RECOVERY_WITHOUT_MARK, mark)
 from raftmeta.ports cimport DiskPort, FileName, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
@@ -181,6 +185,7 @@ cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexc
         if status == CORRUPT:
             status = OK
         elif status == OK and _is_void(walk, loaded.header.owner):
+            mark(MARK_RECOVERY_VOID_SEGMENT)
             walk.has_void = True
             _drop(walk, &loaded)
             return OK
@@ -276,10 +281,12 @@ cdef status_t _salvage(Wal* wal, const BatchSummary* batch, const uint64_t* chai
         at = record_search(bytes, begin, end, batch.first + i, chain)
         if at < end:
             length = record_bytes((<const Record*> (bytes + at)).length)
+            mark(MARK_RECOVERY_RECORD_SALVAGED)
             status = _keep(wal, batch, batch.first + i, batch.first + i, segment, at, length)
             begin = at + length
         elif not batch.flags & BATCH_REPAIRS:
             # A repair that was damaged in its turn leaves the record as damaged as it was.
+            mark(MARK_RECOVERY_RECORD_DAMAGED)
             status = damage_add(&wal.damaged, batch.first + i, chain)
         if status != OK:
             return status
@@ -323,6 +330,7 @@ cdef status_t _take_hole(Walk* walk, const BatchSummary* summary, const uint64_t
     cdef Loaded* loaded = NULL
     cdef size_t i
     cdef status_t status
+    mark(MARK_RECOVERY_HOLE_FILLED)
     walk.hole.is_open = False
     for i in range(walk.loaded.size):
         if walk.loaded.data[i].number == hole.segment:
@@ -368,6 +376,7 @@ cdef status_t _take_batch(Walk* walk, Loaded* loaded, uint64_t offset, const Bat
     if status == OK:
         status = _end_batch(wal, &header.batch, chains)
     wal.hard_state = header.hard_state
+    mark(MARK_RECOVERY_BATCH)
     loaded.segment.end = offset + header.length
     wal.batch_offset = offset
     walk.is_reach_void = walk.is_reach_void or (_has_reach(walk, loaded) and offset >= walk.mark.reach)
@@ -485,12 +494,14 @@ cdef status_t _follow_segment(Walk* walk, Loaded* loaded, const Loaded* followin
         if checked != OK and following == NULL:
             status = _is_unclaimed(walk, loaded, at, &key, &header, &is_torn)
         if status != OK or is_torn:
+            mark(MARK_RECOVERY_TORN_RECORDS)
             walk.is_torn = is_torn
             walk.torn_bytes = header.length
             return status
         status = _take_batch(walk, loaded, at, &header, checked == OK)
         offset = at + header.length
     if status == OK and following == NULL and not walk.is_lost and _looks_begun(loaded, offset):
+        mark(MARK_RECOVERY_TORN_HEADER)
         walk.is_torn = True
         walk.torn_bytes = loaded.header.alignment_bytes
     elif status == OK and following != NULL and offset < following.header.previous_end:
@@ -552,9 +563,11 @@ cdef status_t _judge_tail(Walk* walk) noexcept nogil:
     cdef status_t status = OK
     if walk.mark_found != MARK_SOUND:
         # A crash damages at most the slot that was not synced. Without the mark nobody knows whether the tail was torn.
+        mark(MARK_RECOVERY_WITHOUT_MARK)
         walk.is_lost = walk.is_lost or walk.is_torn
     elif walk.mark.batch.number == wal.batch.number + 1 and walk.mark.segment == last.number:
         # The last batch was synced and its header is gone. Records whose hash did not fit into the mark stay unknown.
+        mark(MARK_RECOVERY_LAST_HEADER_DAMAGED)
         walk.is_torn = False
         walk.hole.is_open = False
         _open_hole(walk, last, walk.mark.offset, walk.mark.end)

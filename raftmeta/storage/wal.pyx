@@ -21,6 +21,9 @@ from libc.string cimport memcmp, memset, strcpy
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, load32, next_random
+from raftmeta.native.marks cimport (MARK_BATCH_TAKEN_BACK, MARK_LOG_DAMAGED, MARK_LOG_LOST, MARK_LOG_TORN,
+                                    MARK_MARK_REACHED_FURTHER, MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_BEGUN,
+                                    MARK_SEGMENT_HEADER_HEALED, MARK_SEGMENT_USED_AGAIN, MARK_TORN_BATCH_ERASED, mark)
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
@@ -133,12 +136,15 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
     if found == FOUND_BLANK:
         opened.state = WAL_BLANK
     elif found == FOUND_LOST:
+        mark(MARK_LOG_LOST)
         opened.state = WAL_TAIL_LOST
     elif found == FOUND_VOID:
         opened.state = WAL_VOID
     elif found == FOUND_DAMAGED:
+        mark(MARK_LOG_DAMAGED)
         opened.state = WAL_DAMAGED
     elif found == FOUND_TORN:
+        mark(MARK_LOG_TORN)
         opened.state = WAL_TORN_TAIL
     if opened.state in (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID):
         return OK
@@ -188,6 +194,7 @@ cdef status_t _heal_header(Wal* wal, const Segment* segment) noexcept nogil:
     if status != OK or memcmp(bytes, bytes + begin // 2, begin // 2) == 0:
         return status
     memset(<void*> &part, 0, sizeof(Slice))
+    mark(MARK_SEGMENT_HEADER_HEALED)
     part.data = <uint8_t*> membership - sizeof(SegmentHeader)       # the sound copy
     part.length = <uint32_t> (begin // 2)
     segment_name(segment.number, name)
@@ -209,6 +216,7 @@ cdef status_t _erase_torn(Wal* wal) noexcept nogil:
     if (last.end + sizeof(uint32_t) > size_bytes
             or load32(last.image.bytes() + last.end) != FORMAT_BATCH_MAGIC):
         return OK
+    mark(MARK_TORN_BATCH_ERASED)
     return _erase(wal, wal.file, last.end, min(<uint64_t> wal.limits.alignment_bytes, size_bytes - last.end))
 
 
@@ -233,6 +241,7 @@ cdef status_t _remove_below(Wal* wal, uint64_t number) noexcept nogil:
     for i in range(wal.names.size):
         found = segment_number(wal.names.data[i].text)
         if status == OK and found != 0 and found < number:
+            mark(MARK_OLD_SEGMENT_REMOVED)
             status = wal.disk.remove(wal.disk.self, wal.names.data[i].text)
             is_changed = True
     if status == OK and is_changed:
@@ -346,6 +355,7 @@ cdef status_t _extend_reach(Wal* wal, uint64_t offset) noexcept nogil:
     if offset < reach:
         return OK
     wal.reach = _next_reach(wal, offset)
+    mark(MARK_MARK_REACHED_FURTHER)
     status = _put_mark(wal, True)
     if status == NO_SPACE:
         wal.reach = reach
@@ -375,6 +385,7 @@ cdef status_t _take_retired(Wal* wal, const Spare* spare) noexcept nogil:
     if spare != &wal.spare or wal.retired.size == 0:
         return OK
     retired_name(wal.retired.back(), name)
+    mark(MARK_SEGMENT_USED_AGAIN)
     status = wal.disk.rename(wal.disk.self, name, spare.name)
     if status == OK:
         wal.retired.pop()
@@ -706,6 +717,7 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
         return NO_MEMORY
     status = wal.disk.write(wal.disk.self, place.file, place.offset, wal.parts.data, wal.parts.size)
     if status == NO_SPACE:
+        mark(MARK_BATCH_TAKEN_BACK)
         return _take_back(wal, place)
     if status == OK:
         status = wal.disk.sync(wal.disk.self, place.file)
@@ -803,6 +815,7 @@ cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
         status = _write_batch(wal, batch, &place, &header)
     # A segment that was never zeroed may find the disk full in its middle; urgent batches still have the reserve.
     if not is_placed or (status == NO_SPACE and batch.is_urgent):
+        mark(MARK_SEGMENT_BEGUN)
         status = _append_to_new(wal, batch, length, &place, &header)
     if status != OK:
         return status

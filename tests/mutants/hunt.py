@@ -19,19 +19,20 @@ PROFILES: dict[str, dict[str, int]] = {
     # Leaders fall as soon as they lead, and their frames come late: many terms, tails that conflict.
     "elections": {
         "nodes": 5, "crash_ppm": 500_000, "crash_all_ppm": 100_000, "partition_ppm": 600_000, "pause_ppm": 300_000,
-        "transfer_ppm": 500_000, "duplicate_ppm": 50_000, "reorder_ppm": 50_000, "delay_ppm": 50_000,
-        "drop_ppm": 50_000, "fault_gap_us": 100_000, "down_us": 150_000, "client_gap_us": 30_000,
+        "transfer_ppm": 500_000, "isolate_ppm": 200_000, "duplicate_ppm": 50_000, "reorder_ppm": 50_000,
+        "delay_ppm": 50_000, "drop_ppm": 50_000, "fault_gap_us": 100_000, "down_us": 150_000, "client_gap_us": 30_000,
         "election_timeout_ticks": 10,
     },
     # A tail of several entries passes from leader to leader in parts of one entry each (paper Figure 8).
     "figure8": {
-        "nodes": 5, "append_bytes_max": 64, "crash_ppm": 600_000, "partition_ppm": 600_000, "transfer_ppm": 300_000,
+        "nodes": 5, "append_bytes_max": 64, "crash_ppm": 300_000, "partition_ppm": 500_000, "isolate_ppm": 300_000,
         "delay_ppm": 100_000, "delay_us": 20_000, "fault_gap_us": 40_000, "down_us": 60_000, "client_gap_us": 20_000,
         "election_timeout_ticks": 10,
     },
     # Wiped members come back as others and are taken in while the cluster is cut in parts.
     "members": {
-        "nodes": 5, "wipe_ppm": 500_000, "partition_ppm": 500_000, "crash_ppm": 300_000, "transfer_ppm": 500_000,
+        "nodes": 5, "membership_ppm": 800_000, "wipe_ppm": 100_000, "partition_ppm": 300_000, "crash_ppm": 200_000,
+        "isolate_ppm": 300_000, "transfer_ppm": 300_000,
         "fault_gap_us": 150_000, "down_us": 150_000, "client_gap_us": 30_000, "election_timeout_ticks": 10,
     },
     "reads": {

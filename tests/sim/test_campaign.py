@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -73,11 +74,24 @@ def test_the_command_sums_up_its_worlds() -> None:
     assert "events_per_s" in run("--seeds", "1", "--events", "1000").output
 
 
-def test_the_command_fails_with_the_line_that_replays() -> None:
-    """Exit code 1; the line ends with all that was said."""
-    result = run("--seed", "0x1f", "--profile", "nodes=3", "--events", "2000", "--settle", "1")
+def test_the_command_fails_with_the_line_that_replays(tmp_path: Path) -> None:
+    """Exit code 1; the line ends with all that was said, and the tape that was written falls again."""
+    result = run(
+        "--seed", "0x1f", "--profile", "nodes=3", "--events", "2000", "--settle", "1", "--tapes", str(tmp_path)
+    )
     assert result.exit_code == 1
     assert replay_line(0x1F, "nodes=3") + " --events 2000 --settle 1" in result.output
+    again = run("--tape", str(tmp_path / "raftmeta-sim-1f.json"))
+    assert again.exit_code == 1 and again.output.startswith("I22")
+
+
+def test_the_command_draws_what_it_made_small(tmp_path: Path) -> None:
+    """As text, and as a page beside the tape."""
+    place = ("--settle", "1", "--tapes", str(tmp_path), "--shrink")
+    result = run("--seed", "0x1f", "--profile", "nodes=3,crash_ppm=500000", "--events", "4000", *place)
+    assert result.exit_code == 1
+    assert "n2" in result.output and "0 faults in" in result.output
+    assert (tmp_path / "raftmeta-sim-1f.html").read_text().startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""From a failing world to a small one: fewer faults, fewer kinds of them, a shorter run, and the same invariant falls.
+
+A world's tape says which faults struck, and when (World.tape). Every fault draws from a stream of its own, so taking
+one off the tape leaves the draws of all others alone. What this file decides: what to try next. What it never does:
+accept a world in which another invariant falls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from raftmeta.sim.world_handle import World
+
+__all__ = ["Case", "Shrinker", "failing_case"]
+
+RATES_OF_FRAMES = (
+    "drop_ppm", "duplicate_ppm", "corrupt_ppm", "reorder_ppm", "delay_ppm", "slow_disk_ppm", "drift_ppm",
+)  # fmt: skip
+TRIES_MAX = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A history that breaks an invariant: all that makes it again, and which invariant falls."""
+
+    seed: int
+    profile: dict[str, int]
+    tape: tuple[tuple[int, str], ...]
+    events: int  # under faults, before everything heals
+    settle_events: int
+    violation: str
+
+    @property
+    def invariant(self) -> str:
+        """The violation without where and when."""
+        return self.violation.split(": node")[0]
+
+    def world(self, *, story: bool = False) -> World:
+        """The world of this history, before its first event."""
+        world = World(self.seed, **self.profile)
+        world.follow(self.tape)
+        if story:
+            world.keep_story()
+        return world
+
+    def lived(self, *, story: bool = False) -> World:
+        """The same after its last event."""
+        world = self.world(story=story)
+        world.run(self.events)
+        if world.violation is None:
+            world.settle(self.settle_events)
+        return world
+
+    def save(self, path: Path) -> None:
+        """Write the case as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @staticmethod
+    def load(path: Path) -> Case:
+        """Read what save wrote."""
+        fields = json.loads(path.read_text())
+        fields["tape"] = tuple((int(strike), str(kind)) for strike, kind in fields["tape"])
+        return Case(**fields)
+
+
+def failing_case(seed: int, profile: dict[str, int], events: int, settle_events: int) -> Case | None:
+    """The case of a seed whose world breaks an invariant; None: it does not."""
+    world = World(seed, **profile)
+    world.run(events)
+    if world.violation is None:
+        world.settle(settle_events)
+    if world.violation is None:
+        return None
+    return Case(seed, world.profile, tuple(world.tape), events, settle_events, world.violation)
+
+
+class Shrinker:
+    """Makes a case smaller, step by step; `best` is the smallest so far."""
+
+    def __init__(
+        self, case: Case, *, tries_max: int = TRIES_MAX, on_better: Callable[[Case], None] | None = None
+    ) -> None:
+        self.best = case
+        self.tries = 0
+        self._tries_max = tries_max
+        self._on_better = on_better
+
+    def run(self) -> Case:
+        """The smallest case found within tries_max tries."""
+        self._shorten()
+        before = None
+        while before != self.best and self.tries < self._tries_max:
+            before = self.best
+            self._calm_frames()
+            self._thin_tape()
+            self._shorten()
+        return self.best
+
+    def _try(self, case: Case) -> bool:
+        """Does the same invariant fall? Then this case is the best."""
+        if self.tries >= self._tries_max:
+            return False
+        self.tries += 1
+        violation = case.lived().violation
+        if violation is None or violation.split(": node")[0] != self.best.invariant:
+            return False
+        self.best = replace(case, violation=violation)
+        if self._on_better is not None:
+            self._on_better(self.best)
+        return True
+
+    def _shorten(self) -> None:
+        """The run ends with the event in which the invariant fell, and the tape with what struck until then."""
+        world = self.best.lived()
+        tape = tuple(world.tape)
+        events = min(self.best.events, world.counts["events"])
+        self._try(replace(self.best, tape=tape, events=events))
+        while self.best.events > 500 and self._try(replace(self.best, events=self.best.events * 3 // 4)):
+            pass
+
+    def _calm_frames(self) -> None:
+        """Each fault of frames, syncs and clocks is left out, if it can be."""
+        for rate in RATES_OF_FRAMES:
+            if self.best.profile.get(rate):
+                self._try(replace(self.best, profile={**self.best.profile, rate: 0}))
+
+    def _thin_tape(self) -> None:
+        """Parts of the tape are left out, large ones first (Zeller, "Yesterday, my program worked")."""
+        part = max(len(self.best.tape) // 2, 1)
+        while part >= 1 and self.best.tape and self.tries < self._tries_max:
+            at = 0
+            while at < len(self.best.tape):
+                rest: Sequence[tuple[int, str]] = self.best.tape[:at] + self.best.tape[at + part :]
+                if not self._try(replace(self.best, tape=tuple(rest))):
+                    at += part
+            part //= 2
