@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from raftmeta.sim.world_handle import World
+from raftmeta.sim.world_handle import World, swarm_profile
 
 EVENTS = 200_000
 PROFILES = 10
@@ -29,6 +29,18 @@ def test_swarm(benchmark: BenchmarkFixture) -> None:
     def run() -> None:
         for seed in range(PROFILES):
             world = World.swarm(seed)
+            assert world.run(EVENTS // PROFILES) == EVENTS // PROFILES
+
+    benchmark.extra_info["operations"] = EVENTS
+    benchmark.pedantic(run, rounds=3)
+
+
+def test_swarm_of_five(benchmark: BenchmarkFixture) -> None:
+    """Five nodes, faults as the seeds choose them."""
+
+    def run() -> None:
+        for seed in range(PROFILES):
+            world = World(seed, **{**swarm_profile(seed), "nodes": 5})
             assert world.run(EVENTS // PROFILES) == EVENTS // PROFILES
 
     benchmark.extra_info["operations"] = EVENTS

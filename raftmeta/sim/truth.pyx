@@ -386,17 +386,35 @@ cdef bint _intersect(const Membership* before, const Membership* after) noexcept
     return True
 
 
+cdef bint _are_new(SimNode* node, const CoreStatus* status) noexcept nogil:
+    """Were these memberships compared already? Another one at the same index is of another term."""
+    cdef const Vec[Membership]* known = &node.engine.core.memberships
+    cdef uint64_t[5] names
+    cdef uint64_t hash
+    names[0] = node.life
+    names[1] = status.term
+    names[2] = known.data[0].index
+    names[3] = known.data[known.size - 1].index
+    names[4] = known.size + (<uint64_t> status.is_repairing << 32)
+    hash = hash64(0, names, sizeof(names))
+    if hash == node.memberships_seen:
+        return False
+    node.memberships_seen = hash
+    return True
+
+
 cdef void _check_memberships(World* world, SimNode* node, const CoreStatus* status) noexcept nogil:
     """I10: each configuration after the one before it; a leader has one open change at most (thesis 4.1).
 
     While a member repairs its log, one between two may be among what it cannot read.
     """
     cdef Vec[Membership]* known = &node.engine.core.memberships
+    cdef bint is_new = _are_new(node, status)
     cdef uint32_t open = 0
     cdef size_t i
     for i in range(known.size):
         open += known.data[i].index > status.committed
-        if i > 0 and not status.is_repairing and not _intersect(&known.data[i - 1], &known.data[i]):
+        if i > 0 and is_new and not status.is_repairing and not _intersect(&known.data[i - 1], &known.data[i]):
             violate(world, VIOLATION_MEMBERSHIP, node.number, known.data[i - 1].index, known.data[i].index)
     # Before its own-term commit a leader need not know what is committed.
     if open > 1 and status.role == LEADER and status.is_ready_to_read:

@@ -99,3 +99,6 @@ class Liar:
 
     def hide_events(self) -> None:
         """As if the quiet key had changed with every revision so far, and the watch of node 0 had to show them all."""
+
+    def cut_at_sync(self, number: int, call: int, is_after: bool) -> None:
+        """The power of this node fails at the `call`-th sync from now, before or after it took effect. No lie."""

@@ -175,3 +175,8 @@ cdef class Liar:
         for revision in range(self.world.native.truth.is_quiet.size):
             self.world.native.truth.is_quiet.data[revision] = True
         self.world.native.nodes[0].watches[1].next_revision = 1
+
+    def cut_at_sync(self, number: int, call: int, is_after: bool) -> None:
+        cdef SimNode* node = self._node(number)
+        node.disk.faults.cut_at_sync = call
+        node.disk.faults.cut_after_sync = is_after

@@ -265,6 +265,7 @@ cdef struct SimNode:
     index_t applied
     index_t committed
     term_t term
+    uint64_t memberships_seen   # hash of what names those that were compared (I10)
     # what it vouched for, over its lives (I8)
     index_t acked_index
     uint64_t acked_chain
