@@ -136,6 +136,7 @@ def test_who_says_nothing_is_asked_then_disconnected(tmp_path: Path) -> None:
         assert nodes["a"].metrics()["client_connections_evicted"] >= 2
 
 
+@pytest.mark.uninstrumented  # a sanitizer keeps what was freed
 def test_who_does_not_read_is_disconnected_and_delays_nobody(tmp_path: Path) -> None:
     """It asks for 2 GiB and reads none: the node makes a few answers, stops reading it, and lets it go."""
     with serving(tmp_path, client_idle_s=0.5) as (nodes, url), RawClient(url) as greedy, RawClient(url) as other:
