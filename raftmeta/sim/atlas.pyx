@@ -51,6 +51,17 @@ cdef bint atlas_is_calm(World* world) noexcept nogil:
     return True
 
 
+cdef bint _is_change_under_way(const World* world) noexcept nogil:
+    """Of the operator, or of the members themselves: a swap, a promotion. A log that is down may hold one too."""
+    cdef uint32_t number
+    if world.operator_ns != 0 and world.now_ns < world.operator_ns + QUIET_NS:
+        return True
+    for number in range(world.config.nodes):
+        if world.nodes[number].membership_index > world.truth.membership_index:
+            return True
+    return False
+
+
 cdef bint atlas_allows(World* world, SimNode* node) noexcept nogil:
     cdef const Membership* membership
     cdef uint32_t number, voters
@@ -60,7 +71,7 @@ cdef bint atlas_allows(World* world, SimNode* node) noexcept nogil:
     _forgive(world)
     if node.is_suspect or not atlas_is_whole(world, node):
         return False
-    if world.operator_ns != 0 and world.now_ns < world.operator_ns + QUIET_NS:
+    if _is_change_under_way(world):
         return False
     membership = core_membership(node.engine.core)
     voters = quorum_count(membership_voters_incoming(membership))

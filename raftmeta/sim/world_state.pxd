@@ -266,6 +266,7 @@ cdef struct SimNode:
     index_t committed
     term_t term
     uint64_t memberships_seen   # hash of what names those that were compared (I10)
+    index_t membership_index    # of the newest membership in its log, committed or not; of a node that is down too
     # what it vouched for, over its lives (I8)
     index_t acked_index
     uint64_t acked_chain
