@@ -103,6 +103,19 @@ cdef int _pick(const Membership* membership, bint votes, uint64_t draw) noexcept
     return -1
 
 
+cdef bint _is_successor(const Membership* membership, uint32_t position) noexcept nogil:
+    """Is it another incarnation of a voter? The leader swaps it for its old self; two voters never have one name."""
+    cdef const Member* member = &membership.members[position]
+    cdef const Member* other
+    cdef uint32_t i
+    for i in range(membership.count):
+        other = &membership.members[i]
+        if (i != position and other.roles & VOTER_INCOMING and other.name_length == member.name_length
+                and memcmp(other.name, member.name, member.name_length) == 0):
+            return True
+    return False
+
+
 cdef bint _change(World* world, Membership* target, Wish wish, uint64_t draw) noexcept nogil:
     """Make target what the wish wants. False: nobody is there for it."""
     cdef uint32_t voters = quorum_count(membership_voters_incoming(target))
@@ -113,14 +126,14 @@ cdef bint _change(World* world, Membership* target, Wish wish, uint64_t draw) no
     if wish == WISH_REMOVE and other >= 0 and draw >> 8 & 1:
         _drop(target, other)
         return True
-    if wish == WISH_PROMOTE and other >= 0:
+    if wish == WISH_PROMOTE or wish == WISH_REPLACE:
+        if other < 0 or _is_successor(target, other):
+            return False
         target.members[other].roles = VOTER_INCOMING
+        if wish == WISH_REPLACE:
+            _drop(target, voter)
         return True
-    if wish == WISH_REPLACE and other >= 0:
-        target.members[other].roles = VOTER_INCOMING
-        _drop(target, voter)
-        return True
-    if voters < 2 or wish == WISH_PROMOTE or wish == WISH_REPLACE:
+    if voters < 2:
         return False
     if wish == WISH_REMOVE:
         _drop(target, voter)
@@ -173,16 +186,9 @@ cdef void operator_act(World* world) noexcept nogil:
 cdef bint _give_votes(Membership* target) noexcept nogil:
     """Everybody but a new incarnation, which the leader swaps for its old self."""
     cdef bint is_new = False
-    cdef uint32_t i, j
+    cdef uint32_t i
     for i in range(target.count):
-        if target.members[i].roles & VOTER_INCOMING:
-            continue
-        for j in range(target.count):
-            if (target.members[j].roles & VOTER_INCOMING
-                    and target.members[j].name_length == target.members[i].name_length
-                    and memcmp(target.members[j].name, target.members[i].name, target.members[i].name_length) == 0):
-                break
-        else:
+        if target.members[i].roles & VOTER_INCOMING == 0 and not _is_successor(target, i):
             target.members[i].roles = VOTER_INCOMING
             is_new = True
     return is_new
