@@ -406,7 +406,7 @@ cdef void _fill_damaged(Log* log, Chunk* chunk) noexcept nogil:
             (&log.runs.at(i)).data = chunk.bytes()
         elif log.runs.at(i).first > record.index:
             mark(MARK_REPAIRED_BEFORE_OTHERS)
-        (&log.runs.at(i)).base_bytes += chunk.used
+            (&log.runs.at(i)).base_bytes += chunk.used
     log.end_bytes += chunk.used
     for i in range(log.spans.size):
         if log.spans.at(i).first == record.index:
