@@ -70,6 +70,7 @@ class Members(Cluster):
     def change(self, asked: NodeProcess, verb: str, *arguments: Any, victim: NodeProcess | None = None) -> None:
         """Ask one node; while the change is under way kill -9 another; then ask until it is done."""
         call = asked.begin(change, verb, list(arguments), CALL_S)
+        answers: list[str] = []
         if victim is not None:
             self.kill_and_restart(victim)
 
@@ -79,11 +80,16 @@ class Members(Cluster):
                 call.result(CALL_S + 5)
             except (RemoteError, ProcessGone) as error:
                 assert isinstance(error, ProcessGone) or error.kind in EXPECTED, error
+                answers.append(str(error))
                 call = asked.begin(change, verb, list(arguments), CALL_S)
                 return False
             return True
 
-        wait_until(done, timeout_s=60, what=lambda: f"{verb}{arguments}\n{self.logs()}")
+        def so_far() -> str:
+            told = [f"{name}: {node.status()}" for name, node in self.nodes.items()]
+            return "\n".join([f"{verb}{arguments} asked of {asked.name}", *answers[-5:], *told, self.logs()])
+
+        wait_until(done, timeout_s=60, what=so_far)
 
     def agree(self) -> None:
         """All nodes have applied the same, and have one state."""
