@@ -33,6 +33,7 @@ from libc.stdint cimport INT64_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from raftmeta.native.buggify cimport BUGGIFY_MEMORY_DROPPED, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
@@ -47,8 +48,8 @@ from raftmeta.raft.election cimport (become_follower, campaign, election_on_pers
                                      election_on_request, election_on_response, election_on_timeout_now, election_tick,
                                      reset_election_timer)
 from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BACKWARDS, BROKEN_LEADER_UNKNOWN_TO_ITSELF,
-                                       BROKEN_MATCH_BEYOND_LAST, BROKEN_MATCH_NOT_BELOW_NEXT, BROKEN_WRITE_UNKNOWN,
-                                       Invariant)
+                                       BROKEN_MATCH_BEYOND_LAST, BROKEN_MATCH_NOT_BELOW_NEXT, BROKEN_PLACES,
+                                       BROKEN_WRITE_UNKNOWN, Invariant)
 from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begin, log_chain, log_check,
                                 log_check_records, log_compact, log_first_damaged, log_init, log_last_term,
                                 log_release, log_release_memory, log_slices, log_term)
@@ -646,7 +647,7 @@ cdef status_t core_applied(Core* core, index_t index) noexcept nogil:
     if index == core.applying:
         _drop_slices(&core.apply_slices)
         _drop_slices(&core.fetched)
-    log_release_memory(&core.log, index, core.config.log_memory_bytes_max)
+    log_release_memory(&core.log, index, 0 if buggify(BUGGIFY_MEMORY_DROPPED) else core.config.log_memory_bytes_max)
     return _end(core, OK)
 
 
@@ -732,6 +733,15 @@ cdef bint _must_write(Core* core) noexcept nogil:
     return core.is_hard_dirty or core.log.staged < core.log.last or core.repaired.size > 0
 
 
+# A damaged record must neither be written nor applied: whoever asks for one here was wrong about what is sound.
+cdef void _give_slices(Core* core, index_t first, index_t last, Vec[Slice]* slices) noexcept nogil:
+    cdef status_t status = log_slices(&core.log, first, last, slices)
+    if status == NO_MEMORY:
+        out_of_memory(core)
+    elif status != OK:
+        broken(core, BROKEN_PLACES, first, last)
+
+
 # One write at a time: what comes meanwhile shares the next one (group commit).
 cdef void _give_write(Core* core, Write* write) noexcept nogil:
     if core.write.id != 0 or not _must_write(core):
@@ -747,8 +757,7 @@ cdef void _give_write(Core* core, Write* write) noexcept nogil:
         core.write.first = core.write.last = core.repaired.back()
         core.repaired.pop()
     core.write.truncates = core.write.first <= min(core.write.last, core.log.written) and not core.write.repairs
-    if log_slices(&core.log, core.write.first, core.write.last, &core.write_slices) != OK:
-        out_of_memory(core)
+    _give_slices(core, core.write.first, core.write.last, &core.write_slices)
     core.write.slices = core.write_slices.data
     core.write.slice_count = <uint32_t>core.write_slices.size
     core.write.has_hard_state = core.is_hard_dirty
@@ -781,8 +790,7 @@ cdef void _give_apply(Core* core, Apply* apply) noexcept nogil:
     if core.applying >= core.log.offset:
         apply.first = core.applying + 1
         apply.last = _apply_limit(core)
-        if log_slices(&core.log, apply.first, apply.last, &core.apply_slices) != OK:
-            out_of_memory(core)
+        _give_slices(core, apply.first, apply.last, &core.apply_slices)
     elif core.fetched.size:
         apply.first = core.applying + 1
         apply.last = core.fetched_last

@@ -579,10 +579,13 @@ class Channel:
         self.kept_s.pop(lease, None)
 
     def _plan_keep_alive(self) -> None:
+        """One planned for an earlier moment stays: whoever takes leases all the time still keeps those it has."""
+        due_s = self.loop.time() + min([self.session_ttl_s, *self.leases.values()]) / KEEP_ALIVES_PER_TTL
         if self._keeping is not None:
+            if self._keeping.when() <= due_s:
+                return
             self._keeping.cancel()
-        pause_s = min([self.session_ttl_s, *self.leases.values()]) / KEEP_ALIVES_PER_TTL
-        self._keeping = self.loop.call_later(pause_s, self._keep_alive)
+        self._keeping = self.loop.call_at(due_s, self._keep_alive)
 
     def _keep_alive(self) -> None:
         self._keeping = None

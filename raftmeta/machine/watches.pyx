@@ -16,6 +16,7 @@ from raftmeta.machine.watch_state cimport (
     LIST_ALL, LIST_COUNT, LIST_MEMBERS, LIST_PROGRESS, LIST_WOKEN, WATCH_BEHIND, WATCH_ENDED, WATCH_LIVE,
     WATCH_NOWHERE, EventBatch, EventSpan, WatchItem, WatchList, WatchMatch)
 from raftmeta.native.atomics cimport load_acquire, store_release
+from raftmeta.native.buggify cimport BUGGIFY_WATCH_FULL, buggify
 from raftmeta.native.marks cimport MARK_WATCH_BELOW_HISTORY, MARK_WATCH_JUMPED, MARK_WATCH_REPLAYED, mark
 from raftmeta.status cimport COMPACTED, NO_MEMORY, OK
 
@@ -322,7 +323,8 @@ cdef status_t _enqueue(Hub* hub, Watch* watch, EventBatch* batch) noexcept nogil
     if item == NULL:
         return NO_MEMORY
     # An empty queue takes any item: else a long revision would stop its watcher for good. Replay (behind) paces itself.
-    if watch.state == WATCH_LIVE and waiting != 0 and waiting + item.bytes > hub.queue_bytes_max:
+    if (watch.state == WATCH_LIVE and waiting != 0
+            and (waiting + item.bytes > hub.queue_bytes_max or buggify(BUGGIFY_WATCH_FULL))):
         free(item)
         _become_ended(hub, watch, WATCH_LAGGED, batch.revision)
         return OK

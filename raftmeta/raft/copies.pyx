@@ -3,7 +3,7 @@
 # Every container of raft/state, raft/log and raft/progress is named below, once where it is copied and once where it is
 # digested, or is empty in a core at rest (tests/core/test_copies.py compares the lists).
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memmove, memset
 
@@ -15,7 +15,7 @@ from raftmeta.raft.progress cimport Progress, progress_init
 from raftmeta.raft.ready cimport LEADER
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.state cimport Core, HeldMessage, in_force
-from raftmeta.raft.types cimport MEMBERS_MAX, Membership, Message, Record, index_t
+from raftmeta.raft.types cimport MEMBERS_MAX, Membership, Message, Record, index_t, member_id_t
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
 
@@ -24,7 +24,9 @@ cdef void core_settle(Core* core) noexcept nogil:
     _settle_clock(core)
     _settle_writes(core)
     core.random = core.config.seed
-    if core.role != LEADER:
+    if core.role == LEADER:
+        core.votes_granted = core.votes_refused = 0     # they have made it leader; the next candidacy counts anew
+    else:
         _settle_leadership(core)
 
 
@@ -60,25 +62,21 @@ cdef void _settle_writes(Core* core) noexcept nogil:
 # A network may change the order of messages and repeat them; so those that wait are sorted, and each is there once.
 cdef void _settle_held(Core* core) noexcept nogil:
     cdef HeldMessage moved
+    cdef uint64_t order
     cdef size_t i, j, kept = 0
     for i in range(core.held.size):
         moved = core.held.data[i]
         j = kept
-        while j > 0 and _held_order(&core.held.data[j - 1]) > _held_order(&moved):
+        order = _held_digest(&moved, NULL)
+        while j > 0 and _held_digest(&core.held.data[j - 1], NULL) > order:
             j -= 1
-        if j > 0 and _held_order(&core.held.data[j - 1]) == _held_order(&moved):
+        if j > 0 and _held_digest(&core.held.data[j - 1], NULL) == order:
             chunk_drop(moved.message.records.chunk)
             continue
         memmove(&core.held.data[j + 1], &core.held.data[j], (kept - j) * sizeof(HeldMessage))
         core.held.data[j] = moved
         kept += 1
     core.held.size = kept
-
-
-cdef uint64_t _held_order(HeldMessage* held) noexcept nogil:
-    cdef uint64_t digest = held.write_id
-    _put_message(&digest, &held.message)
-    return digest
 
 
 # raft/election _become_leader begins all of this anew.
@@ -97,22 +95,39 @@ cdef inline void _put(uint64_t* digest, uint64_t word) noexcept nogil:
     digest[0] = hash64(digest[0], &word, sizeof(word))
 
 
-cdef uint64_t core_digest(const Core* constant) noexcept nogil:
+# A member under the name that the caller gives it.
+cdef inline uint64_t _named(const uint8_t* names, member_id_t id) noexcept nogil:
+    return id if names == NULL else names[id]
+
+
+# Positions of the members in the order of those names; without names as they stand.
+cdef void _order(const Membership* membership, const uint8_t* names, uint8_t* positions) noexcept nogil:
+    cdef uint32_t i, j
+    for i in range(membership.count):
+        j = i
+        while names != NULL and j > 0 and (names[membership.members[positions[j - 1]].id]
+                                           > names[membership.members[i].id]):
+            positions[j] = positions[j - 1]
+            j -= 1
+        positions[j] = <uint8_t>i
+
+
+cdef uint64_t core_digest(const Core* constant, const uint8_t* names) noexcept nogil:
     cdef Core* core = <Core*>constant
-    cdef uint64_t digest = core.config.id
+    cdef uint64_t digest = _named(names, core.config.id)
     _put(&digest, core.fatal)
-    _put_disk(&digest, core)
+    _put_disk(&digest, core, names)
     _put_log(&digest, &core.log)
-    _put_role(&digest, core)
-    _put_members(&digest, core)
-    _put_waiting(&digest, core)
+    _put_role(&digest, core, names)
+    _put_members(&digest, core, names)
+    _put_waiting(&digest, core, names)
     return digest
 
 
-cdef void _put_disk(uint64_t* digest, Core* core) noexcept nogil:
+cdef void _put_disk(uint64_t* digest, Core* core, const uint8_t* names) noexcept nogil:
     cdef size_t i
     _put(digest, core.hard.term)
-    _put(digest, core.hard.vote)
+    _put(digest, _named(names, core.hard.vote))
     _put(digest, core.hard.committed)
     _put(digest, core.is_hard_dirty)
     _put(digest, core.write_id_last)
@@ -120,7 +135,7 @@ cdef void _put_disk(uint64_t* digest, Core* core) noexcept nogil:
     if core.write.id != 0:
         _put(digest, core.write.has_hard_state)
         _put(digest, core.write.hard_state.term)
-        _put(digest, core.write.hard_state.vote)
+        _put(digest, _named(names, core.write.hard_state.vote))
         _put(digest, core.write.hard_state.committed)
         _put(digest, core.write.first)
         _put(digest, core.write.last)
@@ -164,12 +179,11 @@ cdef void _put_log(uint64_t* digest, Log* log) noexcept nogil:
         _put(digest, log.damages.data[i].chain)
 
 
-cdef void _put_role(uint64_t* digest, Core* core) noexcept nogil:
+cdef void _put_role(uint64_t* digest, Core* core, const uint8_t* names) noexcept nogil:
     cdef size_t i
     _put(digest, core.role)
-    _put(digest, core.leader)
+    _put(digest, _named(names, core.leader))
     _put(digest, core.matched)
-    _put(digest, <uint64_t>core.votes_granted << 32 | core.votes_refused)
     _put(digest, core.is_transfer_campaign << 2 | core.was_named << 1 | core.was_told_removed)
     _put(digest, core.term_first)
     _put(digest, core.must_replicate << 1 | core.must_heartbeat)
@@ -180,29 +194,34 @@ cdef void _put_role(uint64_t* digest, Core* core) noexcept nogil:
         _put(digest, core.rounds.at(i).number)
     _put(digest, core.lease_ms)
     _put(digest, core.lease_is_off)
-    _put(digest, core.transferring)
+    _put(digest, _named(names, core.transferring))
     _put(digest, core.is_timeout_now_sent)
     _put(digest, core.free_bytes)
 
 
-cdef void _put_members(uint64_t* digest, Core* core) noexcept nogil:
+cdef void _put_members(uint64_t* digest, Core* core, const uint8_t* names) noexcept nogil:
+    cdef uint8_t[MEMBERS_MAX] positions
     cdef Membership* membership
     cdef size_t i
-    cdef uint32_t j
+    cdef uint32_t j, at
     for i in range(core.memberships.size):
         membership = &core.memberships.data[i]
         _put(digest, membership.index)
         _put(digest, membership.is_joint)
+        _order(membership, names, positions)
         for j in range(membership.count):
-            _put(digest, membership.members[j].id)
-            _put(digest, membership.members[j].roles)
+            _put(digest, _named(names, membership.members[positions[j]].id))
+            _put(digest, membership.members[positions[j]].roles)
+    # Positions are now those of the membership in force, the last.
     for j in range(in_force(core).count):
-        _put_progress(digest, &core.progress[j])
+        at = positions[j]
+        _put(digest, _named(names, core.progress[at].id))
+        _put(digest, (core.votes_granted >> at & 1) << 1 | (core.votes_refused >> at & 1))
+        _put_progress(digest, &core.progress[at])
 
 
 cdef void _put_progress(uint64_t* digest, Progress* progress) noexcept nogil:
     cdef size_t i
-    _put(digest, progress.id)
     _put(digest, progress.state)
     _put(digest, progress.match)
     _put(digest, progress.next)
@@ -218,34 +237,38 @@ cdef void _put_progress(uint64_t* digest, Progress* progress) noexcept nogil:
     _put(digest, progress.catch_up_index)
 
 
-cdef void _put_waiting(uint64_t* digest, Core* core) noexcept nogil:
+cdef void _put_waiting(uint64_t* digest, Core* core, const uint8_t* names) noexcept nogil:
+    cdef uint64_t held = 0
     cdef size_t i
     for i in range(core.held.size):
-        _put(digest, core.held.data[i].write_id)
-        _put_message(digest, &core.held.data[i].message)
+        held += _held_digest(&core.held.data[i], names)     # in whichever order they stand
+    _put(digest, held)
     for i in range(core.reads.size):
         _put(digest, core.reads.at(i).context)
-        _put(digest, core.reads.at(i).source)
+        _put(digest, _named(names, core.reads.at(i).source))
         _put(digest, core.reads.at(i).index)
         _put(digest, core.reads.at(i).round)
     for i in range(core.connected.size):
-        _put(digest, core.connected.data[i])
+        _put(digest, _named(names, core.connected.data[i]))
     for i in range(core.entries_wanted.size):
-        _put(digest, core.entries_wanted.data[i].source)
+        _put(digest, _named(names, core.entries_wanted.data[i].source))
         _put(digest, core.entries_wanted.data[i].index)
     _put(digest, core.read_number)
     _put(digest, core.is_fetching)
 
 
-cdef void _put_message(uint64_t* digest, Message* message) noexcept nogil:
-    _put(digest, message.type << 16 | message.reject << 8 | message.flags)
-    _put(digest, message.target)
-    _put(digest, message.term)
-    _put(digest, message.index)
-    _put(digest, message.log_term)
-    _put(digest, message.commit)
-    _put(digest, message.hint)
-    _put(digest, message.context)
+cdef uint64_t _held_digest(const HeldMessage* held, const uint8_t* names) noexcept nogil:
+    cdef const Message* message = &held.message
+    cdef uint64_t digest = held.write_id
+    _put(&digest, message.type << 16 | message.reject << 8 | message.flags)
+    _put(&digest, _named(names, message.target))
+    _put(&digest, message.term)
+    _put(&digest, message.index)
+    _put(&digest, message.log_term)
+    _put(&digest, message.commit)
+    _put(&digest, message.hint)
+    _put(&digest, message.context)
+    return digest
 
 
 # --- copy -------------------------------------------------------------------------------------------------------------

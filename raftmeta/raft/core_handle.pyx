@@ -446,7 +446,7 @@ cdef class CoreHandle:
 
     def digest(self):
         """Equal for two settled cores that will do the same."""
-        return core_digest(self.core)
+        return core_digest(self.core, NULL)
 
     def log_bytes(self, first, last):
         """The bytes of records [first, last]; IndexError when they are not in memory."""

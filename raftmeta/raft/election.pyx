@@ -1,6 +1,7 @@
 # Elections; election.pxd draws the roles.
 from libc.stdint cimport uint32_t
 
+from raftmeta.native.buggify cimport BUGGIFY_ELECTION_WITHOUT_JITTER, BUGGIFY_PRE_VOTE_GIVEN_UP, buggify
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.marks cimport (MARK_CAMPAIGN_BY_TRANSFER, MARK_CAMPAIGN_FORBIDDEN, MARK_CANDIDATE,
                                     MARK_CHECK_QUORUM_FAILED, MARK_ELECTION_LOST, MARK_LEADER_MET_HIGHER_TERM,
@@ -78,6 +79,8 @@ cdef void reset_election_timer(Core* core) noexcept nogil:
     # Drawn anew each time, so that a split vote is not repeated (paper 5.2).
     cdef uint32_t minimum = core.config.election_timeout_ticks
     core.election_tick = core.now + minimum + next_random(&core.random) % minimum
+    if buggify(BUGGIFY_ELECTION_WITHOUT_JITTER):
+        core.election_tick = core.now + minimum
 
 
 # Also one that the configuration in force drops, until that is committed (thesis 4.2.2, Figure 4.6). Else:
@@ -203,6 +206,8 @@ cdef void election_tick(Core* core) noexcept nogil:
             step_down(core, core.hard.term, STEPPED_DOWN_NO_QUORUM)
     elif core.now >= core.election_tick or _waits_for_nobody(core):
         campaign(core, False)
+    elif core.role == PRE_CANDIDATE and buggify(BUGGIFY_PRE_VOTE_GIVEN_UP):
+        become_follower(core, core.hard.term, 0)
 
 
 # A sole voter needs no vote but its own (paper 5.2): there is no other candidate whose time-out it must let pass. While

@@ -2,6 +2,7 @@
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 from libc.string cimport memset
 
+from raftmeta.native.buggify cimport BUGGIFY_APPENDS_AGAIN, BUGGIFY_HINT_IGNORED, BUGGIFY_WINDOW_OF_ONE, buggify
 from raftmeta.native.marks cimport (MARK_ACKNOWLEDGED_LESS, MARK_LAST_APPENDS_UNANSWERED, MARK_LEARNER_ROUND,
                                     MARK_PIPELINED, MARK_PIPELINE_LOST, MARK_REFUSAL_BELOW_MATCH,
                                     MARK_REFUSAL_OF_THE_PAST, MARK_SNAPSHOT_CAUGHT_UP, mark)
@@ -34,6 +35,8 @@ cdef void _forget_inflights(Progress* progress) noexcept nogil:
 cdef bint progress_can_send(const Progress* progress, uint64_t inflight_bytes_max) noexcept nogil:
     if progress.state == PROBE:
         return not progress.is_probe_sent
+    if progress.inflights.size != 0 and buggify(BUGGIFY_WINDOW_OF_ONE):
+        return False
     return (progress.state == REPLICATE and progress.inflight_bytes < inflight_bytes_max
             and progress.inflights.size < TUNE_INFLIGHTS_MAX)
 
@@ -60,7 +63,9 @@ cdef bint progress_on_accepted(Progress* progress, index_t index, index_t compac
         return False                # an answer of the past; match never steps back
     progress.match = index
     if progress.next <= index:
+        # What is being read from the log's file has arrived: who went on to wait for that read would wait for ever.
         progress.next = index + 1
+        progress.is_log_read = False
     if progress.state == REPLICATE:
         while progress.inflights.size and progress.inflights.front().last <= index:
             progress.inflight_bytes -= progress.inflights.front().bytes
@@ -76,6 +81,7 @@ cdef void _become_replicate(Progress* progress) noexcept nogil:
     progress.state = REPLICATE
     progress.next = progress.match + 1
     progress.is_probe_sent = False
+    progress.is_log_read = False
     progress.snapshot_index = 0
 
 
@@ -97,7 +103,7 @@ cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet) 
     if progress.state == PROBE and progress.next - 1 != index:
         mark(MARK_REFUSAL_OF_THE_PAST)
         return False
-    _become_probe(progress, index if index < meet + 1 else meet + 1)
+    _become_probe(progress, index if index < meet + 1 or buggify(BUGGIFY_HINT_IGNORED) else meet + 1)
     return True
 
 
@@ -117,6 +123,8 @@ cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, ind
         # The last APPENDs, or the answer to a snapshot, may be lost with nothing behind them to show it.
         mark(MARK_LAST_APPENDS_UNANSWERED)
         progress.must_send_empty = True
+        if buggify(BUGGIFY_APPENDS_AGAIN):
+            progress_on_lost(progress)
 
 
 cdef void progress_on_snapshot_needed(Progress* progress, index_t index) noexcept nogil:

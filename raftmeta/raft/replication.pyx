@@ -1,6 +1,7 @@
 # Replication and commit; replication.pxd has the rules.
 from libc.stdint cimport uint32_t, uint64_t
 
+from raftmeta.native.buggify cimport BUGGIFY_APPEND_OF_ONE, BUGGIFY_LOG_READ_OF_ONE, BUGGIFY_SNAPSHOT_INSTEAD, buggify
 from raftmeta.native.chunks cimport Slice, chunk_hold
 from raftmeta.native.marks cimport (MARK_APPEND_BELOW_THE_LOG, MARK_APPEND_DOES_NOT_MEET, MARK_APPEND_REFUSED,
                                     MARK_CALLERS_WAIT_AT_MEMBER, MARK_COMMITTED_BY_COUNT, MARK_ENTRY_CONFLICTS,
@@ -14,7 +15,7 @@ from raftmeta.raft.log cimport (log_append_records, log_chain, log_check_records
                                 log_record, log_slice, log_term, log_truncate)
 from raftmeta.raft.membership cimport membership_decode, membership_position
 from raftmeta.raft.outbox cimport message_init, outbox_send, response_init, trace
-from raftmeta.raft.progress cimport (REPLICATE, SNAPSHOT_WAIT, Progress, progress_can_send, progress_on_accepted,
+from raftmeta.raft.progress cimport (PROBE, REPLICATE, SNAPSHOT_WAIT, Progress, progress_can_send, progress_on_accepted,
                                      progress_on_rejected, progress_on_sent, progress_on_snapshot_needed,
                                      progress_on_snapshot_over)
 from raftmeta.raft.quorum cimport quorum_reached
@@ -71,6 +72,10 @@ cdef bint _send_records(Core* core, Progress* progress) noexcept nogil:
         mark(MARK_MEMBER_BEHIND_THE_LOG)
         _need_snapshot(core, progress)
         return False
+    if (progress.state == PROBE and progress.next <= core.log.snapshotted
+            and progress.match < core.log.snapshotted and buggify(BUGGIFY_SNAPSHOT_INSTEAD)):
+        _need_snapshot(core, progress)
+        return False
     if progress.next > core.log.last:
         mark(MARK_PROBE_WITHOUT_RECORDS)
         _send_append(core, progress, progress.next - 1, NULL)
@@ -78,7 +83,8 @@ cdef bint _send_records(Core* core, Progress* progress) noexcept nogil:
     if progress.next <= core.log.offset:
         _read_log(core, progress)
         return False
-    last = log_slice(&core.log, progress.next, core.log.last, core.config.append_bytes_max, &slice)
+    last = log_slice(&core.log, progress.next, core.log.last,
+                     1 if buggify(BUGGIFY_APPEND_OF_ONE) else core.config.append_bytes_max, &slice)
     _send_append(core, progress, last, &slice)
     return progress.state == REPLICATE
 
@@ -126,7 +132,7 @@ cdef void _read_log(Core* core, Progress* progress) noexcept nogil:
     cdef LogRead read
     read.peer = progress.id
     read.first = progress.next
-    read.bytes_max = core.config.append_bytes_max
+    read.bytes_max = 1 if buggify(BUGGIFY_LOG_READ_OF_ONE) else core.config.append_bytes_max
     progress.is_log_read = True
     if not core.log_reads.push(read):
         out_of_memory(core)

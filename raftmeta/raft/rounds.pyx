@@ -1,6 +1,7 @@
 # Heartbeat rounds; rounds.pxd tells what they prove.
 from libc.stdint cimport uint32_t, uint64_t
 
+from raftmeta.native.buggify cimport BUGGIFY_HEARTBEAT_EXTRA, buggify
 from raftmeta.native.marks cimport MARK_LEASE_CLOCK_ADVANCED, MARK_MEMBER_FORGOT_THE_MATCH, mark
 from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.progress cimport progress_on_heartbeat_answered, progress_on_lost
@@ -26,7 +27,7 @@ cdef void rounds_begin_term(Core* core) noexcept nogil:
 
 
 cdef void rounds_tick(Core* core) noexcept nogil:
-    if core.now >= core.heartbeat_tick:
+    if core.now >= core.heartbeat_tick or buggify(BUGGIFY_HEARTBEAT_EXTRA):
         core.must_heartbeat = True
 
 

@@ -10,6 +10,7 @@ from raftmeta.status cimport status_t
 cdef status_t transfer_begin(Core* core, member_id_t target) noexcept nogil
 # The target may have caught up now.
 cdef void transfer_advance(Core* core) noexcept nogil
+# Of a leader: gives a transfer up in time, and begins one when its own disk is full and a quorum of others has room.
 cdef void transfer_tick(Core* core) noexcept nogil
 # This leader is about to step down for good: tell what is committed, and let the most advanced voter lead at once.
 cdef void transfer_farewell(Core* core) noexcept nogil

@@ -15,6 +15,7 @@ from raftmeta._core cimport Apply, core_applied
 from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, MachineStatus, machine_apply,
                                        machine_changes, machine_publish, machine_status)
 from raftmeta.machine.watches cimport hub_publish, hub_show
+from raftmeta.native.buggify cimport BUGGIFY_APPLY_OF_ONE, BUGGIFY_APPLY_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.record cimport record_bytes, record_payload
@@ -118,6 +119,8 @@ cdef status_t _apply_slice(Engine* engine) noexcept nogil:
                 chunk_drop(engine.to_apply.front().chunk)
                 engine.to_apply.pop_front()
                 engine.apply_offset = 0
+            if buggify(BUGGIFY_APPLY_OF_ONE):
+                break
         until_clock -= 1
         if until_clock == 0 or not is_done:
             until_clock = TUNE_ENTRIES_PER_CLOCK
@@ -131,7 +134,7 @@ cdef status_t _apply_slice(Engine* engine) noexcept nogil:
 cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
     cdef uint64_t begun_ns, time_ns
     cdef status_t status
-    if engine.to_apply.size != 0:
+    if engine.to_apply.size != 0 and not buggify(BUGGIFY_APPLY_POSTPONED):
         begun_ns = engine.clock.now_ns(engine.clock.self)
         status = _apply_slice(engine)
         if status != OK:

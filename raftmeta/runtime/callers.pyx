@@ -23,6 +23,7 @@ from libc.string cimport memset
 
 from raftmeta._core cimport LEADER, ProposalRefused, ReadReady, core_propose, core_read_index
 from raftmeta.machine.machine cimport ApplyResult, machine_session_result
+from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_AGAIN, BUGGIFY_READS_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
@@ -155,10 +156,11 @@ cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice
     """Collect queued commands of one urgency from position first on; return the position after the last looked at."""
     cdef size_t position = first
     cdef uint64_t total = 0
+    cdef size_t count_max = 1 if buggify(BUGGIFY_BATCH_OF_ONE) else TUNE_PROPOSE_COUNT_MAX
     cdef Outstanding* at
     cdef Slice payload
     payloads.clear()
-    while position < queue.commands.size and payloads.size < TUNE_PROPOSE_COUNT_MAX:
+    while position < queue.commands.size and payloads.size < count_max:
         at = &queue.commands.at(position)
         if at.state == OUTSTANDING_QUEUED:
             if payloads.size != 0 and (at.submission.is_urgent != is_urgent[0]
@@ -368,7 +370,7 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
     cdef ReadRound fresh
     cdef size_t i
     cdef status_t status
-    if engine.readers_waiting.size == 0 or engine.core_status.leader == 0:
+    if engine.readers_waiting.size == 0 or engine.core_status.leader == 0 or buggify(BUGGIFY_READS_POSTPONED):
         return OK
     engine.next_read_context += 1
     status = core_read_index(engine.core, engine.next_read_context)
@@ -434,7 +436,8 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
         round = &engine.read_rounds.at(position)
         if round.is_answered:
             continue
-        if round.context == 0 or engine.ticks - round.asked_tick >= engine.config.core.election_timeout_ticks:
+        if (round.context == 0 or engine.ticks - round.asked_tick >= engine.config.core.election_timeout_ticks
+                or buggify(BUGGIFY_READS_ASKED_AGAIN)):
             if _ask_again(engine, round) != OK:
                 return
 

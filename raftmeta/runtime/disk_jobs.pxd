@@ -24,13 +24,14 @@ cdef enum DiskJobKind:
     JOB_COMPACT = 4             # point: segments that hold nothing behind it go
     JOB_BEGIN_LOG = 5           # point, membership: the log begins anew behind an installed snapshot
     JOB_REMOVE = 6              # file: a sealed file goes
+    JOB_LOOK = 7                # nothing but what every job tells: how much room there is
     # In the background:
-    JOB_TAKE = 7                # taking: one step
-    JOB_PIECE = 8               # file, offset, bytes_max, peer: read for another member
-    JOB_RECEIVE = 9             # receiving, offset, records: a piece that came
-    JOB_LOAD = 10               # receiving: one step
-    JOB_ABANDON = 11            # receiving: its file goes
-    JOB_RETIRE = 12             # machine: give its memory back
+    JOB_TAKE = 8                # taking: one step
+    JOB_PIECE = 9               # file, offset, bytes_max, peer: read for another member
+    JOB_RECEIVE = 10            # receiving, offset, records: a piece that came
+    JOB_LOAD = 11               # receiving: one step
+    JOB_ABANDON = 12            # receiving: its file goes
+    JOB_RETIRE = 13             # machine: give its memory back
 
 cdef struct DiskJob:
     DiskJob* next               # for whoever queues it

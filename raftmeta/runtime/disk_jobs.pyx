@@ -13,8 +13,8 @@ from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.raft.genesis cimport FOUNDED, JOINING
 from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.types cimport HardState, SnapshotPoint
-from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOAD, JOB_PIECE,
-                                         JOB_READ, JOB_RECEIVE, JOB_REMOVE, JOB_TAKE, JOB_WRITE, DiskJob,
+from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOAD, JOB_LOOK,
+                                         JOB_PIECE, JOB_READ, JOB_RECEIVE, JOB_REMOVE, JOB_TAKE, JOB_WRITE, DiskJob,
                                          DiskJobKind)
 from raftmeta.runtime.snapshot_files cimport (read_piece, receive_abandon, receive_piece, receive_step, remove_sealed,
                                               take_step)
@@ -110,6 +110,8 @@ cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil
             job.status = _persist_genesis(wal, <Identity*> identity, job)
         elif job.kind == JOB_COMPACT:
             job.status = wal_compact(wal, &job.point)
+        elif job.kind == JOB_LOOK:
+            job.status = OK
         else:
             job.status = _run_snapshot(wal, job)
         job.free_bytes = wal_free_bytes(wal)

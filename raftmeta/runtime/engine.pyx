@@ -24,6 +24,7 @@ from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.machine.watches cimport (WATCH_CLOSED, hub_add, hub_close, hub_destroy, hub_pump, hub_remove,
                                        hub_take_woken)
 from raftmeta.machine.watch_state cimport Watch
+from raftmeta.native.buggify cimport BUGGIFY_LINK_DROPPED, BUGGIFY_PROPOSED_AGAIN, BUGGIFY_WATCH_REPLAY_OF_ONE, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
 from raftmeta.raft.membership cimport membership_encode, membership_position
@@ -33,8 +34,8 @@ from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persis
 from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
                                        callers_refused, callers_repeat_reads, callers_serve_reads, callers_stop,
                                        callers_submit, callers_submit_client)
-from raftmeta.runtime.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_READ, JOB_REMOVE, JOB_RETIRE,
-                                         JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
+from raftmeta.runtime.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOOK, JOB_READ, JOB_REMOVE,
+                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_FATAL, EVENT_READY,
                                             EVENT_TRACE, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
                                             SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
@@ -62,7 +63,7 @@ from raftmeta.wire.hello cimport Hello
 cdef enum:
     FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
     TUNE_WATCH_CHANGES = 2000   # changes replayed to late watchers in one turn
-    BLOCKED_RETRY_TICKS = 20    # a write that found no room is tried again
+    BLOCKED_RETRY_TICKS = 20    # a write that found no room is tried again, and room is looked for
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
@@ -90,6 +91,8 @@ cdef status_t engine_hello(Engine* engine, const Hello* hello, Inbound* inbound)
 cdef status_t engine_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil:
     if engine.state == ENGINE_STOPPED:
         return NODE_CLOSED
+    if buggify(BUGGIFY_LINK_DROPPED):
+        return NOT_READY
     return _checked(engine, peers_link_up(engine, link, hello))
 
 
@@ -319,7 +322,7 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
         disk_job_destroy(job)
     elif job.kind == JOB_TAKE:
         status = snapshots_taken(engine, job)
-    elif job.kind in (JOB_COMPACT, JOB_REMOVE, JOB_RETIRE):
+    elif job.kind in (JOB_COMPACT, JOB_LOOK, JOB_REMOVE, JOB_RETIRE):
         status = _housework_done(job)
     else:
         status = transfer_job_done(engine, job)
@@ -335,6 +338,18 @@ cdef void _retry_blocked(Engine* engine) noexcept nogil:
         engine.blocked.front().job.next = NULL
         engine.jobs.submit(engine.jobs.self, engine.blocked.front().job)
         engine.blocked.pop_front()
+
+
+cdef status_t _look_for_room(Engine* engine) noexcept nogil:
+    """Without room nothing is written, and so no job would ever tell that there is room again."""
+    cdef DiskJob* job
+    if engine.free_bytes >= engine.config.core.free_bytes_min or engine.ticks % BLOCKED_RETRY_TICKS != 0:
+        return OK
+    job = disk_job_create(JOB_LOOK)
+    if job == NULL:
+        return NO_MEMORY
+    engine.jobs.submit(engine.jobs.self, job)
+    return OK
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -353,6 +368,8 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
         status = snapshots_tick(engine)
     if status < FATAL_FROM:
         status = transfer_tick(engine)
+    if status < FATAL_FROM:
+        status = _look_for_room(engine)
     _retry_blocked(engine)
     if engine.ticks % timeout_ticks == 0:
         send_pings_to_strangers(engine)
@@ -360,6 +377,8 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
         # A forward may have been lost without a change of leader. The leader's own proposals cannot be lost.
         if engine.core_status.role != LEADER and engine.ticks % (4 * timeout_ticks) == 0:
             callers_propose_again(engine)
+    if engine.core_status.role != LEADER and buggify(BUGGIFY_PROPOSED_AGAIN):
+        callers_propose_again(engine)
     return status
 
 
@@ -485,7 +504,8 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     if status < FATAL_FROM:
         callers_serve_reads(engine)
         housekeeping_look(engine)
-        status = hub_pump(engine.hub, engine.machine, TUNE_WATCH_CHANGES, &watches_more)
+        status = hub_pump(engine.hub, engine.machine, 1 if buggify(BUGGIFY_WATCH_REPLAY_OF_ONE) else TUNE_WATCH_CHANGES,
+                          &watches_more)
     if status < FATAL_FROM and core_has_ready(engine.core):
         status = _drain_core(engine)
     members_look(engine)

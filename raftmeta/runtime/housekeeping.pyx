@@ -22,6 +22,8 @@ from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machin
                                        machine_session_exists, machine_status)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.atomics cimport load_acquire
+from raftmeta.native.buggify cimport (BUGGIFY_EXPIRY_POSTPONED, BUGGIFY_HISTORY_CUT_EARLY, BUGGIFY_KEEP_ALIVE_EXTRA,
+                                      buggify)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.native.marks cimport (MARK_EXPIRY_UNDER_WAY, MARK_HISTORY_TOO_LARGE, MARK_KEEP_ALIVES_UNANSWERED,
@@ -243,7 +245,7 @@ cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
     cdef uint64_t due_ms = engine.core_status.lease_ms
     cdef uint32_t count
     cdef status_t status = OK
-    if due_ms <= error_ms:
+    if due_ms <= error_ms or buggify(BUGGIFY_EXPIRY_POSTPONED):
         return OK
     due_ms -= error_ms
     if engine.housekeeping_term == engine.core_status.term and engine.applied < engine.expiry_proposed:
@@ -275,12 +277,15 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     if engine.applied < engine.compaction_proposed:
         return OK
     machine_status(engine.machine, &machine)
-    if machine.history_bytes <= engine.config.history_bytes_max:
-        return OK
-    # Revisions are taken as equally large: a quarter of the excess more than needed is cut, so that it is not done at
-    # once again.
     kept = machine.revision - machine.compacted
-    kept = kept * 3 // 4 * engine.config.history_bytes_max // machine.history_bytes
+    if machine.history_bytes > engine.config.history_bytes_max:
+        # Revisions are taken as equally large: a quarter of the excess more than needed is cut, so that it is not done
+        # at once again.
+        kept = kept * 3 // 4 * engine.config.history_bytes_max // machine.history_bytes
+    elif kept > 1 and buggify(BUGGIFY_HISTORY_CUT_EARLY):
+        kept //= 2
+    else:
+        return OK
     _begin(engine, COMMAND_COMPACT)
     mark(MARK_HISTORY_TOO_LARGE)
     engine.scratch.id = machine.revision - kept
@@ -400,7 +405,7 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         return OK
     if engine.session == 0:
         status = _open_session(engine)
-    elif engine.ticks - engine.keep_alive_tick >= _keep_alive_ticks(engine):
+    elif engine.ticks - engine.keep_alive_tick >= _keep_alive_ticks(engine) or buggify(BUGGIFY_KEEP_ALIVE_EXTRA):
         status = _send_keep_alive(engine)
     if status < 96 and engine.core_status.role == LEADER and engine.core_status.is_ready_to_read:
         status = _propose_expiry(engine)

@@ -291,6 +291,7 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.counters = engine.counters
     if engine.machine != NULL:
         machine_status(engine.machine, &status.machine)
+    if engine.hub != NULL:      # an opening that failed half-way has a machine and no hub
         hub_measure(engine.hub, &status.watches, &status.watch_queue_bytes)
     # Before the status, so that of two looks, status first, the second is not older: a membership at or below that
     # commit index is committed.

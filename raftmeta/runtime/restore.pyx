@@ -217,18 +217,24 @@ cdef status_t _try_sealed(Engine* engine, index_t index, Restored* restored) noe
 
 
 cdef status_t _try_files(Engine* engine, const Vec[index_t]* found, Restored* restored) noexcept nogil:
-    """The newest two that are whole; when there is one, all others go."""
+    """The newest two that are whole; when there is one, all others go.
+
+    Beside a checkpoint no older file is kept: nobody would read it to its end before it is offered to a member, which
+    would fetch a damaged one again and again. One that is needed is taken anew.
+    """
     cdef Vec[SnapshotFile]* files = &engine.snapshots.files
+    cdef index_t checkpointed = restored.point.index
     cdef status_t status = OK
     cdef size_t i
     for i in range(found.size):
-        if status == OK and files.size < FILES_KEPT:
+        if status == OK and files.size < FILES_KEPT and found.data[i] > checkpointed:
             status = _try_sealed(engine, found.data[i], restored)
     if files.size == FILES_KEPT:
         files.push(files.data[0])       # there is room: now in order of index
         files.drop_front(1)
     for i in range(found.size):
-        if status == OK and files.size != 0 and not restored.has_unreadable and not _is_known(files, found.data[i]):
+        if (status == OK and files.size + checkpointed != 0 and not restored.has_unreadable
+                and not _is_known(files, found.data[i])):
             status = remove_sealed(&engine.disk, found.data[i])
     return status
 

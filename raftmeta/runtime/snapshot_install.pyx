@@ -15,6 +15,7 @@ from libc.string cimport memset
 from raftmeta._core cimport LEADER, core_set_clocks, core_snapshot_installed
 from raftmeta.machine.machine cimport MachineStatus, machine_destroy, machine_status
 from raftmeta.machine.watches cimport hub_show
+from raftmeta.native.buggify cimport BUGGIFY_INSTALL_POSTPONED, buggify
 from raftmeta.native.marks cimport MARK_BLOCKED_WRITE_STRIPPED, MARK_INSTALLED, MARK_INSTALL_OVERTAKEN, mark
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership, index_t
@@ -36,7 +37,7 @@ cdef status_t install_run(Engine* engine) noexcept nogil:
     cdef status_t status
     # A state that another thread still reads, for a file or for its callers, cannot go yet.
     if (snapshots.receiving_state != RECEIVING_LOADED or snapshots.taking_state != TAKING_NOTHING
-            or snapshots.retired != NULL):
+            or snapshots.retired != NULL or buggify(BUGGIFY_INSTALL_POSTPONED)):
         return OK
     # Committed entries on their way to the disk would be forgotten with the log that begins anew (I9). In a moment
     # they are there, and the log goes on behind the point.

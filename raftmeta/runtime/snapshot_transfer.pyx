@@ -15,6 +15,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta._core cimport (LEADER, PEER_SNAPSHOT_FAILED, PEER_SNAPSHOT_SENT, core_peer_event)
+from raftmeta.native.buggify cimport (BUGGIFY_FETCH_ELSEWHERE, BUGGIFY_FETCH_GIVEN_UP, BUGGIFY_FILE_DENIED,
+                                      BUGGIFY_PIECE_SMALL, buggify)
 from raftmeta.native.chunks cimport chunk_drop, chunk_hold
 from raftmeta.native.marks cimport (MARK_ALL_PIECES_THERE, MARK_FETCH_FROM_ANOTHER, MARK_FETCH_OF_GONE_FILE,
                                     MARK_NOBODY_HAS_THE_FILE, MARK_OFFER_NOT_NEEDED, MARK_OFFER_OF_BETTER_FILE,
@@ -106,6 +108,9 @@ cdef status_t _on_fetch(Engine* engine, uint32_t link, const SnapshotMessage* me
             mark(MARK_FETCH_OF_GONE_FILE)
             _say(engine, link, SNAPSHOT_GONE, &message.file, 0, 0, NULL)
         return OK
+    if message.length != 0 and buggify(BUGGIFY_FILE_DENIED):
+        _say(engine, link, SNAPSHOT_GONE, &message.file, 0, 0, NULL)
+        return OK
     _lend(engine, link, message.file.point.index)
     if message.length == 0 or engine.links[link].pieces_open >= PIECES_OPEN_MAX:
         return OK
@@ -183,6 +188,8 @@ cdef void _ask(Engine* engine) noexcept nogil:
     cdef uint32_t length
     while snapshots.asked < size_bytes and snapshots.asked < snapshots.written + TUNE_PIECES_AHEAD * piece_bytes:
         length = <uint32_t> min(piece_bytes, size_bytes - snapshots.asked)
+        if buggify(BUGGIFY_PIECE_SMALL):
+            length = (length + 3) // 4
         _say(engine, snapshots.holder, SNAPSHOT_FETCH, &snapshots.receiving.file, snapshots.asked, length, NULL)
         snapshots.asked += length
 
@@ -333,12 +340,13 @@ cdef status_t transfer_tick(Engine* engine) noexcept nogil:
     if status != OK or snapshots.receiving_state in (RECEIVING_NOTHING, RECEIVING_ABANDONED):
         return status
     if snapshots.receiving_state == RECEIVING_PIECES:
-        if engine.applied >= snapshots.receiving.file.point.index or snapshots.silences >= SILENCES_MAX:
+        if (engine.applied >= snapshots.receiving.file.point.index or snapshots.silences >= SILENCES_MAX
+                or buggify(BUGGIFY_FETCH_GIVEN_UP)):
             return _abandon(engine)
         # A slow disk is no silence: then nothing is asked for.
         if snapshots.jobs_open != 0:
             snapshots.progress_tick = engine.ticks
-        elif engine.ticks - snapshots.progress_tick > timeout_ticks:
+        elif engine.ticks - snapshots.progress_tick > timeout_ticks or buggify(BUGGIFY_FETCH_ELSEWHERE):
             _ask_another(engine)
     if engine.ticks - snapshots.noted_tick >= timeout_ticks:
         _note(engine, snapshots.holder)

@@ -21,6 +21,7 @@ from libc.string cimport memset
 from raftmeta._core cimport core_compacted
 from raftmeta.machine.machine cimport (MachineStatus, machine_destroy, machine_dump_begin, machine_dump_end,
                                        machine_dump_prepare, machine_status)
+from raftmeta.native.buggify cimport BUGGIFY_DUMP_OF_ONE, BUGGIFY_LOG_CUT_EARLY, buggify
 from raftmeta.native.marks cimport (MARK_FILE_LENT, MARK_OLDER_FILE_RECEIVED, MARK_OLD_FILE_REMOVED, MARK_SNAPSHOT_DUE,
                                     MARK_SNAPSHOT_WITHOUT_ROOM, mark)
 from raftmeta.raft.record cimport record_bytes, record_payload
@@ -100,8 +101,8 @@ cdef status_t _begin(Engine* engine) noexcept nogil:
 
 cdef status_t _prepare(Engine* engine) noexcept nogil:
     cdef bint done = False
-    cdef status_t status = machine_dump_prepare(engine.machine, &engine.snapshots.taking.dump, TUNE_PREPARE_RECORDS,
-                                                &done)
+    cdef uint32_t records = 1 if buggify(BUGGIFY_DUMP_OF_ONE) else TUNE_PREPARE_RECORDS
+    cdef status_t status = machine_dump_prepare(engine.machine, &engine.snapshots.taking.dump, records, &done)
     return _hand_over(engine) if status == OK and done else status
 
 
@@ -212,9 +213,12 @@ cdef bint _is_lending(const Engine* engine) noexcept nogil:
 cdef status_t _let_go(Engine* engine) noexcept nogil:
     """Files that nobody needs, then the log behind them. The order at the disk is that of the jobs."""
     cdef Snapshots* snapshots = &engine.snapshots
-    cdef index_t floor = snapshots.checkpointed_before
+    cdef index_t floor
     cdef bint is_lending = _is_lending(engine)
     cdef status_t status = OK
+    if buggify(BUGGIFY_LOG_CUT_EARLY):
+        snapshots.checkpointed_before = snapshots.checkpointed
+    floor = snapshots.checkpointed_before
     if is_lending:
         mark(MARK_FILE_LENT)
         floor = min(floor, snapshots.lent)

@@ -2,7 +2,7 @@
 #
 # Decides: nothing but how a call of the operating system maps to a status. EINTR and short transfers are continued;
 # EIO is DISK_FAILED, a full disk or quota NO_SPACE. Never retries a failed sync (decisions/log.md D5).
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport DiskPort
@@ -19,6 +19,9 @@ cdef struct RealDisk:
     int lock                    # descriptor of its lock file, -1: not locked
     Vec[uint64_t] settled       # inodes that were opened or made in this life: their cache can be believed
     SyncCounters counters
+    uint8_t* staging            # aligned as direct writes want their bytes; made at the first one
+    uint32_t is_staging_taken   # by the thread that writes directly now
+    bint has_no_direct_writes   # this file system refused one
 
 # Opens (and creates, mode 0700, parents must exist) the folder. NOT_FOUND, DISK_FAILED.
 cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil

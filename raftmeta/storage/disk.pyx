@@ -3,13 +3,16 @@
 What it decides: nothing. What it never does: retry a sync, follow a name out of its folder, hold Python. Reads of an
 existing file see what is on stable storage: `open` syncs what an earlier process left in the cache and then drops
 the cached pages, since after a failed sync they may say more than the disk has (decisions/log.md D5).
+
+Writes of whole blocks go past the page cache (O_DIRECT) where the file system can (decisions/log.md).
 """
 
-from libc.errno cimport EACCES, EAGAIN, EDQUOT, EFBIG, EINTR, ENOENT, ENOSPC, errno
+from libc.errno cimport EACCES, EAGAIN, EDQUOT, EFBIG, EINTR, EINVAL, ENOENT, ENOSPC, errno
 from libc.stdint cimport uint8_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strlen
 
-from raftmeta.native.atomics cimport store_release
+from raftmeta.native.atomics cimport exchange_shared, store_release, store_shared
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
@@ -26,6 +29,9 @@ cdef extern from "<fcntl.h>" nogil:
         O_CLOEXEC
         O_DIRECTORY
         O_NOFOLLOW
+        O_DIRECT
+        F_GETFL
+        F_SETFL
         F_OFD_SETLK
         F_DUPFD_CLOEXEC
         F_WRLCK
@@ -70,6 +76,7 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef extern from "<stdlib.h>" nogil:
     unsigned long strtoul(const char* text, char** end, int base)
+    int posix_memalign(void** memory, size_t alignment, size_t size)
 
 
 cdef extern from "<sys/stat.h>" nogil:
@@ -102,6 +109,8 @@ cdef enum:
     FOLDER_MODE = 0o700
     FILE_MODE = 0o600
     IOV_PARTS_MAX = 512             # below IOV_MAX of every Linux
+    BLOCK_BYTES = 4096              # what O_DIRECT asks of addresses, offsets and lengths, on any disk of today
+    STAGING_BYTES = 512 * 1024      # of a direct write at a time
     PID_TEXT_BYTES = 24
 
 cdef const char* LOCK_FILE_NAME = "lock"
@@ -162,9 +171,19 @@ cdef status_t _size(void* self, file_t file, uint64_t* size_bytes) noexcept nogi
     return OK
 
 
+# False: this file system knows no such writes.
+cdef bint _set_direct(int descriptor, bint is_direct) noexcept nogil:
+    cdef int flags = fcntl(descriptor, F_GETFL)
+    if flags >= 0 and ((flags & O_DIRECT) != 0) == is_direct:
+        return True
+    return flags >= 0 and fcntl(descriptor, F_SETFL, flags ^ O_DIRECT) == 0
+
+
 cdef status_t _read(void* self, file_t file, uint64_t offset, uint8_t* into, size_t length, size_t* got) noexcept nogil:
     cdef ssize_t count
     got[0] = 0
+    if not _set_direct(file, False):
+        return DISK_FAILED
     while got[0] < length:
         count = pread(file, into + got[0], length - got[0], <long> (offset + got[0]))
         if count < 0 and errno == EINTR:
@@ -202,7 +221,64 @@ cdef status_t _write_all(int descriptor, iovec* parts, int count, uint64_t offse
     return OK
 
 
+# Parts of whole blocks in sum, by way of the staging buffer.
+cdef status_t _write_direct(RealDisk* disk, int descriptor, uint64_t offset, const Slice* parts,
+                            size_t count) noexcept nogil:
+    cdef iovec vector
+    cdef uint64_t taken = 0         # of parts[0]
+    cdef uint64_t length
+    cdef size_t staged
+    cdef status_t status = OK
+    while status == OK and count:
+        staged = 0
+        while staged < STAGING_BYTES and count:
+            length = min(parts[0].length - taken, <uint64_t> STAGING_BYTES - staged)
+            memcpy(disk.staging + staged, parts[0].data + taken, length)
+            staged += length
+            taken += length
+            if taken == parts[0].length:
+                taken = 0
+                parts += 1
+                count -= 1
+        vector.iov_base = disk.staging
+        vector.iov_len = staged
+        status = _write_all(descriptor, &vector, 1, offset)
+        offset += staged
+    return status
+
+
+# Whether this write may go past the cache; then the staging buffer is this thread's.
+cdef bint _take_staging(RealDisk* disk, int descriptor, uint64_t offset, const Slice* parts,
+                        size_t count) noexcept nogil:
+    cdef uint64_t length = 0
+    cdef size_t i
+    for i in range(count):
+        length += parts[i].length
+    if disk.has_no_direct_writes or length == 0 or offset % BLOCK_BYTES or length % BLOCK_BYTES:
+        return False
+    if exchange_shared(&disk.is_staging_taken, <uint32_t> 1):
+        return False                # another thread writes; through the cache is as right
+    if ((disk.staging == NULL and posix_memalign(<void**> &disk.staging, BLOCK_BYTES, STAGING_BYTES) != 0)
+            or not _set_direct(descriptor, True)):
+        disk.has_no_direct_writes = True
+        store_shared(&disk.is_staging_taken, <uint32_t> 0)
+        return False
+    return True
+
+
 cdef status_t _write(void* self, file_t file, uint64_t offset, const Slice* parts, size_t count) noexcept nogil:
+    cdef RealDisk* disk = <RealDisk*> self
+    cdef status_t status
+    if _take_staging(disk, file, offset, parts, count):
+        status = _write_direct(disk, file, offset, parts, count)
+        store_shared(&disk.is_staging_taken, <uint32_t> 0)
+        if status != DISK_FAILED or errno != EINVAL:
+            return status
+        disk.has_no_direct_writes = True    # larger blocks than ours, or none that it would take so
+    return _write_cached(file, offset, parts, count) if _set_direct(file, False) else DISK_FAILED
+
+
+cdef status_t _write_cached(int file, uint64_t offset, const Slice* parts, size_t count) noexcept nogil:
     cdef iovec[IOV_PARTS_MAX] vectors
     cdef uint64_t length
     cdef int taken
@@ -333,6 +409,8 @@ cdef void real_disk_close_in_child(RealDisk* disk) noexcept nogil:
         posix_close(disk.directory)
     disk.directory = disk.lock = -1
     disk.settled.release()
+    free(disk.staging)
+    disk.staging = NULL
 
 
 cdef void real_disk_close(RealDisk* disk) noexcept nogil:

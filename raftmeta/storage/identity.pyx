@@ -15,8 +15,8 @@ from raftmeta.ports cimport DiskPort, RandomPort, file_t
 from raftmeta.raft.genesis cimport ACCEPTED, BLANK, FOUNDED, JOINING, GenesisRecord
 from raftmeta.raft.membership cimport membership_decode, membership_encode
 from raftmeta.raft.types cimport NAME_BYTES_MAX
-from raftmeta.status cimport (BAD_FIELD, CORRUPT, FOREIGN_CLUSTER, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK,
-                              status_t)
+from raftmeta.status cimport (BAD_FIELD, CORRUPT, FOREIGN_CLUSTER, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, NO_SPACE,
+                              NOT_FOUND, OK, status_t)
 from raftmeta.storage.identity cimport FORMAT_IDENTITY_MAGIC, FORMAT_IDENTITY_VERSION, Identity
 
 cdef const char* FILE_NAME = "identity"
@@ -103,28 +103,41 @@ cdef status_t _encode(Identity* identity) noexcept nogil:
     return OK
 
 
-# A new file takes the place of the old one: at every moment one of both is whole under the name.
-cdef status_t _replace(Identity* identity) noexcept nogil:
+# Over what an earlier attempt left, whose room is used again.
+cdef status_t _write_working_file(Identity* identity, bint must_sync) noexcept nogil:
     cdef const DiskPort* disk = identity.disk
     cdef Slice part
     cdef file_t file
-    cdef status_t status = _encode(identity)
-    if status == OK:
-        status = disk.open(disk.self, WORKING_NAME, True, &file)
+    cdef status_t status = disk.open(disk.self, WORKING_NAME, True, &file)
     if status != OK:
         return status
     part.chunk = NULL
     part.data = identity.scratch.data
     part.length = <uint32_t> identity.scratch.size
-    status = disk.truncate(disk.self, file, 0)      # what a crash left of an earlier attempt
+    status = disk.write(disk.self, file, 0, &part, 1)
     if status == OK:
-        status = disk.write(disk.self, file, 0, &part, 1)
-    if status == OK:
+        status = disk.truncate(disk.self, file, part.length)
+    if status == OK and must_sync:
         status = disk.sync(disk.self, file)
     disk.close(disk.self, file)
+    return status
+
+
+# A new file takes the place of the old one: at every moment one of both is whole under the name. The next one is made
+# right away, while there is room: a node must be able to start, and to let keys be deleted, when its disk is full.
+cdef status_t _replace(Identity* identity) noexcept nogil:
+    cdef const DiskPort* disk = identity.disk
+    cdef status_t status = _encode(identity)
+    if status == OK:
+        status = _write_working_file(identity, True)
     if status == OK:
         status = disk.rename(disk.self, WORKING_NAME, FILE_NAME)
-    return status if status != OK else disk.sync_directory(disk.self)
+    if status == OK:
+        status = disk.sync_directory(disk.self)
+    if status != OK:
+        return status
+    status = _write_working_file(identity, False)
+    return OK if status == NO_SPACE else status
 
 
 # --- read -------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memset, strcpy
 
+from raftmeta.native.buggify cimport BUGGIFY_MARK_SYNCED_EARLY, BUGGIFY_SEGMENT_ROLLED_EARLY, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, load32, next_random
@@ -340,7 +341,7 @@ cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
 cdef bint _must_sync_mark(const Wal* wal) noexcept nogil:
     return (wal.hard_state.term != wal.mark.synced_hard_state.term
             or wal.hard_state.vote != wal.mark.synced_hard_state.vote
-            or wal.mark.unsynced_writes >= TUNE_MARK_SYNC_BATCHES)
+            or wal.mark.unsynced_writes >= TUNE_MARK_SYNC_BATCHES or buggify(BUGGIFY_MARK_SYNCED_EARLY))
 
 
 # How far batches may begin from now on when the next one begins at `offset`.
@@ -669,6 +670,8 @@ cdef status_t _place_in(Wal* wal, Spare* spare, uint32_t flags, uint64_t length,
 cdef bint _place_in_last(Wal* wal, const WalBatch* batch, uint64_t length, Place* place) noexcept nogil:
     cdef Segment* last = &wal.segments.back()
     if last.end + length > last.size_bytes or (last.flags & SEGMENT_IS_RESERVE and not batch.is_urgent):
+        return False
+    if not last.flags & SEGMENT_IS_RESERVE and buggify(BUGGIFY_SEGMENT_ROLLED_EARLY):
         return False
     # A segment of an earlier life with another alignment is left alone.
     if last.alignment_bytes != wal.limits.alignment_bytes:

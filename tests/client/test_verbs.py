@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,17 @@ def test_a_lease_is_kept_alive_and_given_back(client: raftmeta.Client) -> None:
     assert not lease.held() and client.get("l") is None
     with pytest.raises(raftmeta.LeaseExpired):
         client.put("l", "1", lease=lease.id)
+
+
+def test_taking_leases_all_the_time_keeps_the_first_one(client: raftmeta.Client) -> None:
+    """Each grant once put the next keep-alive off, so that a client that kept taking leases lost all of them."""
+    with client.lease(1.0) as lease:
+        client.put("l", "1", lease=lease)
+        granted_s = time.monotonic()
+        while time.monotonic() < granted_s + 1.5:
+            with client.lease(1.0):
+                assert lease.held()
+        assert client.get("l").lease == lease.id  # type: ignore[union-attr]
 
 
 def test_a_lease_that_somebody_revokes_is_lost(client: raftmeta.Client, served: Any) -> None:

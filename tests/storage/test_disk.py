@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import stat
@@ -58,6 +59,24 @@ def test_many_parts_are_one_write(disk: Disk) -> None:
     file = disk.open("a", create=True)
     disk.write(file, 100, *parts)
     assert disk.read(file, 100, 100_000) == b"".join(parts)
+
+
+def test_whole_blocks_and_odd_bytes_of_one_file_go_together(disk: Disk) -> None:
+    """The real disk writes whole blocks past the page cache, and more of them at once than its buffer holds."""
+    parts = [bytes([number % 251 + 1]) * (4096 + 512 * (number % 9 - 4)) for number in range(9 * 32)]
+    blocks = b"".join(parts)
+    assert len(blocks) % 4096 == 0 and len(blocks) > 2 * 512 * 1024
+    file = disk.open("a", create=True)
+    disk.write(file, 4096, *parts)
+    assert disk.read(file, 0, 2**21) == bytes(4096) + blocks
+    disk.write(file, 5000, b"odd")
+    disk.write(file, 8192, bytes(4096))
+    disk.sync(file)
+    expected = bytearray(bytes(4096) + blocks)
+    expected[5000:5003] = b"odd"
+    expected[8192:12288] = bytes(4096)
+    assert disk.read(file, 0, 2**21) == expected
+    assert disk.read(disk.open("a"), 0, 2**21) == expected
 
 
 def test_names_are_created_renamed_listed_and_removed(disk: Disk) -> None:
@@ -182,6 +201,31 @@ def test_a_full_disk_refuses_to_grow_and_overwrites() -> None:
 
 
 # --- the real one -----------------------------------------------------------------------------------------------------
+def test_whole_blocks_do_not_pass_through_the_page_cache(tmp_path: Path) -> None:
+    """Else every segment of the log takes fresh memory of the machine. Where there are no such writes, others do."""
+    disk = FolderDisk(tmp_path / "node")
+    file = disk.open("a", create=True)
+
+    def is_direct() -> bool:
+        return bool(fcntl.fcntl(file, fcntl.F_GETFL) & os.O_DIRECT)
+
+    disk.write(file, 8192, bytes(4096), b"x" * 8192)
+    if not is_direct():  # this file system refused
+        assert not has_direct_writes(tmp_path)
+    assert disk.read(file, 4096, 3 * 4096 + 8192) == bytes(2 * 4096) + b"x" * 8192
+    for offset, length in ((8192, 100), (100, 4096), (0, 0)):
+        disk.write(file, offset, bytes(length))
+        assert not is_direct()
+
+
+def has_direct_writes(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder / "probe", os.O_RDWR | os.O_CREAT | os.O_DIRECT))
+    except OSError:
+        return False
+    return True
+
+
 def test_a_folder_whose_parent_is_missing_is_not_found(tmp_path: Path) -> None:
     assert status_of(lambda: FolderDisk(tmp_path / "missing" / "node")) == Status.NOT_FOUND
     (tmp_path / "file").write_text("x")
