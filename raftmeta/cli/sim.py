@@ -6,6 +6,7 @@ history is taken (sim_exhaustive), and for a user's own class (sim_user).
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from raftmeta.cli.sim_exhaustive import exhaust
 from raftmeta.cli.sim_user import try_class
 from raftmeta.sim import Budget, Case, Life, Shrinker, Totals, campaign, failing_case, live, profile_of
 from raftmeta.sim.diagram import html_page, text_diagram
+from raftmeta.sim.report import report_of, totals_of
 
 USUAL = Budget()
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -59,6 +61,9 @@ class Number(click.ParamType[int, str]):
 @click.option("--tape", type=FILE, help="Only this one, as it was written when its invariant fell.")
 @click.option("--profile", default="swarm", show_default=True, help="swarm, or name=number,... over the defaults.")
 @click.option("--tapes", type=FOLDER, default=".", show_default=True, help="Where tapes and diagrams are written.")
+@click.option(
+    "--merge", "merged", type=FILE, multiple=True, help="Run nothing: add up reports of --json, file by file."
+)
 @click.option("--shrink", "shrinks", is_flag=True, help="Make what fails small, and draw it.")
 @click.option(
     "--exhaustive",
@@ -81,6 +86,7 @@ def sim(
     tape: Path | None,
     profile: str,
     tapes: Path,
+    merged: tuple[Path, ...],
     shrinks: bool,
     is_exhaustive: bool,
     is_json: bool,
@@ -106,6 +112,11 @@ def sim(
     totals = Totals()
     budget = Budget(events, settle)
     try:
+        if merged:
+            for path in merged:
+                totals.merge(totals_of(json.loads(path.read_text())))
+            _end(session, totals)
+            return
         if tape is not None:
             sys.exit(_replay(Case.load(tape), tapes, shrinks))
         if seed is not None:
@@ -119,7 +130,12 @@ def sim(
                 _keep(one, budget, tapes, shrinks)
     except ValueError as error:
         fail(str(error), WRONG_USE)
-    _report(session, totals, time.monotonic() - started)
+    totals.real_s = time.monotonic() - started
+    _end(session, totals)
+
+
+def _end(session: Session, totals: Totals) -> None:
+    _report(session, totals)
     if totals.violations:
         sys.exit(NO)
 
@@ -172,26 +188,13 @@ def _shown(lives: Iterator[Life], seeds: int, totals: Totals) -> Iterator[Life]:
             progress.update(task, advance=1, text=text)
 
 
-def _report(session: Session, totals: Totals, real_s: float) -> None:
-    events = totals.counts["events"]
-    figures = {
-        "seeds": totals.seeds,
-        "events": events,
-        "events_per_s": round(events / max(real_s, 0.001)),
-        "simulated_h": round(totals.simulated_s / 3600, 3),
-        "times_real_time": round(totals.simulated_s / max(real_s, 0.001)),
-        "marks_reached": len(totals.marks),
-        "marks_missing": len(totals.marks_missing),
-        "violations": len(totals.violations),
-    }
+def _report(session: Session, totals: Totals) -> None:
+    report = report_of(totals)
     if session.is_json:
-        violations = [
-            {"replay": one.replay, "violation": one.violation, "trace_hash": one.trace_hash}
-            for one in totals.violations
-        ]
-        marks = {"marks": sorted(totals.marks), "marks_missing": totals.marks_missing}
-        session.show({**figures, "violations": violations, **marks, "counts": dict(totals.counts)})
+        session.show(report)
         return
+    figures = {name: figure for name, figure in report.items() if isinstance(figure, int) or name == "simulated_h"}
+    figures |= {"marks_missing": len(totals.marks_missing), "violations": len(totals.violations)}
     session.show_table([{"figure": name, "value": f"{value:,}"} for name, value in figures.items()])
 
 

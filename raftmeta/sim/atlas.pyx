@@ -5,6 +5,8 @@ StorageFaultAtlas is the model).
     2. Those struck and not whole again yet stay fewer than half of its voters. Every committed entry is on a majority
        (I7), so on one that was never struck; and those elect a leader who has it.
     3. Meanwhile nobody's vote is taken by the operator: the majority of 2 is one of this membership.
+    4. No disk fails before an entry is committed. Those who accepted a founding wait for one who knows that all did;
+       if the founder loses its disk before it told anybody who keeps his, they wait for ever, and rightly so.
 In ruin there is no rule: more may be lost than can be repaired. The cluster may halt then, and its members join anew;
 what it must never do is say something wrong.
 """
@@ -69,7 +71,7 @@ cdef bint atlas_allows(World* world, SimNode* node) noexcept nogil:
     if world.config.is_ruin:
         return node.is_up and node.engine.state == ENGINE_RUNNING
     _forgive(world)
-    if node.is_suspect or not atlas_is_whole(world, node):
+    if world.truth.committed == 0 or node.is_suspect or not atlas_is_whole(world, node):
         return False
     if _is_change_under_way(world):
         return False

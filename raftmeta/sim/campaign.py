@@ -15,13 +15,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 
-from raftmeta.native import marks
+from raftmeta.native import buggify, marks
 from raftmeta.sim.world_handle import World, swarm_profile
 
 __all__ = ["Budget", "Life", "Totals", "campaign", "live", "profile_of", "profile_text", "replay_line"]
 
 EVENTS = 50_000  # of one world under faults
 SETTLE_EVENTS = 2_000_000  # at most, until a healed cluster must have converged (I22)
+# What a campaign shall reach: the rare states of production code, and each buggify point having fired.
+MARKS = (*marks.NAMES, *(f"BUGGIFY_{name}" for name in buggify.names()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Life:
     """How one world ended.
 
     violation: the first invariant that fell, in words; None: all held. marks: the rare states that it reached
-    (raftmeta/native/marks.pxd).
+    (raftmeta/native/marks.pxd) and the points that fired (raftmeta/native/buggify.pxd).
     """
 
     seed: int
@@ -56,9 +58,11 @@ class Life:
 
 @dataclass(slots=True)
 class Totals:
-    """The sum of many lives."""
+    """The sum of many lives, of one run or of several."""
 
     seeds: int = 0
+    lived: set[tuple[int, str]] = field(default_factory=set)  # (seed, profile): nothing counts twice
+    real_s: float = 0.0
     simulated_s: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[Life] = field(default_factory=list)
@@ -66,16 +70,31 @@ class Totals:
 
     def add(self, life: Life) -> None:
         self.seeds += 1
+        self.lived.add((life.seed, life.profile))
         self.simulated_s += life.simulated_s
         self.counts.update(life.counts)
         self.marks |= life.marks
         if life.violation is not None:
             self.violations.append(life)
 
+    def merge(self, other: Totals) -> None:
+        """Add another run's sum. Raises ValueError when both have lived the same seed of the same profile."""
+        twice = self.lived & other.lived
+        if twice:
+            seed, profile = min(twice)
+            raise ValueError(f"both runs have lived seed {seed:#x} of profile {profile}: it would count twice")
+        self.seeds += other.seeds
+        self.lived |= other.lived
+        self.real_s += other.real_s
+        self.simulated_s += other.simulated_s
+        self.counts.update(other.counts)
+        self.violations += other.violations
+        self.marks |= other.marks
+
     @property
     def marks_missing(self) -> list[str]:
-        """Rare states that none of these worlds has reached, in the order of the header."""
-        return [name for name in marks.NAMES if name not in self.marks]
+        """Rare states that none of these worlds has reached, in the order of the headers."""
+        return [name for name in MARKS if name not in self.marks]
 
 
 # --- one world --------------------------------------------------------------------------------------------------------
@@ -114,7 +133,7 @@ def live(seed: int, profile: str = "swarm", budget: Budget = Budget()) -> Life:
     marks.clear()
     world.run(budget.events)
     world.settle(budget.settle_events)
-    reached = frozenset(marks.reached())
+    reached = frozenset(marks.reached()) | {name.upper() for name in world.buggified}
     return Life(seed, profile, world.violation, world.counts, world.simulated_s, world.trace_hash, reached)
 
 

@@ -3,9 +3,10 @@
     I14  one command in flight: a counter that only this client changes moves by one for each, however many times and to
          however many nodes it was sent; and every sending that is answered gets the same answer
     I18b a lock's fence: a guarded write that was accepted carried the newest token of all that were accepted before
-A client whose session is gone does not know what became of its last command: the counter may then be one higher, and
-never more. Commands: add to the client's own counter; create the lock (the create revision is the token), remove
-anybody's lock, add to the guarded counter under the token that the client believes in, however old.
+A client whose session is gone does not know what became of its last command: the counter may then be one higher for
+each session that was lost so, and never more. Commands: add to the client's own counter; create the lock (the create
+revision is the token), remove anybody's lock, add to the guarded counter under the token that the client believes in,
+however old.
 What it never does: wait, or look at a state directly; it knows what it was answered.
 Sources: docs/invariants.md I14, "Fencing"; ARCHITECTURE "A client".
 """
@@ -17,13 +18,12 @@ from libc.string cimport memcpy, memset
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_CLIENT_COMMAND, Submission
-from raftmeta.sim.calls cimport call_take
+from raftmeta.sim.calls cimport call_number, call_take
 from raftmeta.sim.world_state cimport (CALL_CLIENT, SIM_CLIENTS, VIOLATION_FATAL, VIOLATION_FENCE, VIOLATION_NO_MEMORY,
                                        VIOLATION_NOT_ONCE, SimClient, violate)
 from raftmeta.status cimport KEY_EXISTS, OK, RESULT_EVICTED, SESSION_UNKNOWN
 from raftmeta.wire.commands cimport (COMMAND_SESSION_OPEN, OP_ADD, OP_CREATE, OP_DELETE, Command, Fence, Op,
                                      command_encode, command_encode_op)
-from raftmeta.wire.msgpack cimport Reader, read_array, read_bool, read_int, read_uint, reader_over, unsigned_max
 
 cdef enum:
     RESULTS_MAX = 32            # below this the number stands in replicated results (raftmeta/status.pxd)
@@ -142,7 +142,7 @@ cdef SimNode* clients_act(World* world, uint32_t number) noexcept nogil:
 cdef void _lose_session(World* world, SimClient* client) noexcept nogil:
     """Whatever the last command was, it may have been applied before the session ended."""
     world.counts.client_sessions_lost += 1
-    client.is_unsure = client.is_unsure or (client.wish == WISH_COUNT and not client.is_answered)
+    client.unsure += client.wish == WISH_COUNT and not client.is_answered
     client.session = 0
     client.is_answered = False
     client.payload.clear()
@@ -150,22 +150,13 @@ cdef void _lose_session(World* world, SimClient* client) noexcept nogil:
 
 cdef void _check_count(World* world, SimNode* node, SimClient* client, const uint8_t* body,
                        uint32_t length) noexcept nogil:
-    """The result is [status, revision, [succeeded, [number]]]."""
-    cdef Reader reader = reader_over(body, length)
     cdef int64_t number
-    read_array(&reader, 3)
-    read_uint(&reader, unsigned_max())
-    read_uint(&reader, unsigned_max())
-    read_array(&reader, 2)
-    read_bool(&reader)
-    read_array(&reader, 1)
-    number = read_int(&reader)
-    if reader.status != OK:
+    if not call_number(body, length, &number):
         violate(world, VIOLATION_FATAL, node.number, 10, length)
-    elif number < client.counted + 1 or number > client.counted + 1 + client.is_unsure:
+    elif number < client.counted + 1 or number > client.counted + 1 + client.unsure:
         violate(world, VIOLATION_NOT_ONCE, node.number, <uint64_t> number, <uint64_t> client.counted)
     client.counted = number
-    client.is_unsure = False
+    client.unsure = 0
 
 
 cdef void _check_guarded(World* world, SimNode* node, const SimClient* client, uint64_t revision) noexcept nogil:

@@ -23,7 +23,7 @@ ROLES = {1: "follower", 2: "pre-candidate", 3: "candidate", 4: "leader"}
 FAULTS = (
     "partition", "leader isolated", "old frames replayed", "crash", "crash of all", "pause", "wall clock leaps",
     "power will fail at a sync", "disk wiped", "bit flipped", "write misdirected", "disk call fails", "disk full",
-    "leadership handed over", "membership changed",
+    "leadership handed over", "membership changed", "all healed", "all clients call",
 )  # fmt: skip
 COLUMN = 26
 

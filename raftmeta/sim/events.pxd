@@ -17,6 +17,8 @@ cdef enum SimEventKind:
     SIM_ROOM = 10               # a full disk has room again
     SIM_REVEAL = 11             # a damaged disk's process dies
     SIM_SENDING = 12            # a client of another process does its next step: life is its number
+    SIM_REST = 13               # a quiet hour begins
+    SIM_COPY = 14               # a node's copy of the user machine does what it was given
 
 cdef struct SimEvent:
     uint64_t time_ns

@@ -1,29 +1,27 @@
 # The search through all states of a small world; exhaustive.pxd says what is searched and within which bounds.
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memset
 
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.intrinsics cimport hash64
-from raftmeta.raft.quorum cimport quorum_count
 from raftmeta.raft.ready cimport CANDIDATE, LEADER
-from raftmeta.raft.types cimport (APPEND_RESPONSE, HEARTBEAT_RESPONSE, VOTE_RESPONSE, Message, index_t,
-                                  member_mask_t, term_t)
+from raftmeta.raft.types cimport APPEND_RESPONSE, HEARTBEAT_RESPONSE, VOTE_RESPONSE, Message, term_t
 from raftmeta.sim.exhaustive_state cimport (ACT_BEGIN, ACT_CHANGE, ACT_CRASH, ACT_CRASH_AFTER_WRITE, ACT_DELIVER,
                                             ACT_HEARTBEAT, ACT_PERSIST, ACT_PROPOSE, ACT_TIME_OUT, BOUND_CHANGES,
                                             BOUND_CRASHES, BOUND_HEARTBEATS, BOUND_PROPOSALS, BOUND_TIME_OUTS, BOUNDS,
                                             SMALL_LOG_MAX, SMALL_NODES_MAX, SMALL_TERMS_MAX, Exhaustive,
-                                            SmallActionKind, SmallBound, SmallConfig, SmallNodeState,
-                                            SmallOrigin, SmallStep, SmallWorld, small_action_t)
-from raftmeta.sim.small_node cimport (SMALL_COMMIT_NOT_DURABLE, SMALL_LEADER_INCOMPLETE, SMALL_LOG_MATCHING,
-                                      SMALL_MEMBERSHIP, SMALL_NO_MEMORY, SMALL_STATE_MACHINE, SMALL_TWO_LEADERS,
-                                      SmallNode, node_create)
+                                            SmallActionKind, SmallBound, SmallConfig, SmallNodeState, SmallState,
+                                            SmallStep, SmallWorld, small_action_t)
+from raftmeta.sim.small_checks cimport checks_after
+from raftmeta.sim.small_node cimport SMALL_NO_MEMORY, SmallNode, node_create
 from raftmeta.sim.small_parts cimport parts_create, parts_node, parts_release, parts_step
+from raftmeta.sim.small_states cimport states_create, states_keep, states_load, states_release
 from raftmeta.status cimport OK
 
 cdef enum:
-    BITS_PER_TERM = 4           # of SmallWorld.leaders, and of each bound in a packed state
+    ACTION_SHIFT = 28
+    ACTION_NUMBER = 0x0FFFFFFF
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
@@ -35,7 +33,7 @@ cdef Exhaustive* exhaustive_create(const SmallConfig* config) noexcept nogil:
     if exhaustive == NULL:
         return NULL
     exhaustive.config = config[0]
-    if parts_create(exhaustive) != OK or not _begin(exhaustive):
+    if states_create(exhaustive) != OK or parts_create(exhaustive) != OK or not _begin(exhaustive):
         exhaustive_destroy(exhaustive)
         return NULL
     return exhaustive
@@ -51,8 +49,7 @@ cdef bint _is_sound(const SmallConfig* config) noexcept nogil:
     cdef uint32_t i
     if not 1 <= config.nodes <= SMALL_NODES_MAX:
         return False
-    if config.bounds[<int>BOUND_CHANGES]:
-        terms += config.nodes - 1
+    terms += config.bounds[<int>BOUND_CHANGES] * (config.nodes - 1)
     for i in range(config.nodes):
         begun = max(begun, config.beginnings[i].term)
         entries += config.beginnings[i].length
@@ -65,7 +62,9 @@ cdef bint _begin(Exhaustive* exhaustive) noexcept nogil:
     cdef uint32_t i
     for i in range(exhaustive.config.nodes):
         exhaustive.config.beginnings[i].founding = &exhaustive.config.founding
-        exhaustive.config.beginnings[i].has_single_appends = exhaustive.config.has_single_appends
+        exhaustive.config.beginnings[i].forgets = not exhaustive.config.is_plain
+        exhaustive.config.beginnings[i].may_crash = exhaustive.config.bounds[<int>BOUND_CRASHES] != 0
+        exhaustive.config.beginnings[i].may_change = exhaustive.config.bounds[<int>BOUND_CHANGES] != 0
         if node_create(&node, i, &exhaustive.config.beginnings[i]) != OK:
             return False
         world.nodes[i] = parts_node(exhaustive, &node)
@@ -73,173 +72,113 @@ cdef bint _begin(Exhaustive* exhaustive) noexcept nogil:
             return False
     for i in range(<uint32_t>BOUNDS):
         world.left[i] = exhaustive.config.bounds[i]
-    return _keep(exhaustive, 0, <small_action_t>ACT_BEGIN)
+    return states_keep(exhaustive, 0, <small_action_t>ACT_BEGIN)
 
 
 cdef void exhaustive_destroy(Exhaustive* exhaustive) noexcept nogil:
     if exhaustive == NULL:
         return
     parts_release(exhaustive)
-    exhaustive.seen.release()
-    exhaustive.origins.release()
-    exhaustive.queue.release()
-    exhaustive.next.release()
-    exhaustive.world.messages.release()
-    exhaustive.successor.messages.release()
+    states_release(exhaustive)
     free(exhaustive)
-
-
-# --- states as words --------------------------------------------------------------------------------------------------
-# nodes, then what is left of the bounds with committed_term, leaders, committed, the number of messages, and those.
-cdef bint _pack(const SmallWorld* world, uint32_t nodes, Vec[uint32_t]* words) noexcept nogil:
-    cdef uint32_t left = 0
-    cdef uint32_t i
-    for i in range(<uint32_t>BOUNDS):
-        left = left << BITS_PER_TERM | world.left[i]
-    left = left << BITS_PER_TERM | world.committed_term
-    return (words.append(world.nodes, nodes) and words.push(left) and words.push(world.leaders)
-            and words.push(world.committed) and words.push(<uint32_t>world.messages.size)
-            and words.append(world.messages.data, world.messages.size))
-
-
-# Returns how many words it was.
-cdef size_t _unpack(SmallWorld* world, uint32_t nodes, const uint32_t* words) noexcept nogil:
-    cdef uint32_t left = words[nodes]
-    cdef uint32_t i
-    for i in range(nodes):
-        world.nodes[i] = words[i]
-    world.committed_term = left & 15
-    for i in range(<uint32_t>BOUNDS):
-        left >>= BITS_PER_TERM
-        world.left[BOUNDS - 1 - i] = left & 15
-    world.leaders = words[nodes + 1]
-    world.committed = words[nodes + 2]
-    world.messages.clear()
-    if not world.messages.append(words + nodes + 4, words[nodes + 3]):
-        return 0
-    return nodes + 4 + <size_t>world.messages.size
-
-
-cdef bint _push_origin(Exhaustive* exhaustive, uint32_t parent, small_action_t action) noexcept nogil:
-    cdef SmallOrigin origin
-    origin.parent = parent
-    origin.action = action
-    return exhaustive.origins.push(origin)
-
-
-# The successor is queued unless it was seen. False: no memory.
-cdef bint _keep(Exhaustive* exhaustive, uint32_t parent, small_action_t action) noexcept nogil:
-    cdef size_t start = exhaustive.next.size
-    cdef uint8_t* seen
-    if not _pack(&exhaustive.successor, exhaustive.config.nodes, &exhaustive.next):
-        return False
-    seen = exhaustive.seen.insert(hash64(0, exhaustive.next.data + start,
-                                         (exhaustive.next.size - start) * sizeof(uint32_t)))
-    if seen == NULL:
-        return False
-    if seen[0]:
-        exhaustive.next.size = start
-        return True
-    seen[0] = 1
-    return _push_origin(exhaustive, parent, action)
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
 cdef uint32_t exhaustive_run(Exhaustive* exhaustive, uint32_t states) noexcept nogil:
     cdef uint32_t done = 0
-    cdef size_t words
-    while done < states and exhaustive.violation == 0 and _has_state(exhaustive):
-        words = _unpack(&exhaustive.world, exhaustive.config.nodes, exhaustive.queue.data + exhaustive.taken_words)
-        if words == 0:
-            _violate(exhaustive, SMALL_NO_MEMORY)
-            break
-        exhaustive.taken_words += words
-        _take(exhaustive)
+    while done < states and exhaustive.violation == 0 and exhaustive.taken < exhaustive.states.size:
+        if exhaustive.taken == exhaustive.turned:
+            # All states of one distance are taken, those behind them are next.
+            exhaustive.turned = <uint32_t>exhaustive.states.size
+            exhaustive.depth += exhaustive.taken != 0
+        if not exhaustive.states.data[exhaustive.taken].is_covered:
+            if not states_load(exhaustive, exhaustive.taken):
+                _violate(exhaustive, SMALL_NO_MEMORY, exhaustive.taken, <small_action_t>ACT_BEGIN)
+                break
+            exhaustive_take(exhaustive)
         exhaustive.taken += 1
         done += 1
     return done
 
 
-# When all states of this distance are taken, those behind them are next.
-cdef bint _has_state(Exhaustive* exhaustive) noexcept nogil:
-    cdef Vec[uint32_t] emptied = exhaustive.queue
-    if exhaustive.taken_words < exhaustive.queue.size:
-        return True
-    exhaustive.queue = exhaustive.next
-    exhaustive.next = emptied
-    exhaustive.next.clear()
-    exhaustive.taken_words = 0
-    if exhaustive.queue.size and exhaustive.taken:
-        exhaustive.depth += 1
-    return exhaustive.queue.size > 0
-
-
-cdef void _violate(Exhaustive* exhaustive, uint32_t violation) noexcept nogil:
+# Whether the state behind it was met or not: an invariant may fall by the action.
+cdef void _violate(Exhaustive* exhaustive, uint32_t violation, uint32_t parent, small_action_t action) noexcept nogil:
+    cdef SmallState state
+    memset(&state, 0, sizeof(state))
+    state.parent = parent
+    state.action = action
+    state.is_covered = True         # it is the end of a path, and never taken
     exhaustive.violation = violation
-    exhaustive.violated_by = <uint32_t>exhaustive.origins.size - 1
+    exhaustive.violated_by = <uint32_t>exhaustive.states.size
+    if not exhaustive.states.push(state):
+        exhaustive.violation = SMALL_NO_MEMORY
+        exhaustive.violated_by = 0
 
 
-# Everything that can happen in this state.
-cdef void _take(Exhaustive* exhaustive) noexcept nogil:
+cdef void exhaustive_take(Exhaustive* exhaustive) noexcept nogil:
     cdef SmallWorld* world = &exhaustive.world
     cdef uint32_t i
     cdef size_t j
+    for i in range(exhaustive.config.nodes):
+        if exhaustive.nodes.data[world.nodes[i]].is_writing:
+            _try_write(exhaustive, i)
+            if not exhaustive.config.has_slow_disks:
+                return              # nothing else happens before the write has ended
     for j in range(world.messages.size):
         i = <uint32_t>exhaustive.messages.data[world.messages.data[j]].target - 1
         _try(exhaustive, i, ACT_DELIVER, world.messages.data[j], <SmallBound>BOUNDS)
     for i in range(exhaustive.config.nodes):
-        if exhaustive.nodes.data[world.nodes[i]].is_writing:
-            _try(exhaustive, i, ACT_PERSIST, i, <SmallBound>BOUNDS)
-        if _may_time_out(exhaustive, i):
-            _try(exhaustive, i, ACT_TIME_OUT, i, BOUND_TIME_OUTS)
+        _try(exhaustive, i, ACT_TIME_OUT, i, BOUND_TIME_OUTS)
         if exhaustive.nodes.data[world.nodes[i]].role == LEADER:
             _try(exhaustive, i, ACT_PROPOSE, i, BOUND_PROPOSALS)
             _try(exhaustive, i, ACT_HEARTBEAT, i, BOUND_HEARTBEATS)
             _try(exhaustive, i, ACT_CHANGE, i, BOUND_CHANGES)
-        if world.left[<int>BOUND_TIME_OUTS] < exhaustive.config.bounds[<int>BOUND_TIME_OUTS]:
+        if not exhaustive.nodes.data[world.nodes[i]].is_writing:
             _try(exhaustive, i, ACT_CRASH, i, BOUND_CRASHES)
-            if exhaustive.nodes.data[world.nodes[i]].is_writing:
-                _try(exhaustive, i, ACT_CRASH_AFTER_WRITE, i, BOUND_CRASHES)
 
 
-# Before anything has happened, members in the same roles may be exchanged: the first time-out is that of the first.
-cdef bint _may_time_out(Exhaustive* exhaustive, uint32_t position) noexcept nogil:
-    cdef uint32_t i
-    if exhaustive.world.left[<int>BOUND_TIME_OUTS] < exhaustive.config.bounds[<int>BOUND_TIME_OUTS]:
-        return True
-    for i in range(position):
-        if exhaustive.config.kinds[i] == exhaustive.config.kinds[position]:
-            return False
-    return True
+cdef void _try_write(Exhaustive* exhaustive, uint32_t position) noexcept nogil:
+    _try(exhaustive, position, ACT_PERSIST, position, <SmallBound>BOUNDS)
+    _try(exhaustive, position, ACT_CRASH, position, BOUND_CRASHES)
+    _try(exhaustive, position, ACT_CRASH_AFTER_WRITE, position, BOUND_CRASHES)
 
 
 # One action; bound: of which it uses one, BOUNDS: of none.
 cdef void _try(Exhaustive* exhaustive, uint32_t position, SmallActionKind kind, uint32_t number,
                SmallBound bound) noexcept nogil:
     cdef SmallWorld* world = &exhaustive.world
-    cdef small_action_t action = <uint32_t>kind << 28 | number
-    cdef const SmallStep* step
+    cdef small_action_t action = <uint32_t>kind << ACTION_SHIFT | number
+    cdef SmallStep step
     cdef uint32_t violation
     if exhaustive.violation != 0 or (bound != BOUNDS and world.left[<int>bound] == 0):
         return
-    step = parts_step(exhaustive, world.nodes[position], action)
-    if step != NULL and not step.is_possible:
+    if not _find_step(exhaustive, world.nodes[position], action, &step):
+        _violate(exhaustive, SMALL_NO_MEMORY, exhaustive.taken, action)
         return
-    if step == NULL or not _succeed(exhaustive, position, step):
-        _violate(exhaustive, SMALL_NO_MEMORY)
+    if not step.is_possible:
         return
-    if bound == BOUNDS and step.violation == 0 and _is_same(exhaustive, step, position):
+    if not _succeed(exhaustive, position, &step):
+        _violate(exhaustive, SMALL_NO_MEMORY, exhaustive.taken, action)
+        return
+    if bound == BOUNDS and step.violation == 0 and _is_same(exhaustive, &step, position):
         return
     exhaustive.transitions += 1
     if bound != BOUNDS:
         exhaustive.successor.left[<int>bound] -= 1
-    violation = step.violation if step.violation else _check(exhaustive, position)
+    violation = step.violation if step.violation else checks_after(exhaustive, position)
     if violation:
-        # Whether it was seen or not: an invariant may fall by the action, and not by the state that it leads to.
-        _push_origin(exhaustive, exhaustive.taken, action)
-        _violate(exhaustive, violation)
-    elif not _keep(exhaustive, exhaustive.taken, action):
-        _violate(exhaustive, SMALL_NO_MEMORY)
+        exhaustive.broken = step.broken
+        _violate(exhaustive, violation, exhaustive.taken, action)
+    elif not _answer_all(exhaustive, position) or not states_keep(exhaustive, exhaustive.taken, action):
+        _violate(exhaustive, SMALL_NO_MEMORY, exhaustive.taken, action)
+
+
+# A copy: what is found next may move the known ones. False: no memory.
+cdef bint _find_step(Exhaustive* exhaustive, uint32_t node, small_action_t action, SmallStep* step) noexcept nogil:
+    cdef const SmallStep* known = parts_step(exhaustive, node, action)
+    if known != NULL:
+        step[0] = known[0]
+    return known != NULL
 
 
 # Nothing changed: the node is what it was, and all that it said was said before.
@@ -252,7 +191,7 @@ cdef bint _is_same(Exhaustive* exhaustive, const SmallStep* step, uint32_t posit
 cdef bint _succeed(Exhaustive* exhaustive, uint32_t position, const SmallStep* step) noexcept nogil:
     cdef SmallWorld* world = &exhaustive.world
     cdef SmallWorld* after = &exhaustive.successor
-    cdef uint32_t i
+    cdef uint32_t i, number
     cdef size_t j
     memcpy(after.nodes, world.nodes, sizeof(world.nodes))
     memcpy(after.left, world.left, sizeof(world.left))
@@ -262,30 +201,56 @@ cdef bint _succeed(Exhaustive* exhaustive, uint32_t position, const SmallStep* s
     after.nodes[position] = step.node
     after.messages.clear()
     for j in range(world.messages.size):
-        if _may_matter(exhaustive, after, world.messages.data[j]):
-            if not after.messages.push(world.messages.data[j]):
+        number = world.messages.data[j]
+        if exhaustive.messages.data[number].target != position + 1 or _may_matter(exhaustive, after, number):
+            if not after.messages.push(number):
                 return False
+    exhaustive.answered_before = after.messages.size
     for i in range(step.sent_count):
         if not _send(exhaustive, after, exhaustive.sent.data[step.sent + i]):
             return False
     return True
 
 
-# Into its place, in ascending order; a message that was sent before is there already.
+# Messages that leave their node as it is, and are answered: the answers only add to what can happen, so they are given
+# at once. What was not for this node was answered in the state before.
+cdef bint _answer_all(Exhaustive* exhaustive, uint32_t position) noexcept nogil:
+    cdef SmallWorld* world = &exhaustive.successor
+    cdef size_t before = exhaustive.answered_before
+    cdef size_t i = 0
+    exhaustive.answered.clear()
+    while i < world.messages.size and not exhaustive.config.is_plain:
+        if i >= before or exhaustive.messages.data[world.messages.data[i]].target == position + 1:
+            if not _answer(exhaustive, world.messages.data[i]):
+                return False
+        i += 1
+    return True
+
+
+cdef bint _answer(Exhaustive* exhaustive, uint32_t number) noexcept nogil:
+    cdef SmallWorld* world = &exhaustive.successor
+    cdef uint32_t node = world.nodes[exhaustive.messages.data[number].target - 1]
+    cdef size_t before = world.messages.size
+    cdef SmallStep step
+    cdef uint32_t i
+    if not _find_step(exhaustive, node, <uint32_t>ACT_DELIVER << ACTION_SHIFT | number, &step):
+        return False
+    if not step.is_possible or step.node != node or step.violation:
+        return True
+    for i in range(step.sent_count):
+        if not _send(exhaustive, world, exhaustive.sent.data[step.sent + i]):
+            return False
+    return world.messages.size == before or exhaustive.answered.push(number)
+
+
 cdef bint _send(Exhaustive* exhaustive, SmallWorld* world, uint32_t number) noexcept nogil:
-    cdef size_t i = world.messages.size
+    cdef size_t i
     if not _may_matter(exhaustive, world, number):
         return True
-    while i > 0 and world.messages.data[i - 1] >= number:
-        i -= 1
-    if i < world.messages.size and world.messages.data[i] == number:
-        return True
-    if not world.messages.push(number):
-        return False
-    memmove(world.messages.data + i + 1, world.messages.data + i,
-            (world.messages.size - 1 - i) * sizeof(uint32_t))
-    world.messages.data[i] = number
-    return True
+    for i in range(world.messages.size):
+        if world.messages.data[i] == number:
+            return True             # it was sent before
+    return world.messages.push(number)
 
 
 # An answer to a vote or to a leader can be taken only in its own term, by the one who asked in it: a member that is
@@ -295,115 +260,74 @@ cdef bint _may_matter(Exhaustive* exhaustive, const SmallWorld* world, uint32_t 
     cdef const SmallNodeState* target = &exhaustive.nodes.data[world.nodes[message.target - 1]]
     if message.type != VOTE_RESPONSE and message.type != APPEND_RESPONSE and message.type != HEARTBEAT_RESPONSE:
         return True
+    if exhaustive.config.is_plain:
+        return True
     if message.term == target.durable_term:
         return target.role == LEADER or target.role == CANDIDATE
     return message.term > target.durable_term
 
 
-# --- checks of the whole world ----------------------------------------------------------------------------------------
-# After an action of the node at this position; the other nodes are what they were. 0, or the SmallViolation.
-cdef uint32_t _check(Exhaustive* exhaustive, uint32_t position) noexcept nogil:
-    cdef SmallWorld* world = &exhaustive.successor
-    cdef const SmallNodeState* state = &exhaustive.nodes.data[world.nodes[position]]
-    cdef uint32_t violation = 0
-    cdef uint32_t i
-    if state.role == LEADER:
-        violation = _check_leader(exhaustive, state, position)
-    for i in range(exhaustive.config.nodes):
-        if i != position and violation == 0:
-            violation = _check_matching(exhaustive, state, &exhaustive.nodes.data[world.nodes[i]])
-    if violation == 0 and state.committed:
-        violation = _check_committed(exhaustive, state, position)
-    for i in range(exhaustive.config.nodes):
-        if violation == 0:
-            violation = _check_completeness(exhaustive, &exhaustive.nodes.data[world.nodes[i]])
-    return violation if violation else _check_changes(exhaustive, state)
-
-
-# I1.
-cdef uint32_t _check_leader(Exhaustive* exhaustive, const SmallNodeState* state, uint32_t position) noexcept nogil:
-    cdef SmallWorld* world = &exhaustive.successor
-    cdef uint32_t shift = <uint32_t>(state.term - 1) * BITS_PER_TERM
-    cdef uint32_t known = world.leaders >> shift & 15
-    if known != 0 and known != position + 1:
-        return SMALL_TWO_LEADERS
-    world.leaders |= (position + 1) << shift
-    return 0
-
-
-# I3: leaders of later terms than the one in which an entry was committed.
-cdef uint32_t _check_completeness(Exhaustive* exhaustive, const SmallNodeState* state) noexcept nogil:
-    cdef SmallWorld* world = &exhaustive.successor
-    cdef index_t index = exhaustive.entries.data[world.committed].index
-    if state.role == LEADER and state.term > world.committed_term and state.log[index] != world.committed:
-        return SMALL_LEADER_INCOMPLETE
-    return 0
-
-
-# I2: the last place where both have the same term is the same entry, and so is all before it.
-cdef uint32_t _check_matching(Exhaustive* exhaustive, const SmallNodeState* one,
-                              const SmallNodeState* other) noexcept nogil:
-    cdef index_t index = min(one.log_length, other.log_length)
-    while index > 0:
-        if exhaustive.entries.data[one.log[index]].term == exhaustive.entries.data[other.log[index]].term:
-            return 0 if one.log[index] == other.log[index] else SMALL_LOG_MATCHING
-        index -= 1
-    return 0
-
-
-# I4; and I7 where an entry is committed for the first time.
-cdef uint32_t _check_committed(Exhaustive* exhaustive, const SmallNodeState* state, uint32_t position) noexcept nogil:
-    cdef SmallWorld* world = &exhaustive.successor
-    cdef uint32_t known = world.committed
-    while exhaustive.entries.data[known].index > state.committed:
-        known = exhaustive.entries.data[known].previous
-    if state.log[exhaustive.entries.data[known].index] != known:
-        return SMALL_STATE_MACHINE
-    if state.committed == exhaustive.entries.data[known].index:
-        return 0
-    world.committed = state.log[state.committed]
-    world.committed_term = <uint8_t>state.term
-    return 0 if _is_durable(exhaustive, state.committed, position) else SMALL_COMMIT_NOT_DURABLE
-
-
-# By the voters that were in force for the node when it counted: what it appended since is decided by others.
-cdef bint _is_durable(Exhaustive* exhaustive, index_t index, uint32_t position) noexcept nogil:
-    cdef SmallWorld* world = &exhaustive.successor
-    cdef const SmallNodeState* counted = &exhaustive.nodes.data[exhaustive.world.nodes[position]]
-    cdef member_mask_t holders = 0
-    cdef uint32_t i
-    for i in range(exhaustive.config.nodes):
-        if exhaustive.nodes.data[world.nodes[i]].durable[index] == world.committed:
-            holders |= <member_mask_t>1 << i
-    return _is_majority(counted.incoming, holders) and _is_majority(counted.outgoing, holders)
-
-
-# Of no voters everything is one (paper 6: outside a change there is one electorate).
-cdef bint _is_majority(member_mask_t voters, member_mask_t holders) noexcept nogil:
-    return voters == 0 or 2 * quorum_count(voters & holders) > quorum_count(voters)
-
-
-# I10: of the entries that are not committed at most one changes the membership.
-cdef uint32_t _check_changes(Exhaustive* exhaustive, const SmallNodeState* state) noexcept nogil:
-    cdef index_t index = exhaustive.entries.data[exhaustive.successor.committed].index + 1
-    cdef uint32_t changes = 0
-    while index <= state.log_length:
-        changes += state.configurations[index]
-        index += 1
-    return SMALL_MEMBERSHIP if changes > 1 else 0
-
-
 # --- the way to a state -----------------------------------------------------------------------------------------------
-cdef bint exhaustive_path(const Exhaustive* exhaustive, uint32_t state, Vec[uint32_t]* actions) noexcept nogil:
-    cdef size_t i
-    cdef uint32_t moved
+# Backwards: of what was answered on the way beside the actions, only answers that were taken later belong to it.
+cdef bint exhaustive_path(Exhaustive* exhaustive, uint32_t state, Vec[uint32_t]* actions) noexcept nogil:
+    cdef Vec[uint32_t] taken
+    cdef bint is_whole = True
+    memset(&taken, 0, sizeof(taken))
     actions.clear()
-    while state != 0:
-        if not actions.push(exhaustive.origins.data[state].action):
+    while state != 0 and is_whole:
+        is_whole = _push_way(exhaustive, &exhaustive.states.data[state], &taken, actions)
+        state = exhaustive.states.data[state].parent
+    taken.release()
+    _reverse(actions)
+    return is_whole
+
+
+cdef bint _push_way(Exhaustive* exhaustive, const SmallState* state, Vec[uint32_t]* taken,
+                    Vec[uint32_t]* actions) noexcept nogil:
+    cdef small_action_t action = state.action
+    cdef uint32_t position, number
+    cdef SmallStep step
+    cdef size_t i
+    if not states_load(exhaustive, state.parent):
+        return False
+    position = (action & ACTION_NUMBER)
+    if action >> ACTION_SHIFT == <uint32_t>ACT_DELIVER:
+        position = <uint32_t>exhaustive.messages.data[position].target - 1
+    if not _find_step(exhaustive, exhaustive.world.nodes[position], action, &step):
+        return False
+    if not _succeed(exhaustive, position, &step) or not _answer_all(exhaustive, position):
+        return False
+    i = exhaustive.answered.size
+    while i > 0:
+        i -= 1
+        number = exhaustive.answered.data[i]
+        if not _find_step(exhaustive, exhaustive.successor.nodes[exhaustive.messages.data[number].target - 1],
+                          <uint32_t>ACT_DELIVER << ACTION_SHIFT | number, &step):
             return False
-        state = exhaustive.origins.data[state].parent
+        if _sends_one_of(exhaustive, &step, taken) and not (taken.push(number)
+                                                            and actions.push(<uint32_t>ACT_DELIVER << ACTION_SHIFT
+                                                                             | number)):
+            return False
+    if action >> ACTION_SHIFT == <uint32_t>ACT_DELIVER and not taken.push(action & ACTION_NUMBER):
+        return False
+    return actions.push(action)
+
+
+cdef bint _sends_one_of(const Exhaustive* exhaustive, const SmallStep* step,
+                        const Vec[uint32_t]* wanted) noexcept nogil:
+    cdef uint32_t i
+    cdef size_t j
+    for i in range(step.sent_count):
+        for j in range(wanted.size):
+            if wanted.data[j] == exhaustive.sent.data[step.sent + i]:
+                return True
+    return False
+
+
+cdef void _reverse(Vec[uint32_t]* actions) noexcept nogil:
+    cdef uint32_t moved
+    cdef size_t i
     for i in range(actions.size // 2):
         moved = actions.data[i]
         actions.data[i] = actions.data[actions.size - 1 - i]
         actions.data[actions.size - 1 - i] = moved
-    return True

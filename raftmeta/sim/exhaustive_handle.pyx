@@ -10,8 +10,9 @@ from raftmeta.raft.types cimport LEARNER, VOTER_INCOMING, Member, Membership, Me
 from raftmeta.sim.exhaustive cimport exhaustive_create, exhaustive_destroy, exhaustive_path, exhaustive_run
 from raftmeta.sim.exhaustive_state cimport (ACT_CHANGE, ACT_CRASH, ACT_CRASH_AFTER_WRITE, ACT_DELIVER, ACT_HEARTBEAT,
                                             ACT_PERSIST, ACT_PROPOSE, ACT_TIME_OUT, SMALL_NODES_MAX,
-                                            Exhaustive as NativeExhaustive, SmallConfig)
-from raftmeta.sim.small_node cimport SMALL_BEGINNING_MAX, SmallBeginning
+                                            Exhaustive as NativeExhaustive, SmallConfig, SmallNodeState)
+from raftmeta.sim.small_node cimport SMALL_BEGINNING_MAX, SMALL_STOPPED, SmallBeginning
+from raftmeta.sim.small_states cimport states_load
 
 INVARIANTS = {
     1: "I1 election safety",
@@ -46,7 +47,7 @@ _MESSAGES = (
     "VOTE_RESPONSE", "PROPOSE", "PROPOSE_RESPONSE", "READ_INDEX", "READ_INDEX_RESPONSE", "SNAPSHOT",
     "SNAPSHOT_RESPONSE", "TRANSFER", "TIMEOUT_NOW", "ENTRY_REQUEST", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE",
 )
-_BOUND_MOST = {"time_outs": 6, "proposals": 3, "heartbeats": 3, "crashes": 3, "changes": 1}
+_BOUND_MOST = {"time_outs": 6, "proposals": 3, "heartbeats": 3, "crashes": 3, "changes": 2}
 
 
 cdef _set_membership(Membership* membership, str roles):
@@ -85,6 +86,15 @@ cdef str _message_text(const Message* message):
     return text + (", refused" if message.reject else "")
 
 
+cdef tuple _node_facts(const NativeExhaustive* native, uint32_t position):
+    """Of the node at this position: first its kind, so that nodes of one kind stand together when they are sorted."""
+    cdef const SmallNodeState* state = &native.nodes.data[native.world.nodes[position]]
+    log = tuple(native.entries.data[state.log[index]].chain for index in range(1, state.log_length + 1))
+    durable = tuple(native.entries.data[state.durable[index]].chain for index in range(1, state.durable_length + 1))
+    return (native.config.kinds[position], state.role, state.term, state.durable_term, state.committed,
+            bool(state.is_writing), log, durable)
+
+
 def _name(member: int) -> str:
     return "abcde"[member - 1]
 
@@ -92,11 +102,10 @@ def _name(member: int) -> str:
 cdef class Exhaustive:
     """A small world and the search through its states."""
 
-    cdef NativeExhaustive* native
-
     def __cinit__(self, founding: str = "vvv", *, target: str = "", time_outs: int = 2, proposals: int = 1,
                   heartbeats: int = 0, crashes: int = 1, changes: int = 0, logs: tuple[str, ...] = (),
-                  has_pre_votes: bool = False, has_heartbeats: bool = False, has_single_appends: bool = False):
+                  has_pre_votes: bool = False, has_heartbeats: bool = False,
+                  has_slow_disks: bool = True, is_plain: bool = False):
         cdef SmallConfig config
         target = target or founding
         memset(&config, 0, sizeof(config))
@@ -123,7 +132,8 @@ cdef class Exhaustive:
         config.bounds = [time_outs, proposals, heartbeats, crashes, changes]
         config.has_pre_votes = has_pre_votes
         config.has_heartbeats = has_heartbeats
-        config.has_single_appends = has_single_appends
+        config.has_slow_disks = has_slow_disks
+        config.is_plain = is_plain
         self.native = exhaustive_create(&config)
         if self.native == NULL:
             raise ValueError("more than 8 terms or 15 entries could come: lower the bounds")
@@ -142,10 +152,12 @@ cdef class Exhaustive:
     @property
     def violation(self) -> str | None:
         """The first invariant that did not hold; None: all held in what was taken."""
+        if self.native.violation == <uint32_t>SMALL_STOPPED:
+            return f"{INVARIANTS[self.native.violation]}: b={self.native.broken}"
         return INVARIANTS[self.native.violation] if self.native.violation else None
 
     def path(self) -> list[str]:
-        """A shortest history that leads to the violation, one action a line; empty when there is none."""
+        """A short history that leads to the violation, one action a line; empty when there is none."""
         cdef Vec[uint32_t] actions
         cdef uint32_t number
         if not self.native.violation:
@@ -165,11 +177,23 @@ cdef class Exhaustive:
             actions.release()
         return lines
 
+    def facts(self) -> set[tuple[tuple[object, ...], ...]]:
+        """What the nodes were in each state that was met, those that began alike in any order."""
+        cdef uint32_t number
+        met = set()
+        for number in range(self.native.states.size - (self.native.violation != 0)):
+            if not states_load(self.native, number):
+                raise MemoryError
+            met.add(tuple(sorted(_node_facts(self.native, position) for position in range(self.native.config.nodes))))
+        return met
+
     @property
     def counts(self) -> dict[str, int]:
         """How far the search is."""
         return {
-            "found": self.native.origins.size,
+            "found": self.native.states.size,
+            "covered": self.native.covered,
+            "shapes": self.native.shapes.size,
             "taken": self.native.taken,
             "transitions": self.native.transitions,
             "depth": self.native.depth,

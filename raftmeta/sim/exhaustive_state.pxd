@@ -1,7 +1,9 @@
 # A small world as data: its bounds, the parts it is made of by number, and the states that wait to be taken.
 #
 # small_parts    nodes, messages and entries by number; what an action makes of a node, computed once
-# exhaustive     states of the whole world: which actions there are, the checks, the search
+# small_checks   what must hold between the nodes
+# small_states   states that were met: which are one, and which cover others
+# exhaustive     which actions there are, the checks of the whole world, the search
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Map64, Vec
@@ -13,6 +15,7 @@ cdef enum:
     SMALL_NODES_MAX = 5
     SMALL_TERMS_MAX = 8         # leaders by term stand in one word
     SMALL_LOG_MAX = 15          # entries of a log, noops and configurations among them
+    BITS_PER_TERM = 4           # of SmallWorld.leaders, and of each bound in a packed state
 
 # What may happen so often; the position of its bound.
 cdef enum SmallBound:
@@ -29,10 +32,11 @@ cdef struct SmallConfig:
     Membership target           # of the change
     SmallBeginning[SMALL_NODES_MAX] beginnings  # exhaustive_create fills in `founding` and what is for all
     uint8_t[SMALL_NODES_MAX] kinds      # equal: roles in both, and logs at the beginning
-    bint has_single_appends
     uint8_t[BOUNDS] bounds
     bint has_pre_votes          # else every pre-vote is granted at once
     bint has_heartbeats         # else those that the protocol sends are lost, and BOUND_HEARTBEATS is 0
+    bint has_slow_disks         # other things happen while a node writes; else a write ends, or its node dies, first
+    bint is_plain               # none of the reductions of docs/faults.md "Every history of a small world"
 
 cdef enum SmallActionKind:
     ACT_BEGIN = 0               # of the first state
@@ -77,20 +81,32 @@ cdef struct SmallStep:
     uint32_t violation
     uint32_t sent               # first in Exhaustive.sent
     uint32_t sent_count
+    uint32_t broken             # Invariant of raft/invariants that stopped the node, when it did
     bint is_possible
 
-cdef struct SmallOrigin:
-    uint32_t parent
-    small_action_t action
+# Names for the nodes, by id (0: nobody keeps its own).
+cdef struct SmallNaming:
+    uint8_t[SMALL_NODES_MAX + 1] names
+    uint32_t inverse            # naming that takes it back
 
-# A state as it is taken apart and put together; in a queue it is packed (see _pack).
+# A state that was met; packed in Exhaustive.words (raftmeta/sim/small_states).
+cdef struct SmallState:
+    uint64_t at
+    uint64_t signature          # bit (message modulo 64) of each message
+    uint32_t parent             # state and action by which it was met first
+    small_action_t action
+    uint32_t alike              # another of its shape, number + 1; 0: none
+    uint8_t naming              # under which its messages stand
+    bint is_covered
+
+# A state as it is taken apart and put together.
 cdef struct SmallWorld:
     uint32_t[SMALL_NODES_MAX] nodes
     uint8_t[BOUNDS] left
     uint32_t leaders            # 4 bits per term: position + 1 of who led it
     uint32_t committed          # number of the last committed entry
     uint8_t committed_term      # of the leader that committed it
-    Vec[uint32_t] messages      # numbers, ascending
+    Vec[uint32_t] messages      # numbers, each once
 
 cdef struct Exhaustive:
     SmallConfig config
@@ -103,19 +119,26 @@ cdef struct Exhaustive:
     Map64[uint32_t] entry_numbers       # by chain hash
     Map64[SmallStep] steps              # by node << 32 | action
     Vec[uint32_t] sent
+    Vec[SmallNaming] namings            # the first leaves each node its own name
+    Vec[uint64_t] node_digests          # of each node under each naming
+    Vec[uint32_t] message_names         # ... of each message: the number that it has then
     # --- states
-    Map64[uint8_t] seen                 # by hash
-    Vec[SmallOrigin] origins            # by number of the state, in the order in which they were found
-    Vec[uint32_t] queue                 # packed states of one distance, and those behind them
-    Vec[uint32_t] next
-    size_t taken_words                  # of `queue`
-    uint32_t taken                      # states
-    uint32_t depth                      # distance of those in `queue`
+    Vec[SmallState] states              # in the order in which they were met, so by distance
+    Vec[uint32_t] words
+    Map64[uint32_t] shapes              # by hash: number + 1 of the last state of this shape
+    uint32_t covered                    # states that another one covers that was met later
+    uint32_t turned                     # states there were when this distance began
+    uint32_t taken                      # states, covered ones left out included
+    uint32_t depth                      # distance of those that are taken now
     uint64_t transitions                # states that were met, known ones included
     uint64_t[SMALL_TRACES] traces       # steps of nodes that showed it
     # --- the end
     uint32_t violation                  # SmallViolation
     uint32_t violated_by                # state in which it appeared
+    uint32_t broken                     # Invariant of raft/invariants, when a node stopped itself
     SmallWorld world                    # being taken
     SmallWorld successor
+    Vec[uint32_t] named                 # messages of a state that is being packed
+    Vec[uint32_t] answered              # messages of the successor that were answered and left their node as it was
+    size_t answered_before              # messages that the state before had
     SmallOutcome outcome

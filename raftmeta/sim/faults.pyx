@@ -23,27 +23,36 @@ from raftmeta.sim.nodes cimport node_crash, node_run, node_wipe
 from raftmeta.sim.operator cimport operator_act, operator_leader
 from raftmeta.sim.schedule cimport schedule_after
 from raftmeta.sim.story cimport story_fault
-from raftmeta.sim.world_state cimport (FAULT_CRASH, FAULT_CRASH_ALL, FAULT_CUT_AT_SYNC, FAULT_DISK_ERROR, FAULT_FLIP,
-                                       FAULT_FULL, FAULT_ISOLATE, FAULT_KINDS, FAULT_MEMBERSHIP, FAULT_MISDIRECT,
-                                       FAULT_PARTITION, FAULT_PAUSE, FAULT_REPLAY, FAULT_TRANSFER, FAULT_WALL,
-                                       FAULT_WIPE, VIOLATION_NO_MEMORY, SimDecision, SimFaultRates, SimNode, violate)
+from raftmeta.sim.workload cimport workload_call
+from raftmeta.sim.world_state cimport (FAULT_CALLS, FAULT_CRASH, FAULT_CRASH_ALL, FAULT_CUT_AT_SYNC, FAULT_DISK_ERROR,
+                                       FAULT_FLIP, FAULT_FULL, FAULT_HEAL, FAULT_ISOLATE, FAULT_KINDS, FAULT_MEMBERSHIP,
+                                       FAULT_MISDIRECT, FAULT_PARTITION, FAULT_PAUSE, FAULT_REPLAY, FAULT_TRANSFER,
+                                       FAULT_WALL, FAULT_WIPE, VIOLATION_NO_MEMORY, SimDecision, SimFaultRates, SimNode,
+                                       violate)
 from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal_state cimport Segment
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
 cdef enum:
-    HEAL_US = 400_000           # mean life of a partition
-    ISOLATION_US = 1_200_000    # mean time for which a leader is cut off: most outlive an election time-out
-    PAUSE_NS = 800_000_000      # longest pause
-    FULL_US = 500_000           # mean time until a full disk has room again
-    REVEAL_US = 200_000         # mean time until a misdirected write's process dies
+    # What faults last, in ticks.
+    HEAL_TICKS = 40             # mean life of a partition
+    ISOLATION_TICKS = 120       # mean time for which a leader is cut off: most outlive an election time-out
+    PAUSE_TICKS = 80            # longest pause
+    FULL_TICKS = 50             # mean time until a full disk has room again
+    REVEAL_TICKS = 20           # mean time until a misdirected write's process dies
     REPLAYS = 8                 # frames of one replay
     WALL_JUMP_MS = 3_600_000    # longest leap of a wall clock, to either side
+    CALLS = 4                   # of each node, when all clients call
+    STREAM_OF_GAPS = 15         # between those of the kinds, where it always was: tapes keep their histories
 
 
 cdef bint _draws(World* world, uint32_t ppm) noexcept nogil:
     return next_random(&world.random_faults) % 1_000_000 < ppm
+
+
+cdef uint64_t _ticks_us(World* world, uint32_t ticks) noexcept nogil:
+    return <uint64_t> ticks * world.config.tick_ms * 1000
 
 
 cdef SimNode* _any_node(World* world) noexcept nogil:
@@ -89,7 +98,7 @@ cdef void _partition(World* world) noexcept nogil:
         for target in range(world.config.nodes):
             if source != target and _is_cut(world, shape, draw, source, target):
                 network_cut(world, source, target)
-    schedule_after(world, SIM_HEAL, 0, 0, HEAL_US, &world.random_faults)
+    schedule_after(world, SIM_HEAL, 0, 0, _ticks_us(world, HEAL_TICKS), &world.random_faults)
 
 
 cdef void _isolate(World* world) noexcept nogil:
@@ -109,7 +118,8 @@ cdef void _isolate(World* world) noexcept nogil:
         for target in range(world.config.nodes):
             if (side >> source & 1) != (side >> target & 1):
                 network_cut(world, source, target)
-    schedule_after(world, SIM_HEAL, 0, world.counts.isolations, ISOLATION_US, &world.random_faults)
+    schedule_after(world, SIM_HEAL, 0, world.counts.isolations, _ticks_us(world, ISOLATION_TICKS),
+                   &world.random_faults)
 
 
 cdef void faults_heal(World* world, const SimEvent* event) noexcept nogil:
@@ -210,7 +220,7 @@ cdef void _misdirect(World* world, SimNode* node) noexcept nogil:
     world.counts.misdirections += 1
     atlas_note(node)
     node.was_damaged = True
-    schedule_after(world, SIM_REVEAL, node.number, node.life, REVEAL_US, &world.random_faults)
+    schedule_after(world, SIM_REVEAL, node.number, node.life, _ticks_us(world, REVEAL_TICKS), &world.random_faults)
 
 
 cdef void faults_reveal(World* world, const SimEvent* event) noexcept nogil:
@@ -246,13 +256,13 @@ cdef void _fill_disk(World* world, SimNode* node) noexcept nogil:
         if node.disk.files.data[i].in_use:
             bytes += node.disk.files.data[i].cached.size
     node.disk.faults.capacity_bytes = bytes
-    schedule_after(world, SIM_ROOM, node.number, 0, FULL_US, &world.random_faults)
+    schedule_after(world, SIM_ROOM, node.number, 0, _ticks_us(world, FULL_TICKS), &world.random_faults)
 
 
 # --- time (P3, P5) ----------------------------------------------------------------------------------------------------
 cdef void _pause(World* world, SimNode* node) noexcept nogil:
     world.counts.pauses += 1
-    node.paused_until_ns = world.now_ns + next_random(&world.random_faults) % PAUSE_NS
+    node.paused_until_ns = world.now_ns + next_random(&world.random_faults) % (1000 * _ticks_us(world, PAUSE_TICKS))
 
 
 cdef void _set_wall_clock(World* world, SimNode* node) noexcept nogil:
@@ -274,6 +284,16 @@ cdef void _transfer(World* world, SimNode* node) noexcept nogil:
     world.counts.transfers += 1
     engine_submit(node.engine, submission)
     node_run(world, node)
+
+
+cdef void _call(World* world) noexcept nogil:
+    cdef uint32_t number, _number
+    for number in range(world.config.nodes):
+        if not _answers(world, &world.nodes[number]) or not world.clients_are_on:
+            continue
+        for _number in range(CALLS):
+            workload_call(world, &world.nodes[number])
+        node_run(world, &world.nodes[number])
 
 
 cdef void _change_members(World* world) noexcept nogil:
@@ -300,6 +320,7 @@ cdef uint32_t _rate(const SimFaultRates* rates, uint32_t kind) noexcept nogil:
     by_kind[FAULT_FULL] = rates.full_ppm
     by_kind[FAULT_TRANSFER] = rates.transfer_ppm
     by_kind[FAULT_MEMBERSHIP] = rates.membership_ppm
+    by_kind[FAULT_HEAL] = by_kind[FAULT_CALLS] = 0
     return by_kind[kind]
 
 
@@ -325,6 +346,10 @@ cdef void _act(World* world, uint32_t kind) noexcept nogil:
         _transfer(world, _any_node(world))
     elif kind == FAULT_MEMBERSHIP:
         _change_members(world)
+    elif kind == FAULT_HEAL:
+        _heal(world)
+    elif kind == FAULT_CALLS:
+        _call(world)
     else:
         _act_on_disk(world, kind, _any_node(world))
 
@@ -345,12 +370,16 @@ cdef void _act_on_disk(World* world, uint32_t kind, SimNode* node) noexcept nogi
 
 
 # Each decision and each fault draws from a stream of its own: one less on the tape changes the draws of no other.
-cdef void _begin_stream(World* world, uint32_t kind) noexcept nogil:
+cdef void _begin(World* world, uint32_t stream) noexcept nogil:
     cdef uint64_t[3] place
     place[0] = world.config.seed
     place[1] = world.strikes
-    place[2] = kind
+    place[2] = stream
     world.random_faults = hash64(0, place, sizeof(place))
+
+
+cdef void _begin_stream(World* world, uint32_t kind) noexcept nogil:
+    _begin(world, kind + (kind >= <uint32_t> STREAM_OF_GAPS))
 
 
 cdef bint _strikes(World* world, uint32_t kind) noexcept nogil:
@@ -380,13 +409,17 @@ cdef void faults_strike(World* world) noexcept nogil:
             violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
         story_fault(world, kind)
         _act(world, kind)
-    _begin_stream(world, FAULT_KINDS)       # when the next one comes
+    _begin(world, STREAM_OF_GAPS)           # when the next one comes
     world.strikes += 1
 
 
 cdef void faults_end(World* world) noexcept nogil:
-    cdef uint32_t number
     world.faults_are_on = False
+    _heal(world)
+
+
+cdef void _heal(World* world) noexcept nogil:
+    cdef uint32_t number
     network_heal(world)
     for number in range(world.config.nodes):
         world.nodes[number].paused_until_ns = 0

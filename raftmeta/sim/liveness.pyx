@@ -19,16 +19,21 @@ from raftmeta.sim.network cimport network_cut, network_heal
 from raftmeta.sim.nodes cimport node_boot
 from raftmeta.sim.operator cimport operator_restore
 from raftmeta.sim.truth cimport truth_compare_all
+from raftmeta.sim.user_copies cimport copies_are_done
 from raftmeta.sim.workload cimport workload_final
 from raftmeta.sim.world cimport world_run
 from raftmeta.sim.world_state cimport NO_VIOLATION, VIOLATION_LIVENESS, SimNode, violate
 
 cdef enum:
-    STEP_EVENTS = 100           # between two looks
-    REST_NS = 2_000_000_000     # for links to come up, and damage to be found and mended, before a core is chosen
-    LEADER_NS = 5_000_000_000   # a core has a leader: more than ten election time-outs
-    CORE_NS = 30_000_000_000    # and has answered everything
-    RUIN_NS = 10_000_000_000    # for which a ruined cluster is watched
+    STEP_EVENTS_MEAN = 100      # between two looks
+    REST_TICKS = 200            # for links to come up, and damage to be found and mended, before a core is chosen
+    LEADER_TICKS = 500          # a core has a leader: ten and more of the longest election time-outs of the swarm
+    CORE_TICKS = 3_000          # and has answered everything
+    RUIN_TICKS = 1_000          # for which a ruined cluster is watched
+
+
+cdef uint64_t _ticks_ns(World* world, uint32_t ticks) noexcept nogil:
+    return <uint64_t> ticks * world.config.tick_ms * 1_000_000
 
 
 cdef bint _runs(const SimNode* node) noexcept nogil:
@@ -121,7 +126,8 @@ cdef bint _have_applied(World* world, uint32_t nodes) noexcept nogil:
         node = &world.nodes[number]
         if not nodes >> number & 1:
             continue
-        if node.calls_open != 0 or node.engine.applied != node.engine.core_status.last:
+        if (node.calls_open != 0 or node.engine.applied != node.engine.core_status.last
+                or not copies_are_done(world, node)):
             return False
         if applied != 0 and node.engine.applied != applied:
             return False
@@ -152,7 +158,9 @@ cdef void _boot_all(World* world) noexcept nogil:
 
 
 cdef void _step(World* world, uint64_t last_event) noexcept nogil:
-    world_run(world, STEP_EVENTS)
+    """Steps of one length fall in with what the cluster does at regular intervals: each look met the same keep-alive on
+    its way, and nothing seemed ever done. So their lengths are drawn."""
+    world_run(world, 1 + next_random(&world.random_faults) % (2 * STEP_EVENTS_MEAN - 1))
     if world.counts.events > last_event and not world.config.is_ruin:
         violate(world, VIOLATION_LIVENESS, 0, world.counts.events, last_event)
 
@@ -172,11 +180,11 @@ cdef void _heal_core(World* world, uint64_t last_event) noexcept nogil:
     _cut_off_others(world, core)
     while world.violation == NO_VIOLATION and not _have_leader(world, core):
         _step(world, last_event)
-        if world.now_ns > since_ns + LEADER_NS:
+        if world.now_ns > since_ns + _ticks_ns(world, LEADER_TICKS):
             violate(world, VIOLATION_LIVENESS, 1, core, world.now_ns - since_ns)
     while world.violation == NO_VIOLATION and not (_have_leader(world, core) and _have_applied(world, core)):
         _step(world, last_event)
-        if world.now_ns > since_ns + CORE_NS:
+        if world.now_ns > since_ns + _ticks_ns(world, CORE_TICKS):
             violate(world, VIOLATION_LIVENESS, 2, core, world.now_ns - since_ns)
     network_heal(world)
 
@@ -195,7 +203,7 @@ cdef void liveness_settle(World* world, uint64_t events_max) noexcept nogil:
     world.clients_are_on = False
     faults_end(world)
     _boot_all(world)
-    _rest(world, RUIN_NS if world.config.is_ruin else REST_NS, last_event)
+    _rest(world, _ticks_ns(world, RUIN_TICKS if world.config.is_ruin else REST_TICKS), last_event)
     if not world.config.is_ruin:
         if world.violation == NO_VIOLATION:
             _heal_core(world, last_event)

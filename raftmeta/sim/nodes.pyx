@@ -29,6 +29,7 @@ from raftmeta.sim.network cimport network_node_down, network_node_up, network_po
 from raftmeta.sim.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
                                  truth_recovered)
+from raftmeta.sim.user_copies cimport copies_look
 from raftmeta.sim.watches cimport watches_look, watches_woken
 from raftmeta.sim.workload cimport workload_done, workload_forget_node
 from raftmeta.sim.world_state cimport (SIM_BEGIN_NS, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY,
@@ -188,7 +189,7 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.machine.value_bytes_max = 1 << 20
     config.machine.session_window = 256
     config.machine.changes_per_slice = 64
-    config.tick_ms = 10
+    config.tick_ms = world.config.tick_ms
     config.history_bytes_max = world.config.history_bytes_max
     config.session_ttl_ms = world.config.session_ttl_ms
     config.session_window = 256
@@ -417,6 +418,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
         return
     truth_after_run(world, node)
     watches_look(world, node)
+    copies_look(world, node)
     wake_ns = max(node_world_ns(node, engine_deadline_ns(node.engine)), world.now_ns + 1)
     if node.wake_ns == 0 or wake_ns < node.wake_ns or node.wake_ns <= world.now_ns:
         node.wake_ns = wake_ns

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from raftmeta.sim.world_handle import World
+from raftmeta.sim.world_handle import POINTS, World
 
 __all__ = ["Case", "Shrinker", "failing_case"]
 
@@ -32,6 +32,8 @@ class Case:
     events: int  # under faults, before everything heals
     settle_events: int
     violation: str
+    story: str = ""  # of a mended bug: what happened
+    reaches: tuple[str, ...] = ()  # of a mended bug: marks and counts without which this history would show nothing
 
     @property
     def invariant(self) -> str:
@@ -55,14 +57,16 @@ class Case:
         return world
 
     def save(self, path: Path) -> None:
-        """Write the case as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        """Write the case as JSON, a line for each field."""
+        lines = [f'  "{name}": {json.dumps(field)}' for name, field in asdict(self).items()]
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
     @staticmethod
     def load(path: Path) -> Case:
         """Read what save wrote."""
         fields = json.loads(path.read_text())
         fields["tape"] = tuple((int(strike), str(kind)) for strike, kind in fields["tape"])
+        fields["reaches"] = tuple(fields.get("reaches", ()))
         return Case(**fields)
 
 
@@ -94,7 +98,7 @@ class Shrinker:
         before = None
         while before != self.best and self.tries < self._tries_max:
             before = self.best
-            self._calm_frames()
+            self._calm()
             self._thin_tape()
             self._shorten()
         return self.best
@@ -121,11 +125,12 @@ class Shrinker:
         while self.best.events > 500 and self._try(replace(self.best, events=self.best.events * 3 // 4)):
             pass
 
-    def _calm_frames(self) -> None:
-        """Each fault of frames, syncs and clocks is left out, if it can be."""
-        for rate in RATES_OF_FRAMES:
-            if self.best.profile.get(rate):
-                self._try(replace(self.best, profile={**self.best.profile, rate: 0}))
+    def _calm(self) -> None:
+        """All buggify points are left out, or each that can be; and so is each fault of frames, syncs and clocks."""
+        fired = [point for point in POINTS if self.best.profile.get(point)]
+        for rates in (fired, *([rate] for rate in (*fired, *RATES_OF_FRAMES))):
+            if any(self.best.profile.get(rate) for rate in rates):
+                self._try(replace(self.best, profile={**self.best.profile, **dict.fromkeys(rates, 0)}))
 
     def _thin_tape(self) -> None:
         """Parts of the tape are left out, large ones first (Zeller, "Yesterday, my program worked")."""

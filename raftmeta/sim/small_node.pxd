@@ -11,7 +11,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.state cimport Core
-from raftmeta.raft.types cimport HardState, Membership, Message, term_t
+from raftmeta.raft.types cimport HardState, Membership, Message, index_t, term_t
 from raftmeta.status cimport status_t
 
 cdef enum:
@@ -38,12 +38,17 @@ cdef struct SmallBeginning:
     uint8_t length
     uint8_t[SMALL_BEGINNING_MAX] log_terms      # of entries 1, 2, ...: each the noop of a leader
     term_t term                 # durable, and nobody was voted for in it
-    bint has_single_appends     # an APPEND carries one entry, so that logs meet entry by entry
+    bint may_crash              # some node of the world may
+    bint may_change             # its membership may
+    bint forgets                # what a core keeps for what no small world has is not told apart
 
 cdef struct SmallNode:
     Core* core
     HardState hard              # what the disk holds
     Vec[Slice] records          # ... of entries 1, 2, ...; each chunk held
+    bint may_crash              # of SmallBeginning
+    bint may_change
+    bint forgets
 
 # What an action led to beside the node itself.
 cdef struct SmallOutcome:
@@ -51,11 +56,20 @@ cdef struct SmallOutcome:
     uint32_t violation          # SmallViolation, 0: none
     uint64_t traces             # bit per TraceType that was seen
 
+# What must not step back over any action, a crash included only where the disk vouches for it.
+cdef struct SmallPointers:
+    term_t term
+    index_t committed
+
 cdef status_t node_create(SmallNode* node, uint32_t position, const SmallBeginning* beginning) noexcept nogil
 cdef status_t node_copy(SmallNode* node, const SmallNode* source) noexcept nogil
 cdef void node_release(SmallNode* node) noexcept nogil
-cdef uint64_t node_digest(const SmallNode* node) noexcept nogil
+# What its digest would be if each member i had the name names[i]; names[0] is 0.
+cdef uint64_t node_digest(const SmallNode* node, const uint8_t* names) noexcept nogil
 cdef void outcome_clear(SmallOutcome* outcome) noexcept nogil
+cdef SmallPointers node_look(const SmallNode* node) noexcept nogil
+# I9: after an action.
+cdef void node_compare(const SmallNode* node, const SmallPointers* before, SmallOutcome* outcome) noexcept nogil
 
 # --- what happens -----------------------------------------------------------------------------------------------------
 # Each ends with a settled core at rest. False: it cannot happen to this node.
@@ -66,7 +80,9 @@ cdef bint node_time_out(SmallNode* node, bint has_pre_votes, SmallOutcome* outco
 cdef bint node_heartbeat(SmallNode* node, SmallOutcome* outcome) noexcept nogil
 cdef bint node_persist(SmallNode* node, SmallOutcome* outcome) noexcept nogil
 cdef bint node_propose(SmallNode* node, SmallOutcome* outcome) noexcept nogil
-cdef bint node_change(SmallNode* node, const Membership* target, SmallOutcome* outcome) noexcept nogil
+# To the target, and from there back to the founding members.
+cdef bint node_change(SmallNode* node, const Membership* target, const Membership* founding,
+                      SmallOutcome* outcome) noexcept nogil
 # The process dies and returns. keeps_write: what was under way reached the disk, and nobody was told.
 cdef bint node_crash(SmallNode* node, const SmallBeginning* beginning, bint keeps_write,
                      SmallOutcome* outcome) noexcept nogil

@@ -11,12 +11,13 @@ from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.copies cimport core_copy, core_digest, core_settle
 from raftmeta.raft.log cimport Log, log_append, log_chain, log_init, log_release, log_slice
+from raftmeta.raft.progress cimport Progress
 from raftmeta.raft.ready cimport FOLLOWER, LEADER, PRE_CANDIDATE, Ready
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.state cimport Core, CoreConfig, core_config_init, in_force
 from raftmeta.raft.types cimport (APPEND_RESPONSE, ENTRY_NOOP, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE, VOTE_RESPONSE,
-                                  HardState, Membership, Message, Record, SnapshotPoint, index_t, member_id_t, term_t)
-from raftmeta.status cimport NO_MEMORY, OK, status_t
+                                  HardState, Membership, Message, Record, SnapshotPoint, index_t, member_id_t)
+from raftmeta.status cimport ALREADY, NO_MEMORY, OK, status_t
 
 cdef enum:
     SMALL_SEED = 1              # of every core: settled cores differ in nothing random
@@ -24,7 +25,7 @@ cdef enum:
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
-cdef Core* _new_core(member_id_t id, bint has_single_appends) noexcept nogil:
+cdef Core* _new_core(member_id_t id) noexcept nogil:
     cdef CoreConfig config
     memset(&config, 0, sizeof(config))
     core_config_init(&config, id, SMALL_SEED)
@@ -32,8 +33,7 @@ cdef Core* _new_core(member_id_t id, bint has_single_appends) noexcept nogil:
     config.election_timeout_ticks = SMALL_TIMEOUT_TICKS
     config.log_chunk_bytes = 256
     config.free_bytes_min = 0
-    if has_single_appends:
-        config.append_bytes_max = 1
+    config.append_bytes_max = 1         # an APPEND carries one entry, so that logs meet entry by entry
     config.promotes_learners = False    # the one change of a small world is asked for
     config.checks = True
     return core_create(&config)
@@ -45,7 +45,7 @@ cdef status_t _boot(SmallNode* node, member_id_t id, const SmallBeginning* begin
     cdef status_t status
     cdef size_t i
     memset(&point, 0, sizeof(point))
-    node.core = _new_core(id, beginning.has_single_appends)
+    node.core = _new_core(id)
     if node.core == NULL:
         return NO_MEMORY
     status = core_restore_membership(node.core, &point, beginning.founding)
@@ -79,6 +79,9 @@ cdef status_t node_create(SmallNode* node, uint32_t position, const SmallBeginni
     cdef status_t status
     memset(node, 0, sizeof(SmallNode))
     memset(&outcome, 0, sizeof(outcome))
+    node.may_crash = beginning.may_crash
+    node.may_change = beginning.may_change
+    node.forgets = beginning.forgets
     status = _fill_disk(node, beginning)
     if status == OK:
         status = _boot(node, position + 1, beginning)
@@ -93,6 +96,9 @@ cdef status_t node_copy(SmallNode* node, const SmallNode* source) noexcept nogil
     cdef size_t i
     memset(node, 0, sizeof(SmallNode))
     node.hard = source.hard
+    node.may_crash = source.may_crash
+    node.may_change = source.may_change
+    node.forgets = source.forgets
     if not node.records.append(source.records.data, source.records.size):
         return NO_MEMORY
     for i in range(node.records.size):
@@ -113,12 +119,14 @@ cdef void _forget_records(SmallNode* node, index_t first) noexcept nogil:
         node.records.pop()
 
 
-cdef uint64_t node_digest(const SmallNode* node) noexcept nogil:
-    cdef uint64_t digest = core_digest(node.core)
+cdef uint64_t node_digest(const SmallNode* node, const uint8_t* names) noexcept nogil:
+    cdef uint64_t digest = core_digest(node.core, names)
     cdef uint64_t chain = 0
+    cdef HardState hard = node.hard
+    hard.vote = names[hard.vote]
     if node.records.size:
         chain = (<const Record*>node.records.data[node.records.size - 1].data).chain
-    digest = hash64(digest, &node.hard, sizeof(HardState))
+    digest = hash64(digest, &hard, sizeof(HardState))
     return hash64(digest, &chain, sizeof(chain))
 
 
@@ -160,6 +168,26 @@ cdef void _run(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
         _violate(outcome, SMALL_NO_MEMORY if node.core.fatal == NO_MEMORY else SMALL_STOPPED)
         return
     core_settle(node.core)
+    if node.forgets:
+        _forget(node)
+
+
+# What a core keeps for what no small world has: two nodes that differ by it alone will do the same.
+cdef void _forget(SmallNode* node) noexcept nogil:
+    cdef Progress* progress
+    cdef uint32_t i
+    for i in range(in_force(node.core).count):
+        progress = &node.core.progress[i]
+        progress.inflights.clear()              # a window of SMALL_LOG_MAX entries is never full
+        progress.inflight_bytes = 0
+        progress.commit_sent = 0                # nobody waits for a commit index
+        progress.catch_up_index = 0             # no learner is promoted for having caught up
+        progress.is_caught_up = False
+        if not node.may_change:
+            progress.was_heard = False          # asked before a change of membership
+    node.core.log.written = node.core.log.staged        # which files are cut; the disk here has none
+    if not node.may_crash:
+        node.core.hard.committed = node.core.write.hard_state.committed = node.hard.committed = 0
 
 
 # I5, I6: what a message claims stands on the disk when it leaves (docs/invariants.md).
@@ -181,39 +209,42 @@ cdef void _check_said(SmallNode* node, const Message* message, SmallOutcome* out
                 _violate(outcome, SMALL_ACK_NOT_DURABLE)
 
 
+# I6: a vote that is on the disk stands until its term is over (paper Figure 2 votedFor).
+cdef void _check_vote(const HardState* before, const HardState* after, SmallOutcome* outcome) noexcept nogil:
+    if after.term == before.term and before.vote != 0 and after.vote != before.vote:
+        _violate(outcome, SMALL_TERM_NOT_DURABLE)
+
+
 # --- what happens -----------------------------------------------------------------------------------------------------
-# What must not step back over any action, a crash included only where the disk vouches for it.
-cdef struct _Before:
-    term_t term
-    index_t committed
-
-
-cdef _Before _look(const SmallNode* node) noexcept nogil:
+cdef SmallPointers node_look(const SmallNode* node) noexcept nogil:
     cdef CoreStatus status
-    cdef _Before before
+    cdef SmallPointers pointers
     core_status(node.core, &status)
-    before.term = status.term
-    before.committed = status.committed
-    return before
+    pointers.term = status.term
+    pointers.committed = status.committed
+    return pointers
 
 
-cdef bint _end(SmallNode* node, const _Before* before, SmallOutcome* outcome) noexcept nogil:
-    cdef _Before after
-    _run(node, outcome)
-    after = _look(node)
+cdef void node_compare(const SmallNode* node, const SmallPointers* before, SmallOutcome* outcome) noexcept nogil:
+    cdef SmallPointers after = node_look(node)
     if after.term < before.term or after.committed < before.committed:
         _violate(outcome, SMALL_NOT_MONOTONIC)
+
+
+cdef bint _end(SmallNode* node, const SmallPointers* before, SmallOutcome* outcome) noexcept nogil:
+    _run(node, outcome)
+    node_compare(node, before, outcome)
     return True
 
 
 cdef bint node_deliver(SmallNode* node, const Message* message, SmallOutcome* outcome) noexcept nogil:
-    cdef _Before before = _look(node)
+    cdef SmallPointers before = node_look(node)
     core_step(node.core, message)
     return _end(node, &before, outcome)
 
 
 cdef bint node_time_out(SmallNode* node, bint has_pre_votes, SmallOutcome* outcome) noexcept nogil:
-    cdef _Before before = _look(node)
+    cdef SmallPointers before = node_look(node)
     cdef uint32_t _i
     if node.core.role == LEADER:
         for _i in range(<uint32_t>SMALL_TIMEOUT_TICKS):
@@ -243,7 +274,7 @@ cdef void _grant_pre_votes(SmallNode* node, SmallOutcome* outcome) noexcept nogi
 
 
 cdef bint node_heartbeat(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
-    cdef _Before before = _look(node)
+    cdef SmallPointers before = node_look(node)
     if node.core.role != LEADER:
         return False
     core_tick(node.core, 0)
@@ -251,11 +282,12 @@ cdef bint node_heartbeat(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
 
 
 # The write under way reaches the disk: its records supersede everything from the first of them on.
-cdef status_t _write(SmallNode* node) noexcept nogil:
+cdef status_t _write(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
     cdef const Slice* slice
     cdef Slice record
     cdef uint32_t i, at
     if node.core.write.has_hard_state:
+        _check_vote(&node.hard, &node.core.write.hard_state, outcome)
         node.hard = node.core.write.hard_state
     if node.core.write.first <= node.core.write.last:
         _forget_records(node, node.core.write.first)
@@ -274,17 +306,17 @@ cdef status_t _write(SmallNode* node) noexcept nogil:
 
 
 cdef bint node_persist(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
-    cdef _Before before = _look(node)
+    cdef SmallPointers before = node_look(node)
     if node.core.write.id == 0:
         return False
-    if _write(node) != OK:
+    if _write(node, outcome) != OK:
         _violate(outcome, SMALL_NO_MEMORY)
     core_persisted(node.core, node.core.write.id)
     return _end(node, &before, outcome)
 
 
 cdef bint node_propose(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
-    cdef _Before before = _look(node)
+    cdef SmallPointers before = node_look(node)
     cdef uint8_t byte = 1           # the same for all: an entry is told apart by its index, its term and its past
     cdef Slice payload
     payload.chunk = NULL
@@ -295,20 +327,27 @@ cdef bint node_propose(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
     return _end(node, &before, outcome)
 
 
-cdef bint node_change(SmallNode* node, const Membership* target, SmallOutcome* outcome) noexcept nogil:
-    cdef _Before before = _look(node)
+cdef bint node_change(SmallNode* node, const Membership* target, const Membership* founding,
+                      SmallOutcome* outcome) noexcept nogil:
+    cdef SmallPointers before = node_look(node)
     cdef Membership next = target[0]
+    cdef status_t status
     next.index = in_force(node.core).index
-    if node.core.role != LEADER or core_change_membership(node.core, &next, 0) != OK:
+    if node.core.role != LEADER:
         return False
-    return _end(node, &before, outcome)
+    status = core_change_membership(node.core, &next, 0)
+    if status == ALREADY:
+        next = founding[0]
+        next.index = in_force(node.core).index
+        status = core_change_membership(node.core, &next, 0)
+    return status == OK and _end(node, &before, outcome)
 
 
 cdef bint node_crash(SmallNode* node, const SmallBeginning* beginning, bint keeps_write,
                      SmallOutcome* outcome) noexcept nogil:
     cdef member_id_t id = node.core.config.id
-    cdef _Before before
-    if keeps_write and (node.core.write.id == 0 or _write(node) != OK):
+    cdef SmallPointers before
+    if keeps_write and (node.core.write.id == 0 or _write(node, outcome) != OK):
         return False
     core_destroy(node.core)
     if _boot(node, id, beginning) != OK:

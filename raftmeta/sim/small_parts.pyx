@@ -27,7 +27,9 @@ cdef status_t parts_create(Exhaustive* exhaustive) noexcept nogil:
     memset(&no_node, 0, sizeof(no_node))
     memset(&no_entry, 0, sizeof(no_entry))
     memset(&no_message, 0, sizeof(no_message))
-    if exhaustive.nodes.push(no_node) and exhaustive.entries.push(no_entry) and exhaustive.messages.push(no_message):
+    if (exhaustive.nodes.push(no_node) and exhaustive.entries.push(no_entry) and exhaustive.messages.push(no_message)
+            and exhaustive.node_digests.resize(exhaustive.namings.size)
+            and exhaustive.message_names.resize(exhaustive.namings.size)):
         return OK
     return NO_MEMORY
 
@@ -48,6 +50,8 @@ cdef void parts_release(Exhaustive* exhaustive) noexcept nogil:
     exhaustive.entry_numbers.release()
     exhaustive.steps.release()
     exhaustive.sent.release()
+    exhaustive.node_digests.release()
+    exhaustive.message_names.release()
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
@@ -69,18 +73,26 @@ cdef uint32_t _entry(Exhaustive* exhaustive, const Record* record, uint32_t prev
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
 cdef uint32_t parts_node(Exhaustive* exhaustive, SmallNode* node) noexcept nogil:
-    cdef uint32_t* number = exhaustive.node_numbers.insert(node_digest(node))
+    cdef uint32_t* number = exhaustive.node_numbers.insert(node_digest(node, exhaustive.namings.data[0].names))
     cdef SmallNodeState state
     if number == NULL or number[0] != 0:
         node_release(node)
         return number[0] if number != NULL else 0
     memset(&state, 0, sizeof(state))
     state.node = node[0]
-    if not _describe(exhaustive, &state) or not exhaustive.nodes.push(state):
+    if not _describe(exhaustive, &state) or not _name_node(exhaustive, node) or not exhaustive.nodes.push(state):
         node_release(node)
         return 0
     number[0] = <uint32_t>exhaustive.nodes.size - 1
     return number[0]
+
+
+cdef bint _name_node(Exhaustive* exhaustive, const SmallNode* node) noexcept nogil:
+    cdef size_t i
+    for i in range(exhaustive.namings.size):
+        if not exhaustive.node_digests.push(node_digest(node, exhaustive.namings.data[i].names)):
+            return False
+    return True
 
 
 cdef bint _describe(Exhaustive* exhaustive, SmallNodeState* state) noexcept nogil:
@@ -168,15 +180,36 @@ cdef uint64_t _digest(const Message* message) noexcept nogil:
     return digest
 
 
+# Whoever is called by another name sends the same message under that name: all of them get a number together.
 cdef uint32_t _message(Exhaustive* exhaustive, const Message* message) noexcept nogil:
-    cdef uint32_t* number = exhaustive.message_numbers.insert(_digest(message))
-    if number == NULL or number[0] != 0:
-        return number[0] if number != NULL else 0
+    cdef uint32_t* known = exhaustive.message_numbers.insert(_digest(message))
+    cdef uint32_t number
+    if known == NULL or known[0] != 0:
+        return known[0] if known != NULL else 0
+    number = <uint32_t>exhaustive.messages.size
     if not exhaustive.messages.push(message[0]):
         return 0
     chunk_hold(message.records.chunk)
-    number[0] = <uint32_t>exhaustive.messages.size - 1
-    return number[0]
+    known[0] = number
+    return number if _name_message(exhaustive, number) else 0
+
+
+cdef bint _name_message(Exhaustive* exhaustive, uint32_t number) noexcept nogil:
+    cdef size_t namings = exhaustive.namings.size
+    cdef Message named
+    cdef uint32_t other
+    cdef size_t i
+    if not exhaustive.message_names.resize((number + 1) * namings):
+        return False
+    for i in range(namings):
+        named = exhaustive.messages.data[number]
+        named.source = exhaustive.namings.data[i].names[named.source]
+        named.target = exhaustive.namings.data[i].names[named.target]
+        other = _message(exhaustive, &named)
+        if other == 0:
+            return False
+        exhaustive.message_names.data[number * namings + i] = other
+    return True
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -208,6 +241,7 @@ cdef bint _make_step(Exhaustive* exhaustive, uint32_t node, small_action_t actio
     if step.is_possible and outcome.violation == 0 and not _memberships_are_sound(&after):
         outcome.violation = SMALL_MEMBERSHIP
     step.violation = outcome.violation
+    step.broken = after.core.broken
     if not step.is_possible or step.violation != 0:
         step.node = node
         node_release(&after)
@@ -231,7 +265,7 @@ cdef bint _act(Exhaustive* exhaustive, SmallNode* node, small_action_t action, S
     if kind == ACT_HEARTBEAT:
         return node_heartbeat(node, outcome)
     if kind == ACT_CHANGE:
-        return node_change(node, &exhaustive.config.target, outcome)
+        return node_change(node, &exhaustive.config.target, &exhaustive.config.founding, outcome)
     return node_crash(node, &exhaustive.config.beginnings[node.core.config.id - 1], kind == ACT_CRASH_AFTER_WRITE,
                       outcome)
 

@@ -16,7 +16,7 @@ __all__ = ["small_world"]
 
 _ROLES = ("founding", "target")
 _COUNTS = ("time_outs", "proposals", "heartbeats", "crashes", "changes")
-_SWITCHES = ("has_pre_votes", "has_heartbeats", "has_single_appends")
+_SWITCHES = ("has_pre_votes", "has_heartbeats", "has_slow_disks", "is_plain")
 
 
 def small_world(text: str = "") -> Exhaustive:

@@ -7,6 +7,12 @@ another one reach deep (docs/faults.md). What it never does: draw from a stream 
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.intrinsics cimport next_random
+from raftmeta.sim.buggify cimport buggify_draw
+
+cdef enum:
+    REST_STREAM = 0x2e57
+    USER_STREAM = 0x05e4
+    USER_LARGE_PPM = 31_250
 
 
 cdef uint32_t _rate(uint64_t* random, uint32_t most_ppm) noexcept nogil:
@@ -21,6 +27,28 @@ cdef uint32_t _size(uint64_t* random) noexcept nogil:
     """1 to 7 nodes, most often 3."""
     cdef uint64_t draw = next_random(random) % 10
     return <uint32_t> draw + 1 if draw < 7 else <uint32_t> 3
+
+
+cdef void _draw_rests(SimConfig* config) noexcept nogil:
+    """Three worlds of four know quiet hours; most of these are slower: heartbeats of 10 to 320 ms."""
+    cdef uint64_t random = ~config.seed ^ REST_STREAM
+    cdef uint32_t pace
+    if next_random(&random) % 4 == 0:
+        return
+    pace = <uint32_t> 1 << next_random(&random) % 4
+    config.rest_us = <uint32_t> 16_000_000 << next_random(&random) % 3
+    config.busy_us = config.faults.client_gap_us << 3 + next_random(&random) % 4
+    config.tick_ms *= pace
+    config.faults.fault_gap_us *= pace
+    config.faults.down_us *= pace
+
+
+cdef void _draw_users(SimConfig* config) noexcept nogil:
+    """A user machine in one world of four, large commands in one of sixteen: tails long enough for a dump are dear."""
+    cdef uint64_t random = ~config.seed ^ USER_STREAM
+    config.has_users = next_random(&random) % 4 == 0
+    if config.has_users and next_random(&random) % 4 == 0:
+        config.user_large_ppm = USER_LARGE_PPM
 
 
 cdef void swarm_config(SimConfig* config) noexcept nogil:
@@ -61,3 +89,7 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     config.faults.fault_gap_us = <uint32_t> 80_000 << next_random(&random) % 4
     config.faults.down_us = <uint32_t> 50_000 << next_random(&random) % 4
     config.has_checkpoints = next_random(&random) & 1
+    # What was added later draws from streams of its own: older choices of a seed stay as they are.
+    buggify_draw(config)
+    _draw_rests(config)
+    _draw_users(config)

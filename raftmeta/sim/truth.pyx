@@ -256,6 +256,9 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     cdef uint64_t chain = 0
     cdef term_t term = log_term(&node.engine.core.log, index)
     if not log_chain(&node.engine.core.log, index, &chain):
+        # Applied in this turn, it may have left memory: then it is on this node's disk.
+        chain = node.durable.chains.data[index] if index < node.durable.chains.size else 0
+    if chain == 0:
         return
     if index <= truth.committed:
         # Of a damaged record only the chain is known; the term is in it.

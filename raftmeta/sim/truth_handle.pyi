@@ -91,6 +91,21 @@ class Liar:
     def answer(self, index: int) -> None:
         """As if a client had been told that the entry at index is done."""
 
+    def see(self, key: int, value: int) -> None:
+        """As if a client had called in this event and been told this value of the register; 0: that there is none."""
+
+    def count_again(self, key: int) -> None:
+        """As if a counter had answered its highest number once more, to somebody who knew it."""
+
+    def change_copies(self) -> None:
+        """As if the copies of the user machine had been in other states after each command so far."""
+
+    def move_user_commands(self) -> None:
+        """As if each command of the user machine had run, or been answered, one index later."""
+
+    def blame_frames(self) -> None:
+        """As if every frame under way were not what was sent."""
+
     def fill_queues(self, number: int) -> None:
         """As if no command of the node's callers might wait."""
 

@@ -6,10 +6,12 @@ from libc.string cimport memset
 from raftmeta._core cimport CoreStatus, core_status
 from raftmeta.raft.types cimport APPEND_RESPONSE, VOTE, VOTE_RESPONSE, Membership, Message
 from raftmeta.runtime.engine cimport engine_stop
+from raftmeta.sim.events cimport SIM_FRAME
 from raftmeta.sim.network cimport network_cut
 from raftmeta.sim.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
+from raftmeta.sim.witness cimport witness_counted, witness_saw
 from raftmeta.sim.world_handle cimport World
-from raftmeta.sim.world_state cimport SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimNode
+from raftmeta.sim.world_state cimport SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimCall, SimFrame, SimNode
 from raftmeta.status cimport INVARIANT_BROKEN
 
 
@@ -163,6 +165,34 @@ cdef class Liar:
 
     def answer(self, index: int) -> None:
         self.world.native.truth.answered_index = index
+
+    def see(self, key: int, value: int) -> None:
+        witness_saw(self.world.native, &self.world.native.nodes[0], key, value, self.world.native.counts.events + 1)
+
+    def count_again(self, key: int) -> None:
+        cdef SimCall call
+        memset(&call, 0, sizeof(SimCall))
+        call.key = key
+        call.floor_number = self.world.native.truth.add_highest[key]
+        witness_counted(self.world.native, &self.world.native.nodes[0], &call, call.floor_number)
+
+    def change_copies(self) -> None:
+        cdef size_t position = self.world.native.truth.user_states.next(0)
+        while position < self.world.native.truth.user_states.end():
+            (&self.world.native.truth.user_states.value_at(position))[0] ^= 2
+            position = self.world.native.truth.user_states.next(position + 1)
+
+    def move_user_commands(self) -> None:
+        cdef size_t position = self.world.native.truth.user_commands.next(0)
+        while position < self.world.native.truth.user_commands.end():
+            (&self.world.native.truth.user_commands.value_at(position))[0] += 1
+            position = self.world.native.truth.user_commands.next(position + 1)
+
+    def blame_frames(self) -> None:
+        cdef size_t i
+        for i in range(self.world.native.events.heap.size):
+            if self.world.native.events.heap.data[i].kind == SIM_FRAME:
+                (<SimFrame*> self.world.native.events.heap.data[i].data).is_corrupt = True
 
     def fill_queues(self, number: int) -> None:
         self._node(number).engine.config.outstanding_max = 0

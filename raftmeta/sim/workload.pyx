@@ -6,6 +6,8 @@
          counter stands between the acknowledged adds and the submitted ones
     I15, I16  watches: raftmeta/sim/watches
     I17  leases: raftmeta/sim/leases
+    I11, I14  commands of a user machine: raftmeta/sim/user_copies
+    I24  what all of these show together: raftmeta/sim/witness
 These clients live in the process of their node and use its session; raftmeta/sim/clients has those of other processes.
 """
 
@@ -19,17 +21,21 @@ from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.types cimport index_t
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, Submission
-from raftmeta.sim.calls cimport call_give_back, call_take, calls_release
+from raftmeta.sim.calls cimport call_give_back, call_number, call_take, calls_release
 from raftmeta.sim.clients cimport clients_done, clients_release
 from raftmeta.sim.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
+from raftmeta.sim.user_copies cimport (copies_answered, copies_call, copies_fetched, copies_forget,
+                                       copies_release)
 from raftmeta.sim.watches cimport watches_forget, watches_opened
-from raftmeta.sim.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ,
+from raftmeta.sim.witness cimport (witness_called, witness_counted, witness_done, witness_read, witness_refused,
+                                   witness_release, witness_watches)
+from raftmeta.sim.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ, CALL_USER,
+                                       CALL_USER_DUMP,
                                        SIM_KEYS, SIM_WATCHES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
                                        VIOLATION_STALE_READ, SimCall, SimNode, SimWatch, World,
                                        violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
-from raftmeta.wire.msgpack cimport Reader, read_array, read_bool, read_int, read_uint, reader_over, unsigned_max
 
 cdef enum:
     CALLS_OPEN_MAX = 16         # of one node's clients
@@ -48,7 +54,7 @@ cdef void _submit_read(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* value) noexcept nogil:
-    """Even keys are counters, odd ones hold values."""
+    """Even keys are counters, odd ones hold values; half of these are never deleted (I24)."""
     cdef uint64_t draw = next_random(&world.random_workload)
     memset(op, 0, sizeof(Op))
     memcpy(key, b"key-a", 5)
@@ -63,13 +69,16 @@ cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* v
         op.kind = OP_ADD
         op.number = 1
         call.kind = CALL_ADD
-    elif draw >> 8 & 7 == 0:
+        call.floor_number = world.truth.add_highest[call.key]
+    elif draw >> 8 & 7 == 0 and not witness_watches(call.key):
         op.kind = OP_DELETE
         call.kind = CALL_DELETE
     else:
         op.kind = OP_PUT
         call.kind = CALL_PUT
         call.number = draw
+        if witness_watches(call.key):
+            witness_called(world, call)
         memset(value, 0, VALUE_BYTES_MAX)
         memcpy(value, &draw, sizeof(draw))
         op.value.data = value
@@ -90,7 +99,7 @@ cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
                          &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
         return
-    _submit_command(world, node, call)
+    workload_submit(world, node, call)
 
 
 cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
@@ -106,10 +115,10 @@ cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
     if call == NULL:
         return
     node.next_sequence += 1
-    _submit_command(world, node, call)
+    workload_submit(world, node, call)
 
 
-cdef void _submit_command(World* world, SimNode* node, SimCall* call) noexcept nogil:
+cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept nogil:
     """The payload stands in scratch."""
     cdef Vec[uint8_t]* payload = &world.scratch
     cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + payload.size)
@@ -134,26 +143,18 @@ cdef void workload_call(World* world, SimNode* node) noexcept nogil:
         _submit_read(world, node)
     elif node.engine.session != 0 and next_random(&world.random_workload) % 64 == 0:
         _submit_grant(world, node)
-    elif node.engine.session != 0:
+    elif node.engine.session != 0 and not copies_call(world, node):
         _submit_change(world, node)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 cdef void _check_add(World* world, SimNode* node, SimCall* call, const uint8_t* body, uint32_t length) noexcept nogil:
-    """The result is [status, revision, [succeeded, [number]]]."""
-    cdef Reader reader = reader_over(body, length)
     cdef int64_t number
     cdef uint64_t* seen
-    read_array(&reader, 3)
-    read_uint(&reader, unsigned_max())
-    read_uint(&reader, unsigned_max())
-    read_array(&reader, 2)
-    read_bool(&reader)
-    read_array(&reader, 1)
-    number = read_int(&reader)
-    if reader.status != OK:
+    if not call_number(body, length, &number):
         violate(world, VIOLATION_FATAL, node.number, 4, length)
         return
+    witness_counted(world, node, call, number)
     world.truth.adds_acked[call.key] += 1
     world.truth.add_highest[call.key] = max(world.truth.add_highest[call.key], number)
     seen = world.truth.numbers.insert(<uint64_t> number << 8 | call.key)
@@ -171,6 +172,7 @@ cdef void _check_read(World* world, SimNode* node, SimCall* call) noexcept nogil
     world.counts.reads += 1
     if node.engine.applied < call.floor_index or machine.revision < call.floor_revision:
         violate(world, VIOLATION_STALE_READ, node.number, node.engine.applied, call.floor_index)
+    witness_read(world, node, call)
     # What was read is known to somebody: a later read may not go back behind it.
     world.truth.acked_revision = max(world.truth.acked_revision, machine.revision)
     world.truth.acked_index = max(world.truth.acked_index, node.engine.applied)
@@ -191,10 +193,14 @@ cdef void _check_command(World* world, SimNode* node, SimCall* call, status_t st
             _check_add(world, node, call, body, length)
         elif call.kind == CALL_GRANT:
             leases_granted(world, node, index)
+        elif call.kind == CALL_PUT and witness_watches(call.key):
+            witness_done(world, node, call)
     else:
         world.counts.refused += 1
         if call.kind == CALL_ADD:
             world.truth.adds_submitted[call.key] -= 1       # certainly not applied: it must not show
+        elif call.kind == CALL_PUT and witness_watches(call.key):
+            witness_refused(world, call)
         elif call.kind == CALL_GRANT:
             leases_refused(node)
 
@@ -207,10 +213,15 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
     if watch >= &node.watches[0] and watch < &node.watches[0] + SIM_WATCHES:
         watches_opened(watch, status, body)
         return
+    if owner == &node.copy:
+        copies_fetched(world, node, status, body, length)
+        return
     call = <SimCall*> owner
     node.calls_open -= 1
     if call.kind == CALL_CLIENT:
         clients_done(world, node, call, status, revision, body, length)
+    elif call.kind == CALL_USER or call.kind == CALL_USER_DUMP:
+        copies_answered(world, node, call, status, body, length)
     elif call.kind != CALL_READ:
         _check_command(world, node, call, status, revision, index, body, length)
     elif status == OK:
@@ -221,6 +232,7 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
 cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil:
     leases_forget(node)
     watches_forget(node)
+    copies_forget(node)
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
@@ -233,5 +245,7 @@ cdef void workload_final(World* world) noexcept nogil:
 
 cdef void workload_release(World* world) noexcept nogil:
     calls_release(world)
+    witness_release(world)
+    copies_release(world)
     clients_release(world)
     command_release(&world.command)

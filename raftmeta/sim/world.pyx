@@ -10,14 +10,18 @@ from libc.string cimport memset
 
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport hash64, next_random
-from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE,
-                                  SIM_RESTART, SIM_REVEAL, SIM_ROOM, SIM_SENDING, SIM_WAKE, SimEvent, events_pop)
+from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_COPY, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS,
+                                  SIM_JOBS_DONE, SIM_REST, SIM_RESTART, SIM_REVEAL, SIM_ROOM, SIM_SENDING, SIM_WAKE,
+                                  SimEvent, events_pop)
+from raftmeta.sim.buggify cimport buggify_begin, buggify_enter, buggify_leave
 from raftmeta.sim.clients cimport clients_act
 from raftmeta.sim.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.network cimport network_connect, network_deliver, network_heal, network_release
 from raftmeta.sim.nodes cimport node_boot, node_create, node_destroy, node_disk, node_disk_done, node_run
+from raftmeta.sim.rests cimport rests_begin, rests_plan
 from raftmeta.sim.schedule cimport schedule, schedule_after
 from raftmeta.sim.story cimport story_after, story_before
+from raftmeta.sim.user_copies cimport copies_run
 from raftmeta.sim.workload cimport workload_call, workload_release
 from raftmeta.sim.world_state cimport (NO_VIOLATION, SIM_BEGIN_NS, SIM_CLIENTS, VIOLATION_NO_MEMORY, SimConfig,
                                        SimFrame, SimNode, World, violate)
@@ -35,6 +39,7 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
     config.lease_ttl_ms = 1_000
     config.snapshot_entries = 300
     config.snapshot_chunk_bytes = 2048
+    config.tick_ms = 10
     config.election_timeout_ticks = 50
     config.append_bytes_max = 256 * 1024
     config.faults.latency_us = 300
@@ -57,6 +62,8 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
     world.random_disk = next_random(&random)
     world.random_faults = next_random(&random)
     world.random_workload = next_random(&random)
+    world.random_rests = next_random(&random)
+    world.random_users = next_random(&random)
     world.now_ns = SIM_BEGIN_NS
     command_init(&world.command)
     world.faults_are_on = True
@@ -66,6 +73,8 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
         violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
     for number in range(config.nodes):
         node_create(world, &world.nodes[number], number)
+    buggify_begin(world)
+    buggify_enter(world)
     for number in range(config.nodes):
         if world.violation == NO_VIOLATION:
             node_boot(world, &world.nodes[number])
@@ -73,6 +82,8 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
     for number in range(<uint32_t> SIM_CLIENTS):
         schedule_after(world, SIM_SENDING, 0, number, 2 * config.faults.client_gap_us, &world.random_workload)
     schedule_after(world, SIM_FAULT, 0, 0, config.faults.fault_gap_us, &world.random_faults)
+    rests_plan(world)
+    buggify_leave()
     return world
 
 
@@ -119,6 +130,8 @@ cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexc
         if node.wake_ns == event.time_ns:
             node.wake_ns = 0
         node_run(world, node)
+    elif event.kind == SIM_COPY:
+        copies_run(world, node)
     elif event.kind == SIM_JOBS:
         node_disk(world, node)
     elif event.kind == SIM_JOBS_DONE:
@@ -130,7 +143,7 @@ cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexc
 
 
 cdef void _postpone(World* world, SimEvent* event, uint64_t time_ns) noexcept nogil:
-    """A paused node finds everything waiting when it goes on."""
+    """What is paused finds everything waiting when it goes on."""
     if event.kind == SIM_WAKE:
         world.nodes[event.node].wake_ns = time_ns
     event.time_ns = time_ns
@@ -159,6 +172,10 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
     elif event.kind == SIM_RESTART:
         if not node.is_up and event.life == node.life:
             node_boot(world, node)
+    elif event.kind == SIM_REST:
+        rests_begin(world)
+    elif event.kind in (SIM_CLIENT, SIM_SENDING) and world.rest_until_ns > world.now_ns:
+        _postpone(world, event, world.rest_until_ns)
     elif event.kind == SIM_CLIENT:
         if node.is_up and not _is_paused(world, node) and world.clients_are_on:
             workload_call(world, node)
@@ -182,6 +199,7 @@ cdef uint64_t world_run(World* world, uint64_t events) noexcept nogil:
     cdef SimEvent event
     cdef uint64_t done = 0
     cdef uint64_t[3] line
+    buggify_enter(world)
     while done < events and world.violation == NO_VIOLATION and events_pop(&world.events, &event):
         world.now_ns = max(world.now_ns, event.time_ns)
         line[0] = world.now_ns
@@ -195,4 +213,5 @@ cdef uint64_t world_run(World* world, uint64_t events) noexcept nogil:
             story_after(world)
         done += 1
         world.counts.events += 1
+    buggify_leave()
     return done

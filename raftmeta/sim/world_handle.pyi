@@ -5,6 +5,7 @@ from collections.abc import Iterable
 INVARIANTS: dict[int, str]
 FAULTS: tuple[str, ...]
 KINDS: tuple[str, ...]
+POINTS: dict[str, int]
 NOTES: dict[int, str]
 
 def swarm_profile(seed: int) -> dict[str, int]:
@@ -15,11 +16,15 @@ class World:
 
     seed: any integer, taken modulo 2**64. nodes: 1 to 7. segment_bytes: size of a log segment, from 4096.
     sector_bytes: 512 or 4096, what a power cut keeps, loses or tears. faults: rates by the names in FAULTS; `_ppm`
-    are millionths (of frames, of fault events or of syncs; drift_ppm: of time itself), `_us` microseconds.
+    are millionths (of frames, of fault events or of syncs; drift_ppm: of time itself), `_us` microseconds; and rates of
+    buggify points by the names in POINTS, in millionths of the times at which a point is asked.
     history_bytes_max: what watches may resume from. lease_ttl_ms: of the leases that clients keep.
     snapshot_entries: between two snapshots, 0: none is taken; snapshot_chunk_bytes: what one step of a snapshot writes, and one frame of its transfer carries.
-    election_timeout_ticks: at least, in 10 ms, from 10. append_bytes_max: records of one APPEND.
+    tick_ms: from 1; what faults last is stretched with it. election_timeout_ticks: at least, from 10. append_bytes_max: records of one APPEND.
+    rest_us: the longest time for which all clients pause, 0: they never do; busy_us: mean time between two of these.
     checkpoints: 1: nodes keep their own copies behind the checkpoint port, as they do in production.
+    users: 1: clients also give commands to a user machine, of which each node has a copy.
+    user_large_ppm: of these commands, in millionths, as many are so large that some of them make a dump due.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
@@ -35,9 +40,14 @@ class World:
         lease_ttl_ms: int = 1000,
         snapshot_entries: int = 300,
         snapshot_chunk_bytes: int = 2048,
+        tick_ms: int = 10,
         election_timeout_ticks: int = 50,
         append_bytes_max: int = 262144,
+        rest_us: int = 0,
+        busy_us: int = 1_000_000,
         checkpoints: int = 0,
+        users: int = 0,
+        user_large_ppm: int = 0,
         ruin: int = 0,
         **faults: int,
     ) -> None: ...
@@ -49,6 +59,13 @@ class World:
         """Before the first event: exactly these faults strike, as World.tape names them, whatever the rates say.
 
         Raises ValueError for an unknown kind, or when events have been handled.
+        """
+
+    def strike(self, kind: str) -> None:
+        """Let this fault strike at the next fault event of a world that follows a tape: the tape grows by it.
+
+        kind: one of KINDS; `heal` ends what faults left behind, `calls` lets all clients call. Once at one event.
+        Raises ValueError for another kind, or when the world follows no tape.
         """
 
     def keep_story(self) -> None:
@@ -82,6 +99,10 @@ class World:
     @property
     def counts(self) -> dict[str, int]:
         """What happened so far: events, frames, faults, calls and their fates."""
+
+    @property
+    def buggified(self) -> dict[str, int]:
+        """The buggify points that fired so far, as a profile names them, and how often."""
 
     @property
     def simulated_s(self) -> float:

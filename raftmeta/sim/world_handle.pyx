@@ -5,6 +5,7 @@ from __future__ import annotations
 from libc.string cimport memset
 
 from raftmeta._core cimport CoreStatus, core_status
+from raftmeta.native import buggify
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.sim.liveness cimport liveness_settle
 from raftmeta.sim.swarm cimport swarm_config
@@ -35,6 +36,7 @@ INVARIANTS = {
     18: "I18b a guarded write was accepted under an old token",
     19: "I19 a damaged frame was taken",
     22: "I22 no progress after healing",
+    25: "I24 what clients saw is no history of registers",
     100: "a node stopped itself",
     101: "no memory",
 }
@@ -47,17 +49,23 @@ cdef tuple _fault_names():
 
 
 FAULTS = _fault_names()
-# What a tape's entries may be, in the order of the native FAULT_...; each is a rate's name without its unit.
+# What a tape's entries may be, in the order of the native FAULT_...; each but the last two is a rate's name without its
+# unit.
 KINDS = ("partition", "isolate", "replay", "crash", "crash_all", "pause", "wall", "cut_at_sync", "wipe", "flip",
-         "misdirect", "disk_error", "full", "transfer", "membership")
+         "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls")
+# A profile names the rate of a buggify point so.
+POINTS = {f"buggify_{name.lower()}": number for number, name in enumerate(buggify.names())}
 NOTES = {1: "frame", 2: "fault", 3: "down", 4: "up", 5: "role", 6: "commit"}
 
 
 cdef _set_faults(SimConfig* config, dict faults):
+    points = {name: faults.pop(name) for name in POINTS if name in faults}
     unknown = set(faults) - set(FAULTS)
     if unknown:
-        raise ValueError(f"unknown fault: {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}")
+        raise ValueError(f"unknown fault: {', '.join(sorted(unknown))}; there are {', '.join((*FAULTS, *POINTS))}")
     config.faults = {**config.faults, **faults}
+    for name, ppm in points.items():
+        config.buggify_ppm[<unsigned> POINTS[name]] = ppm
 
 
 def _kind_of(name: str) -> int:
@@ -70,8 +78,12 @@ cdef dict _profile(const SimConfig* config):
     return {"nodes": config.nodes, "segment_bytes": config.segment_bytes, "sector_bytes": config.sector_bytes,
             "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms,
             "snapshot_entries": config.snapshot_entries, "snapshot_chunk_bytes": config.snapshot_chunk_bytes,
+            "tick_ms": config.tick_ms, "rest_us": config.rest_us, "busy_us": config.busy_us,
             "election_timeout_ticks": config.election_timeout_ticks, "append_bytes_max": config.append_bytes_max,
-            "checkpoints": config.has_checkpoints, "ruin": config.is_ruin, **config.faults}
+            "checkpoints": config.has_checkpoints, "users": config.has_users,
+            "user_large_ppm": config.user_large_ppm, "ruin": config.is_ruin, **config.faults,
+            **{name: config.buggify_ppm[<unsigned> number] for name, number in POINTS.items()
+               if config.buggify_ppm[<unsigned> number]}}
 
 
 def swarm_profile(seed: int) -> dict[str, int]:
@@ -87,14 +99,16 @@ cdef class World:
 
     def __cinit__(self, seed: int, *, nodes: int = 3, segment_bytes: int = 65536, sector_bytes: int = 512,
                   history_bytes_max: int = 65536, lease_ttl_ms: int = 1000, snapshot_entries: int = 300,
-                  snapshot_chunk_bytes: int = 2048, election_timeout_ticks: int = 50,
-                  append_bytes_max: int = 262144, checkpoints: int = 0,
-                  ruin: int = 0, **faults):
+                  snapshot_chunk_bytes: int = 2048, tick_ms: int = 10, election_timeout_ticks: int = 50,
+                  append_bytes_max: int = 262144, rest_us: int = 0, busy_us: int = 1_000_000, checkpoints: int = 0,
+                  users: int = 0, user_large_ppm: int = 0, ruin: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
         if election_timeout_ticks < 10:
             raise ValueError(f"election_timeout_ticks must be 10 or more, not {election_timeout_ticks}")
+        if tick_ms < 1:
+            raise ValueError(f"tick_ms must be 1 or more, not {tick_ms}")
         sim_config_init(&config, seed & ((1 << 64) - 1))
         config.nodes = nodes
         config.segment_bytes = segment_bytes
@@ -103,9 +117,14 @@ cdef class World:
         config.lease_ttl_ms = lease_ttl_ms
         config.snapshot_entries = snapshot_entries
         config.snapshot_chunk_bytes = snapshot_chunk_bytes
+        config.tick_ms = tick_ms
         config.election_timeout_ticks = election_timeout_ticks
+        config.rest_us = rest_us
+        config.busy_us = busy_us
         config.append_bytes_max = append_bytes_max
         config.has_checkpoints = checkpoints != 0
+        config.has_users = users != 0
+        config.user_large_ppm = user_large_ppm
         config.is_ruin = ruin != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)
@@ -127,11 +146,35 @@ cdef class World:
         if self.native.counts.events != 0:
             raise ValueError("a tape is followed from the first event on")
         self.native.has_script = True
-        for strike, kind in sorted((strike, _kind_of(kind)) for strike, kind in tape):
+        for strike, kind in sorted({(strike, _kind_of(kind)) for strike, kind in tape}):
             decision.strike = strike
             decision.kind = kind
             if not self.native.script.push(decision):
                 raise MemoryError
+
+    def strike(self, kind: str) -> None:
+        """Let this fault strike at the next fault event of a world that follows a tape: the tape grows by it."""
+        cdef SimDecision decision
+        cdef SimDecision* before
+        cdef size_t place
+        if not self.native.has_script:
+            raise ValueError("only a world that follows a tape is struck by hand")
+        decision.strike = self.native.strikes
+        decision.kind = _kind_of(kind)
+        for place in range(self.native.script_next, self.native.script.size):
+            before = &self.native.script.data[place]
+            if (before.strike, before.kind) == (decision.strike, decision.kind):
+                return
+        if not self.native.script.push(decision):
+            raise MemoryError
+        place = self.native.script.size - 1
+        while place > self.native.script_next:
+            before = &self.native.script.data[place - 1]
+            if (before.strike, before.kind) <= (decision.strike, decision.kind):
+                break
+            self.native.script.data[place] = before[0]
+            place -= 1
+        self.native.script.data[place] = decision
 
     def keep_story(self) -> None:
         """From now on keep what a diagram needs."""
@@ -190,6 +233,12 @@ cdef class World:
     def counts(self) -> dict[str, int]:
         """What happened so far: events, frames, faults, calls and their fates."""
         return dict(self.native.counts)
+
+    @property
+    def buggified(self) -> dict[str, int]:
+        """The buggify points that fired so far, as a profile names them, and how often."""
+        return {name: self.native.buggify_fired[<unsigned> number] for name, number in POINTS.items()
+                if self.native.buggify_fired[<unsigned> number]}
 
     @property
     def simulated_s(self) -> float:

@@ -8,15 +8,19 @@
 # nodes      one node's life: boot, crash, restart, its disk's schedule
 # checkpoints  the checkpoint port's simulated side
 # workload   clients on the nodes, and what they may see (I13, I14, I15)
+# rests      quiet hours, in which no client does anything
+# user_copies  copies of a user machine and the commands that it is given (I11, I14)
 # clients    clients of other processes, with sessions, retries and fences (I14, I18b); calls: what all of them wait for
 # watches    what watches show, over resumptions (I15, I16)
 # leases     leases that clients keep, and when they may end (I17)
+# witness    what clients saw, from values and times alone (I24)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
-# swarm      which faults a seed has
+# swarm      which faults a seed has; buggify: which points of production code do the rare thing
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.dump cimport Dump, DumpBase
 from raftmeta.machine.state cimport Machine
+from raftmeta.native.buggify cimport BUGGIFY_POINTS
 from raftmeta.native.chunks cimport Chunk, Slice
 from raftmeta.native.containers cimport Map64, Ring, Vec
 from raftmeta.raft.types cimport HardState, index_t, member_id_t, member_mask_t, term_t
@@ -87,7 +91,10 @@ cdef enum:
     FAULT_FULL
     FAULT_TRANSFER
     FAULT_MEMBERSHIP
-    FAULT_KINDS = 15
+    # These have no rate: only a tape asks for them.
+    FAULT_HEAL                  # networks, pauses and disks: what was is over
+    FAULT_CALLS                 # all clients call at once
+    FAULT_KINDS = 17
 
 # One entry of the tape: at which strike, of which kind.
 cdef struct SimDecision:
@@ -130,12 +137,18 @@ cdef struct SimConfig:
     uint32_t lease_ttl_ms
     uint32_t snapshot_entries   # between two points; 0: none is ever taken
     uint32_t snapshot_chunk_bytes
-    uint32_t election_timeout_ticks     # of 10 ms; short, and leaders come and go
+    uint32_t tick_ms            # 10, or a slower cluster; what faults last is stretched with it
+    uint32_t election_timeout_ticks     # short, and leaders come and go
     uint32_t append_bytes_max   # of one APPEND: small, and a tail arrives in parts (paper Figure 8)
     bint has_checkpoints        # nodes keep their own copies behind the checkpoint port, not in sealed files
     bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/atlas)
+    uint32_t rest_us            # the longest quiet hour; 0: clients never pause
+    uint32_t busy_us            # mean time between two of them
+    bint has_users              # clients give commands to a user machine, too
+    uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
+    uint32_t[BUGGIFY_POINTS] buggify_ppm        # of the times at which a point is asked (raftmeta/sim/buggify)
 
 # A frame on its way.
 cdef struct SimFrame:
@@ -157,6 +170,8 @@ cdef enum SimCallKind:
     CALL_READ = 3
     CALL_DELETE = 4
     CALL_GRANT = 5
+    CALL_USER = 7               # a command for the user machine
+    CALL_USER_DUMP = 8          # a part of its dump
     CALL_CLIENT = 6             # a sending of a SimClient: key is its number, session and number name the command
 
 cdef struct SimCall:
@@ -169,6 +184,8 @@ cdef struct SimCall:
     uint64_t session
     index_t floor_index         # I13: entries acknowledged to anybody before this call began
     uint64_t floor_revision
+    uint64_t called             # I24: number of the event, from 1
+    int64_t floor_number        # what the counter had answered by then
 
 # A client of another process (raftmeta/sim/clients).
 cdef struct SimClient:
@@ -178,7 +195,7 @@ cdef struct SimClient:
     Vec[uint8_t] payload
     uint8_t wish
     bint is_answered
-    bint is_unsure              # a count may have been made before its session was lost
+    uint32_t unsure             # counts that may have been made before their sessions were lost
     uint64_t answer_hash
     int64_t counted             # its counter, as last answered
     uint64_t token              # create revision of the lock, as it believes
@@ -190,6 +207,22 @@ cdef struct SimWatch:
     bint is_pending             # asked for, not there yet
     bint has_items
     bint must_close             # it said LAGGED or COMPACTED: resume with a new one
+
+# A user machine's state on one node, in the place of a Python object (raftmeta/sim/user_copies).
+cdef struct SimImage:
+    uint64_t state              # chain of the commands that ran
+    uint64_t count
+
+cdef struct SimCopy:
+    index_t pointer             # the last command that ran, or the dump that it began with
+    SimImage image
+    bint is_fetching            # until it has done what it was given
+    Vec[uint8_t] news           # that
+    index_t dump_seen
+    Vec[uint8_t] loading        # of a dump that it is being given
+    index_t made_pointer        # where it last made a dump; 0: nowhere
+    SimImage made
+    bint is_sending             # a part of it
 
 # The lease that a node's client keeps, and how long it may believe so.
 cdef struct SimLease:
@@ -284,6 +317,18 @@ cdef struct SimNode:
     uint64_t session_seen
     SimWatch[SIM_WATCHES] watches
     SimLease lease
+    SimCopy copy
+
+# What clients know of one value of a register (I24).
+cdef struct SimSight:
+    uint64_t first_return       # somebody was done with it then, before anybody else
+    uint64_t last_call          # the last one who saw it, or wrote it, called then
+    uint64_t limit              # who calls later must not see it: another value was certainly there before
+
+cdef struct SimRegister:
+    Vec[SimSight] sights        # in the order of first_return
+    Map64[uint32_t] places      # value -> its sight, from 1
+    Map64[uint64_t] calls       # value -> when it was written; all ones: certainly never
 
 # The committed log as the whole cluster agrees on it.
 cdef struct SimTruth:
@@ -297,6 +342,9 @@ cdef struct SimTruth:
     Map64[uint64_t] votes       # hash of incarnation and term -> candidate
     index_t acked_index         # greatest index acknowledged to a client
     uint64_t acked_revision
+    SimRegister[SIM_KEYS] registers
+    Map64[uint64_t] user_states     # index of a command -> state of the user machine after it
+    Map64[uint64_t] user_commands   # number of a command -> index at which it ran; all ones: certainly nowhere
     uint64_t[SIM_KEYS] adds_submitted
     uint64_t[SIM_KEYS] adds_acked
     int64_t[SIM_KEYS] add_highest
@@ -335,6 +383,7 @@ cdef enum SimViolation:
     VIOLATION_FENCE = 18                # I18b
     VIOLATION_CORRUPT_TAKEN = 19        # I19: a frame that is not what was sent was taken
     VIOLATION_LIVENESS = 22             # I22
+    VIOLATION_HISTORY = 25              # I24: what clients saw is no history of registers
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
 
@@ -359,6 +408,10 @@ cdef struct SimCounts:
     uint64_t client_commands    # answered
     uint64_t client_sessions_lost
     uint64_t guarded            # writes under a fence that were accepted
+    uint64_t rests
+    uint64_t user_calls         # of a user machine, answered
+    uint64_t user_commands      # run, on all copies
+    uint64_t user_loads         # of a dump
     uint64_t reads
     uint64_t watch_events
     uint64_t progress_marks
@@ -398,6 +451,11 @@ cdef struct World:
     uint64_t random_disk
     uint64_t random_faults
     uint64_t random_workload
+    bint has_buggify            # any rate of a point is not 0
+    uint64_t[BUGGIFY_POINTS] buggify_random
+    uint64_t[BUGGIFY_POINTS] buggify_fired      # how often
+    uint64_t random_rests
+    uint64_t random_users
     SimNode[SIM_NODES_MAX] nodes
     member_mask_t[SIM_NODES_MAX] hears      # node i receives from the nodes in hears[i]
     SimTruth truth
@@ -405,6 +463,7 @@ cdef struct World:
     bint faults_are_on
     uint64_t operator_ns        # when a change of membership was last asked for; 0: never
     bint clients_are_on
+    uint64_t rest_until_ns      # no client does anything before
     uint32_t strikes            # fault events so far
     Vec[SimDecision] tape       # what struck
     bint has_script             # then these strike, and nothing else does

@@ -6,6 +6,7 @@ Exit code 1: a planted bug survived, or a harmless change did not.
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import tempfile
 import time
@@ -13,9 +14,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.mutants.planted import Planted, Verdict, build, hunt, planted_bugs
+from tests.mutants.planted import Planted, SmallFind, Verdict, build, hunt, planted_bugs
+from tests.mutants.rules import named
 
 EVENTS_MAX = 4_000_000  # of all worlds in which one bug is looked for
+HEAD = (
+    "| Change | Source | Killed by | After events | In world | In a small world, after states |\n"
+    "|---|---|---|---|---|---|"
+)
 
 
 def judge(planted: Planted, events_max: int) -> Verdict:
@@ -28,10 +34,10 @@ def judge(planted: Planted, events_max: int) -> Verdict:
         found = hunt(planted, folder, events_max)
         return Verdict(
             planted,
-            violation=None if found["violation"] is None else str(found["violation"]),
-            seed=int(str(found["seed"])),
-            world=str(found["world"]),
-            events=int(str(found["events"])),
+            violation=found["large"]["violation"],
+            world=found["large"]["world"],
+            events=found["large"]["events"],
+            small=SmallFind(**found["small"]) if found["small"] else None,
             build_s=built - started,
             hunt_s=time.monotonic() - built,
         )
@@ -46,9 +52,19 @@ def verdicts(bugs: list[Planted], jobs: int, events_max: int) -> Iterator[Verdic
 
 def row(verdict: Verdict) -> str:
     """One line of the table of docs/faults.md."""
-    fate = verdict.violation.split(": node")[0] if verdict.violation else "survives"
-    where = f"{verdict.world} {verdict.seed}" if verdict.violation else verdict.world
-    return f"| {verdict.planted.title.rstrip('.')} | {verdict.planted.source} | {fate} | {verdict.events:,} | {where} |"
+    fate = named(verdict.violation) if verdict.violation else "survives"
+    small = "survives" if verdict.planted.is_of_core else "-"
+    if verdict.small is not None:
+        small = f"{named(verdict.small.violation)}: {verdict.small.world}, {verdict.small.states:,}"
+    cells = (
+        verdict.planted.title.rstrip("."),
+        verdict.planted.source,
+        fate,
+        f"{verdict.events:,}",
+        verdict.world,
+        small,
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> int:
@@ -64,14 +80,15 @@ def main() -> int:
         found.append(verdict)
         mark = "ok" if verdict.is_as_it_should_be else "WRONG"
         times = f"built in {verdict.build_s:.0f} s, hunted for {verdict.hunt_s:.0f} s"
-        fate = f"{verdict.violation or 'survived'}, {verdict.events:,} events"
-        print(f"{mark:>5}  {verdict.planted.name}: {fate}, {times}", file=sys.stderr, flush=True)
-    print("| Change | Source | Killed by | After events | In world |\n|---|---|---|---|---|")
+        print(f"{mark:>5}  {row(verdict)}  {times}", file=sys.stderr, flush=True)
+    print(HEAD)
     for verdict in sorted(found, key=lambda one: bugs.index(one.planted)):
         print(row(verdict))
-    killed = sum(verdict.violation is not None for verdict in found if not verdict.planted.is_harmless)
+    killed = sum(verdict.is_killed for verdict in found if not verdict.planted.is_harmless)
     harmful = sum(not planted.is_harmless for planted in bugs)
-    print(f"\n{killed} of {harmful} planted bugs killed in {time.monotonic() - started:.0f} s", file=sys.stderr)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    times = f"{time.monotonic() - started:.0f} s, {spent.ru_utime + spent.ru_stime:.0f} s of processor time"
+    print(f"\n{killed} of {harmful} planted bugs killed in {times}", file=sys.stderr)
     return 0 if all(verdict.is_as_it_should_be for verdict in found) else 1
 
 

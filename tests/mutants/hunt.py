@@ -1,7 +1,10 @@
-"""Look for one planted bug: python hunt.py <folder of the copy> <profile> <events at most>; prints the find as JSON.
+"""Look for one planted bug: python hunt.py <folder> <profile> <events> <small> [<passed over>...]; prints JSON.
 
-Runs in a process of its own, over the copy that carries the bug. Worlds of the named profile and of the swarm take
-turns; each lives for a while under faults and must converge afterwards.
+Runs in a process of its own, over the copy in the folder that carries the bug. Worlds of the named profile and of the
+swarm take turns, up to so many events; each lives for a while under faults and must converge afterwards. What is passed
+over ("swarm 6") is left out. small: 1 when every history of some small worlds is to be taken too: of bugs in the core.
+
+    python hunt.py <folder> --live <world>      one of the worlds alone, to see what it does without the bug
 """
 
 from __future__ import annotations
@@ -54,31 +57,72 @@ PROFILES: dict[str, dict[str, int]] = {
         "nodes": 3, "flip_ppm": 700_000, "crash_ppm": 400_000, "partition_ppm": 200_000, "fault_gap_us": 80_000,
         "down_us": 50_000,
     },
-    # Damaged entries that are gone from the others' logs: mended by a snapshot in front of a sound tail.
-    "repairs": {
-        "nodes": 5, "flip_ppm": 700_000, "crash_ppm": 500_000, "partition_ppm": 500_000, "snapshot_entries": 10,
-        "fault_gap_us": 60_000, "down_us": 50_000, "client_gap_us": 10_000, "election_timeout_ticks": 10,
+    # A snapshot that waits to be installed is overtaken by the next leader's APPENDs, which wait to be applied:
+    # so there is a tail behind the point. Most of what is behind is served from the log, else no APPEND would come.
+    "installs": {
+        "nodes": 5, "snapshot_entries": 4, "partition_ppm": 700_000, "crash_ppm": 500_000, "transfer_ppm": 700_000,
+        "fault_gap_us": 40_000, "down_us": 50_000, "client_gap_us": 10_000, "election_timeout_ticks": 10,
+        "buggify_snapshot_instead": 200_000, "buggify_install_postponed": 990_000, "buggify_apply_postponed": 995_000,
     },
 }  # fmt: skip
 
 
-def hunt(profile: str, events_max: int) -> dict[str, object]:
-    """Worlds one after the other until one falls; the events of all of them."""
+# Each is closed in a second or two without a bug. logs=1.2..: two nodes hold the tails of two leaders of the past.
+SMALL_WORLDS: dict[str, str] = {
+    "an entry": "time_outs=1,proposals=1,crashes=1",
+    "two leaders, a crash": "time_outs=2,proposals=0,crashes=1",
+    "two leaders, an entry": "time_outs=2,proposals=1,crashes=0",
+    "three time-outs": "time_outs=3,proposals=0,crashes=0,has_slow_disks=0",
+    "a leader that lost its tail": "time_outs=2,proposals=1,crashes=1,has_slow_disks=0",
+    "tails": "logs=1.2..,time_outs=2,proposals=0,crashes=0",
+    "four": "founding=vvvv,time_outs=2,proposals=0,crashes=0,has_slow_disks=0",
+    "exchange": "founding=vll,target=lvv,changes=1,time_outs=1,proposals=0,crashes=1",
+    "there and back": "founding=vvl,target=vvv,changes=2,time_outs=1,proposals=0,crashes=0",
+    "a change, two leaders": "founding=vvl,target=vvv,changes=1,time_outs=2,proposals=0,crashes=0,has_slow_disks=0",
+}
+SMALL_STATES_MAX = 400_000  # of one of them: what a bug adds may have no end
+
+
+def hunt_small() -> dict[str, object] | None:
+    """The first small world in which an invariant falls, and after how many states of all; None: it survives."""
+    from raftmeta.sim import small_world
+
+    states = 0
+    for name, bounds in SMALL_WORLDS.items():
+        world = small_world(bounds)
+        world.run(SMALL_STATES_MAX)
+        states += world.counts["taken"]
+        if world.violation is not None:
+            return {"violation": world.violation, "world": name, "states": states, "actions": len(world.path())}
+    return None
+
+
+def live(world: str) -> tuple[str | None, int]:
+    """Live the world of this name and seed; which invariant fell, and its events."""
     from raftmeta.sim.world_handle import World
 
+    name, _, seed = world.partition(" ")
+    lived = World.swarm(int(seed)) if name == "swarm" else World(int(seed), **PROFILES[name])
+    lived.run(WORLD_EVENTS)
+    lived.settle(SETTLE_EVENTS)
+    return lived.violation, lived.counts["events"]
+
+
+def hunt(profile: str, events_max: int, passed_over: list[str]) -> dict[str, object]:
+    """Worlds one after the other until one falls; the events of all of them."""
     events = 0
     turn = 0
     while events < events_max:
-        name = profile if turn % 2 == 0 else "swarm"
-        seed = turn // 2
-        world = World(seed, **PROFILES[name]) if name != "swarm" else World.swarm(seed + 1000 * (turn % 2))
-        world.run(WORLD_EVENTS)
-        world.settle(SETTLE_EVENTS)
-        events += world.counts["events"]
-        if world.violation is not None:
-            return {"violation": world.violation, "seed": seed, "world": name, "events": events}
+        # A bug without a profile is looked for in the swarm alone: then every turn takes other seeds.
+        world = f"{profile} {turn // 2}" if turn % 2 == 0 else f"swarm {turn // 2 + 1000}"
         turn += 1
-    return {"violation": None, "seed": 0, "world": profile, "events": events}
+        if world in passed_over:
+            continue
+        violation, lived = live(world)
+        events += lived
+        if violation is not None:
+            return {"violation": violation, "world": world, "events": events}
+    return {"violation": None, "world": profile, "events": events}
 
 
 if __name__ == "__main__":
@@ -88,4 +132,8 @@ if __name__ == "__main__":
     found = Path(raftmeta.__file__).resolve()
     if not found.is_relative_to(folder):
         sys.exit(f"raftmeta comes from {found}, not from the copy in {folder}: nothing would be found")
-    print(json.dumps(hunt(sys.argv[2], int(sys.argv[3]))))
+    if sys.argv[2] == "--live":
+        print(json.dumps(live(sys.argv[3])[0]))
+    else:
+        small = hunt_small() if sys.argv[4] == "1" else None
+        print(json.dumps({"small": small, "large": hunt(sys.argv[2], int(sys.argv[3]), sys.argv[5:])}))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from email.parser import Parser
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = Path(__file__).resolve().parent / "patches"
@@ -67,6 +68,11 @@ class Planted:
         files = [line[6:].strip() for line in self.path.read_text().splitlines() if line.startswith("+++ b/")]
         return [file.removesuffix(".pyx").replace("/", ".") for file in files]
 
+    @property
+    def is_of_core(self) -> bool:
+        """Does it touch the core, the one part that small worlds are made of?"""
+        return any(module.startswith(("raftmeta._core", "raftmeta.raft.")) for module in self.modules)
+
     def apply(self, folder: Path, *, only_check: bool = False) -> None:
         """Apply the patch to the sources in folder. Raises PlantingFailed when they have moved on from it."""
         command = ["git", "apply", "-C1", *(["--check"] if only_check else []), str(self.path)]
@@ -75,20 +81,34 @@ class Planted:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallFind:
+    """Where a bug fell in a small world."""
+
+    violation: str
+    world: str  # its name in tests/mutants/hunt.py
+    states: int  # of all small worlds until then
+    actions: int  # of the history that is told
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What became of one planted bug."""
 
     planted: Planted
-    violation: str | None  # which invariant fell, and how; None: it survived
-    seed: int  # of the world that fell
-    world: str  # name of its profile
+    violation: str | None  # which invariant fell in the worlds of events, and how; None: it survived them
+    world: str  # name and seed of the world that fell; of the profile when none did
     events: int  # of all worlds until then
+    small: SmallFind | None  # None: it survived every history of the small worlds
     build_s: float
     hunt_s: float
 
     @property
+    def is_killed(self) -> bool:
+        return self.violation is not None or self.small is not None
+
+    @property
     def is_as_it_should_be(self) -> bool:
-        return (self.violation is None) == self.planted.is_harmless
+        return self.is_killed != self.planted.is_harmless
 
 
 def planted_bugs() -> list[Planted]:
@@ -112,12 +132,30 @@ def build(planted: Planted, folder: Path) -> None:
     _run([sys.executable, "setup.py", "build_ext", "--inplace", "--parallel=1", f"--only={only}"], folder, None)
 
 
-def hunt(planted: Planted, folder: Path, events_max: int) -> dict[str, object]:
-    """Run worlds of the copy until one falls or events_max are over; what hunt.py found."""
+def hunt(planted: Planted, folder: Path, events_max: int) -> dict[str, Any]:
+    """Run worlds of the copy until one falls or events_max are over, and the small worlds: what hunt.py found.
+
+    A world that falls without the bug as well proves nothing: it is passed over, and told of.
+    """
+    passed_over: list[str] = []
+    command = [planted.profile or "swarm", str(events_max), "1" if planted.is_of_core else "0"]
+    while True:
+        found: dict[str, Any] = json.loads(_hunt(folder, *command, *passed_over))
+        large = found["large"]
+        if large["violation"] is None or not falls_without_bug(large["world"]):
+            return found
+        print(f"{large['world']} falls without a bug, too: {large['violation']}", file=sys.stderr, flush=True)
+        passed_over.append(large["world"])
+
+
+def falls_without_bug(world: str) -> bool:
+    """Does this world of hunt.py fall in the checkout itself?"""
+    return json.loads(_hunt(ROOT, "--live", world)) is not None
+
+
+def _hunt(folder: Path, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, str(HUNT), str(folder), planted.profile or "swarm", str(events_max)]
-    found: dict[str, object] = json.loads(_run(command, folder, environment))
-    return found
+    return _run([sys.executable, str(HUNT), str(folder), *arguments], folder, environment)
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str] | None) -> str:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.hunt import PROFILES
+from raftmeta.sim import small_world
+from tests.mutants.hunt import PROFILES, SMALL_STATES_MAX, SMALL_WORLDS
 from tests.mutants.planted import ROOT, Planted, PlantingFailed, planted_bugs
+from tests.mutants.rules import STANDS_FOR, beliefs, named
 
 BUGS = planted_bugs()
 
@@ -53,3 +55,21 @@ def test_a_patch_that_no_longer_fits_says_so(tmp_path: Path) -> None:
     file.write_text("nothing of it\n")
     with pytest.raises(PlantingFailed, match="git apply"):
         BUGS[0].apply(tmp_path, only_check=True)
+
+
+def test_the_small_worlds_are_closed_without_a_bug() -> None:
+    """What falls in them falls by the planted bug; and their states are within what the hunt takes of each."""
+    for name, bounds in SMALL_WORLDS.items():
+        world = small_world(bounds)
+        world.run(SMALL_STATES_MAX)
+        assert world.violation is None, name
+        assert world.counts["taken"] == world.counts["found"], name
+
+
+def test_every_belief_of_a_core_stands_for_an_invariant() -> None:
+    """A node that stopped itself is told by the rule that it kept."""
+    assert set(STANDS_FOR) == set(beliefs().values())
+    assert named("I4 state machine safety: node 2 a=1 b=2 event=3") == "I4 state machine safety"
+    halted = named("a node stopped itself: node 1 a=98 b=10 event=7 time_ms=3")
+    assert halted == "I4 state machine safety: a node stopped itself, BROKEN_TRUNCATED_COMMITTED"
+    assert named("a node stopped itself: node 1 a=97 b=0") == "a node stopped itself, status 97"

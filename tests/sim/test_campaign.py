@@ -74,6 +74,22 @@ def test_the_command_sums_up_its_worlds() -> None:
     assert "events_per_s" in run("--seeds", "1", "--events", "1000").output
 
 
+def test_reports_of_several_runs_add_up(tmp_path: Path) -> None:
+    """Two halves are the whole; no seed counts twice, and what is no report is told."""
+    parts = [tmp_path / "a.json", tmp_path / "b.json"]
+    for first, part in zip(("0", "2"), parts, strict=True):
+        part.write_text(run("--first", first, "--seeds", "2", "--events", "1000", "--json").output)
+    whole = json.loads(run("--seeds", "4", "--events", "1000", "--json").output)
+    added = json.loads(run("--merge", str(parts[0]), "--merge", str(parts[1]), "--json").output)
+    for name in ("seeds", "events", "marks", "marks_missing", "counts", "lived", "violations"):
+        assert added[name] == whole[name], name
+    assert added["lived"] == {"swarm": [[0, 4]]}
+    twice = run("--merge", str(parts[0]), "--merge", str(parts[0]))
+    assert twice.exit_code == 2 and "lived seed 0x0" in twice.output
+    parts[0].write_text("{}")
+    assert "no report" in run("--merge", str(parts[0])).output
+
+
 def test_the_command_fails_with_the_line_that_replays(tmp_path: Path) -> None:
     """Exit code 1; the line ends with all that was said, and the tape that was written falls again."""
     result = run(

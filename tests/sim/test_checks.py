@@ -8,6 +8,7 @@ from raftmeta.sim.truth_handle import Liar
 from raftmeta.sim.world_handle import World
 
 SETTLE_EVENTS = 200_000
+REGISTER = 3  # of the workload: put and read, never deleted (raftmeta/sim/witness)
 
 
 @pytest.fixture
@@ -214,6 +215,52 @@ def test_a_frame_for_another_incarnation_is_seen(world: World) -> None:
     Liar(world).rename(follower_of(world)["number"])
     world.run(1_000)
     expect(world, "I18")
+
+
+def test_a_damaged_frame_that_is_taken_is_seen(world: World) -> None:
+    """I19: its bytes are sound, and the world knows better."""
+    Liar(world).blame_frames()
+    world.run(1_000)
+    expect(world, "I19")
+
+
+def test_a_value_that_comes_back_is_seen(world: World) -> None:
+    """I24: the register had values, and now somebody is told that it never had one. No index is looked at."""
+    world.run(20_000)
+    Liar(world).see(REGISTER, 0)
+    expect(world, "I24")
+
+
+def test_a_value_that_nobody_wrote_is_seen(world: World) -> None:
+    """I24: a read answers with something out of the air."""
+    Liar(world).see(REGISTER, 1)
+    expect(world, "I24")
+
+
+def test_a_counter_that_repeats_itself_is_seen(world: World) -> None:
+    """I24: the same number for somebody who called when it had been answered."""
+    Liar(world).count_again(0)
+    expect(world, "I24")
+
+
+def test_copies_of_a_user_machine_that_differ_are_seen() -> None:
+    """I11: a copy that starts again runs the same commands and comes to another state."""
+    world = World(5, users=1)
+    world.run(20_000)
+    assert world.counts["user_commands"] > 100
+    Liar(world).change_copies()
+    world.run(50_000)
+    expect(world, "I11")
+
+
+def test_a_user_command_that_runs_elsewhere_is_seen() -> None:
+    """I14: not at the index that its caller was told."""
+    world = World(5, users=1)
+    world.run(20_000)
+    assert world.counts["user_calls"] > 10
+    Liar(world).move_user_commands()
+    world.run(50_000)
+    expect(world, "I14")
 
 
 def test_a_queue_above_its_cap_is_seen(world: World) -> None:

@@ -54,7 +54,7 @@ def test_installs_and_membership_changes_meet() -> None:
 
     Wiped members come back as learners, by snapshot, and are swapped for their old selves, while others are cut off.
     """
-    found = totals(range(10), nodes=5, wipe_ppm=700_000, partition_ppm=500_000, transfer_ppm=300_000,
+    found = totals(range(16), nodes=5, wipe_ppm=700_000, partition_ppm=500_000, transfer_ppm=300_000,
                    fault_gap_us=400_000)  # fmt: skip
     assert found["memberships"] > 50
     assert found["installs"] > 15

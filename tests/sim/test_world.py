@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from raftmeta.sim.world_handle import FAULTS, World, swarm_profile
 
 SEEDS = range(200)
+PART_SEEDS = 25  # lived by one test: a part of them stays far from the time-out on a busy machine too
 EVENTS = 100_000  # of one seed, before everything heals
 HASH_SEEDS = range(200)
 HASH_EVENTS = 3_000
@@ -38,11 +40,17 @@ def live(seed: int) -> History:
     return History(seed, world.violation, world.counts, world.simulated_s)
 
 
+@cache
+def part_from(first: int) -> list[History]:
+    """The worlds of the seeds of one part. They run without the GIL, so threads are enough to use two cores."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(live, range(first, first + PART_SEEDS)))
+
+
 @pytest.fixture(scope="module")
 def histories() -> list[History]:
-    """The worlds of all SEEDS. They run without the GIL, so threads are enough to use two cores."""
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(live, SEEDS))
+    """The worlds of all SEEDS, most of which test_no_seed_breaks_an_invariant has lived."""
+    return [history for first in SEEDS[::PART_SEEDS] for history in part_from(first)]
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +61,12 @@ def totals(histories: list[History]) -> Counter[str]:
     return found
 
 
-def test_no_seed_breaks_an_invariant(histories: list[History]) -> None:
-    """I1-I11, I13-I15, I17, I20, I22 hold after each of twenty million events, and every cluster converges."""
+@pytest.mark.parametrize("first", SEEDS[::PART_SEEDS])
+def test_no_seed_breaks_an_invariant(first: int) -> None:
+    """I1-I11, I13-I15, I17, I20, I22, I24 hold after each of twenty million events, and every cluster converges."""
+    histories = part_from(first)
     assert [(history.seed, history.violation) for history in histories if history.violation is not None] == []
-    assert sum(history.counts["events"] for history in histories) >= 20_000_000
+    assert sum(history.counts["events"] for history in histories) >= PART_SEEDS * EVENTS
 
 
 @pytest.mark.parametrize(
@@ -77,7 +87,8 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
     [
         "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "progress_marks",
         "compactions", "client_commands", "client_sessions_lost", "guarded", "checkpoints", "leases_granted",
-        "leases_expired", "lease_renewals",
+        "leases_expired", "lease_renewals", "rests",
+        "user_calls", "user_commands", "user_loads",
     ],
 )  # fmt: skip
 def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> None:
@@ -86,10 +97,37 @@ def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> No
 
 
 def test_every_world_made_progress(histories: list[History]) -> None:
-    """Hardly a profile is so bad that nothing is acknowledged before it heals (a pair that is always parted is); and
-    simulated time runs far ahead of the real one."""
+    """Hardly a profile is so bad that nothing is acknowledged before it heals (a pair that is always parted is)."""
     assert sum(history.counts["acknowledged"] == 0 for history in histories) <= 4
-    assert sum(history.simulated_s for history in histories) > 3_600
+
+
+def test_simulated_time_runs_far_ahead(histories: list[History], totals: Counter[str]) -> None:
+    """At a million events a second these worlds pass a thousand times as fast as real time: quiet hours are cheap."""
+    assert totals["events"] / sum(history.simulated_s for history in histories) < 1_000
+
+
+def test_quiet_hours_are_quiet() -> None:
+    """No client calls before the hour has passed, the shortest of them 0.94 s; then all go on."""
+
+    def calls() -> int:
+        return sum(world.counts[work] for work in ("acknowledged", "reads", "sendings"))
+
+    def run_until(time_s: float) -> None:
+        while world.simulated_s < time_s:
+            world.run(10)
+
+    world = World(1, rest_us=60_000_000, busy_us=3_000_000)
+    while world.counts["rests"] == 0:
+        world.run(1)
+    began_s = world.simulated_s
+    run_until(began_s + 0.3)  # what was under way is answered
+    told = calls()
+    run_until(began_s + 0.9)
+    assert calls() == told
+    while world.counts["rests"] == 1:
+        world.run(10)
+    assert calls() > told
+    assert world.violation is None
 
 
 def test_the_seeds_cover_sizes_and_each_fault_with_even_chance() -> None:
