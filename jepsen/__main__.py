@@ -1,0 +1,125 @@
+"""The command: python -m jepsen run|failover|every-sync|list."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from jepsen.failover import PERCENTILES, measure, percentile
+from jepsen.faults import images, shim
+from jepsen.faults.every_sync import Point, cut_everywhere
+from jepsen.nemeses import NEMESES
+from jepsen.plan import Plan, PlanError
+from jepsen.run import run as run_plan
+from jepsen.workloads import WORKLOADS
+
+STORE = Path("build") / "jepsen"
+
+
+@click.group()
+def main() -> None:
+    """Real clusters under real faults; see docs/jepsen.md."""
+
+
+@main.command()
+@click.option("--nodes", type=click.Choice(["3", "5"]), default="3", show_default=True, help="Founding members.")
+@click.option("--workload", default="register", show_default=True, help="A name, several with commas, or all.")
+@click.option("--nemesis", default="none", show_default=True, help="A name, several with commas, all, none, or ruin.")
+@click.option("--time", "time_s", type=float, default=60.0, show_default=True, help="Seconds of harm and quiet.")
+@click.option("--rate", type=float, default=200.0, show_default=True, help="Operations per second, of all clients.")
+@click.option("--seed", type=int, default=None, help="Of every random choice; by default drawn and told.")
+@click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True, help="Where runs are kept.")
+@click.option("--report/--no-report", "is_reported", default=True, help="Check once more on Spark, and draw a report.")
+def run(
+    nodes: str,
+    workload: str,
+    nemesis: str,
+    time_s: float,
+    rate: float,
+    seed: int | None,
+    store: Path,
+    is_reported: bool,
+) -> None:
+    """Run one test. Exit code 0: every verdict is ok; 1: not so."""
+    console = Console(highlight=False)
+    try:
+        plan = Plan.check(
+            nodes=int(nodes),
+            workload=workload,
+            nemesis=nemesis,
+            time_s=time_s,
+            rate=rate,
+            seed=time.time_ns() % 1_000_000 if seed is None else seed,
+            store=store,
+        )
+    except PlanError as error:
+        raise click.UsageError(str(error)) from None
+    path, verdict = run_plan(plan, console, is_reported=is_reported)
+    for reason in verdict.reasons:
+        console.print(reason, markup=False)
+    console.print(f"{'ok' if verdict.is_ok else 'FAILED'}  {path}", markup=False)
+    sys.exit(0 if verdict.is_ok else 1)
+
+
+@main.command()
+@click.option("--kills", type=click.IntRange(1), default=50, show_default=True)
+@click.option("--rate", type=float, default=400.0, show_default=True, help="Operations per second, of all clients.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True)
+def failover(kills: int, rate: float, seed: int, store: Path) -> None:
+    """Kill the leader again and again; from SIGKILL to the next acknowledged write."""
+    console = Console(highlight=False)
+    plan = Plan.check(nodes=3, workload="register", nemesis="none", time_s=60, rate=rate, seed=seed, store=store)
+    times_s = measure(plan, console, kills=kills)
+    shown = "  ".join(f"p{share * 100:g} {percentile(times_s, share) * 1000:.0f} ms" for share in PERCENTILES)
+    console.print(f"{kills} kills: {shown}")
+
+
+@main.command("every-sync")
+@click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Only each so many-th sync.")
+@click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="The first of them.")
+def every_sync(every: int, first: int) -> None:
+    """Cut the power before and after every sync of a script (jepsen/faults/every_sync.py). Exit code 1: a loss."""
+    if (lacking := images.missing() or shim.missing()) is not None:
+        raise click.ClickException(lacking)
+    console = Console(highlight=False)
+    report = cut_everywhere(Path(tempfile.gettempdir()) / f"jepsen-syncs-{os.getpid()}", every=every, first=first)
+    for done in report:
+        if isinstance(done, Point):
+            shown = "; ".join(done.wrong) or f"ok  {done.acknowledged} acknowledged"
+            console.print(f"{done.action.name} sync {done.sync}: {shown}", markup=False)
+        else:
+            console.print(
+                f"{done.struck} power cuts in {len(done.points)} runs of a script of {done.syncs} syncs, "
+                f"{done.seconds:.0f} s: {len(done.wrong)} found something wrong"
+            )
+            sys.exit(1 if done.wrong else 0)
+
+
+@main.command("list")
+def list_() -> None:
+    """Say which workloads and nemeses there are, and which cannot run here."""
+    console = Console(highlight=False)
+    workloads = Table("workload", "model", "what it asks")
+    for name, workload in WORKLOADS.items():
+        workloads.add_row(name, workload.model or "", _first_line(workload))
+    nemeses = Table("nemesis", "targets", "what it does", "cannot run here because")
+    for name, nemesis in NEMESES.items():
+        nemeses.add_row(name, " ".join(nemesis.targets), _first_line(nemesis), nemesis.requires() or "")
+    console.print(workloads)
+    console.print(nemeses)
+
+
+def _first_line(what: type) -> str:
+    return (what.__doc__ or "").strip().splitlines()[0]
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m jepsen")

@@ -1,0 +1,277 @@
+"""The system under test: a cluster of brokers (jepsen/broker.py), each a process of its own where the network puts it.
+
+It starts, stops and kills, and tells how things stand. It never decides when (jepsen/nemesis.py) or whether that is
+allowed (jepsen/atlas.py). Tools that stand between a broker and its world hook in before it starts:
+
+    node.folder        where its data is: the mount point of a disk image, say
+    node.environment   of its process: LD_PRELOAD and what a shim reads
+    cluster.routes     {(source, target): "host:port"} where a source reaches a target, instead of directly: a proxy
+    cluster.resource   something that several of them share; made once, and taken down with the cluster
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jepsen.cgroup import Group
+from jepsen.keeper import Keeper
+from jepsen.network import Direction, Network
+from jepsen.process import CommandFailed, Process, ProcessGone
+from jepsen.workers import Slot
+
+CLUSTER = "jepsen"
+WAIT_S = 30.0
+LOOK_S = 0.01
+REPORT_FRESH_S = 1.0
+# Small segments and snapshots, so that segments roll, the log is truncated and members are caught up by snapshot all
+# the time; the time-outs are the defaults.
+SETTINGS = {
+    "segment_bytes": 256 * 1024,
+    "wal_bytes_max": 64 * 1024 * 1024,
+    "snapshot_log_bytes": 512 * 1024,
+    "snapshot_entries": 2_000,
+    "history_bytes_max": 8 * 1024 * 1024,
+    "reserve_bytes": 1024 * 1024,
+    "insecure": True,  # namespaces of the run are no loopback
+}
+
+Resource = TypeVar("Resource", bound=contextlib.AbstractContextManager[Any])
+
+
+class WaitFailed(Exception):
+    """Something that had to come about did not, within its time."""
+
+
+class DbNode(Process):
+    """One broker, over all its lives. folder: of its data. is_paused: stopped or frozen by a nemesis."""
+
+    def __init__(self, name: str, *, run: Path, launcher: Sequence[str], data: Path) -> None:
+        super().__init__(name, "jepsen.broker", log=run / "nodes" / f"{name}.log", launcher=launcher)
+        self.folder = data / name
+        self.environment: dict[str, str] = {}
+        self.is_paused = False
+        self.is_ended = False  # on purpose
+
+    @property
+    def is_answering(self) -> bool:
+        return self.is_alive and not self.is_paused and self.report_age_s < REPORT_FRESH_S
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut that spares the disk."""
+        self.is_ended = True
+        super().kill()
+        self.is_paused = False
+
+    def close(self, *, timeout_s: float = WAIT_S) -> None:
+        """The quiet end: the node is closed, then its process ends."""
+        self.is_ended = True
+        with contextlib.suppress(ProcessGone, CommandFailed, TimeoutError):
+            self.command("close", timeout_s=timeout_s)
+        self.end()
+
+    def wipe(self) -> None:
+        """Remove its data; it must not run."""
+        assert not self.is_alive, f"{self.name} still runs"
+        for path in list(self.folder.iterdir()) if self.folder.exists() else ():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != "lost+found":
+                path.unlink()
+
+
+class Cluster:
+    """All brokers. As a context it leaves no process, control group or resource behind.
+
+    keeper: takes away what is made. id: of the run, for the names of that. run: its folder. founders: the members that
+    it begins with; spares: names that membership changes may add. data: where the brokers keep their folders.
+    settings: of raftmeta.Config. slots: of the callers inside each broker.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        keeper: Keeper,
+        *,
+        id: str,
+        run: Path,
+        founders: Sequence[str],
+        spares: Sequence[str],
+        data: Path,
+        settings: Mapping[str, Any],
+        slots: Mapping[str, Sequence[Slot]],
+        t0_ns: int,
+        seed: int,
+    ) -> None:
+        self.network = network
+        self.keeper = keeper
+        self.founders = tuple(founders)
+        self.spares = tuple(spares)
+        self.nodes = {
+            name: DbNode(name, run=run, launcher=network.launcher(name), data=data) for name in (*founders, *spares)
+        }
+        self.routes: dict[Direction, str] = {}
+        self.id = id
+        self._groups: dict[str, Group] = {}
+        self._run = run
+        self._settings = dict(settings)
+        self._slots = slots
+        self._t0_ns = t0_ns
+        self._seed = seed
+        self._stack = contextlib.ExitStack()
+        self._resources: dict[Callable[..., Any], Any] = {}
+        self._lock = threading.RLock()
+        self._voters = self.founders
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for group in self._groups.values():
+            group.thaw()  # what is frozen does not even die
+        for node in self.nodes.values():
+            node.kill()
+        self._stack.close()
+
+    def resource(self, make: Callable[[Cluster], Resource]) -> Resource:
+        """What make(cluster) returns, entered as a context; made by the first call and left with the cluster."""
+        with self._lock:
+            if make not in self._resources:
+                self._resources[make] = self._stack.enter_context(make(self))
+            found: Resource = self._resources[make]
+            return found
+
+    def group(self, name: str) -> Group:
+        """The control group of a broker; made by the first call and removed with the cluster."""
+        with self._lock:
+            if name not in self._groups:
+                self._groups[name] = Group(f"{self.id}-{name}", self.keeper)
+            return self._groups[name]
+
+    # --- doing --------------------------------------------------------------------------------------------------------
+    def start(self, name: str, *, peers: Iterable[str] | None = None) -> None:
+        """Start a broker, for the first time or again. peers: those it is told of; by default the founders.
+
+        A spare that is not one of them waits to be added. Returns before it is ready.
+        """
+        node = self.nodes[name]
+        known = {name, *(self.founders if peers is None else peers)}
+        node.is_paused = False
+        node.launch(
+            {
+                "name": name,
+                "peers": {peer: self.reach(name, peer) for peer in sorted(known)},
+                "listen": self.network.address(name),
+                "client_listen": self.network.client_address(name),
+                "folder": str(node.folder),
+                "cluster": CLUSTER,
+                "config": self._settings,
+                "slots": [asdict(slot) for slot in self._slots.get(name, ())],
+                "spools": str(self._run / "spools"),
+                "t0_ns": self._t0_ns,
+                "seed": self._seed,
+            },
+            environment=node.environment,
+        )
+        node.is_ended = False  # only now: until then it is the life before, which was ended on purpose
+
+    def reach(self, source: str, target: str) -> str:
+        """Where a source finds a target: "host:port"."""
+        return self.routes.get((source, target), self.network.address(target))
+
+    def start_all(self) -> None:
+        """Start all founders, and wait until the cluster is there."""
+        for name in self.founders:
+            self.start(name)
+        for name in self.founders:
+            self.wait_ready(name)
+
+    def ask(self, command: str, *, arguments: dict[str, Any] | None = None, timeout_s: float = WAIT_S) -> Any:
+        """Give a command to the leader if there is one, else to any member that answers.
+
+        Raises CommandFailed, ProcessGone, TimeoutError; WaitFailed when nobody answers.
+        """
+        asked = self.leader() or next(iter(self.answering()), None)
+        if asked is None:
+            raise WaitFailed(f"{command}: no member answers")
+        return self.nodes[asked].begin(command, **(arguments or {})).result(timeout_s)
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+    def answering(self) -> list[str]:
+        """Brokers that run and have lately said something of themselves."""
+        return [name for name, node in self.nodes.items() if node.is_answering]
+
+    def voters(self) -> tuple[str, ...]:
+        """The voting members, as the broker that has applied most knows them; before the first answer: the founders."""
+        reports = [self.nodes[name].report for name in self.answering()]
+        latest: dict[str, Any] = max(reports, key=lambda report: report["applied"], default={"members": []})
+        found = tuple(member["name"] for member in latest["members"] if member["role"] == "voter")
+        if found:
+            self._voters = found
+        return self._voters
+
+    def leader(self) -> str | None:
+        """The one that leads by its own word and that of a majority of the voters, in one term."""
+        reports = {name: self.nodes[name].report for name in self.answering()}
+        voters = self.voters()
+        for name, report in reports.items():
+            followers = [
+                other
+                for other, told in reports.items()
+                if other in voters and (told["term"], told["leader"]) == (report["term"], name)
+            ]
+            if report["role"] == "leader" and 2 * len(followers) > len(voters):
+                return name
+        return None
+
+    def leads(self, name: str) -> bool:
+        """Whether that one is the leader."""
+        return self.leader() == name
+
+    def crashed(self) -> list[str]:
+        """Brokers whose process ended although nobody ended it."""
+        return [name for name, node in self.nodes.items() if node.life > 0 and not node.is_alive and not node.is_ended]
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+    def wait_for(self, condition: Callable[[], Any], what: str, *, timeout_s: float = WAIT_S) -> Any:
+        """The first true value of condition(). Raises WaitFailed, with how things stand, after timeout_s."""
+        deadline_s = time.monotonic() + timeout_s
+        while not (value := condition()):
+            if time.monotonic() > deadline_s:
+                raise WaitFailed(f"{what}: not within {timeout_s:g} s\n{self.describe()}")
+            time.sleep(LOOK_S)
+        return value
+
+    def wait_ready(self, name: str, *, timeout_s: float = WAIT_S) -> None:
+        """Until a broker serves: it knows a leader and has caught up."""
+        node = self.nodes[name]
+        self.wait_for(lambda: node.is_answering and node.report["is_ready"], f"{name} to be ready", timeout_s=timeout_s)
+
+    def wait_converged(self, *, timeout_s: float = WAIT_S) -> None:
+        """Until all voters answer, are ready and have applied the same, with the same state."""
+
+        def is_converged() -> bool:
+            reports = [self.nodes[name].report for name in self.voters() if self.nodes[name].is_answering]
+            if len(reports) < len(self.voters()) or not all(report["is_ready"] for report in reports):
+                return False
+            return len({(report["applied"], report["state_hash"]) for report in reports}) == 1
+
+        self.wait_for(is_converged, "all members to have the same state", timeout_s=timeout_s)
+
+    def describe(self) -> str:
+        """How every broker sees itself, for people."""
+        words = ("state", "is_ready", "role", "term", "leader", "committed", "applied", "last", "state_hash")
+        lines = []
+        for name, node in self.nodes.items():
+            if node.life == 0:
+                continue
+            stands = "paused" if node.is_paused else "runs" if node.is_alive else f"ended {node.exit_code}"
+            told = " ".join(f"{word}={node.report.get(word)}" for word in words)
+            lines.append(f"{name}: {stands}, life {node.life}, said {node.report_age_s:.1f} s ago: {told}")
+        return "\n".join(lines)

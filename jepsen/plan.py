@@ -1,0 +1,107 @@
+"""What a run shall do: its parameters, checked, and the clients that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jepsen.generator import GROUP, Rotation
+from jepsen.nemeses import NEMESES
+from jepsen.nemesis import Harm
+from jepsen.workers import Slot
+from jepsen.workloads import WORKLOADS
+
+ALL = "all"
+CLIENT_PROCESSES = 2
+CLIENTS = 6  # in client processes, of one workload that runs alone; the mix has half of it for each
+SPARES = 2
+TIME_MAX_S = 24 * 3600.0
+RATE_MAX = 100_000.0
+RUIN = ("kill", *(name for name, nemesis in NEMESES.items() if nemesis.harm is Harm.STORAGE))
+
+
+class PlanError(Exception):
+    """A parameter is wrong; the message says which, and what may stand there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """nodes: founders. time_s: of harm and quiet together. rate: operations per second of all clients together.
+
+    nemeses: names that can run here. left_out: those of `all` that cannot, each with its reason. is_ruin: storage is
+    lost without regard for what a cluster can survive: it must halt rather than lie, and owes nothing else.
+    """
+
+    nodes: int
+    workloads: tuple[str, ...]
+    nemeses: tuple[str, ...]
+    left_out: dict[str, str]
+    is_ruin: bool
+    time_s: float
+    rate: float
+    seed: int
+    store: Path
+
+    @classmethod
+    def check(
+        cls, *, nodes: int, workload: str, nemesis: str, time_s: float, rate: float, seed: int, store: Path
+    ) -> Plan:
+        """From what the command line says. Raises PlanError."""
+        if not 1 <= time_s <= TIME_MAX_S:
+            raise PlanError(f"--time: from 1 to {TIME_MAX_S:g} seconds, not {time_s:g}")
+        if not 1 <= rate <= RATE_MAX:
+            raise PlanError(f"--rate: from 1 to {RATE_MAX:g} operations per second, not {rate:g}")
+        wanted = RUIN if nemesis == "ruin" else _named(nemesis, NEMESES, "--nemesis") if nemesis != "none" else ()
+        reasons = {name: reason for name in wanted if (reason := NEMESES[name].requires()) is not None}
+        if reasons and nemesis != ALL:
+            raise PlanError("\n".join(f"--nemesis {name} cannot run here: {why}" for name, why in reasons.items()))
+        return cls(
+            nodes=nodes,
+            workloads=_named(workload, WORKLOADS, "--workload"),
+            nemeses=tuple(name for name in wanted if name not in reasons),
+            left_out=reasons,
+            is_ruin=nemesis == "ruin",
+            time_s=time_s,
+            rate=rate,
+            seed=seed,
+            store=store,
+        )
+
+    @property
+    def founders(self) -> tuple[str, ...]:
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    @property
+    def spares(self) -> tuple[str, ...]:
+        return tuple(f"n{number}" for number in range(self.nodes + 1, self.nodes + 1 + SPARES))
+
+    def models(self) -> dict[str, str]:
+        """Of the workloads that have a history."""
+        return {name: model for name in self.workloads if (model := WORKLOADS[name].model) is not None}
+
+    def slots(self, t0_ns: int) -> tuple[list[list[Slot]], dict[str, list[Slot]]]:
+        """The clients of each client process, and of each broker."""
+        clients = CLIENTS if len(self.workloads) == 1 else CLIENTS // 2
+        period_s = len(self.workloads) * (clients + self.nodes) / self.rate
+        outside: list[list[Slot]] = [[] for _ in range(CLIENT_PROCESSES)]
+        inside: dict[str, list[Slot]] = {name: [] for name in self.founders}
+        number = 0
+        for workload in self.workloads:
+            places = [outside[one % CLIENT_PROCESSES] for one in range(clients)] + list(inside.values())
+            per_group = min(GROUP, len(places))
+            rotation_s = Rotation.of(t0_ns, per_group / period_s).period_s
+            for place, one in enumerate(places):
+                one.append(Slot(workload, number, place // GROUP, period_s, rotation_s))
+                number += 1
+        return outside, inside
+
+
+def _named(text: str, known: Sequence[str] | dict[str, type], option: str) -> tuple[str, ...]:
+    """The names of a comma-separated list; `all` stands for every one."""
+    if text == ALL:
+        return tuple(known)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if unknown := [name for name in names if name not in known]:
+        raise PlanError(f"{option}: there is no {', '.join(unknown)}; there are: {', '.join(known)}, all")
+    return names

@@ -1,0 +1,16 @@
+"""What clients ask, by name. jepsen/workloads/base.py says what a workload is."""
+
+from __future__ import annotations
+
+from jepsen.workloads.base import Workload
+from jepsen.workloads.counters import Counter, Session
+from jepsen.workloads.holds import Election, Group, Lease
+from jepsen.workloads.registers import Register
+from jepsen.workloads.sets_and_lists import AppendList, Set
+from jepsen.workloads.transactions import Transactions
+from jepsen.workloads.watches import Watch
+
+WORKLOADS: dict[str, type[Workload]] = {
+    workload.name: workload
+    for workload in (Register, Transactions, Set, AppendList, Counter, Watch, Lease, Group, Election, Session)
+}

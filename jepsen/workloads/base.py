@@ -1,0 +1,41 @@
+"""What a workload is: what one client asks when it is its turn, and the model that its history must obey."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from jepsen.client import Client
+
+TTL_S = 1.0  # of leases: short, so that many of them expire while a fault lasts
+
+
+class Workload(ABC):
+    """One client's part of a workload.
+
+    name: on the command line, in keys and in the run's files. model: of its history (docs/checker.md "Models"); None:
+    it has none, and only what it observes is checked.
+    """
+
+    name: ClassVar[str]
+    model: ClassVar[str | None]
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    @abstractmethod
+    async def step(self) -> None:
+        """Ask once. Called whenever it is this client's turn; what is held may be kept from step to step."""
+
+    async def follow(self) -> None:  # noqa: B027  # most follow nothing
+        """What goes on beside the steps until it is cancelled, such as a watch. By default nothing."""
+
+
+def encoded(value: Any) -> bytes:
+    """A JSON value as the store keeps it."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decoded(raw: bytes) -> Any:
+    return json.loads(raw)

@@ -1,0 +1,104 @@
+"""When nemeses strike: all of them, again when they were not seen to act, and healed whatever happens."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jepsen import schedule
+from jepsen.nemesis import Harm
+from jepsen.schedule import Schedule
+from jepsen.store import FaultLog
+from tests.processes.waiting import wait_until
+
+
+class Recorded:
+    """A nemesis that counts; acts_from: with which strike it begins to be observed."""
+
+    harm = Harm.NONE
+    lasts_s = (0.0, 0.01)
+
+    def __init__(self, name: str, *, acts_from: int = 1, raises: bool = False) -> None:
+        self.name = name
+        self.begun = self.ended = self.observed = 0
+        self._acts_from = acts_from
+        self._raises = raises
+
+    def begin(self, nodes: tuple[str, ...]) -> str:
+        assert self.begun == self.ended, "struck twice without an end"
+        self.begun += 1
+        if self._raises:
+            raise RuntimeError("the tool is broken")
+        return "struck"
+
+    def end(self) -> None:
+        self.ended += 1
+        self.observed += self.begun >= self._acts_from
+
+
+class Everybody:
+    """An atlas that allows everything from the given question on."""
+
+    def __init__(self, *, allows_from: int = 0) -> None:
+        self.asked = 0
+        self._allows_from = allows_from
+        self.released = 0
+
+    def aim(self, nemesis: Any) -> Any:
+        self.asked += 1
+        return SimpleNamespace(word="all", nodes=("n1",)) if self.asked > self._allows_from else None
+
+    def release(self, aim: Any) -> None:
+        self.released += 1
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cycles of hundredths of a second."""
+    monkeypatch.setattr(schedule, "CYCLE_S", 0.02)
+    monkeypatch.setattr(schedule, "QUIET_S", 0.01)
+    monkeypatch.setattr(schedule, "RETRY_S", 0.001)
+
+
+def struck(*nemeses: Recorded, atlas: Everybody | None = None, time_s: float = 1.6) -> tuple[Schedule, FaultLog]:
+    faults = FaultLog()
+    made = Schedule(nemeses, atlas or Everybody(), faults, Random(1), time_s=time_s)  # type: ignore[arg-type]
+    with made:
+        wait_until(lambda: made.is_over, timeout_s=20, what="the end of the schedule")
+    return made, faults
+
+
+def test_all_strike_and_each_strike_is_told() -> None:
+    """Whoever struck has healed, and the log has a line for each strike with its time and what was observed."""
+    nemeses = [Recorded(f"n{number}") for number in range(5)]
+    made, faults = struck(*nemeses)
+    made.check()
+    assert all(one.begun and one.begun == one.ended for one in nemeses)
+    assert len(faults.faults) == sum(one.begun for one in nemeses)
+    assert all(0 < fault.begin_ns <= fault.end_ns and fault.observed == 1 for fault in faults.faults)
+
+
+def test_what_did_not_act_strikes_again() -> None:
+    """The first strike of one is not observed: it is next, before the others come a second time."""
+    late, other = Recorded("late", acts_from=2), Recorded("other")
+    struck(late, other)
+    assert late.observed and late.begun >= 2
+
+
+def test_what_may_not_strike_yet_comes_later() -> None:
+    """The atlas says no at first."""
+    nemesis, atlas = Recorded("patient"), Everybody(allows_from=3)
+    struck(nemesis, atlas=atlas)
+    assert nemesis.begun and atlas.released == nemesis.begun
+
+
+def test_a_tool_that_is_broken_ends_the_schedule_healed() -> None:
+    """end() is called, the nodes are given back, and the run hears of it."""
+    nemesis, atlas = Recorded("broken", raises=True), Everybody()
+    made, faults = struck(nemesis, atlas=atlas)
+    assert (nemesis.begun, nemesis.ended, atlas.released, len(faults.faults)) == (1, 1, 1, 1)
+    with pytest.raises(RuntimeError, match="the tool is broken"):
+        made.check()
