@@ -76,6 +76,16 @@ class CheckHandle:
         """The values of a state of a native model, in the order of keys()."""
     def order(self) -> list[int] | None:
         """The linearization of the component that was decided last, where witness or WGL found one."""
+    def group(self, rows_max: int) -> None:
+        """Find out which rows go together, for buckets of at most rows_max rows, or one component. Raises MemoryError."""
+    def invocations(self) -> bytes:
+        """After group(): for each row the row of the invocation that it completes, or -1; 32-bit numbers."""
+    def buckets(self) -> list[bytes]:
+        """After group(): the rows of each bucket, all events of whole components; 32-bit numbers, ascending."""
+    def outside(self) -> bytes:
+        """After group(): rows in no bucket: of tainted components, and of none, as those of operations that failed."""
+    def tainted(self) -> list[int]:
+        """The components that an event which makes no sense belongs to: they will be malformed."""
     def begin(self, component: int) -> int:
         """Make searches in this component possible; returns its first state. Raises MemoryError."""
     def cuts(self, component: int) -> list[tuple[int, bytes]]:

@@ -8,6 +8,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
+from raftmeta.check.grouping cimport Grouping, group_release, group_rows
 from raftmeta.check.interner cimport Interner, interner_number
 from raftmeta.check.just_in_time cimport JustInTime, jit_begin, jit_release, jit_run
 from raftmeta.check.load cimport EVENT_INVOKE, Columns, Component, Loaded, TextColumn, load, load_release
@@ -80,6 +81,7 @@ cdef class CheckHandle:
     cdef JustInTime _jit
     cdef int32_t _searched      # the component of the search
     cdef list _selected         # its operations
+    cdef Grouping _grouping
     cdef tuple _borrowed
 
     def __init__(self, tuple numbers, tuple texts, bytes meanings, *, bint is_table, bytes initial=b"null",
@@ -124,6 +126,7 @@ cdef class CheckHandle:
 
     def __dealloc__(self):
         load_release(&self._loaded)
+        group_release(&self._grouping)
         portfolio_release(&self._portfolio)
         problem_release(&self._problem)
         jit_release(&self._jit)
@@ -287,6 +290,36 @@ cdef class CheckHandle:
         if not 0 <= component < <int64_t>self._loaded.components.size:
             raise IndexError(component)
         return &self._loaded.components.data[component]
+
+    # --- rows that go together ----------------------------------------------------------------------------------------
+    def group(self, int64_t rows_max):
+        cdef status_t status
+        group_release(&self._grouping)
+        with nogil:
+            status = group_rows(&self._grouping, &self._loaded, rows_max)
+        if status != OK:
+            raise MemoryError("no memory to group the rows of this history")
+
+    def invocations(self):
+        return <bytes>(<const char*>self._grouping.invocation.data)[:self._grouping.invocation.size * sizeof(int32_t)]
+
+    def buckets(self):
+        cdef size_t bucket
+        cdef int64_t begin = 0
+        found = []
+        for bucket in range(self._grouping.bucket_ends.size):
+            end = self._grouping.bucket_ends.data[bucket]
+            found.append(<bytes>(<const char*>(self._grouping.rows.data + begin))[:(end - begin) * sizeof(int32_t)])
+            begin = end
+        return found
+
+    def outside(self):
+        return <bytes>(<const char*>self._grouping.outside.data)[:self._grouping.outside.size * sizeof(int32_t)]
+
+    def tainted(self):
+        cdef size_t number
+        return [number for number in range(self._loaded.components.size)
+                if self._loaded.components.data[number].is_tainted]
 
     # --- the breadth-first engine alone -------------------------------------------------------------------------------
     def begin(self, int32_t component):

@@ -31,11 +31,13 @@ from raftmeta.check.history import (
     canonical,
 )
 
-__all__ = ["from_arrow", "read_history", "sorted_table", "to_arrow", "write_history"]
+__all__ = ["bucket_model", "from_arrow", "read_history", "rows_of", "sorted_table", "to_arrow", "write_history"]
 
 RAW_MAX = 200  # characters of a bad line that are kept
 NEMESIS = "nemesis"  # Jepsen's name for the process that does harm
 CANONICAL = b"raftmeta.history"  # metadata of a schema whose texts are canonical already
+BUCKETS = b"raftmeta.buckets"  # ... of a file whose row groups hold whole components: the model that joined them
+BUCKET_ROWS = 250_000  # events of a row group, if it has more components than one
 _FIELDS = {"seq", "process", "kind", "operation", "key", "arguments", "result", "revision", "time_ns"}
 
 
@@ -234,14 +236,15 @@ def _from_columns(table: Any, pa: ModuleType, is_canonical: bool) -> History:
             return TextColumn(array("q", [0]) * (len(table) + 1), b"")
         column = table.column(name).cast(pa.large_binary())
         whole = _one_chunk(column, pa).fill_null(b"")
-        found = TextColumn(array("q", [0]), b"")
-        if len(whole):
-            _, offsets, data = whole.buffers()
-            found = TextColumn(
-                memoryview(offsets).cast("q")[whole.offset : whole.offset + len(whole) + 1],
-                memoryview(data or b"").cast("B"),
-            )
-        return found if is_canonical else _canonical_column(found, len(table))
+        if not is_canonical:
+            whole = _canonical_texts(whole, pa)
+        if not len(whole):
+            return TextColumn(array("q", [0]), b"")
+        _, offsets, data = whole.buffers()
+        return TextColumn(
+            memoryview(offsets).cast("q")[whole.offset : whole.offset + len(whole) + 1],
+            memoryview(data or b"").cast("B"),
+        )
 
     operations, names = _dictionary(table, pa)
     return History(
@@ -286,16 +289,19 @@ def _kinds(table: Any, pa: ModuleType, numbers: Callable[[str, Any, Literal["b",
     return array("b", (codes.get(name, KIND_UNKNOWN) for name in table.column("kind").cast(pa.string()).to_pylist()))
 
 
-def _canonical_column(column: TextColumn, rows: int) -> TextColumn:
+def _canonical_texts(column: Any, pa: ModuleType) -> Any:
+    """The same column with canonical texts; each that differs is looked at once."""
+    encoded = column.dictionary_encode()
+    texts = [_canonical_text(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.large_binary()).take(encoded.indices)
+
+
+def _canonical_text(text: bytes) -> bytes:
     """A text that is no JSON is taken for a string."""
-    made = TextColumn()
-    for row in range(rows):
-        text = column[row]
-        try:
-            made.append(canonical(json.loads(text)) if text else b"")
-        except ValueError:
-            made.append(canonical(text.decode(errors="replace")))
-    return made
+    try:
+        return canonical(json.loads(text)) if text else b""
+    except ValueError:
+        return canonical(text.decode(errors="replace"))
 
 
 def to_arrow(history: History) -> Any:
@@ -341,6 +347,39 @@ def _write_parquet(history: History, path: Path) -> None:
     pq.write_table(table, path)
 
 
+def bucket_model(schema: Any) -> str:
+    """The model whose components each row group of a file holds whole, by its schema; "" if it was not written so."""
+    return str((schema.metadata or {}).get(BUCKETS, b"").decode())
+
+
+def rows_of(numbers: bytes) -> Any:
+    """32-bit numbers of rows as an Arrow array."""
+    pa = _pyarrow()
+    return pa.Array.from_buffers(pa.int32(), len(numbers) // 4, [None, pa.py_buffer(numbers)])
+
+
+def _write_buckets(history: History, path: Path, model: str, rows_max: int) -> None:
+    """One row group for each bucket, and one for what belongs to no component."""
+    from raftmeta.check.prepared import Prepared
+
+    table = to_arrow(history)
+    import pyarrow.parquet as pq
+
+    prepared = Prepared(history, model)
+    handle = prepared.handle
+    if prepared.quarantined():
+        # Events that make no sense must be seen beside all others: such a history stays in one piece.
+        pq.write_table(table, path)
+        return
+    handle.group(rows_max)
+    groups = [rows_of(rows) for rows in (*handle.buckets(), handle.outside())]
+    table = table.replace_schema_metadata({**table.schema.metadata, BUCKETS: model.encode()})
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for rows in groups:
+            if len(rows):
+                writer.write_table(table.take(rows), row_group_size=len(rows))
+
+
 # --- by name ----------------------------------------------------------------------------------------------------------
 FORMATS: dict[str, tuple[Callable[..., History], Callable[[History, Path], None] | None]] = {
     ".jsonl": (_read_json_lines, _write_json_lines),
@@ -361,16 +400,26 @@ def read_history(path: str | Path, *, is_keyed: bool = False) -> History:
     return read(path, is_keyed=True) if is_keyed and path.suffix == ".edn" else read(path)
 
 
-def write_history(history: History, path: str | Path) -> None:
+def write_history(
+    history: History, path: str | Path, *, bucketed_for: str | None = None, bucket_rows: int = BUCKET_ROWS
+) -> None:
     """Write a history to a file, by the suffix of its name: .jsonl or .parquet.
 
-    Raises OSError, ValueError for another suffix, ImportError for Parquet without pyarrow.
+    bucketed_for: of Parquet, the name of the model that the history will be checked with; each row group then holds all
+    events of some components, bucket_rows at most or one component, so that a pipeline checks them where they lie
+    (docs/pipeline.md). A history with events that make no sense is written as it is. Raises OSError, ValueError for
+    another suffix or an unknown model, ImportError for Parquet without pyarrow.
     """
     path = Path(path)
     _, write = _format(path)
     if write is None:
         raise ValueError(f"{path}: histories are not written as {path.suffix}")
-    write(history, path)
+    if bucketed_for is None:
+        write(history, path)
+    elif write is _write_parquet:
+        _write_buckets(history, path, bucketed_for, bucket_rows)
+    else:
+        raise ValueError(f"{path}: only Parquet is written in buckets")
 
 
 def _format(path: Path) -> tuple[Callable[..., History], Callable[[History, Path], None] | None]:

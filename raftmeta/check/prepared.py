@@ -151,6 +151,11 @@ class Prepared:
             keys, VERDICTS[verdict], ENGINES[engine], LIMITS[limit], operations, steps, elapsed_ns / 1e9
         )
 
+    def tainted(self, number: int) -> ComponentVerdict:
+        """The verdict on one of handle.tainted(), without a search."""
+        keys = tuple(key.decode() for key in self.handle.keys(number))
+        return ComponentVerdict(keys, "malformed", "none", "", 0, 0, 0.0)
+
     def components(self) -> Iterator[ComponentVerdict]:
         """The verdicts on all components, in the order in which their keys were first seen."""
         return (self.component(number) for number in range(self.handle.components))

@@ -10,6 +10,8 @@ from raftmeta.cli.cluster import COMMANDS as CLUSTER
 from raftmeta.cli.conformance import COMMANDS as CONFORMANCE
 from raftmeta.cli.keys import COMMANDS as KEYS
 from raftmeta.cli.members import COMMANDS as MEMBERS
+from raftmeta.cli.migrate import COMMANDS as MIGRATE
+from raftmeta.cli.pipeline import COMMANDS as PIPELINE
 from raftmeta.cli.serve import COMMANDS as SERVE
 from raftmeta.cli.session import Session
 from raftmeta.cli.sim import COMMANDS as SIM
@@ -40,7 +42,7 @@ def app(context: click.Context, url: str, cluster: str, timeout_s: float, is_jso
     context.obj = Session(url=url, cluster=cluster, timeout_s=timeout_s, is_json=is_json)
 
 
-for command in (*CLUSTER, *MEMBERS, *KEYS, *SNAPSHOTS, *SERVE, *CONFORMANCE, *CHECK, *SIM):
+for command in (*CLUSTER, *MEMBERS, *KEYS, *SNAPSHOTS, *MIGRATE, *SERVE, *CONFORMANCE, *CHECK, *PIPELINE, *SIM):
     app.add_command(command)
 
 

@@ -1,0 +1,332 @@
+"""What was seen beside the operations, and the rules that it must obey (docs/jepsen.md "Observations").
+
+Each rule is a query over the rows of observations.parquet: a window over one stream, or a grouping of what several
+saw. It gives an anomaly for each row, or each pair of rows, that contradicts it. The store's own order is the revision;
+where none is told, `seq` is the order in which the whole run was recorded.
+
+jepsen/observed.py has the same rules for one run, without Spark. It decides which observations contradict each other. A
+kind without a rule is known by its name or goes into quarantine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from raftmeta.spark.runs import OBSERVATION_COLUMNS, Run
+
+__all__ = ["OBSERVED", "contradictions", "elections", "read_observations", "strange_observations"]
+
+WITHOUT_RULE = (
+    "lead_lost",
+    "lease_lost",
+    "lease_released",
+    "member_left",
+    "member_lost",
+    "resigned",
+)
+WITH_RULE = (
+    "elected",
+    "fence_accepted",
+    "fence_ended",
+    "fence_refused",
+    "held",
+    "leader",
+    "lease_granted",
+    "member",
+    "member_joined",
+    "member_read",
+    "session_answer",
+    "watch_event",
+    "watch_open",
+    "watch_progress",
+)
+OBSERVED = pa.schema(
+    [("run", pa.string())] + [(name, pa.type_for_alias(kind)) for name, kind in OBSERVATION_COLUMNS.items()]
+)
+
+
+def read_observations(runs: Sequence[Run]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """For mapInArrow over the numbers of these runs: their observations, with the name of the run.
+
+    A file that cannot be read is one row of no kind, whose value is the reason.
+    """
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                run = runs[number]
+                try:
+                    table = pq.read_table(run.observations, columns=list(OBSERVATION_COLUMNS))
+                except (pa.ArrowException, OSError) as error:
+                    row = {"run": run.name, "seq": -1, "value": f"not readable: {' '.join(str(error).split())}"}
+                    yield pa.RecordBatch.from_pylist([row], schema=OBSERVED)
+                    continue
+                named = table.add_column(0, "run", pa.array([run.name] * len(table), pa.string()))
+                yield from named.cast(OBSERVED).to_batches(max_chunksize=100_000)
+
+    return read
+
+
+def strange_observations(observed: DataFrame) -> DataFrame:
+    """For the quarantine: rows that no rule can look at."""
+    known = F.col("kind").isin(*WITH_RULE, *WITHOUT_RULE)
+    reason = (
+        F.when(F.col("seq") < 0, F.col("value"))
+        .when(F.col("seq").isNull() | F.col("subject").isNull(), "an observation without seq or subject")
+        .when(~F.coalesce(known, F.lit(False)), "no rule knows this kind of observation")
+        .when(_needs_revision() & (F.coalesce("revision", F.lit(-1)) < 0), "this kind tells a revision")
+        .when(_needs_token() & (F.coalesce("token", F.lit(-1)) < 0), "this kind tells a token")
+    )
+    strange = observed.withColumn("reason", reason).where(F.col("reason").isNotNull())
+    raw = F.to_json(F.struct("kind", "subject", "process", "revision", "token", "value"))
+    row = F.coalesce("seq", F.lit(-1))
+    return strange.select("run", F.lit("observations").alias("history"), row.alias("row"), "reason", raw.alias("raw"))
+
+
+def _needs_revision() -> Column:
+    return (
+        F.col("kind").startswith("watch_") | F.col("kind").startswith("fence_") | F.col("kind").isin("leader", "member")
+    )
+
+
+def _needs_token() -> Column:
+    return F.col("kind").startswith("fence_") | F.col("kind").isin(
+        "held", "elected", "lease_granted", "session_answer", "member_read"
+    )
+
+
+def contradictions(observed: DataFrame, written: DataFrame, runs: Sequence[Run]) -> DataFrame:
+    """One row for each contradiction: run, history, kind, subject, first_seq, last_seq, explanation.
+
+    written: acknowledged writes that watches must tell of: run, key, revision, value and seq.
+    """
+    rules = [rule(observed) for rule in RULES]
+    rules.append(_overlaps(observed.where(F.col("run").isin([run.name for run in runs if run.has_true_clocks]))))
+    rules += [rule(_changes(observed, written), _streams(observed)) for rule in WATCH_RULES]
+    columns = ("run", F.lit("observations").alias("history"), "kind", "subject", "first_seq", "last_seq", "explanation")
+    found = rules[0].select(*columns)
+    for rule in rules[1:]:
+        found = found.unionByName(rule.select(*columns))
+    return found
+
+
+def _told(kind: str, explanation: Column, *, first: str = "seq", last: str = "seq") -> list[Column]:
+    """The columns of a contradiction. first, last: columns of the seq at which it began and was seen."""
+    columns = {"kind": F.lit(kind), "first_seq": F.col(first), "last_seq": F.col(last), "explanation": explanation}
+    return [F.col("run"), F.col("subject"), *(column.alias(name) for name, column in columns.items())]
+
+
+# --- watches ----------------------------------------------------------------------------------------------------------
+STREAM = ("run", "subject", "process")
+
+
+def _watch_order(observed: DataFrame) -> DataFrame:
+    """No event stands behind a later one, nor behind the news that everything up to its revision was delivered."""
+    rows = observed.where(F.col("kind").isin("watch_open", "watch_event", "watch_progress"))
+    before = Window.partitionBy(*STREAM).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    # What follows an event may have its revision: several keys change at once. Behind the other kinds it is later.
+    floor = F.when(F.col("kind") == "watch_event", F.col("revision")).otherwise(F.col("revision") + 1)
+    rows = rows.withColumn("floor", F.max(floor).over(before))
+    late = rows.where((F.col("kind") == "watch_event") & (F.col("revision") < F.col("floor")))
+    explanation = F.format_string(
+        "stream %d was told revision %d after all up to %d had been delivered",
+        "process",
+        "revision",
+        F.col("floor") - 1,
+    )
+    return late.select(*_told("watch order", explanation))
+
+
+def _streams(observed: DataFrame) -> DataFrame:
+    """Of each stream the revisions that it must tell of: behind `begin`, up to `end`."""
+    progress = F.when(F.col("kind") == "watch_progress", F.col("revision"))
+    begin = F.when(F.col("kind") == "watch_open", F.col("revision"))
+    bounds = observed.where(F.col("kind").isin("watch_open", "watch_progress")).groupBy(*STREAM)
+    return bounds.agg(F.max(begin).alias("begin"), F.max(progress).alias("end"))
+
+
+def _changes(observed: DataFrame, written: DataFrame) -> DataFrame:
+    """What anybody tells of a change: a stream, or with the process null an acknowledged write."""
+    events = observed.where(F.col("kind") == "watch_event")
+    told = events.select(*STREAM, "revision", F.get_json_object("value", "$[1]").alias("key"), "value", "seq")
+    watched = events.select("run", "subject").distinct()
+    key = F.get_json_object(F.concat(F.lit("["), F.col("key"), F.lit("]")), "$[0]")
+    value = F.concat(F.lit('["put",'), F.col("key"), F.lit(","), F.col("value"), F.lit("]"))
+    acknowledged = written.select("run", "revision", key.alias("key"), value.alias("value"), "seq")
+    acknowledged = acknowledged.join(watched, "run").where(F.col("key").startswith(F.col("subject")))
+    return told.unionByName(acknowledged.withColumn("process", F.lit(None).cast("bigint")))
+
+
+CHANGE = ("run", "subject", "revision", "key")
+
+
+def _watch_duplicates(changes: DataFrame, streams: DataFrame) -> DataFrame:
+    """No stream is told of one key twice at a revision."""
+    grouped = changes.where(F.col("process").isNotNull()).groupBy(*CHANGE, "process")
+    twice = grouped.agg(F.count("*").alias("n"), F.min("seq").alias("first"), F.max("seq").alias("last"))
+    twice = twice.where(F.col("n") > 1)
+    explanation = F.format_string("stream %d was told %d times of %s at revision %d", "process", "n", "key", "revision")
+    return twice.select(*_told("watch duplicate", explanation, first="first", last="last"))
+
+
+def _watch_differences(changes: DataFrame, streams: DataFrame) -> DataFrame:
+    """All that tell of a change tell the same."""
+    values = F.array_sort(F.collect_set("value")).alias("all")
+    grouped = changes.groupBy(*CHANGE).agg(values, F.min("seq").alias("first"), F.max("seq").alias("last"))
+    differ = grouped.where(F.size("all") > 1)
+    explanation = F.format_string("at revision %d there are %s", "revision", F.array_join("all", " and "))
+    return differ.select(*_told("watch difference", explanation, first="first", last="last"))
+
+
+def _watch_gaps(changes: DataFrame, streams: DataFrame) -> DataFrame:
+    """What anybody tells of, every stream tells that got so far."""
+    known = changes.groupBy(*CHANGE).agg(F.min("seq").alias("seq"))
+    due = known.join(streams, ["run", "subject"])
+    due = due.where((F.col("revision") > F.col("begin")) & (F.col("revision") <= F.col("end")))
+    missing = due.join(changes.select(*CHANGE, "process").distinct(), [*CHANGE, "process"], "left_anti")
+    explanation = F.format_string("stream %d was never told of %s at revision %d", "process", "key", "revision")
+    return missing.select(*_told("watch gap", explanation))
+
+
+# --- what is held -----------------------------------------------------------------------------------------------------
+def _fences(observed: DataFrame) -> DataFrame:
+    """In the store's own order, no write is accepted under a token behind a newer one."""
+    rows = observed.where(F.col("kind").isin("lease_granted", "fence_accepted"))
+    before = Window.partitionBy("run", "subject").orderBy("revision", "seq")
+    rows = rows.withColumn("newer", F.max("token").over(before.rowsBetween(Window.unboundedPreceding, -1)))
+    old = rows.where((F.col("kind") == "fence_accepted") & (F.col("token") < F.col("newer")))
+    explanation = F.format_string(
+        "a write with token %d was accepted at revision %d, behind token %d", "token", "revision", "newer"
+    )
+    return old.select(*_told("old fence accepted", explanation))
+
+
+def _ended_fences(observed: DataFrame) -> DataFrame:
+    """Nor under one that was refused before, or whose key was seen removed."""
+    rows = observed.where(F.col("kind").isin("fence_accepted", "fence_refused", "fence_ended"))
+    ended = F.when(F.col("kind") != "fence_accepted", F.col("revision"))
+    rows = rows.withColumn("ended", F.min(ended).over(Window.partitionBy("run", "subject", "token")))
+    late = rows.where((F.col("kind") == "fence_accepted") & (F.col("revision") > F.col("ended")))
+    explanation = F.format_string(
+        "a write with token %d was accepted at revision %d; it had ended at %d", "token", "revision", "ended"
+    )
+    return late.select(*_told("ended fence accepted", explanation))
+
+
+def _overlaps(observed: DataFrame) -> DataFrame:
+    """Nobody holds what a later holder already had; of groups, many are members at once."""
+    is_group = F.max(F.col("kind").startswith("member")).over(Window.partitionBy("run", "subject"))
+    rows = observed.withColumn("is_group", is_group).where(~F.col("is_group"))
+    rows = rows.where(F.col("kind").isin("held", "elected", "lease_granted"))
+    before = Window.partitionBy("run", "subject").orderBy("time_ns", "seq")
+    newest = F.max(F.struct("token", "time_ns")).over(before.rowsBetween(Window.unboundedPreceding, -1))
+    late = rows.withColumn("newest", newest)
+    late = late.where((F.col("kind") == "held") & (F.col("token") < F.col("newest.token")))
+    explanation = F.format_string(
+        "token %d was held at %d ns, token %d by then", "token", "time_ns", F.col("newest.token")
+    )
+    return late.select(*_told("two holders", explanation))
+
+
+def _tokens_of_two(observed: DataFrame) -> DataFrame:
+    """A token is one leader's, or one member's, alone."""
+    rows = observed.where(F.col("kind").isin("elected", "member_joined")).groupBy("run", "subject", "token")
+    told = rows.agg(
+        F.array_sort(F.collect_set("value")).alias("names"), F.min("seq").alias("first"), F.max("seq").alias("last")
+    )
+    several = told.where(F.size("names") > 1)
+    explanation = F.format_string("token %d was given to %s", "token", F.array_join("names", " and "))
+    return several.select(*_told("one token of two", explanation, first="first", last="last"))
+
+
+# --- listeners and sessions -------------------------------------------------------------------------------------------
+def _listeners_in_order(observed: DataFrame) -> DataFrame:
+    """A listener is told revisions in their order."""
+    rows = observed.where(F.col("kind").isin("leader", "member"))
+    before = Window.partitionBy(*STREAM, "kind").orderBy("seq")
+    rows = rows.withColumn("earlier", F.lag("revision").over(before))
+    back = rows.where(F.col("revision") <= F.col("earlier"))
+    explanation = F.format_string("listener %d was told revision %d after %d", "process", "revision", "earlier")
+    return back.select(*_told("listener order", explanation))
+
+
+def _listeners_agree(observed: DataFrame) -> DataFrame:
+    """At one revision a group has one list of members, and a service one leader."""
+    # A leader is told as [name, whether changes were left out]; only who it is must agree.
+    value = F.when(F.col("kind") == "leader", F.col("token").cast("string")).otherwise(F.col("value"))
+    rows = observed.where(F.col("kind").isin("leader", "member")).withColumn("told", value)
+    grouped = rows.groupBy("run", "subject", "kind", "revision").agg(
+        F.array_sort(F.collect_set("told")).alias("all"), F.min("seq").alias("first"), F.max("seq").alias("last")
+    )
+    differ = grouped.where(F.size("all") > 1)
+    explanation = F.format_string("at revision %d listeners were told %s", "revision", F.array_join("all", " and "))
+    return differ.select(*_told("listeners differ", explanation, first="first", last="last"))
+
+
+def _answers_as_expected(observed: DataFrame) -> DataFrame:
+    """A session's n-th addition answers n; a member that holds its place stands in the list with its own token."""
+    rows = observed.where(F.col("kind").isin("session_answer", "member_read"))
+    wrong = rows.where(~F.col("value").eqNullSafe(F.col("token").cast("string")))
+    explanation = F.format_string("process %d expected %d and was told %s", "process", "token", "value")
+    which = F.when(F.col("kind") == "session_answer", "not exactly once").otherwise("member not listed")
+    return wrong.select(*_told("", explanation), which.alias("which")).withColumn("kind", F.col("which"))
+
+
+def _sessions_in_order(observed: DataFrame) -> DataFrame:
+    """Revisions of a session's answers rise."""
+    rows = observed.where(F.col("kind") == "session_answer")
+    before = Window.partitionBy("run", "subject").orderBy("seq")
+    rows = rows.withColumn("earlier", F.lag("revision").over(before))
+    back = rows.where(F.col("revision") <= F.col("earlier"))
+    explanation = F.format_string("addition %d answered revision %d after %d", "token", "revision", "earlier")
+    return back.select(*_told("session order", explanation))
+
+
+RULES = (
+    _watch_order,
+    _fences,
+    _ended_fences,
+    _tokens_of_two,
+    _listeners_in_order,
+    _listeners_agree,
+    _answers_as_expected,
+    _sessions_in_order,
+)
+WATCH_RULES = (_watch_duplicates, _watch_differences, _watch_gaps)
+
+
+def elections(observed: DataFrame, faults: DataFrame) -> DataFrame:
+    """One row for each change of an elected leader: from the last moment at which the old one certainly led.
+
+    fault: the last one that had begun by then, if it was still under way or had ended less than 10 s before.
+    """
+    rows = observed.where(F.col("kind").isin("elected", "held")).groupBy("run", "subject", "token")
+    led = rows.agg(
+        F.max(F.when(F.col("kind") == "elected", F.col("value"))).alias("leader"),
+        F.min(F.when(F.col("kind") == "elected", F.col("time_ns"))).alias("elected_ns"),
+        F.max("time_ns").alias("last_ns"),
+    ).where(F.col("elected_ns").isNotNull())
+    in_order = Window.partitionBy("run", "subject").orderBy("token")
+    changes = led.select(
+        "run",
+        "subject",
+        "token",
+        F.lag("leader").over(in_order).alias("old_leader"),
+        F.col("leader").alias("new_leader"),
+        F.lag("last_ns").over(in_order).alias("led_until_ns"),
+        "elected_ns",
+    ).where(F.col("led_until_ns").isNotNull())
+    struck = faults.select("run", "fault", "begin_ns", "end_ns")
+    caused = changes.join(F.broadcast(struck), "run").where(
+        (F.col("begin_ns") <= F.col("elected_ns")) & (F.col("end_ns") + 10_000_000_000 >= F.col("led_until_ns"))
+    )
+    causes = caused.groupBy("run", "subject", "token").agg(F.max("fault").alias("fault"))
+    joined = changes.join(causes, ["run", "subject", "token"], "left")
+    milliseconds = ((F.col("elected_ns") - F.col("led_until_ns")) / 1e6).alias("ms")
+    return joined.select(*changes.columns, milliseconds, "fault")
