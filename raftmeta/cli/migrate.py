@@ -1,0 +1,246 @@
+"""raftmeta migrate: read another system's files, load them into the cluster, compare, and bring it up to date."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from raftmeta import migrate as moving
+from raftmeta.cli.session import NO, Session, fates, pass_session, text_of
+
+SHOWN = 20  # differences that are printed; all are counted
+_path = click.argument("path", type=click.Path(path_type=Path))
+Tell = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the options that all three have in common said."""
+
+    mode: str
+    prefix: str
+    side: str
+    has_side: bool
+    scratch: Path | None
+    value_bytes_max: int
+    has_delete: bool
+
+    def mapping(self, kind: str, held: str = "drop") -> moving.Mapping:
+        side = self.side or f"migrated/{kind}/"
+        return moving.Mapping(side=side.encode(), prefix=self.prefix.encode(), has_side=self.has_side, held=held)
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of every kind of source."""
+    for option in (
+        click.option("--dry-run", "mode", flag_value="plan", help="Read and check everything, write nothing."),
+        click.option("--compare", "mode", flag_value="compare", help="Show what differs. Exit code 1: something does."),
+        click.option("--update", "mode", flag_value="update", help="Write what differs."),
+        click.option("--delete", "has_delete", is_flag=True, help="With --update: delete what the source has not."),
+        click.option("--prefix", default="", help="Put before every key."),
+        click.option("--side", default="", help="Prefix of everything that is no data. [default: migrated/KIND/]"),
+        click.option("--no-side", "has_side", flag_value=False, default=True, help="Write the data only."),
+        click.option("--scratch", type=click.Path(path_type=Path), help="Folder for temporary files."),
+        click.option("--value-bytes-max", default=1 << 20, show_default=True, help="As the cluster's Config has it."),
+    ):
+        command = option(command)
+    return command
+
+
+def _options(settings: dict[str, Any]) -> Options:
+    return Options(**settings | {"mode": settings["mode"] or "load"})
+
+
+@click.group()
+def migrate() -> None:
+    """Move the data of another system into this cluster; see docs/migration.md."""
+
+
+@migrate.command()
+@_path
+@click.option("--logs", type=click.Path(path_type=Path), help="Folder of the transaction logs, if it is another one.")
+@click.option(
+    "--ephemerals",
+    "held",
+    type=click.Choice(["drop", "keep", "lease"]),
+    default="drop",
+    show_default=True,
+    help="Nodes of sessions: leave out, make plain keys, or attach to a lease for each session.",
+)
+@_common
+@pass_session
+def zookeeper(session: Session, /, path: Path, logs: Path | None, held: str, **settings: Any) -> None:
+    """Load the tree of a ZooKeeper 3.9 server: PATH is its dataDir, or one snapshot."""
+    options = _options(settings)
+
+    def read(tell: Tell) -> moving.Source:
+        return moving.ZooKeeperSource(
+            path, logs=logs, scratch=options.scratch, ephemerals=held != "drop", on_progress=tell
+        )
+
+    _run(session, options, options.mapping("zookeeper", held), read)
+
+
+@migrate.command()
+@_path
+@click.option(
+    "--leases",
+    "held",
+    type=click.Choice(["drop", "keep", "lease"]),
+    default="drop",
+    show_default=True,
+    help="Keys with a lease: leave out, make plain keys, or attach to a lease of the same id.",
+)
+@click.option("--skip-hash-check", is_flag=True, help="Also read a file that carries no checksum.")
+@_common
+@pass_session
+def etcd(session: Session, /, path: Path, held: str, skip_hash_check: bool, **settings: Any) -> None:
+    """Load the keys of an etcd 3.5 database: PATH is what `etcdctl snapshot save` wrote."""
+    options = _options(settings)
+
+    def read(tell: Tell) -> moving.Source:
+        return moving.EtcdSource(
+            path, allow_unhashed=skip_hash_check, leases=held != "drop", scratch=options.scratch, on_progress=tell
+        )
+
+    _run(session, options, options.mapping("etcd", held), read)
+
+
+@migrate.command()
+@_path
+@click.option("--journal", type=click.Path(path_type=Path), help="The journal of the same node.")
+@_common
+@pass_session
+def pysyncobj(session: Session, /, path: Path, journal: Path | None, **settings: Any) -> None:
+    """Load the objects of a PySyncObj dump; nothing in it is run."""
+    options = _options(settings)
+
+    def read(tell: Tell) -> moving.Source:
+        return moving.PySyncObjSource(path, journal=journal, on_progress=tell)
+
+    _run(session, options, options.mapping("pysyncobj"), read)
+
+
+# --- what all of them do ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A source that was read and planned, and where it goes."""
+
+    session: Session
+    source: moving.Source
+    mapping: moving.Mapping
+    plan: moving.Plan
+    has_delete: bool
+    bar: Callable[[str], Tell]
+
+
+def _run(session: Session, options: Options, mapping: moving.Mapping, read: Callable[[Tell], moving.Source]) -> None:
+    with fates(), _bar(session) as bar, contextlib.closing(read(bar("reading"))) as source:
+        plan = moving.plan(source, mapping, value_bytes_max=options.value_bytes_max)
+        found = _MODES[options.mode](_Job(session, source, mapping, plan, options.has_delete, bar))
+        _show(session, _report(source, plan) | found)
+    if found.get("differences"):
+        sys.exit(NO)
+
+
+def _only_plan(job: _Job) -> dict[str, Any]:
+    return {"written": 0}
+
+
+def _load(job: _Job) -> dict[str, Any]:
+    tell = job.bar("loading")
+    with job.session.client() as client:
+        progress = moving.load(
+            client, job.source, job.mapping, job.plan, on_progress=lambda items: tell(items, job.plan.items)
+        )
+    return {"written": progress.items, "batches": progress.batches}
+
+
+def _compare(job: _Job) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    with job.session.client() as client:
+        for difference in moving.compare(client, job.source, job.mapping):
+            counts[difference.what] += 1
+            if counts.total() <= SHOWN and not job.session.is_json:
+                click.echo(f"{difference.what:8} {text_of(difference.key)}")
+    return {"differences": counts.total(), **counts}
+
+
+def _update(job: _Job) -> dict[str, Any]:
+    tell = job.bar("updating")
+    with job.session.client() as client:
+        counts = moving.update(
+            client,
+            job.source,
+            job.mapping,
+            job.plan,
+            delete=job.has_delete,
+            on_progress=lambda written: tell(written, 0),
+        )
+    left = 0 if job.has_delete else counts["extra"]
+    return {"written": counts.total() - left, **counts}
+
+
+_MODES = {"plan": _only_plan, "load": _load, "compare": _compare, "update": _update}
+
+
+def _report(source: moving.Source, plan: moving.Plan) -> dict[str, Any]:
+    return {
+        "kind": source.kind,
+        "position": source.position,
+        **source.facts(),
+        "items": plan.items,
+        "keys to write": plan.records,
+        "bytes of keys": plan.key_bytes,
+        "bytes of values": plan.value_bytes,
+        "items of sessions or leases": plan.holders,
+        "dropped": dict(plan.dropped),
+        "warnings": list(source.warnings),
+    }
+
+
+def _show(session: Session, report: dict[str, Any]) -> None:
+    lines = []
+    for name, value in report.items():
+        if isinstance(value, dict):
+            lines += [f"{name}: {count} {what}" for what, count in value.items()]
+        elif isinstance(value, list):
+            lines += [f"{name}: {text}" for text in value]
+        else:
+            lines.append(f"{name}: {value}")
+    session.show(report, "\n".join(lines))
+
+
+@contextlib.contextmanager
+def _bar(session: Session) -> Iterator[Callable[[str], Tell]]:
+    """A bar on standard error, if a person looks at it: each phase has its own line."""
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=session.is_json or not sys.stderr.isatty(),
+        transient=True,
+    ) as bar:
+
+        def phase(name: str) -> Tell:
+            task = bar.add_task(name, total=None)
+            return lambda done, size: bar.update(task, completed=done, total=size or None)
+
+        yield phase
+
+
+COMMANDS = (migrate,)

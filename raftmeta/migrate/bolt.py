@@ -1,0 +1,216 @@
+"""A bbolt database file, read without a lock and without trusting any of it: buckets, in order of their keys.
+
+It decides which of the two meta pages counts (the newer one whose checksum is right), and checks every page it is led
+to: its own number, its kind, its bounds, and that keys go upward. It never follows a page twice, so that a file
+which leads in circles ends, too. bbolt keeps no checksum of branch and leaf pages: a bit that changed within a value
+cannot be found here. etcd appends a SHA-256 to what `etcdctl snapshot save` writes, and raftmeta/migrate/etcd.py
+checks that.
+
+A page, little-endian: number 8, kind 2, elements 2, further pages 4; then elements (leaf: flags, position, sizes of key
+and value, 4 each; branch: position 4, size of key 4, page 8), then what they point to.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from raftmeta.migrate.problems import SourceDamaged
+
+__all__ = ["BoltFile"]
+
+FORMAT_MAGIC = 0xED0CDAED
+FORMAT_VERSION = 2
+BRANCH, LEAF, META = 0x01, 0x02, 0x04
+BUCKET = 0x01  # flag of a leaf element whose value is a bucket
+PAGE_BYTES_MIN, PAGE_BYTES_MAX = 512, 1 << 16
+DEPTH_MAX = 64
+
+_PAGE = struct.Struct("<QHHI")
+_META = struct.Struct("<IIIIQQQQQQ")  # magic version page-size flags root sequence freelist pages txid checksum
+_BRANCH = struct.Struct("<IIQ")
+_LEAF = struct.Struct("<IIII")
+_BUCKET = struct.Struct("<QQ")
+_FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+
+
+class _Meta(NamedTuple):
+    page_bytes: int
+    root: int
+    pages: int
+    transaction: int
+
+
+class BoltFile:
+    """The file at path, as of its last committed transaction. As a context it is closed. Raises SourceDamaged.
+
+    size: how much of the file is the database, if something was appended to it.
+    """
+
+    def __init__(self, path: Path, *, size: int | None = None) -> None:
+        self.path = path
+        self._file = path.open("rb")
+        try:
+            self._bytes = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (ValueError, OSError) as error:
+            self._file.close()
+            raise SourceDamaged(path, 0, "an empty file is no database") from error
+        self._size = len(self._bytes) if size is None else size
+        try:
+            self._meta = self._newest_meta()
+        except BaseException:
+            self.close()
+            raise
+        self._seen: set[int] = set()
+
+    @property
+    def transaction(self) -> int:
+        """The number of the last committed transaction."""
+        return self._meta.transaction
+
+    def _newest_meta(self) -> _Meta:
+        found = [meta for offset in self._meta_offsets() if (meta := self._meta_at(offset)) is not None]
+        if not found:
+            raise SourceDamaged(self.path, 0, "no meta page with a right checksum: this is no bbolt database")
+        newest = max(found, key=lambda meta: meta.transaction)
+        if newest.pages * newest.page_bytes > self._size:
+            raise SourceDamaged(
+                self.path,
+                self._size,
+                f"the file ends before its {newest.pages} pages of {newest.page_bytes} bytes",
+                "use another copy",
+            )
+        return newest
+
+    def _meta_offsets(self) -> Iterator[int]:
+        """The second meta page follows the first, whose size may be any if the first is damaged."""
+        yield 0
+        page_bytes = PAGE_BYTES_MIN
+        while page_bytes <= PAGE_BYTES_MAX:
+            yield page_bytes
+            page_bytes *= 2
+
+    def _meta_at(self, offset: int) -> _Meta | None:
+        if offset + _PAGE.size + _META.size > self._size:
+            return None
+        _, kind, _, _ = _PAGE.unpack_from(self._bytes, offset)
+        magic, version, page_bytes, _, root, _, _, pages, transaction, checksum = _META.unpack_from(
+            self._bytes, offset + _PAGE.size
+        )
+        start = offset + _PAGE.size
+        is_sound = _fnv_1a(self._bytes[start : start + _META.size - 8]) == checksum
+        if kind != META or magic != FORMAT_MAGIC or version != FORMAT_VERSION or not is_sound:
+            return None
+        if offset not in (0, page_bytes):
+            return None
+        return _Meta(page_bytes, root, pages, transaction)
+
+    # --- buckets ------------------------------------------------------------------------------------------------------
+
+    def buckets(self) -> list[bytes]:
+        """The names of the buckets at the top."""
+        self._seen = set()
+        return [key for key, _, flags in self._elements(self._meta.root, None) if flags & BUCKET]
+
+    def rows(self, bucket: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) of a bucket at the top, in order of keys; nothing if there is no such bucket."""
+        self._seen = set()
+        for key, value, flags in self._elements(self._meta.root, None):
+            if key == bucket and flags & BUCKET:
+                yield from self._rows_of(value)
+                return
+
+    def _rows_of(self, value: bytes) -> Iterator[tuple[bytes, bytes]]:
+        if len(value) < _BUCKET.size:
+            raise SourceDamaged(self.path, 0, f"a bucket of {len(value)} bytes")
+        root, _ = _BUCKET.unpack_from(value)
+        inline = value[_BUCKET.size :] if root == 0 else None
+        for key, row, _ in self._elements(root, inline):
+            yield key, row
+
+    def _elements(self, root: int, inline: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
+        """(key, value, flags) below a page, from left to right. inline: the page itself, within a value."""
+        if inline is not None:
+            yield from self._leaf(inline, 0)
+            return
+        previous = b""
+        is_first = True
+        stack = [iter([root])]
+        while stack:
+            number = next(stack[-1], None)
+            if number is None:
+                stack.pop()
+                continue
+            page = self._page(number)
+            _, kind, count, _ = _PAGE.unpack_from(page)
+            if kind == BRANCH and count and len(stack) < DEPTH_MAX:
+                stack.append(iter(self._children(page, number)))
+                continue
+            if kind != LEAF:
+                raise self._damaged(number, f"a page of kind {kind:#x} where there should be a leaf")
+            for key, value, flags in self._leaf(page, number):
+                if not is_first and key <= previous:
+                    raise self._damaged(number, "keys that do not go upward")
+                previous, is_first = key, False
+                yield key, value, flags
+
+    def _page(self, number: int) -> bytes:
+        size = self._meta.page_bytes
+        if not 2 <= number < self._meta.pages or number in self._seen:
+            raise SourceDamaged(self.path, 0, f"a reference to page {number}, which is outside or was there before")
+        self._seen.add(number)
+        own_number, _, _, overflow = _PAGE.unpack_from(self._bytes, number * size)
+        if own_number != number or number + overflow >= self._meta.pages:
+            raise self._damaged(number, f"a page that calls itself {own_number} and has {overflow} more")
+        return self._bytes[number * size : (number + 1 + overflow) * size]
+
+    def _children(self, page: bytes, number: int) -> list[int]:
+        _, _, count, _ = _PAGE.unpack_from(page)
+        if _PAGE.size + count * _BRANCH.size > len(page):
+            raise self._damaged(number, f"a page of {count} elements")
+        return [_BRANCH.unpack_from(page, _PAGE.size + position * _BRANCH.size)[2] for position in range(count)]
+
+    def _leaf(self, page: bytes, number: int) -> Iterator[tuple[bytes, bytes, int]]:
+        if len(page) < _PAGE.size:
+            raise self._damaged(number, f"a page of {len(page)} bytes")
+        _, kind, count, _ = _PAGE.unpack_from(page)
+        limit = len(page)
+        if kind != LEAF or _PAGE.size + count * _LEAF.size > limit:
+            raise self._damaged(number, f"a page of kind {kind:#x} with {count} elements")
+        element = _PAGE.size
+        for _ in range(count):
+            flags, position, key_length, value_length = _LEAF.unpack_from(page, element)
+            start = element + position
+            middle, end = start + key_length, start + key_length + value_length
+            if end > limit or start < _PAGE.size + count * _LEAF.size or key_length == 0:
+                raise self._damaged(number, "an element that points out of its page")
+            yield page[start:middle], page[middle:end], flags
+            element += _LEAF.size
+
+    def _damaged(self, number: int, what: str) -> SourceDamaged:
+        return SourceDamaged(self.path, number * self._meta.page_bytes, what, "use another copy")
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self._bytes.close()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _fnv_1a(data: bytes) -> int:
+    found = _FNV_OFFSET
+    for byte in data:
+        found = (found ^ byte) * _FNV_PRIME & (1 << 64) - 1
+    return found

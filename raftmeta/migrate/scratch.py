@@ -1,0 +1,114 @@
+"""A table of rows in order of their keys, on disk: how a migration sorts more than memory holds.
+
+Neither a ZooKeeper snapshot nor an etcd database has its keys in order, and a transaction log must be replayed on
+a tree that is looked up at random. Both are done in an SQLite file without a name: its cache is bounded,
+and nothing of it is left when the process ends, however that is. It is made anew from the source, which is not touched.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Scratch"]
+
+CACHE_KIB = 64 * 1024
+TUNE_PENDING_ROWS = 20_000  # set one by one and not yet in the file
+TUNE_PENDING_BYTES = 32 << 20
+ROWS_PER_FETCH = 1024
+
+
+class Scratch:
+    """Rows (key, row), and pairs (group, key) for those that belong together. As a context it is closed.
+
+    folder: where the file takes room, about the size of the data; None: where the system has its temporary files.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        place = Path(tempfile.mkdtemp(prefix="raftmeta-migrate-", dir=folder))
+        self._database = sqlite3.connect(place / "rows", isolation_level=None, check_same_thread=False)
+        for setting in ("journal_mode=off", "synchronous=off", f"cache_size=-{CACHE_KIB}", "locking_mode=exclusive"):
+            self._database.execute(f"pragma {setting}")
+        self._database.execute("create table rows (key blob primary key, row blob not null) without rowid")
+        self._database.execute("create table members (owner integer, key blob, primary key (owner, key)) without rowid")
+        shutil.rmtree(place)  # the open file goes on without a name, so that a process that is killed leaves nothing
+        self._database.execute("begin")  # never committed: nothing here is to be durable
+        self._get = self._database.cursor()
+        self._pending: dict[bytes, bytes | None] = {}  # None: deleted
+        self._pending_bytes = 0
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def put_many(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Set rows; of one key the last counts."""
+        self._flush()
+        self._database.executemany("insert or replace into rows values (?, ?)", rows)
+
+    def put(self, key: bytes, row: bytes) -> None:
+        """Set a row. A parent is set again for each of its children: rows wait in memory, and many become one."""
+        self._set(key, row)
+
+    def delete(self, key: bytes) -> None:
+        self._set(key, None)
+
+    def _set(self, key: bytes, row: bytes | None) -> None:
+        self._pending[key] = row
+        self._pending_bytes += len(key) + len(row or b"")
+        if len(self._pending) > TUNE_PENDING_ROWS or self._pending_bytes > TUNE_PENDING_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        pending, self._pending, self._pending_bytes = sorted(self._pending.items()), {}, 0
+        rows = [(key, row) for key, row in pending if row is not None]
+        self._database.executemany("insert or replace into rows values (?, ?)", rows)
+        self._database.executemany("delete from rows where key = ?", [(key,) for key, row in pending if row is None])
+
+    def get(self, key: bytes) -> bytes | None:
+        if key in self._pending:
+            return self._pending[key]
+        found = self._get.execute("select row from rows where key = ?", (key,)).fetchone()
+        return None if found is None else found[0]
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """All rows, in order of their keys (as bytes); the table must not change meanwhile."""
+        self._flush()
+        cursor = self._database.cursor()
+        cursor.arraysize = ROWS_PER_FETCH
+        cursor.execute("select key, row from rows order by key")
+        while found := cursor.fetchmany():
+            yield from found
+
+    # --- who belongs together -----------------------------------------------------------------------------------------
+
+    def join_many(self, pairs: Iterable[tuple[int, bytes]]) -> None:
+        """Note that keys belong to an owner, a signed 64-bit number."""
+        self._database.executemany("insert or ignore into members values (?, ?)", pairs)
+
+    def leave(self, owner: int, key: bytes) -> None:
+        self._get.execute("delete from members where owner = ? and key = ?", (owner, key))
+
+    def members(self, owner: int) -> list[bytes]:
+        found = self._get.execute("select key from members where owner = ? order by key", (owner,)).fetchall()
+        return [key for (key,) in found]
+
+    def owners(self) -> list[tuple[int, int]]:
+        """(owner, how many keys) of all."""
+        return self._get.execute("select owner, count(*) from members group by owner order by owner").fetchall()
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,80 @@
+"""`raftmeta migrate` as a shell has it: lines, exit codes, and one line for every error."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import raftmeta
+from raftmeta.cli.app import app
+from tests.client.nodes import serving
+
+DATA = Path(__file__).parent / "data"
+ZOOKEEPER = str(DATA / "zookeeper")
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("node")) as (_, url):
+        yield url
+
+
+@pytest.fixture
+def run(url: str) -> Run:
+    def run(*arguments: str, code: int = 0) -> str:
+        ended = CliRunner().invoke(app, ["--url", url, *arguments])
+        assert ended.exit_code == code, ended.output
+        return ended.output
+
+    return run
+
+
+def test_zookeeper_is_planned_loaded_compared_and_updated(run: Run, url: str) -> None:
+    """The way of an operator: look, load, compare, write what changed, compare again."""
+    told = run("migrate", "zookeeper", ZOOKEEPER, "--dry-run")
+    assert "last zxid: 0xd" in told and "dropped: 1 ephemeral nodes" in told and "written: 0" in told
+    assert json.loads(run("--json", "migrate", "zookeeper", ZOOKEEPER))["written"] == 6
+    assert "differences: 0" in run("migrate", "zookeeper", ZOOKEEPER, "--compare")
+    with raftmeta.Client(url) as client:
+        client.put("/a", "changed")
+        client.put("/more", "extra")
+    told = run("migrate", "zookeeper", ZOOKEEPER, "--compare", code=1)
+    assert "differs  /a\n" in told and "extra    /more\n" in told and "differences: 2" in told
+    assert "written: 1" in run("migrate", "zookeeper", ZOOKEEPER, "--update")
+    assert "written: 1" in run("migrate", "zookeeper", ZOOKEEPER, "--update", "--delete")
+    assert "differences: 0" in run("migrate", "zookeeper", ZOOKEEPER, "--compare")
+
+
+def test_etcd_and_pysyncobj_are_loaded(run: Run, tmp_path: Path) -> None:
+    database = tmp_path / "saved.db"
+    database.write_bytes(gzip.decompress((DATA / "etcd.db.gz").read_bytes()))
+    assert "written: 3" in run("migrate", "etcd", str(database), "--prefix", "etcd/", "--leases", "keep")
+    dump = tmp_path / "dump.bin"
+    entry = (b"\x00", 2, 1)
+    with gzip.open(dump, "wb") as file:
+        pickle.dump(([{}, {"_ReplDict__data": {"k": "v"}}], entry, entry, set()), file, 2)
+    assert "written: 1" in run("migrate", "pysyncobj", str(dump), "--prefix", "py/", "--no-side")
+    assert run("get", "py/k") == "v\n"
+    assert run("get", "etcd/a") == "again\n"
+
+
+def test_errors_are_one_line_and_tell_what_kind_they_are(run: Run, tmp_path: Path) -> None:
+    """2 wrong use, 5 damage, 1 refused."""
+    damaged = tmp_path / "snapshot.1"
+    damaged.write_bytes(b"ZKSN")
+    for arguments, code, words in (
+        (("zookeeper", str(tmp_path / "nothing")), 2, "there is no"),
+        (("zookeeper", str(damaged)), 5, "snapshot.1, byte 0: "),
+        (("etcd", str(DATA / "etcd.db.gz")), 5, "--skip-hash-check"),
+        (("zookeeper", ZOOKEEPER, "--ephemerals", "keep", "--side", "other/"), 1, "keys already"),
+    ):
+        told = run("migrate", *arguments, code=code)
+        assert told.startswith("raftmeta: ") and told.count("\n") == 1, told
+        assert words in told
