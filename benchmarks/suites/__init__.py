@@ -1,0 +1,1 @@
+"""The whole, by the public interface: one module for each page of the results, run by `python -m benchmarks`."""
