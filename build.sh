@@ -6,7 +6,9 @@
 #   ./build.sh check                 format, lint, types, layers, stubs, no GIL in hot modules
 #   ./build.sh check --tsan | --asan | --coverage [pytest args]
 #                                    the native tests in an instrumented build of its own (build-tsan/, ...)
-#   ./build.sh bench [pytest args]   the benchmarks; results in build/benchmarks
+#   ./build.sh bench [options]       the whole beside its peers and the machine's limit (docs/performance.md)
+#   ./build.sh bench parts [pytest args]   single parts; results in build/benchmarks
+#   ./build.sh jepsen [options]      real clusters of 3 and of 5 under all faults, ten minutes each (docs/jepsen.md)
 #   ./build.sh mutants [names]       plant known bugs, one at a time; which invariant kills each, after how many events
 #   ./build.sh build [modules...]    the extensions only, all or those named (raftmeta._core)
 #   ./build.sh clean                 remove what was built; .venv stays
@@ -15,6 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 VENV=.venv
 APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev ca-certificates"
+JAVA_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless"
 unset PYTHONPATH PYTHONHOME
 
 step() { printf '[%s] %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
@@ -51,6 +54,17 @@ require_python() {
     find_python || { echo "build.sh: still no Python >= 3.11 with ensurepip and Python.h, or no g++" >&2; exit 1; }
 }
 
+# Spark, which checks the histories of fault runs, runs on Java; nothing else here does.
+require_java() {
+    if [ -n "${JAVA_HOME:-}" ] || command -v java >/dev/null; then return; fi
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "$JAVA_LINE"
+        exit 2
+    fi
+    step "installing Java"
+    bash -c "$JAVA_LINE" >&2
+}
+
 # --- the virtual environment --------------------------------------------------------------------------------------------
 
 # need <stamp> <files...>: true when the stamp is missing or does not carry the checksum of the files.
@@ -81,11 +95,14 @@ with open("pyproject.toml", "rb") as file:
     table = tomllib.load(file)
 extras = table["project"]["optional-dependencies"]
 names = {*table["build-system"]["requires"], *table["project"]["dependencies"]}
-for extra in ("test", "check", "demo"):
+for extra in ("test", "check", "demo", "bench"):
     names.update(extras[extra])
 print("\n".join(sorted(names)))
 PYTHON
         "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
+        # There is no wheel of pyspark: pip makes one of its 450 MB, in half the time when it does not compress it again.
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+            --config-settings=--build-option=--compression=stored pyspark
         "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -r "$VENV/packages.txt"
         done_with "$VENV/packages.stamp" constraints.txt pyproject.toml
     fi
@@ -146,9 +163,9 @@ check() {
 instrumented() {
     local instrument=$1 folder=$2
     mkdir -p "$folder"
-    rm -rf "$folder/tests" "$folder/demo" "$folder/examples"
-    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests demo examples docs ./*.md LICENSE setup.py \
-        pyproject.toml | tar -xf - -C "$folder"
+    rm -rf "$folder/tests" "$folder/benchmarks" "$folder/demo" "$folder/examples" "$folder/jepsen"
+    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests benchmarks demo examples jepsen docs ./*.md LICENSE \
+        setup.py pyproject.toml | tar -xf - -C "$folder"
     step "building for --instrument=$instrument in $folder"
     (cd "$folder" && "../$VENV/bin/python" setup.py build_ext --inplace --instrument="$instrument" >build.log 2>&1) ||
         { tail -n 60 "$folder/build.log" >&2; exit 1; }
@@ -216,6 +233,7 @@ demo)
     ;;
 test)
     make_all
+    require_java
     exec "$VENV/bin/python" -m pytest "$@"
     ;;
 check)
@@ -239,9 +257,24 @@ check)
     ;;
 bench)
     make_all
-    mkdir -p build/benchmarks
-    exec "$VENV/bin/python" -m pytest benchmarks --benchmark-only \
-        --benchmark-json="build/benchmarks/$(date +%Y%m%d-%H%M%S).json" "$@"
+    require_java
+    if [ "${1:-}" = parts ]; then
+        shift
+        mkdir -p build/benchmarks
+        exec "$VENV/bin/python" -m pytest benchmarks --benchmark-only \
+            --benchmark-json="build/benchmarks/$(date +%Y%m%d-%H%M%S).json" "$@"
+    fi
+    exec "$VENV/bin/python" -m benchmarks run "$@"
+    ;;
+jepsen)
+    make_all
+    require_java
+    status=0
+    for nodes in 3 5; do
+        step "$nodes nodes under all faults"
+        "$VENV/bin/python" -m jepsen run --nodes "$nodes" --workload all --nemesis all --time 600 "$@" || status=1
+    done
+    exit "$status"
     ;;
 mutants)
     make_all
@@ -250,10 +283,10 @@ mutants)
 clean)
     rm -rf build build-tsan build-asan build-coverage dist .pytest_cache .mypy_cache .ruff_cache
     find raftmeta \( -name '*.so' -o -name '*.cpp' \) -delete
-    find raftmeta tests benchmarks demo examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+    find raftmeta tests benchmarks demo examples jepsen -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
     ;;
 *)
-    sed -n '4,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '4,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

@@ -102,6 +102,30 @@ def test_python_comes_from_apt_when_there_was_none(machine: Machine, tmp_path: P
     assert asked.read_text() == "-m venv .venv\n"
 
 
+@pytest.mark.parametrize("user", ["0", "1000"])
+def test_java_comes_before_the_tests_that_need_it(machine: Machine, tmp_path: Path, user: str) -> None:
+    """Everything is there but Java: root gets it by apt, anybody else is told the line. Tests run afterwards only."""
+    calls = tmp_path / "calls"
+    for name in ("find", "mkdir", "touch"):
+        machine.add(name, "exit 0")
+    machine.add("id", f"echo {user}")
+    machine.add("apt-get", f'echo "$*" >>{calls}')
+    python = machine.checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/bash\n[ "$1 $2" != "-m pytest" ] || echo tests >>{calls}\n')
+    python.chmod(0o755)
+    (machine.checkout / "build").mkdir()
+    for name in ("constraints.txt", "pyproject.toml", "setup.py", ".venv/pyvenv.cfg"):
+        (machine.checkout / name).touch()
+    ended = machine.run("test")
+    if user == "0":
+        install = "install -y --no-install-recommends openjdk-17-jre-headless"
+        assert calls.read_text().splitlines() == ["update", install, "tests"]
+    else:
+        assert (ended.returncode, ended.stdout) == (2, APT_LINE.rpartition(" g++")[0] + " openjdk-17-jre-headless\n")
+        assert not calls.exists()
+
+
 def test_an_unknown_verb_prints_the_usage(machine: Machine) -> None:
     """No verb and a wrong verb: the list of verbs, exit code 2, nothing made."""
     for arguments in ((), ("tets",)):

@@ -52,11 +52,15 @@ LAYERS = {
     "spark": 6,
     "cli": 6,
     "conformance": 6,
+    "migrate": 6,
     "testing": 6,
 }
 # Between two parts of one layer only these look at each other, and only in this direction.
 SIDEWAYS = {
     ("cli", "conformance"),
+    ("cli", "spark"),
+    ("cli", "migrate"),
+    ("spark", "migrate"),
     ("_core", "raft"),
     ("machine", "wire"),
     ("", "aio"),
@@ -89,12 +93,14 @@ PUBLIC_PARTS = {
     "faults",
     "history",
     "interfaces",
+    "migrate",
     "operations",
     "prometheus",
     "recipes",
     "results",
     "sim",
     "snapshot",
+    "spark",
     "testing",
 }
 TOOL_FOLDERS = ("examples", "demo", "jepsen", "benchmarks")

@@ -23,8 +23,11 @@ from tests.checks.sources import ROOT, module_name, source_files
 
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
-# What these import comes with an extra of the package: cli, prometheus, pysyncobj; pytest brings its plug-in.
+# What these import comes with an extra of the package: cli, prometheus, pysyncobj, spark; pytest brings its plug-in.
 NEED_AN_EXTRA = ("raftmeta.backends.pysyncobj", "raftmeta.cli.", "raftmeta.prometheus", "raftmeta.testing.plugin")
+NEED_SPARK = tuple(
+    f"raftmeta.spark.{name}" for name in ("findings", "gathering", "observations", "report", "tables", "times")
+)
 
 
 def build(hook: str, source: Path, into: Path) -> Path:
@@ -140,7 +143,7 @@ def test_the_wheel_imports_in_a_clean_environment(clean_python: Path, tmp_path: 
     modules = [
         name
         for path in source_files(".py", ".pyx")
-        if path.stem != "__main__" and not (name := module_name(path)).startswith(NEED_AN_EXTRA)
+        if path.stem != "__main__" and not (name := module_name(path)).startswith(NEED_AN_EXTRA + NEED_SPARK)
     ]
     program = f"import importlib\nfor name in {modules!r}: importlib.import_module(name)\nimport raftmeta\n"
     shown = run(clean_python, program + "print(raftmeta.__file__)", tmp_path)

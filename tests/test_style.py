@@ -15,7 +15,7 @@ FILE_LINES_MAX = 1300
 FUNCTION_LINES_MAX = 90  # a screen of code; the signature and the docstring are not counted
 LINE_LENGTH_MAX = 120
 
-SOURCES = source_files(".py", ".pyx", ".pxd", ".pyi", ".hpp")
+SOURCES = [*source_files(".py", ".pyx", ".pxd", ".pyi", ".hpp"), *source_files(".py", below=ROOT / "jepsen")]
 TESTS = source_files(".py", below=ROOT / "tests")
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *source_files(".md", below=ROOT / "docs")]
 SCRIPTS = [ROOT / "build.sh", ROOT / ".ci" / "run"]

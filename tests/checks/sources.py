@@ -12,6 +12,7 @@ PACKAGE = ROOT / "raftmeta"
 
 # Modules whose purpose is to be called from Python, beside the *_handle ones; all other .pyx are native throughout.
 PYTHON_FACING = {
+    "raftmeta.native.buggify",
     "raftmeta.native.marks",
     "raftmeta.runtime.answers",
     "raftmeta.runtime.backups",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -44,13 +45,19 @@ def read_all(node: raftmeta.Node, prefix: str) -> list[list[Any]]:
 
 
 class Load:
-    """Writers that go from node to node; each has one write under way. A key is written by one call, never twice."""
+    """Writers that go from node to node; each has one write under way. A key is written by one call, never twice.
 
-    def __init__(self, cluster: Cluster, *, prefix: str = "load/", writers: int = WRITERS) -> None:
+    expected: names of errors that are no mistake here, beside those that a kill may bring.
+    """
+
+    def __init__(
+        self, cluster: Cluster, *, prefix: str = "load/", writers: int = WRITERS, expected: Collection[str] = ()
+    ) -> None:
         self.acknowledged: list[Acknowledged] = []
         self.unexpected: list[str] = []
         self._cluster = cluster
         self._prefix = prefix
+        self._expected = EXPECTED | set(expected)
         self._must_stop = threading.Event()
         self._threads = [threading.Thread(target=self._write_on, args=(number,)) for number in range(writers)]
 
@@ -101,7 +108,7 @@ class Load:
             self._must_stop.wait(0.005)  # nobody is told anything; another node is next
             return
         except RemoteError as error:
-            if error.kind not in EXPECTED:
+            if error.kind not in self._expected:
                 self.unexpected.append(str(error))
             return
         except TimeoutError:

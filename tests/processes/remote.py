@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,13 @@ def name_of(function: Callable[..., Any]) -> str:
 class RemoteProcess:
     """A Python process around a subject, the value of make(*arguments) in there.
 
-    log: the file that receives its standard error, over all its lives.
+    log: the file that receives its standard error, over all its lives. environment: variables beside our own.
     """
 
-    def __init__(self, make: Callable[..., Any], *arguments: Any, log: Path) -> None:
+    def __init__(
+        self, make: Callable[..., Any], *arguments: Any, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._environment = {**os.environ, **(environment or {})}
         self._command = [sys.executable, "-u", "-m", "tests.processes.child", name_of(make)]
         self._command.append(json.dumps(to_json(arguments)))
         self.log = log
@@ -63,7 +66,13 @@ class RemoteProcess:
         with self._lock, self.log.open("ab") as log:
             self._waiting, self._next_id, self._answers_ended = {0: made}, 1, False
             self._process = subprocess.Popen(
-                self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                self._command,
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         threading.Thread(target=self._read_answers, args=(self._process, self._waiting), daemon=True).start()
         made.result(timeout_s)
