@@ -1,7 +1,7 @@
 # The engine's verbs. One thread at a time; see engine_state.pxd for the struct and ARCHITECTURE.md for one write.
 #
 #     engine_boot                     open folder and log, restore the core (blocks)
-#     engine_hello / engine_link_up / engine_link_down / engine_frame         the network
+#     engine_wants_link / engine_hello / engine_link_up / engine_link_down / engine_frame     the network
 #     engine_submit                   a caller
 #     engine_job_done                 the disk
 #     engine_run                      time passes, then everything that must happen now: one turn
@@ -29,6 +29,8 @@ cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_
 
 # What this node says first on every connection, in both directions.
 cdef void engine_own_hello(Engine* engine, Hello* hello) noexcept nogil
+# Whether a connection to `link` is to be kept: a member, one that a caller wants to meet, or one that speaks to us.
+cdef bint engine_wants_link(const Engine* engine, uint32_t link) noexcept nogil
 # A peer's HELLO on a connection that it opened: fills inbound. Not OK: answer FRAME_REFUSED with that status and close.
 cdef status_t engine_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil
 # The outgoing connection to `link` is open and the peer answered with its HELLO. Not OK: close it, try again later.

@@ -47,7 +47,7 @@ from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeepin
 from raftmeta.runtime.members cimport (members_change, members_look, members_meet, members_refused, members_stop,
                                        members_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
-                                     peers_link_of_name, peers_link_up, peers_own_hello)
+                                     peers_link_of_name, peers_link_up, peers_own_hello, peers_wants_link)
 from raftmeta.runtime.sending cimport send_genesis, send_message, send_pings_to_strangers
 from raftmeta.runtime.snapshot_install cimport install_run, install_strip
 from raftmeta.runtime.snapshot_transfer cimport transfer_job_done, transfer_offer, transfer_tick
@@ -80,6 +80,10 @@ cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_
 
 cdef void engine_own_hello(Engine* engine, Hello* hello) noexcept nogil:
     peers_own_hello(engine, hello)
+
+
+cdef bint engine_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
+    return peers_wants_link(engine, link)
 
 
 cdef status_t engine_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil:

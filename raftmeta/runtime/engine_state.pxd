@@ -122,7 +122,7 @@ cdef struct Link:
     bint is_up                  # HELLO exchanged on the outgoing connection
     bint is_initial             # named when the node was made: an initial member
     bint is_wanted              # named initially or in the membership: the network keeps trying
-    uint64_t met_until          # as is, before this tick: SUBMIT_MEET
+    uint64_t met_until          # as is, before this tick: SUBMIT_MEET, or it speaks and no log here names it yet
     bint is_told                # address is what `id` said in its HELLO; a membership's is older
     member_id_t id              # incarnation by its last HELLO; 0: none yet
     uint64_t boot

@@ -42,7 +42,8 @@ from raftmeta.net.transport_state cimport TransportPort, transport_wake_at
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello,
                                       engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
-                                      engine_refused, engine_release, engine_run, engine_stop, engine_submit)
+                                      engine_refused, engine_release, engine_run, engine_stop, engine_submit,
+                                      engine_wants_link)
 from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_LINK_DOWN, EVENT_LINK_UP,
                                             EVENT_PEER_REFUSED, EVENT_TRACE, Link)
 from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
@@ -219,8 +220,7 @@ cdef void _follow_links(Loop* loop) noexcept nogil:
     cdef Link* link
     for i in range(<uint32_t> MEMBERS_MAX):
         link = &loop.engine.links[i]
-        is_wanted = link.is_used and (link.is_wanted or loop.engine.ticks < link.met_until)
-        is_wanted = is_wanted and not link.is_self and link.address_length != 0
+        is_wanted = engine_wants_link(&loop.engine, i)
         if loop.faults.count != 0 and not link.is_up:
             is_wanted = is_wanted and not faults_are_cut(&loop.faults, link, FAULT_CUT_TO | FAULT_CUT_FROM)
         if is_wanted:

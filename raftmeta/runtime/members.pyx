@@ -17,13 +17,12 @@ from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership
 from raftmeta.runtime.callers cimport callers_removed
 from raftmeta.runtime.engine_state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine, Submission
-from raftmeta.runtime.peers cimport peers_link_of_name
+from raftmeta.runtime.peers cimport peers_link_of_name, peers_meet
 from raftmeta.runtime.sending cimport send_pings
 from raftmeta.status cimport NO_MEMORY, OK, OUTCOME_UNKNOWN, OVERLOADED, status_t
 
 cdef enum:
     FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
-    MEET_TIMEOUTS = 10          # election time-outs for which a connection is kept that SUBMIT_MEET asked for
 
 
 cdef void _answer(Engine* engine, void* owner, status_t status) noexcept nogil:
@@ -120,7 +119,7 @@ cdef status_t members_meet(Engine* engine, Submission* submission) noexcept nogi
     cdef int place = peers_link_of_name(engine, name, <uint8_t> submission.key_length, name + submission.key_length,
                                         <uint8_t> (submission.length - submission.key_length))
     if place >= 0:
-        engine.links[place].met_until = engine.ticks + MEET_TIMEOUTS * engine.config.core.election_timeout_ticks
+        peers_meet(engine, place)
     _answer(engine, submission.owner, OK if place >= 0 else OVERLOADED)
     free(submission)
     return OK

@@ -21,3 +21,6 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
 # Position of a name in the table, a new one if there is room; -1: the table is full.
 cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                             uint8_t address_length) noexcept nogil
+# Keep a connection to that place for some election time-outs, whatever the membership says.
+cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil
+cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil

@@ -35,6 +35,7 @@ from raftmeta.wire.snapshot_messages cimport SnapshotMessage, snapshot_message_d
 
 cdef enum:
     FATAL_FROM = 96     # statuses from here on stop the node (raftmeta/status.pxd)
+    MEET_TIMEOUTS = 10  # election time-outs for which a connection is kept to one whom no log here names yet
 
 
 # --- who is there -----------------------------------------------------------------------------------------------------
@@ -124,6 +125,16 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
             engine.links[i].is_initial = False      # its place may be given to another name
     _look_for_lost(engine)
     return OK
+
+
+cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil:
+    engine.links[link].met_until = engine.ticks + MEET_TIMEOUTS * engine.config.core.election_timeout_ticks
+
+
+cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
+    cdef const Link* at = &engine.links[link]
+    return (at.is_used and not at.is_self and at.address_length != 0
+            and (at.is_wanted or engine.ticks < at.met_until))
 
 
 # --- voters whose disks are gone --------------------------------------------------------------------------------------
@@ -396,6 +407,8 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
     if status == OK:
         engine.links[inbound.link].bytes_in += frame.length
         engine.counters.frames_received += 1
+        if not engine.links[inbound.link].is_wanted and header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT):
+            peers_meet(engine, inbound.link)    # what it sends is to be answered, and may be the entry that names it
         if header.type == FRAME_MESSAGE:
             status = _step_message(engine, header, frame)
         elif header.type == FRAME_GENESIS:

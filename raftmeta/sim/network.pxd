@@ -11,6 +11,8 @@ cdef NetworkPort network_port(SimNode* node) noexcept nogil
 cdef void network_node_up(World* world, SimNode* node) noexcept nogil
 # It is gone: peers learn by a reset and a refused reconnect, unless a partition stands between.
 cdef void network_node_down(World* world, SimNode* node) noexcept nogil
+# It hangs up on whom its engine wants to reach no more, and dials whom it wants to reach now.
+cdef void network_look(World* world, SimNode* node) noexcept nogil
 cdef void network_connect(World* world, const SimEvent* event) noexcept nogil
 cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil
 # A frame of long ago, chosen by the fault's random stream, arrives once more (N8).

@@ -4,6 +4,7 @@ Connections are opened by SIM_CONNECT events with the real HELLO of both sides; 
 frame_decode as a socket's reader would, and dropped, repeated, delayed and reordered by the network's random stream; a
 frame that no fault strikes keeps the order of its connection, as TCP does.
 A frame that its receiver refuses closes the connection, as in production; a new one is tried a little later.
+A node dials whom its engine wants to reach, and nobody else, as the loop does.
 """
 
 from libc.stddef cimport size_t
@@ -15,7 +16,8 @@ from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop, chun
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport NetworkPort
 from raftmeta.raft.types cimport MEMBERS_MAX, Message
-from raftmeta.runtime.engine cimport engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello
+from raftmeta.runtime.engine cimport (engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello,
+                                      engine_wants_link)
 from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent
 from raftmeta.sim.schedule cimport schedule
 from raftmeta.sim.truth cimport truth_message
@@ -30,6 +32,7 @@ from raftmeta.wire.messages cimport message_decode
 cdef enum:
     RECONNECT_NS = 10_000_000       # mean wait before a connection is tried again
     DETECT_NS = 1_000_000           # until a reset and a refused reconnect are seen
+    LOOK_NS = 50_000_000            # how often a node looks whom it wants to reach; a loop does every 10 ms
 
 
 cdef inline bint _happens(uint64_t* random, uint32_t ppm) noexcept nogil:
@@ -109,7 +112,7 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
     cdef status_t status
     node.connects[event.other] = False
     link = _link_to(node, event.other)
-    if link < 0 or node.engine.links[link].is_up:
+    if link < 0 or node.engine.links[link].is_up or not engine_wants_link(node.engine, link):
         return
     if not _hears(world, event.node, event.other) or not _hears(world, event.other, event.node):
         _plan_connect(world, node, event.other, RECONNECT_NS)
@@ -126,6 +129,29 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
         status = engine_link_up(node.engine, link, &hello)
     if status != OK:
         _plan_connect(world, node, event.other, RECONNECT_NS)
+
+
+cdef void _hang_up(World* world, SimNode* node, uint32_t other, int link) noexcept nogil:
+    engine_link_down(node.engine, link, False)
+    if world.nodes[other].inbound_life[node.number] == node.life:
+        world.nodes[other].inbound[node.number].is_bound = False
+
+
+cdef void network_look(World* world, SimNode* node) noexcept nogil:
+    cdef uint32_t other
+    cdef int link
+    if world.now_ns - node.links_looked_ns < LOOK_NS:
+        return
+    node.links_looked_ns = world.now_ns
+    for other in range(world.config.nodes):
+        link = _link_to(node, other)
+        if link < 0 or other == node.number:
+            continue
+        if not engine_wants_link(node.engine, link):
+            if node.engine.links[link].is_up:
+                _hang_up(world, node, other, link)
+        elif not node.engine.links[link].is_up:
+            _plan_connect(world, node, other, DETECT_NS)
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from raftmeta.sim.checkpoints cimport checkpoint_let_go, checkpoint_port, checkp
 from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
 from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.leases cimport leases_kept
-from raftmeta.sim.network cimport network_node_down, network_node_up, network_port
+from raftmeta.sim.network cimport network_look, network_node_down, network_node_up, network_port
 from raftmeta.sim.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
                                  truth_recovered)
@@ -408,6 +408,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
     while more and status == OK and turns < SIM_TURNS_MAX:
         status = engine_run(node.engine, &more)
         turns += 1
+    network_look(world, node)
     if node.engine.state == ENGINE_STOPPED and node.engine.fatal == DISK_FAILED and _disk_has_failed(node):
         world.counts.disk_errors += 1
         node_crash(world, node, False)

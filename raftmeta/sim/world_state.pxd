@@ -293,6 +293,7 @@ cdef struct SimNode:
     Inbound[SIM_NODES_MAX] inbound
     uint64_t[SIM_NODES_MAX] inbound_life        # life of the peer that opened it
     bint[SIM_NODES_MAX] connects                # a SIM_CONNECT is scheduled
+    uint64_t links_looked_ns                    # when it last looked whom its engine wants to reach
     uint64_t[SIM_NODES_MAX] arrivals_ns         # of the last frame to each node that keeps its order
     # seen so far in this life (I9)
     index_t applied

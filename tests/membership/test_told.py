@@ -56,6 +56,23 @@ def test_a_member_that_lags_does_not_turn_a_newer_one_away(cluster: Cluster) -> 
     cluster.wait_converged()
 
 
+def test_a_member_follows_a_leader_that_its_log_does_not_name_yet(cluster: Cluster) -> None:
+    """What names d lies behind more than one append carries, so b must answer d before it knows who that is."""
+    leader = cluster.leader()
+    lagging = cluster.followers()[0]
+    node = cluster.add("d")
+    cluster.isolate(lagging)
+    for number in range(64):
+        leader.put(f"key-{number}", bytes(65536))
+    leader.add_member("d", cluster.peers["d"])
+    node.ready(10)
+    leader.promote("d")
+    leader.transfer("d")
+    cluster.wait_for(lambda: node.status().is_leader, what="d to lead")
+    cluster.heal()
+    cluster.wait_converged()
+
+
 def test_a_disk_that_was_thought_lost_returns_as_a_learner(cluster: Cluster) -> None:
     """dragonboat#256: the vote passed to the name's new incarnation. The old one has none when it is back: it catches
     up, and takes the vote again only because the new one is silent."""
