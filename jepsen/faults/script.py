@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
-import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -50,7 +50,6 @@ class Script:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(AT_ONCE)
 
     def run(self) -> None:
@@ -101,8 +100,7 @@ class Script:
             self._say("ack", number)
 
     def _say(self, what: str, number: int) -> None:
-        with self._lock:
-            print(what, number, flush=True)
+        os.write(sys.stdout.fileno(), f"{what} {number}\n".encode())  # whole or not at all: the end may come at any time
 
 
 def found(cluster: Cluster) -> dict[str, Any]:
@@ -125,7 +123,7 @@ def main() -> None:
         cluster.peers.update(settings["peers"])
         if verb == "run":
             Script(cluster.start(timeout_s=VERIFY_S)).run()
-            print("end", 0, flush=True)
+            print("end 0", flush=True)
             sys.stdin.read()  # the power is cut while all is at rest
         else:
             for name in cluster.names:
