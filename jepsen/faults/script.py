@@ -100,7 +100,7 @@ class Script:
             self._say("ack", number)
 
     def _say(self, what: str, number: int) -> None:
-        os.write(sys.stdout.fileno(), f"{what} {number}\n".encode())  # whole or not at all: the end may come at any time
+        os.write(sys.stdout.fileno(), f"{what} {number}\n".encode())  # whole or not: the end may come at any time
 
 
 def found(cluster: Cluster) -> dict[str, Any]:
