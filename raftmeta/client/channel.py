@@ -13,6 +13,10 @@ Following the leader: the node says who leads, by name. A client knows the names
 is none of them it looks at the addresses it has not tried. New requests then go to the leader; the old connection ends
 when its last request is answered, and watches resume on the new one. A node that knows no leader (cut off from the
 others, or no member yet) is left for one that does.
+
+Which cluster it is, the first answer says, not the first HELLO: among the addresses may be a node from an old disk,
+which belongs to another cluster of the same name and has no leader. It is left like any other without one, as long as
+it has answered nothing; from the first answer on, nodes of another cluster are asked nothing.
 """
 
 from __future__ import annotations
@@ -95,7 +99,7 @@ class Channel:
         self._cluster = cluster
         self._name = name
         self._pid = os.getpid()
-        self._cluster_id = 0
+        self._cluster_id = 0  # of the cluster that has answered
         self._names: dict[Endpoint, str] = {}
         self._leader = ""
         self._window = WINDOW
@@ -305,6 +309,7 @@ class Channel:
             elif kind == EVENTS:
                 watch = self._watches.get(id)
                 if watch is not None:
+                    self._stay_with(connection)
                     watch[1].on_items(body)
             elif kind == PING:
                 connection.send(self.encoder.ping(is_answer=True))
@@ -315,6 +320,8 @@ class Channel:
         request = self._requests.get(id)
         if request is not None and request.connection is connection:
             self._release(request)
+            if status == fate.OK or status in fate.REFUSED:
+                self._stay_with(connection)
             if status == fate.OK:
                 self._end(request, self._value(request, revision, index, body))
             else:
@@ -390,15 +397,17 @@ class Channel:
                 on_lost=self._on_lost,
                 ping=self.encoder.ping,
             )
-        hello = connection.hello
-        if self._cluster_id and hello.cluster_id and hello.cluster_id != self._cluster_id:
+        if _are_different(connection.hello.cluster_id, self._cluster_id):
             connection.abort()
             raise ConnectionError(f"{endpoint} belongs to another cluster of the same name")
-        self._cluster_id = self._cluster_id or hello.cluster_id
-        self._names[endpoint] = hello.name
+        self._names[endpoint] = connection.hello.name
         self._connections.add(connection)
         self.counters["connects"] += 1
         return connection
+
+    def _stay_with(self, connection: Connection) -> None:
+        """It answered: what its cluster said and did holds in no other."""
+        self._cluster_id = self._cluster_id or connection.hello.cluster_id
 
     async def _find_home(self) -> None:
         pause_s = RECONNECT_MIN_S
@@ -511,14 +520,13 @@ class Channel:
             if endpoint == home.endpoint or is_other:
                 continue
             try:
-                connection = await self._open(endpoint)
-                async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                    leader = await connection.first_leader()
-            except (OSError, TimeoutError):
+                connection, leader = await self._look_at(endpoint)
+            except (OSError, TimeoutError) as error:
+                self._last_error = error
                 continue
             home = self._home
-            if home is not None and leader and self._leader in ("", connection.hello.name):
-                is_stuck = not self._leader
+            is_stuck = not self._leader
+            if home is not None and leader and self._may_leave(home, connection):
                 self._leader = leader
                 self._move_to(connection)
                 if is_stuck:
@@ -526,6 +534,23 @@ class Channel:
                 return connection.hello.name == leader
             connection.close()
         return bool(self._leader)
+
+    async def _look_at(self, endpoint: Endpoint) -> tuple[Connection, str]:
+        """A connection there, and who leads as that node knows; "": it knows none."""
+        connection = await self._open(endpoint)
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                return connection, await connection.first_leader()
+        except BaseException:
+            connection.abort()
+            raise
+
+    def _may_leave(self, home: Connection, connection: Connection) -> bool:
+        """To the leader of home's cluster; where home knows none, to any node of the cluster that has answered."""
+        if self._leader:
+            is_foreign = _are_different(connection.hello.cluster_id, home.hello.cluster_id)
+            return self._leader == connection.hello.name and not is_foreign
+        return not _are_different(connection.hello.cluster_id, self._cluster_id)
 
     # --- the session ------------------------------------------------------------------------------------------------
 
@@ -537,14 +562,18 @@ class Channel:
             left_s = None if deadline_s == NEVER else max(0.0, deadline_s - self.loop.time())
             await asyncio.wait([opening], timeout=left_s)
             if not opening.done():
-                raise ReadyTimeout(
-                    "no node opened a session for this client in time"
-                    + (f"; {self._last_error}" if self._last_error is not None else "")
-                )
+                raise ReadyTimeout(f"no node opened a session for this client in time{self._why_not()}")
             error = opening.exception()
             # NotReady: that id has ended, take another.
             if error is not None and (not isinstance(error, NotReady) or isinstance(error, NodeRemoved)):
                 raise error
+
+    def _why_not(self) -> str:
+        """What is known of why nothing is answered, to be put behind a message."""
+        home, told = self._home, ""
+        if home is not None and not self._leader:
+            told = f"; {home.hello.name} at {home.endpoint} knows no leader"
+        return told + (f"; {self._last_error}" if self._last_error is not None else "")
 
     def _begin_session(self) -> asyncio.Task[None]:
         if self._opening is None:
@@ -648,6 +677,11 @@ class Channel:
         self.check_open()
         if self._home is None and self._removed is not None:
             raise self._removed
+
+
+def _are_different(cluster_id: int, other: int) -> bool:
+    """Whether these are two clusters; 0 is that of a node which was not founded yet."""
+    return cluster_id != 0 and other != 0 and cluster_id != other
 
 
 def now_boot_s() -> float:
