@@ -181,13 +181,14 @@ class EtcdSource:
         return dict(self._leases)
 
     def facts(self) -> Mapping[str, int | str]:
-        compacted = self._meta.get(b"finishedCompactRev", b"")
+        # From the moment when a compaction is scheduled etcd answers no read below it, whenever the rows are gone.
+        compacted = (self._meta.get(name, b"") for name in (b"scheduledCompactRev", b"finishedCompactRev"))
         index = self._meta.get(b"consistent_index", b"")
         return {
             "file": str(self.path),
             "changes read": self.rows,
             "last revision": self.revision,
-            "compacted revision": int.from_bytes(compacted[:8], "big"),
+            "compacted revision": max(int.from_bytes(revision[:8], "big") for revision in compacted),
             "raft index": int.from_bytes(index, "big"),
             "leases": len(self._leases),
         }

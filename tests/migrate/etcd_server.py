@@ -35,9 +35,9 @@ def text(value: bytes | str) -> str:
 
 
 class EtcdServer:
-    """One member on loopback with its data below folder."""
+    """One member on loopback with its data below folder. options: more of etcd's own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.data = folder / "etcd"
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class EtcdServer:
         self._command = [program("etcd"), "--data-dir", str(self.data), "--log-level", "error", "--unsafe-no-fsync"]
         self._command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         self._command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
-        self._command += ["--initial-cluster", f"default={peer}", "--max-txn-ops", "10000"]
+        self._command += ["--initial-cluster", f"default={peer}", "--max-txn-ops", "10000", *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
