@@ -35,8 +35,8 @@ from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
                                         recover, retired_name, retired_number, segment_name, segment_number)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
-                                       BatchHeader, SegmentHeader, batch_header_encode, segment_header_decode,
-                                       segment_header_encode)
+                                       SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader, batch_header_encode,
+                                       segment_header_decode, segment_header_encode)
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WAL_VOID, WalBatch,
                                    WalOpened)
 from raftmeta.storage.wal_state cimport Extent, Segment, Spare, Wal, WalLimits
@@ -181,32 +181,50 @@ cdef status_t _settle(Wal* wal) noexcept nogil:
     return status
 
 
-# One of the two copies of the header is damaged: it is written anew, lest damage to the other one, months later,
-# cost the log.
+# Where a copy of the header is damaged it is written anew, lest damage to the other one, months later, cost the log. It
+# may be both, and like each other: what was read then stands where a misdirected write put it, and batches to come will
+# be written over it (decisions/log.md D4).
 cdef status_t _heal_header(Wal* wal, const Segment* segment) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
-    cdef const uint8_t* bytes = segment.image.bytes()
-    cdef SegmentHeader header
     cdef const uint8_t* membership = NULL
+    cdef SegmentHeader header
     cdef uint64_t begin = 0
-    cdef Slice part
+    cdef uint64_t offset = 0
     cdef file_t file
-    cdef status_t status = segment_header_decode(bytes, segment.image.used, &header, &membership, &begin)
-    if status != OK or memcmp(bytes, bytes + begin // 2, begin // 2) == 0:
+    cdef status_t status = segment_header_decode(segment.image.bytes(), segment.image.used, &header, &membership,
+                                                 &begin)
+    wal.head.clear()
+    if status == OK:
+        status = segment_header_encode(&header, membership, &wal.head)
+    if status != OK or _is_in_image(segment, 0, wal.head.data, begin):
         return status
-    memset(<void*> &part, 0, sizeof(Slice))
     mark(MARK_SEGMENT_HEADER_HEALED)
-    part.data = <uint8_t*> membership - sizeof(SegmentHeader)       # the sound copy
-    part.length = <uint32_t> (begin // 2)
     segment_name(segment.number, name)
     status = wal.disk.open(wal.disk.self, name, False, &file)
     if status != OK:
         return status
-    status = wal.disk.write(wal.disk.self, file, begin // 2 if part.data == bytes else 0, &part, 1)
-    if status == OK:
-        status = wal.disk.sync(wal.disk.self, file)
+    while status == OK and offset < begin:
+        if not _is_in_image(segment, offset, wal.head.data + offset, begin // SEGMENT_HEADER_COPIES):
+            status = _write_copy(wal, file, offset, begin // SEGMENT_HEADER_COPIES)
+        offset += begin // SEGMENT_HEADER_COPIES
     wal.disk.close(wal.disk.self, file)
     return status
+
+
+cdef bint _is_in_image(const Segment* segment, uint64_t offset, const uint8_t* bytes, uint64_t length) noexcept nogil:
+    return (offset + length <= segment.image.used
+            and memcmp(segment.image.bytes() + offset, bytes, length) == 0)
+
+
+# One copy of the header in wal.head; the next one waits for its sync, so that a power cut tears one of them at most.
+cdef status_t _write_copy(Wal* wal, file_t file, uint64_t offset, uint64_t length) noexcept nogil:
+    cdef Slice part
+    cdef status_t status
+    memset(<void*> &part, 0, sizeof(Slice))
+    part.data = wal.head.data + offset
+    part.length = <uint32_t> length
+    status = wal.disk.write(wal.disk.self, file, offset, &part, 1)
+    return status if status != OK else wal.disk.sync(wal.disk.self, file)
 
 
 # The beginning of a batch behind the end goes, or a race brings it back: 1. a batch is torn, all but its last bytes are

@@ -249,6 +249,24 @@ def test_a_damaged_copy_of_a_header_is_written_anew() -> None:
             assert log.disk.durable(name)[: 2 * SECTOR] == image[: 2 * SECTOR]
 
 
+def test_a_misdirected_header_is_written_where_it_belongs() -> None:
+    """decisions/log.md D4: both copies landed behind, where they are found, and where the log's next batches go."""
+    log = LogDriver(SimulatedDisk(), LIMITS)
+    assert log.open() is not None and log.begin() and log.append([3000])
+    log.disk.plan(misdirect_at_write=1, misdirect_by=6 * SECTOR)
+    assert log.append([900])
+    log.disk.plan()
+    image = log.disk.durable(SECOND)
+    header = image[6 * SECTOR : 8 * SECTOR]
+    assert image[: 2 * SECTOR] == bytes(2 * SECTOR) and header.startswith(b"RGMG")
+    assert log.kill()
+    assert log.disk.durable(SECOND)[: 2 * SECTOR] == header
+    for _ in range(3):
+        assert log.append([300])
+    assert log.disk.durable(SECOND)[6 * SECTOR : 8 * SECTOR] != header
+    assert log.crash()
+
+
 @pytest.mark.parametrize("loss", ["headers", "hole", "segments", "nothing"])
 def test_a_new_incarnation_begins_its_log_over_the_former_ones_at_any_power_cut(loss: str) -> None:
     """decisions/log.md "A lost log": void until the new log stands, then the new log alone; never a mixture."""
