@@ -300,7 +300,8 @@ class Client:
         while more and not (limit and len(records) >= limit):
             left = limit - len(records) if limit else 0
             frame = channel.encoder.range(at, last, seen, left, local, keys_only, False)
-            _, more, part, seen = await channel.submit(frame, RANGE, deadline_s)
+            _, more, part, newest = await channel.submit(frame, RANGE, deadline_s)
+            seen = seen or newest  # the rest of the range is read as of the same revision
             records += part
             at = part[-1].key + b"\0" if part else at
         number = len(records)

@@ -134,7 +134,8 @@ class Watch(Events):
         start, revision, more = self._start, 0, True
         while more:
             frame = self._channel.encoder.range(start, self._end, revision, 0, False, False, False)
-            _, more, part, revision = await self._channel.submit(frame, RANGE, deadline_s)
+            _, more, part, newest = await self._channel.submit(frame, RANGE, deadline_s)
+            revision = revision or newest  # the rest is read as of the same revision
             records += part
             start = part[-1].key + b"\0" if part else start
         self._must_reset = False

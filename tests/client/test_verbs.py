@@ -18,7 +18,7 @@ import raftmeta
 from raftmeta import aio
 from raftmeta.operations import Fence, Get, Put, Version
 from raftmeta.testing.cluster import stall_gil
-from raftmeta.wire.python_client import REVISION
+from raftmeta.wire.python_client import RANGE, REVISION
 from tests.client.nodes import serving
 from tests.processes.waiting import wait_until
 
@@ -88,6 +88,42 @@ def test_ranges_are_paged_and_counted(client: raftmeta.Client) -> None:
     client.put(longest, "1")
     assert client.range(longest).records[0].key == longest.encode()
     assert client.delete_range(prefix="r/").result == 7
+
+
+def test_all_pages_of_a_range_are_of_one_revision(
+    client: raftmeta.Client, served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Init: a range of three pages. Act: change its last key after every page; read a past revision, the newest, and a
+    watch that is reset. Check: nothing younger than the revision of the first page; the watch gives the rest."""
+    for number in range(7):
+        past = int(client.put(f"r/{number}", bytes(400_000)))
+    client.put("r/6", "young")
+    channel = client._client._bound
+    submit = channel.submit
+
+    async def submit_and_change(frame: Any, purpose: int, deadline_s: float, **options: Any) -> Any:
+        found = await submit(frame, purpose, deadline_s, **options)
+        if purpose == RANGE:
+            served[0].add("changes")
+            served[0].put("r/6", "younger")
+        return found
+
+    monkeypatch.setattr(channel, "submit", submit_and_change)
+    assert {record.mod_revision for record in client.range(prefix="r/", revision=past).records} == {
+        *range(past - 6, past + 1)
+    }
+    before = served[0].get("r/6").mod_revision
+    assert client.range(prefix="r/").records[6].mod_revision == before
+    before = served[0].get("r/6").mod_revision
+    client.compact(before)
+    with client.watch(prefix="r/", start_revision=1, reset=True, timeout_s=10) as watch:
+        found = iter(watch)
+        reset = next(found)
+        assert isinstance(reset, raftmeta.WatchReset)
+        assert (reset.revision, reset.records[6].mod_revision) == (before, before)
+        change = next(found)
+        assert isinstance(change, raftmeta.WatchEvent)
+        assert (change.revision, change.key) == (before + 2, b"r/6")
 
 
 def test_transactions_counters_and_compaction(client: raftmeta.Client) -> None:
