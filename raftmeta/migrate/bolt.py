@@ -16,9 +16,9 @@ import mmap
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.problems import SourceDamaged
 
 __all__ = ["BoltFile"]
@@ -45,7 +45,7 @@ class _Meta(NamedTuple):
     transaction: int
 
 
-class BoltFile:
+class BoltFile(Closing):
     """The file at path, as of its last committed transaction. As a context it is closed. Raises SourceDamaged.
 
     size: how much of the file is the database, if something was appended to it.
@@ -199,14 +199,6 @@ class BoltFile:
     def close(self) -> None:
         self._bytes.close()
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _fnv_1a(data: bytes) -> int:

@@ -12,10 +12,10 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from raftmeta.migrate.bolt import BoltFile
+from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.items import Item
 from raftmeta.migrate.problems import SourceDamaged, wrong_source
 from raftmeta.migrate.scratch import Scratch
@@ -43,7 +43,7 @@ class EtcdChange(NamedTuple):
     is_delete: bool
 
 
-class EtcdSource:
+class EtcdSource(Closing):
     """The keys of an etcd database; as a context its temporary files are removed.
 
     path: a file of `etcdctl snapshot save`, or with allow_unhashed a copy of member/snap/db, or the data folder of an
@@ -199,14 +199,6 @@ class EtcdSource:
         self._scratch.close()
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def _find(path: Path) -> Path:
     if path.is_dir():
@@ -216,8 +208,7 @@ def _find(path: Path) -> Path:
     return path
 
 
-# --- etcd api/v3 mvccpb kv.proto KeyValue, lease leasepb lease.proto Lease ---
-# ------------------------------------------------
+# --- etcd api/v3 mvccpb kv.proto KeyValue, lease leasepb lease.proto Lease --------------------------------------------
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:

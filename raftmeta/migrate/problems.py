@@ -23,8 +23,10 @@ class SourceDamaged(RaftmetaError):
 
 
 class NotMigratable(Refused):
-    """The source is sound and holds what the store or the options do not allow; nothing was written. count: how
-    much."""
+    """The source is sound and holds what the store or the options do not allow; nothing was written.
+
+    count: how much of it.
+    """
 
     def __init__(self, message: str, *, count: int = 0) -> None:
         super().__init__(message)

@@ -24,9 +24,9 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.items import Item
 from raftmeta.migrate.plain_data import NotData, read_data
 from raftmeta.migrate.problems import NotMigratable, SourceDamaged, wrong_source
@@ -55,7 +55,7 @@ OWN_PREFIX = "_SyncObj__"  # of attributes that are PySyncObj's business
 FORCE_DUMP = "call forceLogCompaction() on a node, wait for its dump and copy that"
 
 
-class PySyncObjSource:
+class PySyncObjSource(Closing):
     """The objects of a PySyncObj cluster as one of its nodes dumped them. As a context, for symmetry with the others.
 
     path: the dump (SyncObjConf.fullDumpFile). journal: SyncObjConf.journalFile, with its ".meta" beside it; None:
@@ -205,14 +205,6 @@ class PySyncObjSource:
 
     def close(self) -> None:
         """There is nothing to remove."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _kind_of(state: State) -> str:

@@ -12,8 +12,8 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from raftmeta.migrate.closing import Closing
 
 __all__ = ["Scratch"]
 
@@ -23,7 +23,7 @@ TUNE_PENDING_BYTES = 32 << 20
 ROWS_PER_FETCH = 1024
 
 
-class Scratch:
+class Scratch(Closing):
     """Rows (key, row), and pairs (group, key) for those that belong together. As a context it is closed.
 
     folder: where the file takes room, about the size of the data; None: where the system has its temporary files.
@@ -104,11 +104,3 @@ class Scratch:
 
     def close(self) -> None:
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()

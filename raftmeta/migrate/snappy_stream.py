@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Self
+from types import ModuleType
 
 from raftmeta import InvalidArgument
+from raftmeta.migrate.closing import Closing
 
 __all__ = ["SnappyFile"]
 
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct(">i")
 BLOCK_BYTES_MAX = 64 << 20
 
 
-class SnappyFile:
+class SnappyFile(Closing):
     """Reads the file at path; read() raises ValueError where it is not snappy, EOFError where it ends too early."""
 
     def __init__(self, path: Path) -> None:
@@ -66,14 +66,6 @@ class SnappyFile:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _unpacked_size(block: bytes) -> int:

@@ -12,9 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.items import Item
 from raftmeta.migrate.problems import SourceDamaged, wrong_source
 from raftmeta.migrate.scratch import Scratch
@@ -31,7 +30,7 @@ _LOG_NAME = re.compile(r"^log\.([0-9a-f]+)$")
 _ZXID = 20  # bytes of the header of a transaction up to the end of its zxid
 
 
-class ZooKeeperSource:
+class ZooKeeperSource(Closing):
     """The tree of the server whose data are at path; as a context its temporary files are removed.
 
     path: the folder with the snapshots, the one above it (with "version-2" in it), or one snapshot file. logs: the
@@ -146,14 +145,6 @@ class ZooKeeperSource:
 
     def close(self) -> None:
         self._scratch.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _metadata(node: ZooKeeperNode, acl: str) -> str:
