@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -28,17 +29,17 @@ END_S = 10.0
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class Peer:
+class Peer(ABC):
     """A cluster to compare with. name and settings stand in the table; is_embedded: the load runs inside the leader."""
 
     name: str
     settings: str
     is_embedded = False
-    has_reads = False
 
     def __init__(self, folder: Path) -> None:
         self._base = folder
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.members: list[RemoteProcess] = []
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{type(self).__name__.lower()}-", dir=self._base))
@@ -52,7 +53,8 @@ class Peer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end()
+        for member in self.members:
+            member.kill()
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
@@ -61,19 +63,13 @@ class Peer:
         self._processes.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    @abstractmethod
     def found(self) -> None:
-        """Start all members; on return there is a leader that takes writes."""
-        raise NotImplementedError
+        """Start all members, by spawn() or as `members`; on return there is a leader that takes writes."""
 
-    def end(self) -> None:
-        """What is to be closed beside the processes of spawn()."""
-
+    @abstractmethod
     def puts(self, *, outstanding: int, value_bytes: int, seconds: float, warmup_s: float) -> Sample:
-        raise NotImplementedError
-
-    def gets(self, *, outstanding: int, seconds: float, warmup_s: float) -> Sample:
-        """Linearizable reads; only where has_reads says so."""
-        raise NotImplementedError
+        """Writes with so many outstanding, for so many seconds after the warm-up."""
 
     def spawn(self, command: Sequence[str | Path], *, log: str, environment: Mapping[str, str] | None = None) -> None:
         """A server that ends with this process at the latest."""
@@ -89,12 +85,10 @@ class Peer:
                 )
             )
 
-    def wait_for_leader(
-        self, members: Sequence[RemoteProcess], leads: Callable[[Any], bool], *, timeout_s: float = 30.0
-    ) -> RemoteProcess:
-        """The first of these processes in which leads() is true."""
+    def wait_for_leader(self, leads: Callable[[Any], bool], *, timeout_s: float = 30.0) -> RemoteProcess:
+        """The first member in which leads() is true."""
         leading = wait_until(
-            lambda: [member for member in members if member.call(leads)],
+            lambda: [member for member in self.members if member.call(leads)],
             timeout_s=timeout_s,
             what=lambda: f"a leader\n{self.logs()}",
         )
@@ -102,6 +96,14 @@ class Peer:
 
     def logs(self) -> str:
         return "\n".join(f"--- {path.name}\n{path.read_text()[-1000:]}" for path in sorted(self.folder.glob("*.log")))
+
+
+class ReadablePeer(Peer):
+    """One whose reads are linearizable, and so can be compared."""
+
+    @abstractmethod
+    def gets(self, *, outstanding: int, seconds: float, warmup_s: float) -> Sample:
+        """Linearizable reads with so many outstanding, for so many seconds after the warm-up."""
 
 
 def _die_with_parent() -> None:

@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.compare import MEMBERS, Peer
+from benchmarks.compare import MEMBERS, ReadablePeer
 from benchmarks.compare.grpc_pipe import GrpcPipe
 from benchmarks.compare.provision import ETCD, etcd
 from benchmarks.load.closed import closed_loop, run_in
@@ -33,10 +33,9 @@ def field(number: int, value: bytes) -> bytes:
     return bytes([number << 3 | 2]) + varint(len(value)) + value
 
 
-class Etcd(Peer):
+class Etcd(ReadablePeer):
     name = "etcd " + ETCD.partition("==")[2]
     settings = f"default settings, fsync on; uvloop client of its own process, {CONNECTIONS} connections to the leader"
-    has_reads = True
 
     def found(self) -> None:
         program = etcd()

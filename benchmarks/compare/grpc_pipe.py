@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from typing import cast
 
 from hpack import Decoder
+
+from benchmarks.compare.pipelined import Pipelined
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS = 0x1, 0x1, 0x4
@@ -50,19 +51,18 @@ def header_block(path: str, authority: str) -> bytes:
     )
 
 
-class GrpcPipe(asyncio.Protocol):
+class GrpcPipe(Pipelined):
     """One connection; call() from the event loop of `connect`."""
 
     def __init__(self, path: str, authority: str) -> None:
+        super().__init__()
         self._block = header_block(path, authority)
         self._next_stream = 1
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._received = b""
         self._decoder = Decoder()
         self._known: dict[bytes, dict[str, str]] = {}
         self._window = INITIAL_WINDOW
         self._held: deque[bytes] = deque()  # DATA frames for which the server has no window yet
-        self._unsent: list[bytes] = []
 
     @classmethod
     async def connect(cls, address: str, path: str) -> GrpcPipe:
@@ -71,38 +71,25 @@ class GrpcPipe(asyncio.Protocol):
         _, pipe = await loop.create_connection(lambda: cls(path, address), host, int(port))
         return pipe
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
+    def greeting(self) -> bytes:
         windows = struct.pack(">HI", SETTINGS_INITIAL_WINDOW_SIZE, WIDE_WINDOW)
         wider = struct.pack(">I", WIDE_WINDOW - INITIAL_WINDOW)
-        self._transport.write(PREFACE + frame(SETTINGS, 0, 0, windows) + frame(WINDOW_UPDATE, 0, 0, wider))
+        return PREFACE + frame(SETTINGS, 0, 0, windows) + frame(WINDOW_UPDATE, 0, 0, wider)
 
     def call(self, message: bytes) -> asyncio.Future[None]:
         """Send a request; done when its answer came with status 0. What the answer says is not looked at."""
         stream, self._next_stream = self._next_stream, self._next_stream + 2
-        loop = asyncio.get_running_loop()
-        future = self._waiting[stream] = loop.create_future()
-        if not self._unsent:
-            loop.call_soon(self._send)
-        self._unsent.append(frame(HEADERS, END_HEADERS, stream, self._block))
+        future = self._waiting[stream] = asyncio.get_running_loop().create_future()
+        self.send(frame(HEADERS, END_HEADERS, stream, self._block))
         data = frame(DATA, END_STREAM, stream, struct.pack(">BI", 0, len(message)) + message)
         if self._held or len(data) > self._window:
             self._held.append(data)
         else:
             self._window -= len(data) - FRAME_HEADER.size
-            self._unsent.append(data)
+            self.send(data)
         return future
 
-    def close(self) -> None:
-        self._transport.close()
-
-    def _send(self) -> None:
-        """Once for all calls of this turn of the event loop."""
-        self._transport.write(b"".join(self._unsent))
-        self._unsent.clear()
-
-    def data_received(self, data: bytes) -> None:
-        received = self._received + data if self._received else data
+    def take(self, received: bytes) -> int:
         at, end = 0, len(received)
         unpack = FRAME_HEADER.unpack_from
         while end - at >= FRAME_HEADER.size:
@@ -115,7 +102,7 @@ class GrpcPipe(asyncio.Protocol):
             elif kind != DATA:
                 self._on_control(kind, flags, stream, received[at + FRAME_HEADER.size : next_at])
             at = next_at
-        self._received = received[at:]
+        return at
 
     def _on_headers(self, stream: int, flags: int, block: bytes) -> None:
         headers = self._known.get(block) or self._decode(block)
@@ -142,14 +129,14 @@ class GrpcPipe(asyncio.Protocol):
             while self._held and len(self._held[0]) <= self._window:
                 data = self._held.popleft()
                 self._window -= len(data) - FRAME_HEADER.size
-                self._transport.write(data)
+                self.transport.write(data)
         elif kind == SETTINGS and not flags & ACK:
-            self._transport.write(frame(SETTINGS, ACK, 0, b""))
+            self.transport.write(frame(SETTINGS, ACK, 0, b""))
         elif kind == PING and not flags & ACK:
-            self._transport.write(frame(PING, ACK, 0, payload))
+            self.transport.write(frame(PING, ACK, 0, payload))
         elif kind in (RST_STREAM, GOAWAY):
             self._fail(GrpcError(f"the server sent frame {kind}: {payload!r}"))
-            self._transport.close()
+            self.transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._fail(GrpcError(f"the connection was lost: {error}"))

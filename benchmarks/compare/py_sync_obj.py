@@ -123,7 +123,7 @@ class PySyncObj(Peer):
 
     def found(self) -> None:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(MEMBERS)]
-        self._members = [
+        self.members = [
             RemoteProcess(
                 make,
                 address,
@@ -133,13 +133,9 @@ class PySyncObj(Peer):
             )
             for number, address in enumerate(addresses)
         ]
-        for member in self._members:
+        for member in self.members:
             member.start()
-        self._leader = self.wait_for_leader(self._members, leads)
-
-    def end(self) -> None:
-        for member in getattr(self, "_members", []):
-            member.kill()
+        self._leader = self.wait_for_leader(leads)
 
     def puts(self, *, outstanding: int, value_bytes: int, seconds: float, warmup_s: float) -> Sample:
         told = self._leader.call(

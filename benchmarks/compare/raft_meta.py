@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import raftmeta
-from benchmarks.compare import MEMBERS, Peer
+from benchmarks.compare import MEMBERS, ReadablePeer
 from benchmarks.load.closed import closed_loop, run_in
 from benchmarks.load.inside import gets_awaited, puts_awaited
 from benchmarks.load.values import KEYS, keys_of, values_of
@@ -24,28 +24,22 @@ def leads(node: raftmeta.Node) -> bool:
     return node.status().role == "leader"
 
 
-class RaftMeta(Peer):
+class RaftMeta(ReadablePeer):
     """Three members that serve clients; the load is made by the subclasses."""
-
-    has_reads = True
 
     def found(self) -> None:
         ports = free_ports(2 * MEMBERS)
         peers = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, ports[:MEMBERS], strict=True)}
         self.addresses = [f"127.0.0.1:{port}" for port in ports[MEMBERS:]]
-        self._members = [
+        self.members = [
             RemoteProcess(open_serving, name, peers, address, str(self.folder / name), log=self.folder / f"{name}.log")
             for name, address in zip(NAMES, self.addresses, strict=True)
         ]
-        for member in self._members:
+        for member in self.members:
             member.start()
-        for member in self._members:
+        for member in self.members:
             member.call(ready, FOUNDING_S, timeout_s=FOUNDING_S + 5)
-        self.leader = self.wait_for_leader(self._members, leads)
-
-    def end(self) -> None:
-        for member in getattr(self, "_members", []):
-            member.kill()
+        self.leader = self.wait_for_leader(leads)
 
 
 class Embedded(RaftMeta):

@@ -8,9 +8,10 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from benchmarks.compare import MEMBERS, Peer
+from benchmarks.compare.pipelined import Pipelined
 from benchmarks.compare.provision import java, zookeeper_class_path
 from benchmarks.load.closed import closed_loop, run_in
 from benchmarks.load.values import KEYS, keys_of, values_of
@@ -36,13 +37,12 @@ class ZooKeeperError(Exception):
     """The server answered with this code, or closed the session."""
 
 
-class Session(asyncio.Protocol):
+class Session(Pipelined):
     """One session; request() from the event loop of `connect`. Answers come in the order of requests."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._waiting: deque[asyncio.Future[int]] = deque()
-        self._received = b""
-        self._unsent: list[bytes] = []
         self._xid = 0
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -53,32 +53,18 @@ class Session(asyncio.Protocol):
         await session._opened
         return session
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
-        opening = struct.pack(">iqiq", 0, 0, SESSION_MS, 0) + text(bytes(16)) + b"\0"
-        self._transport.write(text(opening))
+    def greeting(self) -> bytes:
+        return text(struct.pack(">iqiq", 0, 0, SESSION_MS, 0) + text(bytes(16)) + b"\0")
 
     def request(self, kind: int, body: bytes) -> asyncio.Future[int]:
         """The code of the answer."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[int] = loop.create_future()
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self._xid += 1
-        if not self._unsent:
-            loop.call_soon(self._send)
-        self._unsent.append(struct.pack(">iii", 8 + len(body), self._xid, kind) + body)
+        self.send(struct.pack(">iii", 8 + len(body), self._xid, kind) + body)
         return future
 
-    def close(self) -> None:
-        self._transport.close()
-
-    def _send(self) -> None:
-        """Once for all requests of this turn of the event loop."""
-        self._transport.write(b"".join(self._unsent))
-        self._unsent.clear()
-
-    def data_received(self, data: bytes) -> None:
-        received = self._received + data if self._received else data
+    def take(self, received: bytes) -> int:
         at, end = 0, len(received)
         while end - at >= 4:
             (length,) = struct.unpack_from(">i", received, at)
@@ -89,7 +75,7 @@ class Session(asyncio.Protocol):
             else:
                 self._opened.set_result(None)
             at += 4 + length
-        self._received = received[at:]
+        return at
 
     def _answer(self, xid: int, zxid: int, code: int) -> None:
         future = self._waiting.popleft()

@@ -7,7 +7,7 @@ which of the two it is, and both kinds stand beside both forms of raftmeta.
 from __future__ import annotations
 
 from benchmarks.bench import Bench
-from benchmarks.compare import Peer
+from benchmarks.compare import Peer, ReadablePeer
 from benchmarks.compare.etcd import Etcd
 from benchmarks.compare.provision import PeerMissing
 from benchmarks.compare.py_sync_obj import PySyncObj
@@ -47,7 +47,7 @@ def run(bench: Bench) -> list[Row]:
 
 def rows_of(kind: type[Peer]) -> dict[str, tuple[str, int]]:
     """The names of a peer's rows: what is done, and how many at a time."""
-    verbs = ("put", "get") if kind.has_reads else ("put",)
+    verbs = ("put", "get") if issubclass(kind, ReadablePeer) else ("put",)
     return {f"{kind.name}, {verb}, {outstanding}": (verb, outstanding) for verb in verbs for outstanding in OUTSTANDING}
 
 
@@ -64,6 +64,7 @@ def measure(bench: Bench, peer: Peer, verb: str, outstanding: int) -> Sample:
     times = {"seconds": bench.seconds, "warmup_s": bench.warmup_s}
     if verb == "put":
         return peer.puts(outstanding=outstanding, value_bytes=VALUE_BYTES, **times)
+    assert isinstance(peer, ReadablePeer), f"{verb} of {peer.name}"
     return peer.gets(outstanding=outstanding, **times)
 
 
