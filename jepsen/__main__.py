@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from jepsen.db import WaitFailed
 from jepsen.failover import PERCENTILES, measure, percentile
 from jepsen.faults import images, shim
 from jepsen.faults.every_sync import Point, cut_everywhere
+from jepsen.faults.images import ImageError
+from jepsen.faults.shim import ShimError
+from jepsen.keeper import KeeperFailed
 from jepsen.nemeses import NEMESES
+from jepsen.network import NetworkError
 from jepsen.plan import Plan, PlanError
 from jepsen.run import run as run_plan
 from jepsen.workloads import WORKLOADS
@@ -32,7 +39,9 @@ def main() -> None:
 @click.option("--nodes", type=click.Choice(["3", "5"]), default="3", show_default=True, help="Founding members.")
 @click.option("--workload", default="register", show_default=True, help="A name, several with commas, or all.")
 @click.option("--nemesis", default="none", show_default=True, help="A name, several with commas, all, none, or ruin.")
-@click.option("--time", "time_s", type=float, default=60.0, show_default=True, help="Seconds of harm and quiet.")
+@click.option(
+    "--time", "time_s", type=float, default=60.0, show_default=True, help="Seconds of harm and quiet, at least."
+)
 @click.option("--rate", type=float, default=200.0, show_default=True, help="Operations per second, of all clients.")
 @click.option("--seed", type=int, default=None, help="Of every random choice; by default drawn and told.")
 @click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True, help="Where runs are kept.")
@@ -61,7 +70,8 @@ def run(
         )
     except PlanError as error:
         raise click.UsageError(str(error)) from None
-    path, verdict = run_plan(plan, console, is_reported=is_reported)
+    with _told_in_words():
+        path, verdict = run_plan(plan, console, is_reported=is_reported)
     for reason in verdict.reasons:
         console.print(reason, markup=False)
     console.print(f"{'ok' if verdict.is_ok else 'FAILED'}  {path}", markup=False)
@@ -77,7 +87,8 @@ def failover(kills: int, rate: float, seed: int, store: Path) -> None:
     """Kill the leader again and again; from SIGKILL to the next acknowledged write."""
     console = Console(highlight=False)
     plan = Plan.check(nodes=3, workload="register", nemesis="none", time_s=60, rate=rate, seed=seed, store=store)
-    times_s = measure(plan, console, kills=kills)
+    with _told_in_words():
+        times_s = measure(plan, console, kills=kills)
     shown = "  ".join(f"p{share * 100:g} {percentile(times_s, share) * 1000:.0f} ms" for share in PERCENTILES)
     console.print(f"{kills} kills: {shown}")
 
@@ -115,6 +126,15 @@ def list_() -> None:
         nemeses.add_row(name, " ".join(nemesis.targets), _first_line(nemesis), nemesis.requires() or "")
     console.print(workloads)
     console.print(nemeses)
+
+
+@contextlib.contextmanager
+def _told_in_words() -> Iterator[None]:
+    """What this machine refuses ends the command with a sentence; anything else is a mistake and shows where."""
+    try:
+        yield
+    except (WaitFailed, NetworkError, KeeperFailed, ImageError, ShimError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _first_line(what: type) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from random import Random
 
 from jepsen.db import Cluster, WaitFailed
-from jepsen.nemesis import Harm, Nemesis
+from jepsen.nemesis import Harm, Nemesis, Target
 
 UP_TO_DATE_S = 2.0  # for which voters may take to write down what was committed when they were asked
 
@@ -65,7 +65,7 @@ class Atlas:
         with self._lock:
             self._aims.remove(aim)
 
-    def _nodes_for(self, word: str, harm: Harm) -> tuple[str, ...] | None:
+    def _nodes_for(self, word: Target, harm: Harm) -> tuple[str, ...] | None:
         """Nodes for a word, of those that are free; None when there are not enough."""
         voters = list(self._cluster.voters())
         free = voters if harm is Harm.NONE else [name for name in voters if name not in self._held()]

@@ -12,7 +12,6 @@ allowed (jepsen/atlas.py). Tools that stand between a broker and its world hook 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -75,15 +74,6 @@ class DbNode(Process):
         with contextlib.suppress(ProcessGone, CommandFailed, TimeoutError):
             self.command("close", timeout_s=timeout_s)
         self.end()
-
-    def wipe(self) -> None:
-        """Remove its data; it must not run."""
-        assert not self.is_alive, f"{self.name} still runs"
-        for path in list(self.folder.iterdir()) if self.folder.exists() else ():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name != "lost+found":
-                path.unlink()
 
 
 class Cluster:

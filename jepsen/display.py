@@ -75,15 +75,18 @@ class Display:
             self._live.update(Group(self._headline(), self._brokers(), self._errors()))
         elif time.monotonic() - self._line_s >= self.LINE_S:
             self._line_s = time.monotonic()
-            self._console.print(self._headline())
+            self._console.print(self._headline(), soft_wrap=True)
 
     def _headline(self) -> Text:
         fates = self._counts.total("counts")
         acting = self._schedule.acting
+        passed_s = time.monotonic() - self._begun_s
+        waiting = self._schedule.unseen if passed_s > self._time_s else []
         return Text(
-            f"{time.monotonic() - self._begun_s:5.0f} s of {self._time_s:.0f}  {self._counts.rate:6.0f} operations/s  "
+            f"{passed_s:5.0f} s of {self._time_s:.0f}  {self._counts.rate:6.0f} operations/s  "
             f"ok {fates['ok']}  fail {fates['fail']}  info {fates['info']}  "
             f"{'; '.join(acting) if acting else 'no fault acts'}"
+            f"{'; not seen to act yet: ' + ' '.join(waiting) if waiting else ''}"
         )
 
     def _brokers(self) -> Table:

@@ -18,12 +18,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from enum import Enum
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from jepsen.db import Cluster
 
 # Of the voters; primaries: those that say they lead; none: no broker by itself.
-TARGETS = ("none", "one", "minority", "majority", "primaries", "all")
+Target = Literal["none", "one", "minority", "majority", "primaries", "all"]
 
 
 class Harm(Enum):
@@ -36,13 +36,13 @@ class Harm(Enum):
 
 
 class Nemesis(ABC):
-    """name: on the command line and in faults.parquet. targets: the words it may be aimed with, of TARGETS.
+    """name: on the command line and in faults.parquet. targets: the words it may be aimed with.
 
-    lasts_s: how long a strike lasts, at least and at most, in seconds. takes_s: how long end() may take.
+    lasts_s: how long a strike lasts, at least and at most, in seconds. struck: what begin struck and end shall heal.
     """
 
     name: ClassVar[str]
-    targets: ClassVar[tuple[str, ...]]
+    targets: ClassVar[tuple[Target, ...]]
     harm: ClassVar[Harm] = Harm.NONE
     lasts_s: ClassVar[tuple[float, float]] = (2.0, 5.0)
 
@@ -50,6 +50,7 @@ class Nemesis(ABC):
         self.cluster = cluster
         self.random = random
         self.observed = 0
+        self.struck: tuple[str, ...] = ()
 
     @classmethod
     def requires(cls) -> str | None:

@@ -9,20 +9,20 @@ A direction is cut where it arrives, by a routing rule (`ip rule from <source> b
 target, so that a cut is really one-way; the kernel counts what it throws away, which proves that a cut acted.
 Connections that are open stay open, as over a cable that was pulled. Clients are never cut off.
 
-Without root, or without iproute2, all nodes share the machine's loopback (Loopback) and directions are cut by the proxy
-of jepsen/faults, if at all.
+Without root, or without iproute2, all nodes share the machine's loopback (Loopback), where nothing can be cut off; what
+happens to frames there, the proxy of jepsen/faults does.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import socket
 import subprocess
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
+from jepsen.faults.ports import free_ports
 from jepsen.keeper import Keeper
 
 SUBNET = "10.73.0"
@@ -34,14 +34,12 @@ LOCAL_PREFERENCE = 100  # of the rule that delivers to this host; the kernel's o
 Direction = tuple[str, str]  # (source, target), names of nodes
 
 
+class NetworkError(Exception):
+    """`ip` refused; the message says which command, and what it said."""
+
+
 class Network(ABC):
-    """Where the nodes of a run live.
-
-    can_cut: whether `cut` works here; if not, why not.
-    """
-
-    can_cut: bool
-    cannot_cut_because = ""
+    """Where the nodes of a run live."""
 
     @abstractmethod
     def address(self, name: str) -> str:
@@ -55,28 +53,15 @@ class Network(ABC):
     def launcher(self, name: str) -> Sequence[str]:
         """What starts a process where a node lives; "" for the clients."""
 
-    def cut(self, directions: Iterable[Direction]) -> None:
-        """Lose everything that these sources send to these targets, and nothing else; replaces the cuts there were."""
-        raise NotImplementedError(self.cannot_cut_because)
-
-    def lost(self) -> int:
-        """Packets thrown away by cuts since the beginning."""
-        return 0
-
     def make(self) -> None:  # noqa: B027  # the loopback is there
-        """Make what is not there yet. Raises RuntimeError."""
+        """Make what is not there yet. Raises NetworkError."""
 
 
 class Loopback(Network):
     """All nodes on 127.0.0.1, on free ports."""
 
-    can_cut = False
-
-    def __init__(self, names: Sequence[str], *, because: str) -> None:
-        self.cannot_cut_because = because
-        with contextlib.ExitStack() as stack:
-            sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2 * len(names))]
-            ports = [one.getsockname()[1] for one in sockets]
+    def __init__(self, names: Sequence[str]) -> None:
+        ports = free_ports(2 * len(names))
         self._peers = dict(zip(names, ports[::2], strict=True))
         self._clients = dict(zip(names, ports[1::2], strict=True))
 
@@ -93,13 +78,13 @@ class Loopback(Network):
 class Namespaces(Network):
     """A namespace for each node. id: of the run; all names begin with it. Needs root and `ip`; goes with the keeper."""
 
-    can_cut = True
-
     def __init__(self, names: Sequence[str], *, id: str, keeper: Keeper) -> None:
         self._id = id
         self._keeper = keeper
         self._hosts = {name: number for number, name in enumerate(names, 1)}
+        self._lock = threading.Lock()
         self._cuts: set[Direction] = set()
+        self._wanted: dict[object, frozenset[Direction]] = {}
 
     @staticmethod
     def missing() -> str | None:
@@ -154,18 +139,25 @@ class Namespaces(Network):
             lines += [f"rule add preference {LOCAL_PREFERENCE} lookup local", "rule delete preference 0"]
             run_batch(self.namespace(name), lines)
 
-    def cut(self, directions: Iterable[Direction]) -> None:
-        wanted = set(directions)
-        lines: dict[str, list[str]] = {}
-        for verb, changed in (("delete", self._cuts - wanted), ("add", wanted - self._cuts)):
-            for source, target in sorted(changed):
-                rule = f"rule {verb} preference {CUT_PREFERENCE} from {self._host(source)} blackhole"
-                lines.setdefault(target, []).append(rule)
-        for target, rules in lines.items():
-            run_batch(self.namespace(target), rules)
-        self._cuts = wanted
+    def cut(self, owner: object, directions: Iterable[Direction]) -> None:
+        """Lose everything that these sources send to these targets; replaces what this owner had cut before.
+
+        Several may cut at the same time: what any of them cuts is cut. Any thread may call it.
+        """
+        with self._lock:
+            self._wanted[owner] = frozenset(directions)
+            wanted = set().union(*self._wanted.values())
+            lines: dict[str, list[str]] = {}
+            for verb, changed in (("delete", self._cuts - wanted), ("add", wanted - self._cuts)):
+                for source, target in sorted(changed):
+                    rule = f"rule {verb} preference {CUT_PREFERENCE} from {self._host(source)} blackhole"
+                    lines.setdefault(target, []).append(rule)
+            for target, rules in lines.items():
+                run_batch(self.namespace(target), rules)
+            self._cuts = wanted
 
     def lost(self) -> int:
+        """Packets thrown away by cuts since the beginning."""
         return sum(self._lost_at(name) for name in self._hosts)
 
     def _lost_at(self, name: str) -> int:
@@ -178,10 +170,10 @@ class Namespaces(Network):
 
 
 def run_ip(*arguments: str, input: str | None = None) -> None:
-    """Run `ip`. Raises RuntimeError with what it said."""
+    """Run `ip`. Raises NetworkError."""
     done = subprocess.run(["ip", *arguments], input=input, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip() or done.returncode}\n{input or ''}")
+        raise NetworkError(f"ip {' '.join(arguments)}: {done.stderr.strip() or done.returncode}\n{input or ''}")
 
 
 def run_batch(namespace: str, lines: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from jepsen.checker import Verdict, judge
 from jepsen.db import WaitFailed
 from jepsen.display import Counts, Display
 from jepsen.nemeses import NEMESES
+from jepsen.network import Namespaces
 from jepsen.plan import Plan
 from jepsen.schedule import Schedule
 from jepsen.stage import Stage
@@ -34,7 +35,7 @@ def run(plan: Plan, console: Console, *, is_reported: bool = True) -> tuple[Path
     """Do what the plan says; the run's folder and the verdict.
 
     is_reported: the pipeline on Spark checks the same files once more, and draws the report (docs/pipeline.md).
-    Raises WaitFailed, or what a nemesis raised: then there is no verdict.
+    A cluster that could not be founded and a nemesis that raised are reasons of the verdict like any other.
     """
     return _Run(plan, console).go(is_reported=is_reported)
 
@@ -54,14 +55,22 @@ class _Run:
 
     def go(self, *, is_reported: bool) -> tuple[Path, Verdict]:
         self._console.print(f"run {self._folder.path}", markup=False)
-        for name, why in self._plan.left_out.items():
-            self._console.print(f"left out: {name}: {why}", markup=False)
+        if (why := Namespaces.missing()) is not None:
+            self._console.print(f"all brokers are on the loopback: {why}", markup=False)
+        for why in dict.fromkeys(self._plan.left_out.values()):
+            names = [name for name, reason in self._plan.left_out.items() if reason == why]
+            self._console.print(f"left out, since {why}: {', '.join(names)}", markup=False)
         self._write_run([])
         with Stage(self._plan, self._folder) as stage:
             schedule = self._schedule(stage)
-            stage.start()
-            reasons = self._strike(stage, schedule)
-            reasons += self._settle(stage)
+            try:
+                stage.start()
+            except WaitFailed as error:
+                reasons = [f"the cluster was not founded: {error}"]
+                stage.kill_all()
+            else:
+                reasons = self._strike(stage, schedule)
+                reasons += self._settle(stage)
         verdict = self._judge(reasons)
         if is_reported:
             self._report(verdict)
@@ -75,21 +84,23 @@ class _Run:
         for nemesis in nemeses:
             nemesis.prepare()
         atlas = Atlas(cluster, Random(f"{seed} atlas"), is_ruin=self._plan.is_ruin)
-        return Schedule(nemeses, atlas, self._faults, Random(f"{seed} schedule"), time_s=self._plan.time_s)
+        times = Random(f"{seed} schedule")
+        must_act = not self._plan.is_ruin
+        return Schedule(nemeses, atlas, self._faults, times, time_s=self._plan.time_s, must_act=must_act)
 
     def _strike(self, stage: Stage, schedule: Schedule) -> list[str]:
         """The time of harm and quiet; reasons why the run cannot be ok."""
         deadline_s = time.monotonic() + self._plan.time_s
+        ended: list[str] = []
         display = Display(self._console, stage.cluster, schedule, self._counts, time_s=self._plan.time_s)
         with display, schedule:
             while time.monotonic() < deadline_s or not schedule.is_over:
                 self._counts.look(stage.processes)
                 display.draw()
                 if ended := stage.ended(may_halt=self._plan.is_ruin):
-                    return ended
+                    break
                 time.sleep(LOOK_S)
-        schedule.check()
-        return []
+        return [*ended, *schedule.failures]
 
     def _settle(self, stage: Stage) -> list[str]:
         """Everything is healed: let what is under way end, and wait until all members are alike."""

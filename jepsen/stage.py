@@ -96,7 +96,7 @@ class Stage:
     def _network(self, keeper: Keeper) -> Network:
         names = (*self._plan.founders, *self._plan.spares)
         missing = Namespaces.missing()
-        return Namespaces(names, id=self._id, keeper=keeper) if missing is None else Loopback(names, because=missing)
+        return Namespaces(names, id=self._id, keeper=keeper) if missing is None else Loopback(names)
 
     @property
     def processes(self) -> list[Process]:

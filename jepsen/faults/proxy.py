@@ -71,6 +71,9 @@ class FrameFault:
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name}: must be 0 s or more, not {getattr(self, name)!r}")
 
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value:.3g}" for name, value in asdict(self).items() if value)
+
 
 NO_FAULT = FrameFault()
 

@@ -10,7 +10,7 @@ from jepsen.db import Cluster
 from jepsen.faults.resources import Shims
 from jepsen.faults.shim import Page
 from jepsen.faults.shim import missing as shim_missing
-from jepsen.nemesis import Nemesis
+from jepsen.nemesis import Nemesis, Target
 
 HOUR_S, YEAR_S = 3600.0, 365 * 86400.0
 
@@ -18,11 +18,11 @@ HOUR_S, YEAR_S = 3600.0, 365 * 86400.0
 class Clock(Nemesis):
     """observed: readings of a clock that was wrong."""
 
-    targets: ClassVar[tuple[str, ...]] = ("one", "minority", "primaries", "all")
+    targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "primaries", "all")
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         super().__init__(cluster, random)
-        self._struck: dict[str, int] = {}
+        self._reads_before: dict[str, int] = {}
 
     @classmethod
     def requires(cls) -> str | None:
@@ -39,14 +39,14 @@ class Clock(Nemesis):
         """Make them right again, as far as clocks can be."""
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = {name: self._pages[name].clock_reads for name in nodes}
+        self._reads_before = {name: self._pages[name].clock_reads for name in nodes}
         return " ".join(f"{name}: {self.turn(self._pages[name])}" for name in nodes)
 
     def end(self) -> None:
-        for name, before in self._struck.items():
+        for name, before in self._reads_before.items():
             self.observed += self._pages[name].clock_reads - before
             self.restore(self._pages[name])
-        self._struck = {}
+        self._reads_before = {}
 
 
 class WallClock(Clock):

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from random import Random
 from typing import ClassVar
 
+from jepsen.clock import NS_PER_S
 from jepsen.db import Cluster, WaitFailed
 from jepsen.faults import images
 from jepsen.faults.images import MIB, cut_power
 from jepsen.faults.resources import Disks, Shims
 from jepsen.faults.shim import Action, Calls, Rule
 from jepsen.faults.shim import missing as shim_missing
-from jepsen.nemesis import Harm, Nemesis
+from jepsen.nemesis import Harm, Nemesis, Target
 
-NS_PER_S = 1_000_000_000
 STRUCK_S = 3.0  # for a broker under load to make the call that is struck
 SKIP_MAX = 60  # syncs that pass before the one at which the power fails: into the middle of a snapshot, too
 
@@ -24,7 +24,7 @@ SKIP_MAX = 60  # syncs that pass before the one at which the power fails: into t
 class ShimmedDisk(Nemesis):
     """Rules of the shim in force while it lasts. observed: calls that were struck."""
 
-    targets: ClassVar[tuple[str, ...]] = ("one", "minority", "primaries", "all")
+    targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "primaries", "all")
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         super().__init__(cluster, random)
@@ -79,12 +79,8 @@ class FailingDisk(ShimmedDisk):
     harm = Harm.LIFE
     lasts_s = (0.0, 2.0)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
-        super().__init__(cluster, random)
-        self._struck: tuple[str, ...] = ()
-
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = nodes
+        self.struck = nodes
         calls = self.random.choice((Calls.SYNC, Calls.WRITE))
         for name in nodes:
             node = self.cluster.nodes[name]
@@ -98,20 +94,16 @@ class FailingDisk(ShimmedDisk):
 
     def end(self) -> None:
         super().end()
-        for name in self._struck:
+        for name in self.struck:
             self.cluster.nodes[name].kill()
             self.cluster.start(name)
-        self._struck = ()
+        self.struck = ()
 
 
 class OnDisks(Nemesis):
     """One that needs a disk for each broker."""
 
     harm = Harm.LIFE
-
-    def __init__(self, cluster: Cluster, random: Random) -> None:
-        super().__init__(cluster, random)
-        self._struck: tuple[str, ...] = ()
 
     @classmethod
     def requires(cls) -> str | None:
@@ -136,7 +128,7 @@ class PowerCut(OnDisks):
         self._pages = self.cluster.resource(Shims).pages
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = nodes
+        self.struck = nodes
         for name in nodes:
             self.cluster.nodes[name].is_ended = True
         action = self.random.choice((None, Action.CUT_BEFORE, Action.CUT_AFTER))
@@ -158,11 +150,11 @@ class PowerCut(OnDisks):
         return rule.struck > 0
 
     def end(self) -> None:
-        for name in self._struck:
+        for name in self.struck:
             self.cluster.nodes[name].kill()
             self._disks[name].remount()
             self.cluster.start(name)
-        self._struck = ()
+        self.struck = ()
 
 
 class FullDisk(OnDisks):
@@ -176,15 +168,15 @@ class FullDisk(OnDisks):
     lasts_s = (2.0, 5.0)
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = nodes
+        self.struck = nodes
         left = {name: self._disks[name].fill(self.random.choice((0, MIB // 2, MIB))) for name in nodes}
         self.observed += sum(count <= 2 * MIB for count in left.values())
         return " ".join(f"{name}: {count} bytes left" for name, count in left.items())
 
     def end(self) -> None:
-        for name in self._struck:
+        for name in self.struck:
             self._disks[name].drain()
-        self._struck = ()
+        self.struck = ()
 
 
 def _wait(cluster: Cluster, condition: Callable[[], bool], what: str) -> None:

@@ -9,13 +9,13 @@ from typing import ClassVar
 from jepsen.db import Cluster
 from jepsen.faults.proxy import FrameFault
 from jepsen.faults.resources import Proxies
-from jepsen.nemesis import Nemesis
+from jepsen.nemesis import Nemesis, Target
 
 
 class Frames(Nemesis):
     """Strikes what the nodes send, what is sent to them, or both. observed: frames that met the fault."""
 
-    targets: ClassVar[tuple[str, ...]] = ("one", "minority", "primaries", "all")
+    targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "primaries", "all")
     counter: ClassVar[str]  # of the proxy
 
     def __init__(self, cluster: Cluster, random: Random) -> None:

@@ -24,7 +24,6 @@ class StarveCpu(Nemesis):
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         super().__init__(cluster, random)
-        self._struck: tuple[str, ...] = ()
         self._before = 0
 
     @classmethod
@@ -33,7 +32,7 @@ class StarveCpu(Nemesis):
 
     def begin(self, nodes: tuple[str, ...]) -> str:
         alive = tuple(name for name in nodes if self.cluster.nodes[name].is_alive)
-        self._struck = alive
+        self.struck = alive
         self._before = sum(self.cluster.group(name).throttled for name in alive)
         for name in alive:
             self.cluster.group(name).add(self.cluster.nodes[name].pid)
@@ -41,9 +40,9 @@ class StarveCpu(Nemesis):
         return f"{CPU_SHARE:g} of a processor for {' '.join(alive)}"
 
     def end(self) -> None:
-        for name in self._struck:
+        for name in self.struck:
             self.cluster.group(name).limit_cpu(None)
-        self.observed += sum(self.cluster.group(name).throttled for name in self._struck) - self._before
+        self.observed += sum(self.cluster.group(name).throttled for name in self.struck) - self._before
 
 
 class HoldGil(Nemesis):

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from jepsen.db import WaitFailed
-from jepsen.nemesis import Harm, Nemesis
+from jepsen.faults import damage
+from jepsen.nemesis import Harm, Nemesis, Target
 from jepsen.process import CommandFailed, ProcessGone
 
 CHANGE_S = 10.0  # for one change, under whatever other faults act
@@ -26,7 +27,7 @@ class MemberChange(Nemesis):
     """observed: changes that were seen committed."""
 
     harm = Harm.MEMBERS
-    targets: ClassVar[tuple[str, ...]] = ("none",)
+    targets: ClassVar[tuple[Target, ...]] = ("none",)
     lasts_s = (1.0, 4.0)
 
     def reach(self, command: str, *, within_s: float = CHANGE_S, **arguments: Any) -> bool:
@@ -55,7 +56,7 @@ class MemberChange(Nemesis):
     def retire(self, name: str) -> None:
         """End a broker that is no member, with its folder."""
         self.cluster.nodes[name].kill()
-        self.cluster.nodes[name].wipe()
+        damage.wipe(self.cluster.nodes[name].folder)
 
     def end(self) -> None:
         """Back to the founders, whatever became of the change."""

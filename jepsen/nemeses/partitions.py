@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from random import Random
 from typing import ClassVar
 
 from jepsen.db import Cluster
-from jepsen.nemesis import Nemesis
+from jepsen.nemesis import Nemesis, Target
 from jepsen.network import Direction, Namespaces
 
 HEAL_SHARE = 0.5  # of the period of a flapping link
@@ -27,9 +27,7 @@ def between(one: Collection[str], other: Collection[str]) -> set[Direction]:
 class Partition(Nemesis):
     """Cuts what `directions` says. observed: packets that were lost to the cuts."""
 
-    targets: ClassVar[tuple[str, ...]] = ("all",)
-    _lock = threading.Lock()
-    _cuts: ClassVar[dict[int, set[Direction]]] = {}  # of partitions that act at the same time, by the instance
+    targets: ClassVar[tuple[Target, ...]] = ("all",)
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         super().__init__(cluster, random)
@@ -39,27 +37,28 @@ class Partition(Nemesis):
     def requires(cls) -> str | None:
         return Namespaces.missing()
 
+    def prepare(self) -> None:
+        network = self.cluster.network
+        assert isinstance(network, Namespaces), "what requires() says was not asked"
+        self._network = network
+
     @abstractmethod
     def directions(self, nodes: tuple[str, ...]) -> set[Direction]:
         """What to cut between these nodes."""
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._lost_before = self.cluster.network.lost()
+        self._lost_before = self._network.lost()
         directions = self.directions(nodes)
-        self._cut(directions)
+        self.cut(directions)
         return " ".join(f"{source}>{target}" for source, target in sorted(directions))
 
-    def end(self) -> None:
-        self._cut(set())
-        self.observed += self.cluster.network.lost() - self._lost_before
+    def cut(self, directions: set[Direction]) -> None:
+        """Let these be cut from now on."""
+        self._network.cut(self, directions)
 
-    def _cut(self, directions: Iterable[Direction]) -> None:
-        """Several partitions may act at once: what any of them cuts is cut."""
-        with self._lock:
-            self._cuts[id(self)] = set(directions)
-            self.cluster.network.cut(set().union(*self._cuts.values()))
-            if not directions:
-                del self._cuts[id(self)]
+    def end(self) -> None:
+        self._network.cut(self, ())
+        self.observed += self._network.lost() - self._lost_before
 
 
 class Halves(Partition):
@@ -141,20 +140,17 @@ class Flapping(Partition):
         one = self.random.choice(nodes)
         return between({one}, set(nodes) - {one})
 
-    def begin(self, nodes: tuple[str, ...]) -> str:
-        self._lost_before = self.cluster.network.lost()
-        directions = self.directions(nodes)
+    def cut(self, directions: set[Direction]) -> None:
         self._stopping.clear()
         self._thread = threading.Thread(target=self._flap, args=(directions,), daemon=True)
         self._thread.start()
-        return " ".join(f"{source}>{target}" for source, target in sorted(directions))
 
     def _flap(self, directions: set[Direction]) -> None:
         while not self._stopping.is_set():
             period_s = self.random.uniform(*FLAP_S)
-            self._cut(directions)
+            self._network.cut(self, directions)
             self._stopping.wait(period_s * (1 - HEAL_SHARE))
-            self._cut(set())
+            self._network.cut(self, ())
             self._stopping.wait(period_s * HEAL_SHARE)
 
     def end(self) -> None:

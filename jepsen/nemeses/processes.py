@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import ClassVar
 
 from jepsen.cgroup import Group
-from jepsen.db import Cluster, WaitFailed
-from jepsen.nemesis import Harm, Nemesis
+from jepsen.db import WaitFailed
+from jepsen.nemesis import Harm, Nemesis, Target
 
 STATE_S = 5.0  # for a signal to be seen in /proc
 ROLL_S = 20.0  # for a broker that was started to serve
@@ -29,12 +28,8 @@ class Kill(Nemesis):
     harm = Harm.LIFE
     lasts_s = (0.0, 3.0)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
-        super().__init__(cluster, random)
-        self._struck: tuple[str, ...] = ()
-
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = nodes
+        self.struck = nodes
         for name in nodes:
             node = self.cluster.nodes[name]
             node.is_ended = True
@@ -45,7 +40,7 @@ class Kill(Nemesis):
         return "SIGKILL"
 
     def end(self) -> None:
-        for name in self._struck:
+        for name in self.struck:
             if not self.cluster.nodes[name].is_alive:
                 self.cluster.start(name)
 
@@ -54,16 +49,12 @@ class Pause(Nemesis):
     """SIGSTOP, later SIGCONT: it stands still, and believes that no time has passed. observed: seen stopped."""
 
     name = "pause"
-    targets: ClassVar[tuple[str, ...]] = ("one", "minority", "majority", "primaries", "all")
+    targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "majority", "primaries", "all")
     harm = Harm.LIFE
     lasts_s = (0.5, 5.0)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
-        super().__init__(cluster, random)
-        self._struck: tuple[str, ...] = ()
-
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = nodes
+        self.struck = nodes
         for name in nodes:
             self.cluster.nodes[name].is_paused = True
             self.cluster.nodes[name].signal(signal.SIGSTOP)
@@ -74,7 +65,7 @@ class Pause(Nemesis):
         return "SIGSTOP"
 
     def end(self) -> None:
-        for name in self._struck:
+        for name in self.struck:
             self.cluster.nodes[name].signal(signal.SIGCONT)
             self.cluster.nodes[name].is_paused = False
 
@@ -87,16 +78,12 @@ class Freeze(Nemesis):
     harm = Harm.LIFE
     lasts_s = (0.5, 5.0)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
-        super().__init__(cluster, random)
-        self._struck: tuple[str, ...] = ()
-
     @classmethod
     def requires(cls) -> str | None:
         return Group.missing("freezer")
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = nodes
+        self.struck = nodes
         for name in nodes:
             node, group = self.cluster.nodes[name], self.cluster.group(name)
             node.is_paused = True
@@ -108,7 +95,7 @@ class Freeze(Nemesis):
         return "frozen"
 
     def end(self) -> None:
-        for name in self._struck:
+        for name in self.struck:
             self.cluster.group(name).thaw()
             self.cluster.nodes[name].is_paused = False
 

@@ -6,13 +6,11 @@ Each ends with a start of the node, which looks at all of its log: so damage is 
 from __future__ import annotations
 
 from abc import abstractmethod
-from random import Random
 from typing import ClassVar
 
-from jepsen.db import Cluster
 from jepsen.faults import damage
 from jepsen.faults.damage import NothingToDamage
-from jepsen.nemesis import Harm, Nemesis
+from jepsen.nemesis import Harm, Nemesis, Target
 
 FLIPS_MAX = 4
 
@@ -20,20 +18,16 @@ FLIPS_MAX = 4
 class LostStorage(Nemesis):
     """observed: strikes that found something to damage."""
 
-    targets: ClassVar[tuple[str, ...]] = ("one", "minority", "primaries")
+    targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "primaries")
     harm = Harm.STORAGE
     lasts_s = (1.0, 4.0)  # also the patience for a moment at which the atlas allows it
-
-    def __init__(self, cluster: Cluster, random: Random) -> None:
-        super().__init__(cluster, random)
-        self._struck: tuple[str, ...] = ()
 
     @abstractmethod
     def damage(self, name: str) -> str:
         """Strike the files of one broker; what was done. Raises NothingToDamage."""
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        self._struck = nodes
+        self.struck = nodes
         told = []
         for name in nodes:
             try:
@@ -44,10 +38,10 @@ class LostStorage(Nemesis):
         return " ".join(told)
 
     def end(self) -> None:
-        for name in self._struck:
+        for name in self.struck:
             self.cluster.nodes[name].kill()
             self.cluster.start(name)
-        self._struck = ()
+        self.struck = ()
 
 
 class Wipe(LostStorage):

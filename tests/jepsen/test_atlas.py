@@ -10,7 +10,7 @@ import pytest
 
 from jepsen.atlas import Atlas
 from jepsen.db import WaitFailed
-from jepsen.nemesis import Harm, Nemesis
+from jepsen.nemesis import Harm, Nemesis, Target
 
 
 class Reports:
@@ -43,10 +43,10 @@ class Reports:
             raise WaitFailed(what)
 
 
-def nemesis(harm_: Harm, *words: str) -> Nemesis:
+def nemesis(harm_: Harm, *words: Target) -> Nemesis:
     class Harmful(Nemesis):
         name = f"test-{harm_.value}"
-        targets: ClassVar[tuple[str, ...]] = words
+        targets: ClassVar[tuple[Target, ...]] = words
         harm = harm_
 
         def begin(self, nodes: tuple[str, ...]) -> str:
