@@ -86,7 +86,12 @@ __all__ = [
 
 
 class RaftmetaError(Exception):
-    """Base of every error that raftmeta raises."""
+    """Base of every error that raftmeta raises.
+
+    items_done: of put_many, so many of its first items are certainly set; the error is about those that follow.
+    """
+
+    items_done: int = 0
 
 
 # --- certainly not applied ------------------------------------------------------------------------------------------

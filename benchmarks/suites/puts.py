@@ -1,6 +1,6 @@
 """Durable puts of 256 bytes in three processes, beside the machine's own limit for the same work.
 
-Targets: issue "Speed" 1 and 2, but `put_many`, which the engine does not have.
+Targets: issue "Speed" 1 and 2, but `put_many`, which has no row yet.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def targets_of(row: Row, samples: dict[str, list[Sample]]) -> list[Target]:
 
 
 def saturated(bench: Bench, cluster: Cluster) -> list[Row]:
-    """The engine without Python and with much under way: what `put_many` could reach."""
+    """The engine without Python and with much under way."""
     chosen = {}
     leader = cluster.leader()
     for value_bytes in (SMALL_BYTES, VALUE_BYTES):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
 
@@ -21,7 +21,7 @@ from raftmeta.client.members import list_members, reach
 from raftmeta.client.status import status_from
 from raftmeta.client.watch import Watch
 from raftmeta.config import check_name
-from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NodeRemoved, NotReady
+from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NodeRemoved, NotReady, RaftmetaError
 from raftmeta.interfaces import FenceLike
 from raftmeta.member_plans import adding, removing, replacing, voting
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, prefix_end
@@ -153,6 +153,42 @@ class Client:
             lambda channel: channel.encoder.put(key, value, lease, fence, previous),
         )
         return result
+
+    async def put_many(
+        self,
+        items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]],
+        *,
+        lease: int | HasId = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 30.0,
+    ) -> Revision | None:
+        """Set all these keys, and return the revision of the last ones; None without an item.
+
+        items: a mapping, or pairs of a key and its value, in the order in which they are set. They go in groups of up
+        to 4,096 items or 1 MiB: a group is one revision, all of it or nothing, and the next begins when it is answered.
+        lease, fence: as in put, for each group. timeout_s: for the whole. A wrong item is found before anything is set
+        (InvalidArgument). What fails later has .items_done: so many of the first items are certainly set, the error is
+        about the group behind them, and nothing after that was begun. To call again with the rest, or all, is safe.
+        """
+        pairs = self.channel.encoder.pairs(items)
+        deadline_s = self.channel.deadline(timeout_s)
+        done = end = 0
+        revision: Revision | None = None
+
+        def encode(channel: Channel) -> bytes:
+            nonlocal end
+            frame, end = channel.encoder.puts(pairs, done, lease, fence)
+            return frame
+
+        while done < len(pairs):
+            left_s = None if timeout_s is None else max(0.0, deadline_s - self.channel.loop.time())
+            try:
+                revision = await self.command(REVISION, left_s, encode)
+            except RaftmetaError as error:
+                error.items_done = done
+                raise
+            done = end
+        return revision
 
     async def create(
         self,

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeVar
 
@@ -135,6 +135,24 @@ class Client:
         the record before, or None.
         """
         return self.wait(self._client.put(key, value, lease=lease, fence=fence, previous=previous, timeout_s=timeout_s))
+
+    def put_many(
+        self,
+        items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]],
+        *,
+        lease: int | HasId = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 30.0,
+    ) -> Revision | None:
+        """Set all these keys, and return the revision of the last ones; None without an item.
+
+        items: a mapping, or pairs of a key and its value, in the order in which they are set. They go in groups of up
+        to 4,096 items or 1 MiB: a group is one revision, all of it or nothing, and the next begins when it is answered.
+        lease, fence: as in put, for each group. timeout_s: for the whole. A wrong item is found before anything is set
+        (InvalidArgument). What fails later has .items_done: so many of the first items are certainly set, the error is
+        about the group behind them, and nothing after that was begun. To call again with the rest, or all, is safe.
+        """
+        return self.wait(self._client.put_many(items, lease=lease, fence=fence, timeout_s=timeout_s))
 
     def create(
         self,

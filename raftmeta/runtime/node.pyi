@@ -1,6 +1,6 @@
 """Node: raftmeta in a process, for callers that may block."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from logging import Logger
 from threading import Thread
 from types import TracebackType
@@ -69,6 +69,22 @@ class Node(NodeBase):
         value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
         lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
         fence: refuse with Fenced unless it, or what is held by a lead, member or lock, is still held. previous: .result is the record before, or None.
+        """
+    def put_many(
+        self,
+        items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]],
+        *,
+        lease: int | _HasId = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 30.0,
+    ) -> Revision | None:
+        """Set all these keys, and return the revision of the last ones; None without an item.
+
+        items: a mapping, or pairs of a key and its value, in the order in which they are set. They go in groups of up
+        to 4,096 items or 1 MiB: a group is one revision, all of it or nothing, and the next begins when it is answered.
+        lease, fence: as in put, for each group. timeout_s: for the whole. A wrong item is found before anything is set
+        (InvalidArgument). What fails later has .items_done: so many of the first items are certainly set, the error is
+        about the group behind them, and nothing after that was begun. To call again with the rest, or all, is safe.
         """
     def create(
         self,

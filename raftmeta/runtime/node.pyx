@@ -24,11 +24,12 @@ from raftmeta.runtime.node_members cimport await_membership, reach, settled_memb
 from raftmeta.runtime.node_view cimport EventReader, metrics_of, status_of
 from raftmeta.runtime.node_watch cimport Watch
 from raftmeta.wire.commands cimport Fence, Op
+from raftmeta.wire.puts cimport pairs_of
 from raftmeta.wire.python_commands cimport take_fence, take_number
 from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
-                                  update_op)
+                                  take_lease, update_op)
 
-from raftmeta.errors import Fatal, NotExecuted, NotReady
+from raftmeta.errors import Fatal, NotExecuted, NotReady, RaftmetaError
 from raftmeta.member_plans import adding, removing, replacing, voting
 
 
@@ -89,6 +90,30 @@ cdef class Node(NodeBase):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         put_op(key, value, lease, previous, self.value_bytes_max, &op)
         return self._write(&op, fence, PURPOSE_PREVIOUS if previous else PURPOSE_REVISION, False, deadline_ns)
+
+    def put_many(self, items, *, lease=0, fence=None, timeout_s=30.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        cdef list pairs = pairs_of(items, self.value_bytes_max)
+        cdef Py_ssize_t done = 0
+        cdef Py_ssize_t next
+        cdef uint64_t lease_id
+        cdef Fence taken
+        take_lease(lease, &lease_id)
+        fence = fence_of(fence)
+        take_fence(fence, &taken)
+        revision = None
+        while done < len(pairs):
+            next = done
+            try:
+                self.await_session(deadline_ns)
+                revision = self.finish(self.submit_puts(pairs, &next, lease_id, &taken, NULL), PURPOSE_REVISION,
+                                       deadline_ns)
+                done = next
+            except RaftmetaError as error:
+                if not isinstance(error, NotReady) or boot_now_ns() >= deadline_ns:
+                    error.items_done = done
+                    raise
+        return revision
 
     def create(self, key, value, *, lease=0, fence=None, timeout_s=5.0):
         cdef Op op

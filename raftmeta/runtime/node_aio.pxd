@@ -35,6 +35,7 @@ cdef class Node:
     cdef object wish(self, uint8_t kind, uint64_t number, uint8_t purpose, uint64_t deadline_ns)
     cdef object _submit_put(self, object key, object value, object lease, object fence, bint previous,
                             uint64_t deadline_ns)
+    cdef tuple _submit_puts(self, list pairs, Py_ssize_t first, object lease, object fence, uint64_t deadline_ns)
     cdef object _submit_create(self, object key, object value, object lease, object fence, uint64_t deadline_ns)
     cdef object _submit_update(self, object key, object value, object expected_revision, object lease, object fence,
                                bint previous, uint64_t deadline_ns)

@@ -30,9 +30,10 @@ from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, Wa
 from raftmeta.runtime.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
                                        mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
 from raftmeta.wire.commands cimport Fence, Op
+from raftmeta.wire.puts cimport pairs_of
 from raftmeta.wire.python_commands cimport take_fence, take_number
 from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
-                                  update_op)
+                                  take_lease, update_op)
 
 from raftmeta.errors import (Fatal, InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
                              OutcomeUnknown, RaftmetaError, ReadyTimeout, Withdrawn)
@@ -326,6 +327,35 @@ cdef class Node:
             except NotReady:
                 if boot_now_ns() >= deadline_ns:
                     raise
+
+    cdef tuple _submit_puts(self, list pairs, Py_ssize_t first, object lease, object fence, uint64_t deadline_ns):
+        """The future of the group that begins there, and the position behind it."""
+        cdef uint64_t lease_id
+        cdef Fence taken
+        cdef Ticket* ticket
+        self.bind()
+        take_lease(lease, &lease_id)
+        take_fence(fence, &taken)
+        ticket = self.node.submit_puts(pairs, &first, lease_id, &taken, self.mailbox)
+        return self.future_of(ticket, deadline_ns), first
+
+    async def put_many(self, items, *, lease=0, fence=None, timeout_s=30.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        cdef list pairs = pairs_of(items, self.node.value_bytes_max)
+        cdef Py_ssize_t done = 0
+        fence = fence_of(fence)
+        revision = None
+        while done < len(pairs):
+            try:
+                await self._session(deadline_ns)
+                future, end = self._submit_puts(pairs, done, lease, fence, deadline_ns)
+                revision = await future
+                done = end
+            except RaftmetaError as error:
+                if not isinstance(error, NotReady) or boot_now_ns() >= deadline_ns:
+                    error.items_done = done
+                    raise
+        return revision
 
     cdef object _submit_create(self, object key, object value, object lease, object fence, uint64_t deadline_ns):
         cdef Op op

@@ -65,6 +65,9 @@ cdef class NodeBase:
     # Encode, take the next sequence and submit, in one go under the GIL. The ticket has one hold of the caller's.
     cdef Ticket* submit_op(self, const Op* op, const Fence* fence, uint8_t purpose, bint is_urgent,
                            Mailbox* mailbox) except NULL
+    # One group of put_many from pairs[next[0]] on; next: behind its last.
+    cdef Ticket* submit_puts(self, list pairs, Py_ssize_t* next, uint64_t lease, const Fence* fence,
+                             Mailbox* mailbox) except NULL
     cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
                             Mailbox* mailbox) except NULL
     cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL

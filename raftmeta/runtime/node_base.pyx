@@ -43,6 +43,7 @@ from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, 
 from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, Bytes, Command,
                                      CommandKind, command_encode, command_init, command_release)
+from raftmeta.wire.puts cimport append_puts
 from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, take_key, take_page
 
 from raftmeta.config import Config, Identity
@@ -358,6 +359,16 @@ cdef class NodeBase:
         append_op(op, self.encoded_session, loop.next_sequence, load_acquire(&loop.lowest_unanswered), fence,
                   &self.scratch)
         return self._send_command(purpose, is_urgent, mailbox)
+
+    cdef Ticket* submit_puts(self, list pairs, Py_ssize_t* next, uint64_t lease, const Fence* fence,
+                             Mailbox* mailbox) except NULL:
+        cdef Loop* loop = self.running()
+        self._check_room(fence.is_present)
+        self.scratch.clear()
+        self.encoded_session = load_acquire(&loop.session)
+        next[0] = append_puts(pairs, next[0], lease, self.value_bytes_max, self.encoded_session, loop.next_sequence,
+                              load_acquire(&loop.lowest_unanswered), fence, &self.scratch)
+        return self._send_command(PURPOSE_REVISION, fence.is_present, mailbox)
 
     cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
                             Mailbox* mailbox) except NULL:

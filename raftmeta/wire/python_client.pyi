@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, final
 
 from raftmeta.operations import CompareOperator, Key, Operation
@@ -60,6 +60,12 @@ class RequestEncoder:
         """A command that removes the keys of [start, end)."""
     def add(self, key: Key, number: int, fence: Any) -> bytes:
         """A command that adds to a counter."""
+    def pairs(
+        self, items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]]
+    ) -> list[tuple[Key, bytes | str]]:
+        """The items of put_many as pairs, each found right."""
+    def puts(self, pairs: list[tuple[Key, bytes | str]], first: int, lease: Any, fence: Any) -> tuple[bytes, int]:
+        """A command that puts pairs[first] and as many behind it as fit; the position behind the last of them."""
     def txn(
         self,
         compares: Iterable[CompareOperator],

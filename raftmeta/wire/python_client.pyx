@@ -25,10 +25,12 @@ from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMA
                                      LEASES_MAX, Bytes, Command, Fence, LeaseItem, Op, command_encode, command_init,
                                      command_release)
 from raftmeta.wire.hello cimport HELLO_CLIENT, Hello, hello_decode, hello_encode
+from raftmeta.wire.puts cimport append_puts, pairs_of
 from raftmeta.wire.python_commands cimport (append_op, append_txn, read_result, read_values, take_fence, take_key,
                                             take_number, take_page)
 from raftmeta.wire.revision cimport new_revision
-from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, update_op)
+from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, take_lease,
+                                  update_op)
 
 from collections import namedtuple
 
@@ -144,6 +146,22 @@ cdef class RequestEncoder:
         cdef Op op
         add_op(key, number, &op)
         return self._op_frame(&op, fence)
+
+    def pairs(self, items):
+        return pairs_of(items, self.value_bytes_max)
+
+    def puts(self, list pairs not None, Py_ssize_t first, lease, fence):
+        cdef uint64_t lease_id
+        cdef Fence taken
+        take_lease(lease, &lease_id)
+        fence = fence_of(fence)
+        take_fence(fence, &taken)
+        self.payload.clear()
+        end = append_puts(pairs, first, lease_id, self.value_bytes_max, self.session, self.sequence,
+                          self.lowest_unanswered, &taken, &self.payload)
+        frame = self._payload_frame()
+        self.sequence += 1
+        return frame, end
 
     def txn(self, compares, then, otherwise, fence):
         self.payload.clear()

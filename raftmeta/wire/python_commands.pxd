@@ -6,6 +6,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes, Fence, Op
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -22,6 +23,9 @@ cdef int take_number(object number, str field, uint64_t most, uint64_t* into) ex
 cdef int take_operation(object operation, uint32_t value_bytes_max, Op* into) except -1
 # None or an operations.Fence.
 cdef int take_fence(object fence, Fence* into) except -1
+
+# What the encoder of a command said, as an error of its caller.
+cdef int check_encoded(status_t status) except -1
 
 # --- whole commands, appended to out ----------------------------------------------------------------------------------
 cdef int append_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered, const Fence* fence,

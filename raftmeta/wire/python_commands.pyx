@@ -317,7 +317,7 @@ cdef uint8_t _take_choice(object number, str field, uint8_t least, uint8_t most)
 
 
 # --- whole commands ---------------------------------------------------------------------------------------------------
-cdef int _check_encoded(status_t status) except -1:
+cdef int check_encoded(status_t status) except -1:
     if status == NO_MEMORY:
         raise MemoryError
     if status == VALUE_TOO_LARGE:
@@ -328,7 +328,7 @@ cdef int _check_encoded(status_t status) except -1:
 
 cdef int append_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
                    const wire.Fence* fence, Vec[uint8_t]* out) except -1:
-    return _check_encoded(wire.command_encode_op(op, session, sequence, lowest_unanswered, fence, out))
+    return check_encoded(wire.command_encode_op(op, session, sequence, lowest_unanswered, fence, out))
 
 cdef int append_txn(object compares, object then, object otherwise, uint32_t value_bytes_max, uint64_t session,
                     uint64_t sequence, uint64_t lowest_unanswered, object fence, Vec[uint8_t]* out) except -1:
@@ -344,7 +344,7 @@ cdef int append_txn(object compares, object then, object otherwise, uint32_t val
         if not command.txns.resize(1):
             raise MemoryError
         _take_txn(_Txn(compares, then, otherwise), value_bytes_max, &command, 0, 1, held)
-        return _check_encoded(wire.command_encode(&command, out))
+        return check_encoded(wire.command_encode(&command, out))
     finally:
         wire.command_release(&command)
 

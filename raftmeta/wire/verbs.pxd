@@ -11,6 +11,8 @@ cdef int update_op(object key, object value, object lease, object expected_revis
 cdef int delete_op(object key, bint must_exist, object expected_revision, bint previous, Op* op) except -1
 cdef int delete_range_op(object start, object end, bint previous, Op* op) except -1
 cdef int add_op(object key, object number, Op* op) except -1
+# The id of an id, or of anything with `id`.
+cdef int take_lease(object lease, uint64_t* into) except -1
 # An operations.Fence, None, or anything with `fence`.
 cdef object fence_of(object fence)
 cdef uint64_t lease_ttl_ms(object ttl_s) except 0

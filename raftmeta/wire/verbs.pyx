@@ -18,12 +18,15 @@ cdef enum:
     LEASE_TTL_S_MAX = 10 * 365 * 86400
 
 
+cdef int take_lease(object lease, uint64_t* into) except -1:
+    return take_number(lease if type(lease) is int else getattr(lease, "id", lease), "lease", ~<uint64_t> 0, into)
+
+
 cdef int _take_lease(object lease, Op* op) except -1:
     if lease is None:
         op.flags |= OP_KEEP_LEASE
-    else:
-        take_number(lease if type(lease) is int else getattr(lease, "id", lease), "lease", ~<uint64_t> 0, &op.lease)
-    return 0
+        return 0
+    return take_lease(lease, &op.lease)
 
 
 cdef int _take_value(object value, uint32_t value_bytes_max, Op* op) except -1:

@@ -29,6 +29,7 @@ PYTHON_FACING = {
     "raftmeta.runtime.node_watch",
     "raftmeta.wire.python_client",
     "raftmeta.wire.python_commands",
+    "raftmeta.wire.puts",
     "raftmeta.wire.python_members",
     "raftmeta.wire.revision",
     "raftmeta.wire.verbs",

@@ -49,6 +49,20 @@ def test_a_write_answers_its_revision_and_reads_see_it(client: raftmeta.Client, 
     assert client.get("missing") is None and client.get("k", local=True).value == b"2"  # type: ignore[union-attr]
 
 
+def test_put_many_is_that_of_a_node(client: raftmeta.Client, served: Any) -> None:
+    """Two groups; a wrong item is found before one is sent; a refusal says how many items are set."""
+    before = client.put("k", "1")
+    revision = client.put_many({f"many/{number}": str(number) for number in range(5_000)})
+    assert revision is not None and int(revision) == int(before) + 2
+    assert served[0].get("many/4999").value == b"4999" and client.put_many(()) is None
+    with pytest.raises(raftmeta.InvalidArgument) as wrong:
+        client.put_many([("many/0", b"new"), ("many/1", 1)])  # type: ignore[list-item]
+    assert wrong.value.field == "items[1].value"
+    with pytest.raises(raftmeta.Fenced) as fenced:
+        client.put_many([("many/0", b"new")], fence=Fence("k", 1))
+    assert fenced.value.items_done == 0 and client.get("many/0").value == b"0"  # type: ignore[union-attr]
+
+
 def test_refusals_are_the_errors_of_a_node(client: raftmeta.Client) -> None:
     """Each carries the revision that refused; nothing was changed."""
     revision = client.create("k", "1")

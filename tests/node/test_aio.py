@@ -57,6 +57,31 @@ def test_every_verb_awaits(run: Run, node: raftmeta.Node) -> None:
     run(main())
 
 
+def test_put_many_says_how_many_items_are_set(run: Run, node: raftmeta.Node) -> None:
+    """The fence falls as soon as the first group is seen: one behind it is refused, and none is begun after that."""
+
+    async def main() -> None:
+        async with node.aio() as face:
+            await face.ready()
+            held = raftmeta.operations.Fence("proof", int(await face.create("proof", b"")))
+            items = {f"group/{number:05}": str(number) for number in range(50_000)}
+            putting = asyncio.ensure_future(face.put_many(items, fence=held))
+            while await face.get("group/00000", local=True) is None:
+                await asyncio.sleep(0)
+            await face.delete("proof")
+            with pytest.raises(raftmeta.Fenced) as caught:
+                await putting
+            done = caught.value.items_done
+            assert 0 < done < len(items) and done % 4096 == 0
+            assert (await face.range(prefix="group/")).count == done
+            await face.put_many(list(items.items())[done:])
+            assert (await face.range(prefix="group/")).count == len(items)
+            for first in range(5):  # a deletion has at most 10,000 keys
+                assert (await face.delete_range(prefix=f"group/{first}")).result == 10_000
+
+    run(main())
+
+
 def test_a_thousand_at_once_are_answered_in_batches(run: Run, node: raftmeta.Node) -> None:
     async def main() -> None:
         async with node.aio() as face:

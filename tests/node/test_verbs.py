@@ -40,6 +40,50 @@ def value_of(node: Node, key: str) -> bytes | None:
 # --- writes -----------------------------------------------------------------------------------------------------------
 
 
+def test_put_many_sets_every_key_in_few_revisions(node: Node) -> None:
+    """10,000 items are three groups: each is one revision, and of a key that comes twice the later item counts."""
+    before = node.put("many", b"")
+    revision = node.put_many([(f"many/{number % 9_999:05}", str(number)) for number in range(10_000)])
+    assert revision is not None and int(revision) == int(before) + 3
+    found = node.range(prefix="many/")
+    assert (found.count, found.records[0].value, found.records[9_998].value) == (9_999, b"9999", b"9998")
+    assert {record.mod_revision for record in found.records} == {int(before) + group for group in (1, 2, 3)}
+    node.put_many({"many/00000": bytes(1_000_000), b"many/00001": bytes(1_000_000)})
+    assert int(node.put("many", b"")) == int(before) + 6  # two groups: they are too large for one
+    assert node.put_many([]) is None
+
+
+def test_put_many_finds_a_wrong_item_before_it_sets_one(node: Node) -> None:
+    revision = node.put("wrong", b"")
+    for items, field in (
+        ([("wrong/a", b"1"), ("", b"2")], "items[1].key"),
+        ([("wrong/a", b"1"), ("wrong/b", None)], "items[1].value"),
+        ([("wrong/a", b"1", 2)], "items[0].pair"),
+        ([b"ab"], "items[0].pair"),
+        (7, "items"),
+    ):
+        with pytest.raises(raftmeta.InvalidArgument) as caught:
+            node.put_many(items)  # type: ignore[arg-type]
+        assert caught.value.field == field
+    assert int(node.put("wrong", b"")) == int(revision) + 1
+
+
+def test_put_many_takes_a_lease_and_a_fence(node: Node) -> None:
+    lease = node.lease(60)
+    held = Fence("proof", int(node.create("proof", b"")))
+    items = [(f"proof/{number}", b"") for number in range(5_000)]
+    node.put_many(items, fence=held, lease=lease)
+    assert {record.lease for record in node.range(prefix="proof/").records} == {lease.id}
+    node.delete("proof")
+    with pytest.raises(raftmeta.Fenced) as caught:
+        node.put_many(items, fence=held)
+    assert caught.value.items_done == 0
+    lease.revoke()
+    with pytest.raises(raftmeta.LeaseExpired):
+        node.put_many(items, lease=lease)
+    assert node.range(prefix="proof/").count == 0
+
+
 def test_put_replaces_and_counts(node: Node) -> None:
     first = node.put("put/k", b"1")
     second = node.put(b"put/k", "2")
