@@ -242,7 +242,8 @@ cdef void _forget_damage(Core* core) noexcept nogil:
 
 
 cdef status_t core_set_clocks(Core* core, uint64_t lease_ms, uint64_t wall_ms) noexcept nogil:
-    core.lease_ms = max(core.lease_ms, lease_ms)
+    core.log.offset_lease_ms = max(core.log.offset_lease_ms, lease_ms)
+    core.log.last_lease_ms = max(core.log.last_lease_ms, lease_ms)
     core.wall_ms = max(core.wall_ms, wall_ms)
     return OK
 

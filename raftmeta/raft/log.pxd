@@ -67,7 +67,8 @@ cdef struct Log:
 
 cdef void log_init(Log* log, uint32_t chunk_bytes) noexcept nogil
 cdef void log_release(Log* log) noexcept nogil
-# The log is empty after `point`. Its clocks do not step back.
+# The log is empty after `point`. Wall time does not step back; the lease clock is told by who knows the state
+# at the point (core_set_clocks): what the log held may never have been committed.
 cdef void log_begin(Log* log, const SnapshotPoint* point) noexcept nogil
 
 # --- reading ----------------------------------------------------------------------------------------------------------

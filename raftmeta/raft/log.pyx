@@ -58,7 +58,7 @@ cdef void log_begin(Log* log, const SnapshotPoint* point) noexcept nogil:
     log.compacted_term = point.term
     log.last_chain = log.offset_chain = point.chain
     log.offset_wall_ms = log.last_wall_ms
-    log.offset_lease_ms = log.last_lease_ms
+    log.offset_lease_ms = log.last_lease_ms = 0
     log.must_start_run = True
 
 

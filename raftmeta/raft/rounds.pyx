@@ -22,7 +22,9 @@ cdef void rounds_begin_term(Core* core) noexcept nogil:
     core.lease_until = 0
     core.lease_is_off = False
     core.lease_is_running = False
-    core.lease_ms = max(core.lease_ms, core.log.last_lease_ms)
+    # Not where an earlier lead of this member left it: 1. it led, and its clock ran on between two entries. 2. Another
+    # led, went on from the log, and granted a lease. 3. This one leads again: by its own clock that lease is over.
+    core.lease_ms = core.log.last_lease_ms
     core.must_heartbeat = True
 
 

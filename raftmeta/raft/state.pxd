@@ -124,7 +124,7 @@ cdef struct Core:
     uint64_t round_void         # rounds up to it prove nothing for reads (a clock jumped)
     uint64_t lease_until        # lease reads may be served before this tick
     bint lease_is_off           # until the end of the term: a transfer was tried
-    uint64_t lease_ms           # lease clock (ARCHITECTURE "Leases")
+    uint64_t lease_ms           # lease clock of a leader (ARCHITECTURE "Leases"); it begins where the log ends
     uint64_t lease_tick         # up to here, by send tick of a confirmed round, it has advanced
     bint lease_is_running       # lease_tick is the beginning of an interval
     member_id_t transferring
