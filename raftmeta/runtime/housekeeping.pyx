@@ -169,10 +169,8 @@ cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
 cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash) noexcept nogil:
     cdef size_t i
     cdef size_t at
-    cdef uint64_t sent_ns, ttl_ms, deadline_ms
-    cdef uint32_t key_count
+    cdef uint64_t sent_ns
     cdef KeptLease* kept
-    cdef bint is_lost
     for i in range(engine.keep_alives.size):
         if engine.keep_alives.at(i).hash == payload_hash:
             break
@@ -182,30 +180,41 @@ cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash)
     engine.keep_alives.drop_front(i + 1)        # those before it were sent earlier: they can only tell less
     at = engine.kept_leases.next(0)
     while at < engine.kept_leases.end():
-        kept = &engine.kept_leases.value_at(at)
-        is_lost = machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK
-        if is_lost:
+        if not _is_there(engine, engine.kept_leases.key_at(at)):
             mark(MARK_KEPT_LEASE_LOST)
-            kept.until_ns = 0
-        elif sent_ns >= kept.since_ns:          # a lease that began to be kept later was not in it
+            at = _lose(engine, at)
+            continue
+        kept = &engine.kept_leases.value_at(at)
+        if sent_ns >= kept.since_ns:            # a lease that began to be kept later was not in it
             kept.until_ns = sent_ns + kept.ttl_ms * 1_000_000
-        if is_lost or kept.until_ns != 0:       # nothing is known yet of one that was in no keep-alive so far
+        if kept.until_ns != 0:                  # nothing is known yet of one that was in no keep-alive so far
             engine.callers.lease_kept(engine.callers.self, kept.handle, kept.until_ns)
         at = engine.kept_leases.next(at + 1)
 
 
-cdef void housekeeping_installed(Engine* engine) noexcept nogil:
-    cdef size_t at = engine.kept_leases.next(0)
+cdef bint _is_there(const Engine* engine, uint64_t lease) noexcept nogil:
     cdef uint64_t ttl_ms, deadline_ms
     cdef uint32_t key_count
-    cdef KeptLease* kept
+    return machine_lease(engine.machine, lease, &ttl_ms, &deadline_ms, &key_count) == OK
+
+
+cdef size_t _lose(Engine* engine, size_t at) noexcept nogil:
+    """Told once, and kept no longer; the place of the next one is returned. Whoever is granted its id later holds
+    another lease: were it still kept here, its loser would hold it again, and keep it alive for one who is gone."""
+    cdef void* handle = engine.kept_leases.value_at(at).handle
+    engine.kept_leases.erase(engine.kept_leases.key_at(at))
+    engine.callers.lease_kept(engine.callers.self, handle, 0)
+    return engine.kept_leases.next(at)          # others may have moved up to here
+
+
+cdef void housekeeping_installed(Engine* engine) noexcept nogil:
+    cdef size_t at = engine.kept_leases.next(0)
     while at < engine.kept_leases.end():
-        kept = &engine.kept_leases.value_at(at)
-        if machine_lease(engine.machine, engine.kept_leases.key_at(at), &ttl_ms, &deadline_ms, &key_count) != OK:
+        if _is_there(engine, engine.kept_leases.key_at(at)):
+            at = engine.kept_leases.next(at + 1)
+        else:
             mark(MARK_KEPT_LEASE_GONE_BY_INSTALL)
-            kept.until_ns = 0
-            engine.callers.lease_kept(engine.callers.self, kept.handle, 0)
-        at = engine.kept_leases.next(at + 1)
+            at = _lose(engine, at)
 
 
 cdef status_t housekeeping_keep_lease(Engine* engine, const Submission* submission) noexcept nogil:

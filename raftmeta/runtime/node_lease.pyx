@@ -45,7 +45,7 @@ cdef class LeaseBase:
 
     @property
     def ttl_s(self):
-        return self.ttl_ms / 1000
+        return self.ttl_ms / 1000.0         # C integers would divide as such
 
     def held(self):
         return boot_now_ns() < self.held_until_ns()

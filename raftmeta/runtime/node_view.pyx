@@ -205,10 +205,10 @@ cdef object _event(NodeBase node, const EventBlock* block):
         numbers = (block.b, block.c)
         term = (("term", block.a >> 8),)
     elif block.type == EVENT_FOUNDED:
-        return NodeEvent(block.number, block.wall_ms / 1000, "cluster_founded",
+        return NodeEvent(block.number, block.wall_ms / 1000.0, "cluster_founded",
                          {"cluster_id": f"{block.b:016x}{block.a:016x}"})
     elif block.type == EVENT_JOINED:
-        return NodeEvent(block.number, block.wall_ms / 1000, "joined",
+        return NodeEvent(block.number, block.wall_ms / 1000.0, "joined",
                          {"cluster_id": f"{block.b:016x}{block.a:016x}", "incarnation": block.c})
     else:
         name, words = _EVENTS.get(block.type, ("event", ("a", "b", "c")))
@@ -225,7 +225,7 @@ cdef object _event(NodeBase node, const EventBlock* block):
         facts["peer"] = links.links[place].name[:links.links[place].name_length].decode() if is_link else ""
     if "names" in facts:
         facts["names"] = ",".join(node.names_of_links(facts["names"])) if node.loop != NULL else ""
-    return NodeEvent(block.number, block.wall_ms / 1000, name, facts)
+    return NodeEvent(block.number, block.wall_ms / 1000.0, name, facts)
 
 
 cdef class EventReader:

@@ -40,6 +40,7 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
         return False
     node.lease.id = next_random(&world.random_workload) >> 1 | 1
     node.lease.is_asked = True
+    node.lease.until_ns = world.now_ns + <uint64_t> world.config.lease_ttl_ms * 1_000_000   # as runtime/node_lease
     command.kind = COMMAND_LEASE_GRANT
     command.session = node.engine.session
     command.sequence = sequence

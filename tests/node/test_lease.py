@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import raftmeta
+from raftmeta.testing import Cluster
 from tests.node.nodes import leader_of, one_node, running
 from tests.processes.waiting import wait_until
 
@@ -47,6 +48,7 @@ def test_an_id_may_be_chosen_once(node: raftmeta.Node) -> None:
 def test_a_lease_is_kept_far_beyond_its_time_to_live(node: raftmeta.Node) -> None:
     """Native keep-alives: also while the host holds the GIL, here for two lives of the lease."""
     with node.lease(0.5) as lease:
+        assert lease.ttl_s == 0.5
         node.put("kept/k", b"1", lease=lease)
         ctypes.PyDLL(None).usleep(1_000_000)  # keeps the GIL
         assert lease.held()
@@ -103,6 +105,37 @@ def test_a_leader_change_costs_no_lease(tmp_path: Path) -> None:
                 leader.transfer(next(name for name in nodes if name != leader.name))
                 assert lease.held()
             assert owner.get("stays/k") is not None
+
+
+def test_a_lost_lease_stays_lost_when_its_id_is_granted_again() -> None:
+    """Who was cut off while its lease expired neither holds nor keeps what another is granted under the same id."""
+
+    def wait_kept(lease: raftmeta.Lease) -> None:
+        """Until a keep-alive of its node was decided, with which all that the node keeps was kept or found lost."""
+        remaining_s = lease.remaining_s()
+
+        def is_renewed() -> bool:
+            nonlocal remaining_s
+            before_s, remaining_s = remaining_s, lease.remaining_s()
+            return remaining_s > before_s
+
+        cluster.wait_for(is_renewed, what="a keep-alive")
+
+    with Cluster(3) as cluster:
+        owner, other = cluster.followers()
+        lost = owner.lease(0.5, id=7)
+        owner.put("attached", b"1", lease=lost)
+        cluster.isolate(owner)
+        cluster.wait_for(lambda: other.get("attached") is None, what="the lease to expire")
+        assert not lost.held()
+        cluster.heal()
+        kept = owner.lease(0.5)
+        wait_kept(kept)
+        with other.lease(5, id=7) as held:
+            for _ in range(2):  # the first one may have been decided before the grant
+                wait_kept(kept)
+            assert held.held()
+            assert not lost.held()
 
 
 def test_the_async_face_keeps_and_loses_leases_alike(tmp_path: Path) -> None:
