@@ -26,7 +26,8 @@ DEPENDENCIES = ("lmdb", "msgpack")
 # What these import comes with an extra of the package: cli, prometheus, pysyncobj, spark; pytest brings its plug-in.
 NEED_AN_EXTRA = ("raftmeta.backends.pysyncobj", "raftmeta.cli.", "raftmeta.prometheus", "raftmeta.testing.plugin")
 NEED_SPARK = tuple(
-    f"raftmeta.spark.{name}" for name in ("findings", "gathering", "observations", "report", "tables", "times")
+    f"raftmeta.spark.{name}"
+    for name in ("findings", "gathering", "lake_rows", "observations", "report", "tables", "times")
 )
 
 

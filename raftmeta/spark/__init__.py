@@ -10,8 +10,32 @@ Needs the extra `spark` and Java 17; both are looked for when a pipeline is star
 
 from __future__ import annotations
 
+from raftmeta.spark.feed import ClientSource, Fed, Source, feed
+from raftmeta.spark.jobs import Progress
+from raftmeta.spark.lake import Lake, MissingRevisions
 from raftmeta.spark.runs import Run, find_runs
 from raftmeta.spark.session import spark_session
+from raftmeta.spark.sweep import Swept, sweep
+from raftmeta.spark.travel import changes, merge, retain, state
 from raftmeta.spark.verify import Verified, verify
 
-__all__ = ["Run", "Verified", "find_runs", "spark_session", "verify"]
+__all__ = [
+    "ClientSource",
+    "Fed",
+    "Lake",
+    "MissingRevisions",
+    "Progress",
+    "Run",
+    "Source",
+    "Swept",
+    "Verified",
+    "changes",
+    "feed",
+    "find_runs",
+    "merge",
+    "retain",
+    "spark_session",
+    "state",
+    "sweep",
+    "verify",
+]

@@ -16,15 +16,14 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raftmeta.check import Limits
 from raftmeta.errors import ConfigError
+from raftmeta.spark.jobs import Progress, failed, told
 from raftmeta.spark.runs import FAULT_COLUMNS, Run, find_runs, parts_of
 from raftmeta.spark.session import import_pyspark, spark_session
 
@@ -47,9 +46,6 @@ SETTINGS = {
 }
 BUCKET_ROWS = 125_000  # events, about 2 MB of them
 TASK_EVENTS = 2_000_000  # that a task checks, at most: its buckets come in one Arrow batch
-POLL_S = 0.25
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,7 @@ def verify(
     folder = Path(out).resolve()
     _expect_ours(folder)
     session = spark_session(master, app="raftmeta pipeline verify", settings=SETTINGS)
-    with session as spark, _told(spark, on_progress):
+    with session as spark, told(spark, "checking", on_progress):
         tables = _tables(spark, runs, limits or Limits(), bucket_rows)
     counts = {name: len(table) for name, table in tables.items()}
     histories = tables["histories"].to_pylist()
@@ -144,7 +140,7 @@ def _tables(spark: SparkSession, runs: list[Run], limits: Limits, bucket_rows: i
     try:
         return {name: _sorted(frame.toArrow(), make.SORTED_BY[name]) for name, frame in frames.items()}
     except (PySparkException, Py4JError) as error:
-        raise _failed(error) from None
+        raise failed(error) from None
     finally:
         findings.unpersist()
         observed.unpersist()
@@ -198,40 +194,6 @@ def _faults(spark: SparkSession, runs: list[Run]) -> DataFrame:
             rows += [(run.name, number, *row.values()) for number, row in enumerate(columns)]
     kinds = (f"{name} {'bigint' if kind == 'int64' else kind}" for name, kind in FAULT_COLUMNS.items())
     return spark.createDataFrame(rows, f"run string, fault int, {', '.join(kinds)}")
-
-
-def _failed(error: Exception) -> Exception:
-    """What a task raised, in one line."""
-    text = str(error)
-    if "No module named 'raftmeta" in text:
-        return ConfigError("the executors have no raftmeta: install the same version there, with the extra spark")
-    lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t"))]
-    return RuntimeError(f"the job failed: {' '.join(lines)[:600]}")
-
-
-@contextmanager
-def _told(spark: SparkSession, on_progress: Progress | None) -> Iterator[None]:
-    """Tell how far the stages under way are, while the block runs."""
-    if on_progress is None:
-        yield
-        return
-    tell = on_progress
-    tracker = spark.sparkContext.statusTracker()
-    is_over = threading.Event()
-
-    def poll() -> None:
-        while not is_over.wait(POLL_S):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-            tell("checking", done, sum(stage.numTasks for stage in stages if stage is not None))
-
-    thread = threading.Thread(target=poll, name="raftmeta-progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------

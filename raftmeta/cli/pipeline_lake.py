@@ -1,0 +1,165 @@
+"""raftmeta pipeline feed, history, state: a lake of all changes, and what it tells."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftmeta.cli.pipeline_parts import answered, master_option, shown
+from raftmeta.cli.session import Session, pass_session, text_of
+from raftmeta.errors import ConfigError
+from raftmeta.spark import ClientSource, Lake, changes, merge, retain, spark_session, state
+from raftmeta.spark import feed as feed_lake
+from raftmeta.spark.folders import write_table
+from raftmeta.spark.jobs import told
+
+SHOWN_VALUE_MAX = 80  # characters
+FOLDER = click.Path(path_type=Path)
+
+
+class Time(click.ParamType[datetime.datetime, str]):
+    """A time as ISO 8601 writes it; UTC where it names no zone."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> datetime.datetime:
+        if isinstance(value, datetime.datetime):
+            return value
+        try:
+            at = datetime.datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no time, as in 2026-11-22T08:30:00+00:00", param, context)
+        return at if at.tzinfo else at.replace(tzinfo=datetime.UTC)
+
+
+@click.command()
+@click.option("--out", required=True, type=FOLDER, help="The lake; made if it is not there.")
+@click.option("--from", "first", type=click.IntRange(min=1), help="Revision of a new lake's first change.")
+@click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--allow-gap", is_flag=True, help="Go on behind what the store has compacted meanwhile; note the gap.")
+@click.option("--merge", "merges", is_flag=True, help="Afterwards make one file of many small ones of a day.")
+@click.option("--keep-days", type=click.FloatRange(min=0.0), help="Afterwards give up the days before.")
+@master_option
+@pass_session
+def feed(
+    session: Session,
+    out: Path,
+    first: int | None,
+    follow: bool,
+    allow_gap: bool,
+    merges: bool,
+    keep_days: float | None,
+    master: str,
+) -> None:
+    """Bring the lake --out up to the newest revision of the store at --url.
+
+    Every change is there once, whatever was killed before. Exit code 2: it could not be done, the lake is whole.
+    """
+    with answered("feed"), shown() as tell:
+        with session.client_of(session.url) as client:
+            client.ready(session.timeout_s)
+            fed = feed_lake(
+                ClientSource(client),
+                out,
+                first=first,
+                follow=follow,
+                allow_gap=allow_gap,
+                on_progress=lambda last, newest: tell("revisions", last, newest),
+            )
+        lake = fed.lake
+        if merges or keep_days is not None:
+            with spark_session(master, app="raftmeta pipeline feed") as spark, told(spark, "files", tell):
+                if keep_days is not None:
+                    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=keep_days)
+                    lake = retain(spark, out, before=before)
+                if merges:
+                    lake = merge(spark, out)
+    facts = {"oldest": lake.oldest, "last": lake.last, "changes": fed.changes, "files": len(lake.files)}
+    text = f"{fed.changes:,} changes more; revisions {lake.oldest} to {lake.last} in {len(lake.files)} files"
+    session.show(facts, text + "".join(f"; {gap.first} to {gap.last} are missing" for gap in lake.gaps))
+
+
+@click.command()
+@click.argument("lake", type=FOLDER)
+@click.option("--key", help="Of this key.")
+@click.option("--prefix", help="Of the keys with this prefix.")
+@click.option("--since", type=Time(), help="ISO 8601; UTC without a zone.")
+@click.option("--until", type=Time(), help="Before this time.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
+@master_option
+@pass_session
+def history(
+    session: Session,
+    lake: Path,
+    key: str | None,
+    prefix: str | None,
+    since: datetime.datetime | None,
+    until: datetime.datetime | None,
+    limit: int,
+    master: str,
+) -> None:
+    """Who changed a key and when: the changes in the LAKE, oldest first."""
+    with answered("history"):
+        held = Lake.load(lake)
+        with spark_session(master, app="raftmeta pipeline history") as spark:
+            found = changes(spark, held, since=since, until=until, key=key, prefix=prefix)
+            newest = found.orderBy("revision", "sub", ascending=False).limit(limit).toArrow()
+    columns = ("revision", "ts", "op", "key", "value", "lease", "version")
+    rows = newest.sort_by([("revision", "ascending"), ("sub", "ascending")]).to_pylist()
+    session.show_table([_shown(row, columns) for row in rows])
+    for gap in held.gaps:
+        click.echo(f"revisions {gap.first} to {gap.last} are missing: compacted before they were fetched", err=True)
+
+
+@click.command(name="state")
+@click.argument("lake", type=FOLDER)
+@click.option("--revision", type=click.IntRange(min=0), help="As of this revision; default the newest.")
+@click.option("--at", type=Time(), help="As of this time: ISO 8601; UTC without a zone.")
+@click.option("--prefix", help="Only keys with this prefix.")
+@click.option("--out", type=FOLDER, help="Write a Parquet file with all of it, instead of showing the first keys.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Keys that are shown.")
+@master_option
+@pass_session
+def state_command(
+    session: Session,
+    lake: Path,
+    revision: int | None,
+    at: datetime.datetime | None,
+    prefix: str | None,
+    out: Path | None,
+    limit: int,
+    master: str,
+) -> None:
+    """All keys of the LAKE as of a revision or a time."""
+    with answered("state"):
+        if out is not None and out.suffix != ".parquet":
+            raise ConfigError(f"out: {out} shall be a file that ends in .parquet", field="out")
+        held = Lake.load(lake)
+        with spark_session(master, app="raftmeta pipeline state") as spark:
+            found = state(spark, held, revision=revision, at=at, prefix=prefix).orderBy("key")
+            table = (found if out is not None else found.limit(limit)).toArrow()
+        if out is not None:
+            write_table(out, table)
+    if out is not None:
+        session.show({"keys": len(table), "out": str(out)}, f"{len(table):,} keys; {out}")
+    else:
+        columns = ("key", "value", "create_revision", "mod_revision", "version", "lease")
+        session.show_table([_shown(row, columns) for row in table.to_pylist()])
+
+
+def _shown(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
+    """A row for people: bytes as text, long ones cut, times as text."""
+    shown_row: dict[str, Any] = {}
+    for name in columns:
+        value = row[name]
+        if isinstance(value, bytes):
+            text = text_of(value)
+            value = text if len(text) <= SHOWN_VALUE_MAX else f"{text[:SHOWN_VALUE_MAX]}... ({len(value):,} bytes)"
+        shown_row[name] = value.isoformat(timespec="milliseconds") if isinstance(value, datetime.datetime) else value
+    return shown_row
+
+
+COMMANDS = (feed, history, state_command)

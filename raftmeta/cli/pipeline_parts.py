@@ -1,0 +1,51 @@
+"""What the verbs of `raftmeta pipeline` share: options, progress, and one line for what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from raftmeta.errors import RaftmetaError
+from raftmeta.spark import Progress as Told
+
+OK, NO, NOT_DONE = 0, 1, 2
+
+master_option = click.option(
+    "--master", default="local[*]", show_default=True, help="URL of a Spark cluster, or local[n]."
+)
+
+
+@contextlib.contextmanager
+def answered(verb: str) -> Iterator[None]:
+    """What goes wrong is one line and exit code 2."""
+    try:
+        yield
+    except (RaftmetaError, RuntimeError, OSError) as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        click.echo(f"raftmeta pipeline {verb}: {text}", err=True)
+        sys.exit(NOT_DONE)
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[Told]:
+    """What to tell of the progress of a job: shown on a terminal, and nowhere else."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("starting Spark", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total or None)
+
+        yield tell

@@ -1,0 +1,289 @@
+"""Filling a lake from a running store: `raftmeta pipeline feed`.
+
+    store ──► Source: the state once, then every change ──► Lake.append ──► files
+
+The source here is a client's watch of the whole keyspace, which goes on at another node when one dies. Whatever else
+gives whole revisions in order may take its place (Source): the lake itself sees to it that each counts once and that
+none is missing.
+
+It decides where to begin, when a file is full, and that a gap is an error unless it was asked for. It never reads the
+lake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import raftmeta
+from raftmeta.errors import Compacted, ConfigError, InvalidArgument
+from raftmeta.operations import Get, KeyRecord
+from raftmeta.results import WatchEvent
+from raftmeta.spark.folders import written
+from raftmeta.spark.lake import Base, Gap, Lake, MissingRevisions
+
+__all__ = ["ClientSource", "Fed", "Source", "Whole", "feed"]
+
+FILE_ROWS = 100_000  # changes of one file, or
+FILE_BYTES = 64 << 20  # bytes of keys and values before compression
+FLUSH_S = 10.0  # a lake that follows is never older than this, and that which writing takes
+QUIET_S = 5.0  # without a change for so long, ask whether anybody is there
+UNANSWERED_MAX = 6  # times that the store is newer than a watch that gives nothing: then it is given up
+NEVER_A_KEY = b"\0"
+
+OnProgress = Callable[[int, int], object]
+Whole = tuple[int, float, list[WatchEvent]]  # a revision, its time in seconds of 1970, all its events
+
+
+class Source(Protocol):
+    """Where changes come from."""
+
+    def cluster_id(self) -> str:
+        """Of the store; a lake belongs to one."""
+
+    def floor(self) -> int:
+        """The oldest revision of which the state is known; changes are known from the next one on."""
+
+    def tip(self) -> int:
+        """A revision that is not older than anything acknowledged before the call."""
+
+    def state(self, revision: int) -> Iterator[list[KeyRecord]]:
+        """All keys as of a revision, in pages. Raises Compacted, FutureRevision."""
+
+    def changes(self, first: int) -> Generator[Whole | None, None, None]:
+        """Every revision from first on, whole and in order; None now and then when there is none. Raises Compacted.
+
+        It never ends by itself: whether anybody is there, tip tells.
+        """
+
+
+class ClientSource:
+    """The store behind a client; the client stays the caller's. quiet_s: seconds without a change between two Nones."""
+
+    def __init__(self, client: raftmeta.Client, *, quiet_s: float = QUIET_S) -> None:
+        self._client = client
+        self._quiet_s = quiet_s
+
+    def cluster_id(self) -> str:
+        return self._client.status().cluster_id
+
+    def floor(self) -> int:
+        return self._client.status().compacted
+
+    def tip(self) -> int:
+        return self._client.txn([], [Get(NEVER_A_KEY)]).revision
+
+    def state(self, revision: int) -> Iterator[list[KeyRecord]]:
+        start, more = b"", revision > 0
+        while more:
+            page = self._client.range(start, "", revision=revision)
+            more = page.more
+            if page.records:
+                yield page.records
+                start = page.records[-1].key + b"\0"
+
+    def changes(self, first: int) -> Generator[Whole | None, None, None]:
+        """As Source says. Pieces of a large revision are joined."""
+        events: list[WatchEvent] = []
+        with self._client.watch("", "", start_revision=first, previous=True, timeout_s=self._quiet_s) as watch:
+            while True:
+                for batch in watch.batches():
+                    assert isinstance(batch, raftmeta.WatchBatch)  # no reset was asked for
+                    events += batch.events
+                    if batch.is_whole and events:
+                        yield batch.revision, batch.time_s, events
+                        events = []
+                yield None
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What a feed did. first, last: revisions that it added, [first, last]; first > last: there was nothing new."""
+
+    lake: Lake
+    first: int
+    last: int
+    changes: int
+
+
+def feed(
+    source: Source,
+    out: str | Path,
+    *,
+    first: int | None = None,
+    follow: bool = False,
+    allow_gap: bool = False,
+    file_rows: int = FILE_ROWS,
+    file_bytes: int = FILE_BYTES,
+    flush_s: float = FLUSH_S,
+    on_progress: OnProgress | None = None,
+) -> Fed:
+    """Bring the lake in the folder out up to the newest revision of the source, and make it if there is none.
+
+    first: revision of the first change of a new lake; None: the oldest that the store still has. follow: go on until
+    the source fails or KeyboardInterrupt, which ends it in order: what came is written. allow_gap: where the store
+    has compacted what the lake needs next, begin anew behind it, and note the gap; else that is MissingRevisions.
+    file_rows, file_bytes: when a file is full. flush_s: seconds after which one is written anyhow, if it follows.
+    on_progress: told (last revision in the lake, newest revision known).
+    Raises ConfigError: out holds something else, a lake of another store, a newer state than the store's, or has
+    another driver; Compacted, FutureRevision for `first`; NotExecuted when nobody answers; the lake is whole then.
+    """
+    with Lake.driven(Path(out).resolve()) as lake:
+        asked_ms, tip = _now_ms(), source.tip()
+        if lake is None:
+            lake = _begun(source, Path(out).resolve(), first, tip)
+        else:
+            lake = _resumed(source, lake, first, tip, allow_gap)
+        begun_at, rows = lake.last, sum(one.rows for one in lake.files)
+        feeding = _Feeding(source, lake, asked_ms, tip, _Limits(file_rows, file_bytes, flush_s), on_progress)
+        with contextlib.suppress(KeyboardInterrupt):
+            feeding.run(follow)
+        lake = feeding.lake
+        return Fed(lake, begun_at + 1, lake.last, sum(one.rows for one in lake.files) - rows)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    rows: int
+    size_bytes: int
+    flush_s: float
+
+
+class _Feeding:
+    """One feed under way. lake: with all files so far. tip: the newest revision known, as of asked_ms."""
+
+    def __init__(
+        self, source: Source, lake: Lake, asked_ms: int, tip: int, limits: _Limits, on_progress: OnProgress | None
+    ) -> None:
+        self.lake = lake
+        self._source = source
+        self._asked_ms, self._tip = asked_ms, tip
+        self._limits = limits
+        self._on_progress = on_progress
+        self._unanswered = 0  # how often the store was newer, and gave nothing
+        self._empty()
+
+    def run(self, follow: bool) -> None:
+        """Until the tip, or for good; whatever ends it, all that came is in the lake."""
+        changes = self._source.changes(self.lake.last + 1)
+        try:
+            while follow or max(self.lake.last, self._last_pending) < self._tip:
+                whole = next(changes)
+                if whole is None:
+                    self._flush()
+                    self._ask()
+                else:
+                    self._add(whole, follow)
+        finally:
+            changes.close()
+            self._flush()
+            self._note_current()
+
+    @property
+    def _last_pending(self) -> int:
+        return self._pending[-1][0] if self._pending else 0
+
+    def _add(self, whole: Whole, follow: bool) -> None:
+        self._pending.append(whole)
+        self._rows += len(whole[2])
+        self._bytes += sum(len(event.key) + len(event.value) for event in whole[2])
+        is_full = self._rows >= self._limits.rows or self._bytes >= self._limits.size_bytes
+        if is_full or (follow and time.monotonic() - self._since_s >= self._limits.flush_s):
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            from raftmeta.spark.lake_rows import changes_of
+
+            self.lake = self.lake.append(changes_of(self._pending))
+            self._unanswered = 0
+        self._empty()
+        if self._on_progress is not None:
+            self._on_progress(self.lake.last, max(self._tip, self.lake.last))
+
+    def _empty(self) -> None:
+        self._pending: list[Whole] = []
+        self._rows = self._bytes = 0
+        self._since_s = time.monotonic()
+
+    def _ask(self) -> None:
+        """Nothing came for a while: is anybody there, and is there really nothing?"""
+        self._note_current()
+        self._asked_ms, self._tip = _now_ms(), self._source.tip()
+        self._note_current()
+        self._unanswered += self.lake.last < self._tip
+        if self._unanswered == UNANSWERED_MAX:
+            raise MissingRevisions(f"the store has revision {self._tip}, but gives nothing after {self.lake.last}")
+
+    def _note_current(self) -> None:
+        """What the store had when it was asked is in the lake: up to then the lake knows everything."""
+        if self.lake.last >= self._tip and self._asked_ms > self.lake.current_ms:
+            self.lake = replace(self.lake, current_ms=self._asked_ms).saved()
+
+
+# --- where to begin ---------------------------------------------------------------------------------------------------
+def _begun(source: Source, folder: Path, first: int | None, tip: int) -> Lake:
+    """A new lake: the state from which its changes go on."""
+    if first is not None and not 1 <= first <= tip + 1:
+        raise InvalidArgument(
+            f"first: the store is at revision {tip}, so the first change is in 1 to {tip + 1}, not {first}"
+        )
+    base = _based(source, folder, None if first is None else first - 1)
+    return Lake(folder, source.cluster_id(), base.revision, (base,), ()).saved()
+
+
+def _based(source: Source, folder: Path, revision: int | None) -> Base:
+    """A base at this revision, None: the oldest there is, which may be compacted while it is read."""
+    while True:
+        at = source.floor() if revision is None else revision
+        try:
+            return _write_base(source, folder, at)
+        except Compacted:
+            if revision is not None:
+                raise ConfigError(
+                    f"first: the store has compacted revision {revision + 1}; its oldest is {source.floor() + 1}"
+                ) from None
+
+
+def _write_base(source: Source, folder: Path, revision: int) -> Base:
+    import pyarrow.parquet as pq
+
+    from raftmeta.spark.lake_rows import BASE, records_of
+
+    base = Base(f"bases/{revision:020}.parquet", revision)
+    with written(folder / base.file) as half, pq.ParquetWriter(half, BASE, compression="zstd") as writer:
+        for page in source.state(revision):
+            writer.write_table(records_of(page))
+    return base
+
+
+def _resumed(source: Source, lake: Lake, first: int | None, tip: int, allow_gap: bool) -> Lake:
+    """The lake as it can be gone on with."""
+    there, folder = source.cluster_id(), lake.folder
+    if lake.cluster != there:
+        raise ConfigError(f"{folder}: is the lake of cluster {lake.cluster}, not of {there}; name another folder")
+    if lake.last > tip:
+        raise ConfigError(
+            f"{folder}: has revision {lake.last}, the store only {tip}: it is older, as after a restore; "
+            "name another folder"
+        )
+    if first is not None and first != lake.last + 1:
+        raise ConfigError(f"{folder}: goes on at revision {lake.last + 1}; `first` is for a new lake")
+    if source.floor() <= lake.last:
+        return lake
+    if not allow_gap:
+        raise MissingRevisions(
+            f"{folder}: ends at revision {lake.last}, and the store has compacted up to {source.floor()}; "
+            "go on behind the gap with allow_gap (--allow-gap), and feed more often than the store compacts"
+        )
+    base = _based(source, folder, None)
+    gap = Gap(lake.last + 1, base.revision)
+    return replace(lake, last=base.revision, bases=(*lake.bases, base), gaps=(*lake.gaps, gap)).saved()

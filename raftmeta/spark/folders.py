@@ -1,0 +1,105 @@
+"""Output folders that several runs add to: one driver at a time, and whatever is seen there is whole.
+
+A folder belongs to the pipeline that made it: its settings file says which, and another one is refused. A driver holds
+the lock of the folder for as long as it works there; the lock ends with its process, also by kill -9. A file is
+written beside its place, synced, and renamed.
+
+It decides who may write, and when a file is there. It never looks into a file but the settings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from raftmeta.errors import ConfigError
+
+__all__ = ["opened", "read_json", "write_json", "write_table", "written"]
+
+LOCK = ".lock"
+HALF_WRITTEN = ".half"  # the end of the name of a file that is not there yet
+
+
+@contextlib.contextmanager
+def opened(folder: Path, settings_file: str, *, what: str) -> Iterator[None]:
+    """Be the only driver in this folder, which is made if it is not there, for the length of the block.
+
+    settings_file: the file that marks folders of this pipeline. what: the pipeline's name, for errors. Raises
+    ConfigError when somebody else works there, or when the folder holds something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: is no folder")
+    if folder.is_dir() and not (folder / settings_file).exists() and any(_seen(folder, settings_file)):
+        raise ConfigError(f"{folder}: holds something that no {what} wrote; name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{folder}: another {what} works there; wait for its end, or name another folder"
+            ) from None
+        for left in folder.rglob(f"*{HALF_WRITTEN}"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        yield
+
+
+def _seen(folder: Path, settings_file: str) -> Iterator[Path]:
+    """What lies in the folder, without what a driver leaves that died before its first file was whole."""
+    left = {LOCK, settings_file + HALF_WRITTEN}
+    return (path for path in folder.iterdir() if path.name not in left)
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """Where to write a file; at the end of the block it is at path, whole and synced, in place of an older one."""
+    half = path.with_name(path.name + HALF_WRITTEN)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield half
+        with half.open("rb") as file:
+            os.fsync(file.fileno())
+        half.replace(path)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, facts: Mapping[str, Any]) -> None:
+    """Facts for programs and people."""
+    with written(path) as half:
+        half.write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What write_json wrote. Raises ConfigError that names the file, for one that is missing or no such object."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"{path}: not readable as JSON: {error}") from None
+    if not isinstance(facts, dict):
+        raise ConfigError(f"{path}: holds no JSON object")
+    return facts
+
+
+def write_table(path: Path, table: Any) -> None:
+    """A table of Arrow as one file of Parquet."""
+    import pyarrow.parquet as pq
+
+    with written(path) as half:
+        pq.write_table(table, half, compression="zstd")
