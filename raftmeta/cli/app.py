@@ -1,24 +1,49 @@
-"""The command line put together: options before the command, and the commands of each file."""
+"""The command line put together: options before the command, and the commands of each file.
+
+A file is imported when one of its commands is asked for: what the simulator, the checker and the pipeline bring along
+is as much as all the rest, and a shell waits for it with each command.
+"""
 
 from __future__ import annotations
+
+import importlib
 
 import click
 
 import raftmeta
-from raftmeta.cli.check import COMMANDS as CHECK
-from raftmeta.cli.cluster import COMMANDS as CLUSTER
-from raftmeta.cli.conformance import COMMANDS as CONFORMANCE
-from raftmeta.cli.keys import COMMANDS as KEYS
-from raftmeta.cli.members import COMMANDS as MEMBERS
-from raftmeta.cli.migrate import COMMANDS as MIGRATE
-from raftmeta.cli.pipeline import COMMANDS as PIPELINE
-from raftmeta.cli.serve import COMMANDS as SERVE
 from raftmeta.cli.session import Session
-from raftmeta.cli.sim import COMMANDS as SIM
-from raftmeta.cli.snapshots import COMMANDS as SNAPSHOTS
+
+# Which file of this package has which commands, under COMMANDS.
+FILES = {
+    "check": ("check",),
+    "cluster": ("status", "hash", "transfer"),
+    "conformance": ("tck",),
+    "keys": ("get", "put", "del", "range", "txn", "watch", "lease"),
+    "members": ("member",),
+    "migrate": ("migrate",),
+    "pipeline": ("pipeline",),
+    "serve": ("serve",),
+    "sim": ("sim",),
+    "snapshots": ("snapshot",),
+}
+FILE_OF = {command: file for file, commands in FILES.items() for command in commands}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Those of FILES, and those that stand here."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*FILE_OF, *super().list_commands(ctx)])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in FILE_OF:
+            return super().get_command(ctx, cmd_name)
+        file = importlib.import_module(f"raftmeta.cli.{FILE_OF[cmd_name]}")
+        found: click.Command = next(command for command in file.COMMANDS if command.name == cmd_name)
+        return found
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--url",
     envvar="RAFTMETA_URL",
@@ -40,10 +65,6 @@ def app(context: click.Context, url: str, cluster: str, timeout_s: float, is_jso
     damaged.
     """
     context.obj = Session(url=url, cluster=cluster, timeout_s=timeout_s, is_json=is_json)
-
-
-for command in (*CLUSTER, *MEMBERS, *KEYS, *SNAPSHOTS, *MIGRATE, *SERVE, *CONFORMANCE, *CHECK, *PIPELINE, *SIM):
-    app.add_command(command)
 
 
 @app.command()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import raftmeta
+from raftmeta.cli.app import FILE_OF, FILES
 from tests.conformance.kits import free_addresses
 from tests.processes.waiting import wait_until
 
@@ -210,6 +213,26 @@ def test_wrong_use_is_exit_code_2_and_says_what(words: tuple[str, ...], told: st
     ended = subprocess.run(command(*words), capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2, ended.stderr
     assert told in ended.stderr
+
+
+def test_every_file_has_the_commands_that_the_table_says() -> None:
+    """The table leads from a command to its file; help and completion go by it, too."""
+    folder = Path(raftmeta.__file__).parent / "cli"
+    modules = {path.stem: importlib.import_module(f"raftmeta.cli.{path.stem}") for path in folder.glob("[!_]*.py")}
+    found = {name: module.COMMANDS for name, module in modules.items() if hasattr(module, "COMMANDS")}
+    assert {name: tuple(one.name for one in commands) for name, commands in found.items()} == FILES
+    listed = subprocess.run(command("--help"), capture_output=True, text=True, timeout=60, check=True).stdout
+    assert all(re.search(rf"^  {name} +\S", listed, re.MULTILINE) for name in (*FILE_OF, "completion")), listed
+
+
+def test_a_command_imports_what_it_needs_and_no_more() -> None:
+    """A shell waits for every import, with every command."""
+    program = (
+        "import sys; from raftmeta.cli.app import app; app(['get', '--help'], standalone_mode=False);"
+        "print({'raftmeta.check', 'raftmeta.sim', 'raftmeta.migrate', 'raftmeta.spark'} & sys.modules.keys())"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.splitlines()[-1] == "set()"
 
 
 def test_completion_is_printed_for_each_shell() -> None:

@@ -172,7 +172,9 @@ def program(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_package_is_light(tmp_path: Path) -> None:
     """Importing it, or the command line, loads neither pyspark nor pyarrow."""
-    ended = program("import sys, raftmeta.spark, raftmeta.cli.app; print({'pyspark', 'pyarrow'} & sys.modules.keys())")
+    ended = program(
+        "import sys, raftmeta.spark, raftmeta.cli.pipeline; print({'pyspark', 'pyarrow'} & sys.modules.keys())"
+    )
     assert (ended.stdout, ended.stderr) == ("set()\n", "")
 
 
