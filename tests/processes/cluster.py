@@ -2,7 +2,7 @@
 
 with Cluster(tmp_path) as cluster:
     cluster.nodes["a"].call(put, "key", b"value")
-    cluster.leader(timeout_s=5).kill()
+    cluster.leader(timeout_s=20).kill()
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def hold_gil(node: raftmeta.Node, seconds: float) -> None:
 
 # --- here -----------------------------------------------------------------------------------------------------------
 
+START_S = 60.0  # of a process, on a busy machine
+
 
 class NodeProcess(RemoteProcess):
     """One member. The calls are the functions above, or any other function of a module that takes the node first."""
@@ -98,12 +100,11 @@ class Cluster:
         self.kill()
 
     def start(self) -> None:
-        """Start every member that does not run."""
-        for node in self.nodes.values():
-            if not node.is_alive:
-                node.start()
+        """Start every member that does not run, all at once."""
+        for begun in [node.begin_start() for node in self.nodes.values() if not node.is_alive]:
+            begun.result(START_S)
 
-    def wait_ready(self, *, timeout_s: float = 20.0) -> None:
+    def wait_ready(self, *, timeout_s: float = 40.0) -> None:
         """Every running member is ready: it knows a leader and has caught up."""
         calls = [node.begin(ready, timeout_s) for node in self.nodes.values() if node.is_alive]
         for call in calls:
@@ -114,7 +115,7 @@ class Cluster:
         for node in self.nodes.values():
             node.kill()
 
-    def leader(self, *, timeout_s: float = 10.0, other_than: str = "") -> NodeProcess:
+    def leader(self, *, timeout_s: float = 30.0, other_than: str = "") -> NodeProcess:
         """The running member that leads and that a majority of members knows as the leader of its term."""
 
         def agreed() -> NodeProcess | None:

@@ -59,8 +59,12 @@ class RemoteProcess:
 
     # --- life -------------------------------------------------------------------------------------------------------
 
-    def start(self, *, timeout_s: float = 20.0) -> None:
+    def start(self, *, timeout_s: float = 60.0) -> None:
         """Start it, for the first time or again; returns when the subject is made."""
+        self.begin_start().result(timeout_s)
+
+    def begin_start(self) -> Future[Any]:
+        """As start, without waiting: the future ends when the subject is made."""
         assert not self.is_alive, "already running"
         made: Future[Any] = Future()
         with self._lock, self.log.open("ab") as log:
@@ -75,7 +79,7 @@ class RemoteProcess:
                 text=True,
             )
         threading.Thread(target=self._read_answers, args=(self._process, self._waiting), daemon=True).start()
-        made.result(timeout_s)
+        return made
 
     @property
     def pid(self) -> int:
@@ -98,7 +102,7 @@ class RemoteProcess:
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
-    def end(self, *, timeout_s: float = 20.0) -> int:
+    def end(self, *, timeout_s: float = 40.0) -> int:
         """Close its standard input, which ends it; returns its exit code."""
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.close()
