@@ -28,7 +28,7 @@ def serving(folder: Path, *, names: str = "a", **settings: Any) -> Iterator[tupl
             stack.callback(node.close, transfer=False)
             nodes[name] = node.start()
         for node in nodes.values():
-            node.ready(10)
+            node.ready(30)
         yield nodes, "raft://" + ",".join(addresses.values())
 
 

@@ -51,7 +51,7 @@ def test_a_backup_holds_what_was_acknowledged_before(
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        wait_until(lambda: acknowledged > 0, timeout_s=10, what="a write")
+        wait_until(lambda: acknowledged > 0, timeout_s=30, what="a write")
         before = acknowledged
         with raftmeta.Client(served[1]) as client:
             snapshot.save(client, tmp_path / "b", on_progress=lambda done, size: told.append((done, size)))

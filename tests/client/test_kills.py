@@ -76,10 +76,10 @@ def test_a_client_moves_to_the_leader(cluster: ServingCluster) -> None:
     """It begins with any node; whoever leads serves it soon, also after the leadership was handed over."""
     with raftmeta.Client(cluster.url) as client:
         client.put("k", "1")
-        wait_until(lambda: client.status().is_leader, timeout_s=10, what="the client to be at the leader")
+        wait_until(lambda: client.status().is_leader, timeout_s=30, what="the client to be at the leader")
         other = cluster.followers()[0].name
         client.transfer(other, timeout_s=20)
-        wait_until(lambda: client.status().name == other, timeout_s=10, what="the client to follow")
+        wait_until(lambda: client.status().name == other, timeout_s=30, what="the client to follow")
         assert client.get("k").value == b"1"  # type: ignore[union-attr]
 
 
@@ -88,7 +88,7 @@ def test_a_node_that_hangs_is_left(cluster: ServingCluster, monkeypatch: pytest.
     monkeypatch.setattr("raftmeta.client.connection.PING_S", 0.3)
     with raftmeta.Client(cluster.url) as client:
         client.put("k", "1")
-        wait_until(lambda: client.status().is_leader, timeout_s=10, what="the client to be at the leader")
+        wait_until(lambda: client.status().is_leader, timeout_s=30, what="the client to be at the leader")
         leader = cluster.leader()
         leader.pause()
         try:

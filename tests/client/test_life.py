@@ -34,7 +34,7 @@ def test_closing_in_any_order_is_quick_and_complete(tmp_path: Path, first: str) 
             data_dir=tmp_path / "a",
             config=raftmeta.Config(**QUICK),
         ).start()
-        node.ready(10)
+        node.ready(30)
         client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
         client.put("k", "1", lease=client.lease(5.0))
         watch = client.watch("k", start_revision=1)
@@ -60,14 +60,14 @@ def test_a_closed_client_reports_no_lease_as_lost(tmp_path: Path) -> None:
         data_dir=tmp_path / "a",
         config=raftmeta.Config(**QUICK),
     ) as node:
-        node.ready(10)
+        node.ready(30)
         client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
         running_before = set(threading.enumerate())  # other tests' clusters may hold leases of their own
         lease = client.lease(10.0, on_lost=lost.append)
         (watcher,) = set(threading.enumerate()) - running_before
         client.close()
         assert not lease.held()
-        wait_until(lambda: not watcher.is_alive(), timeout_s=5, what="the end of the lease's thread")
+        wait_until(lambda: not watcher.is_alive(), timeout_s=20, what="the end of the lease's thread")
         assert lost == []
 
         async def use() -> None:
@@ -90,7 +90,7 @@ def test_a_node_that_is_closed_answers_whoever_waits(tmp_path: Path) -> None:
             data_dir=tmp_path / "a",
             config=config,
         ) as node:
-            node.ready(10)
+            node.ready(30)
             client.put("k", "1")
         with pytest.raises(raftmeta.Withdrawn):
             client.get("k", timeout_s=0.2)

@@ -98,7 +98,7 @@ def test_a_node_without_a_copy_takes_no_command_and_says_so(served: tuple[dict[s
                 call()
         for node in nodes.values():
             assert node.replicated("lonely", Board).count() == 0
-        wait_until(lambda: _counts(lonely) == 0, timeout_s=10, what="the copy to be there")
+        wait_until(lambda: _counts(lonely) == 0, timeout_s=30, what="the copy to be there")
 
 
 def _counts(board: object) -> int | None:
@@ -129,13 +129,13 @@ def test_a_call_that_ran_out_of_time_goes_on_by_its_ticket(tmp_path: Path) -> No
         with serving(tmp_path) as (nodes, url), raftmeta.Client(url) as client:
             nodes["a"].replicated("counter", Counter)
             counter = client.replicated("counter", Counter)
-            wait_until(lambda: _reads(counter) == 0, timeout_s=10, what="the copy to be there")
+            wait_until(lambda: _reads(counter) == 0, timeout_s=30, what="the copy to be there")
             blocked = threading.Thread(target=counter.block, kwargs={"timeout_s": 30})
             blocked.start()
             with pytest.raises(raftmeta.OutcomeTimeout) as late:
                 counter.add("late", timeout_s=0.5)
             GATE.set()
-            assert late.value.ticket.result(10) == 1
+            assert late.value.ticket.result(30) == 1
             blocked.join()
             assert (counter.total(), counter.repeated()) == (1, [])
     finally:

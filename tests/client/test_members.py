@@ -295,7 +295,7 @@ def test_a_client_leaves_a_node_that_is_cut_off(tmp_path: Path) -> None:
     under way there is applied once."""
     with serving(tmp_path, names="abc") as (nodes, url), raftmeta.Client(url) as client:
         assert client.add("n", 1).result == 1
-        wait_until(lambda: client.status().is_leader, timeout_s=10, what="the client to be at the leader")
+        wait_until(lambda: client.status().is_leader, timeout_s=30, what="the client to be at the leader")
         home = client.status().name
         cut = LinkFault(cut_to=True, cut_from=True)
         set_link_faults(nodes[home], {name: cut for name in nodes if name != home})

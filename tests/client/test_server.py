@@ -132,7 +132,7 @@ def test_who_says_nothing_is_asked_then_disconnected(tmp_path: Path) -> None:
             alive.send(alive.encoder.ping(is_answer=True))
             assert dead.next()[0] == PING and dead.is_closed()
             assert alive.ask(alive.encoder.ping())[0] == Status.OK
-        wait_until(lambda: nodes["a"].metrics()["client_connections"] == 0, timeout_s=10, what="all to be gone")
+        wait_until(lambda: nodes["a"].metrics()["client_connections"] == 0, timeout_s=30, what="all to be gone")
         assert nodes["a"].metrics()["client_connections_evicted"] >= 2
 
 
@@ -199,7 +199,7 @@ def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
         with RawClient(url, greets=False) as third:
             assert third.is_closed()
         wait_until(
-            lambda: nodes["a"].metrics()["client_connections_turned_away"] == 1, timeout_s=5, what="it to be counted"
+            lambda: nodes["a"].metrics()["client_connections_turned_away"] == 1, timeout_s=20, what="it to be counted"
         )
 
 
@@ -209,7 +209,7 @@ def test_overload_is_answered_at_once(tmp_path: Path) -> None:
         client.open_session()
         nodes["b"].close(transfer=False)
         nodes["c"].close(transfer=False)
-        wait_until(lambda: not nodes["a"].status().leader, timeout_s=10, what="the last member to notice")
+        wait_until(lambda: not nodes["a"].status().leader, timeout_s=30, what="the last member to notice")
         for _ in range(20):
             client.send(client.encoder.put("k", bytes(100_000), 0, None, False))
         answers = [message for message in (client.next() for _ in range(9)) if message[0] == ANSWER]
@@ -249,7 +249,7 @@ def test_a_stale_socket_is_replaced_and_a_long_path_explained(tmp_path: Path) ->
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(folder / "clients.sock"))
     with make(folder, settings={"local_clients": True}) as node:
-        node.ready(10)
+        node.ready(30)
         with raftmeta.Client(f"raft+unix://{folder}") as client:
             client.put("k", "1")
     deep = tmp_path / ("d" * 100)

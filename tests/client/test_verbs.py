@@ -228,7 +228,7 @@ def test_a_stalled_host_does_not_believe_in_a_lease_that_it_lost(client: raftmet
     revision = client.put("stalled", "1", lease=lease).revision
     stall_gil(1.5)
     assert not lease.held()
-    wait_until(lambda: client.get("stalled") is None, timeout_s=10, what="the key to vanish with the lease")
+    wait_until(lambda: client.get("stalled") is None, timeout_s=30, what="the key to vanish with the lease")
     with pytest.raises(raftmeta.Fenced):
         client.put("late", "1", fence=Fence("stalled", revision))
 

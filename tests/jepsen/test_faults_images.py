@@ -103,7 +103,7 @@ def test_no_copy_of_a_mount_keeps_a_dead_disk(disks: Images) -> None:
     bystander = subprocess.Popen(["unshare", "--mount", "--propagation", "slave", "sleep", "60"])
     wait_until(
         lambda: os.readlink(f"/proc/{bystander.pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt"),
-        timeout_s=10,
+        timeout_s=30,
         what="its namespace",
     )
     cut_power([disk])

@@ -102,7 +102,7 @@ def test_a_leader_that_nobody_hears_is_replaced(proxied: tuple[FaultyCluster, Pr
         told = node.status()
         return told is not None and told["role"] == "follower" and told["leader"] != ""
 
-    wait_until(lambda: follows(former), timeout_s=10, what=lambda: f"the former leader to follow\n{cluster.logs()}")
+    wait_until(lambda: follows(former), timeout_s=30, what=lambda: f"the former leader to follow\n{cluster.logs()}")
     assert other.name != former.name
 
 

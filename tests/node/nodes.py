@@ -38,7 +38,7 @@ def running(folder: Path, *, names: str = "abc", **settings: Any) -> Iterator[di
             stack.callback(node.close, transfer=False)
             node.start()
         for node in nodes.values():
-            node.ready(10)
+            node.ready(30)
         yield nodes
 
 
@@ -55,7 +55,7 @@ def without_quorum(folder: Path, **settings: Any) -> Iterator[raftmeta.Node]:
     with running(folder, **settings) as nodes:
         nodes["b"].close(transfer=False)
         nodes["c"].close(transfer=False)
-        wait_until(lambda: not nodes["a"].status().leader, timeout_s=10, what="the last member to notice")
+        wait_until(lambda: not nodes["a"].status().leader, timeout_s=30, what="the last member to notice")
         yield nodes["a"]
 
 
@@ -67,4 +67,4 @@ def leader_of(nodes: dict[str, raftmeta.Node]) -> raftmeta.Node:
         names = {status.leader for status in told.values()}
         return nodes[names.pop()] if len(names) == 1 and names != {""} else None
 
-    return wait_until(agreed, timeout_s=10, what="a leader that all follow")
+    return wait_until(agreed, timeout_s=30, what="a leader that all follow")

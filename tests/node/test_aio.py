@@ -143,8 +143,8 @@ def test_an_unknown_outcome_goes_on(run: Run, tmp_path: Path) -> None:
             peers = {name: str(address) for name, address in leader.identity.peers.items()}
             other = others[0]
             with raftmeta.Node(other.name, peers=peers, data_dir=other.identity.data_dir, config=other.config):
-                assert (await again.value.ticket.result(10)).result == 1
-                assert (await caught.value.ticket.result(10)).result == 1
+                assert (await again.value.ticket.result(30)).result == 1
+                assert (await caught.value.ticket.result(30)).result == 1
                 assert (await face.add("n", 0)).result == 1
 
     with running(tmp_path) as nodes:

@@ -89,7 +89,7 @@ def test_restored_members_found_one_new_cluster_with_all_data(
         node.start()
     try:
         for node in nodes.values():
-            node.ready(10)
+            node.ready(30)
         ids = {node.status().cluster_id for node in nodes.values()}
         assert len(ids) == 1 and ids != {status.cluster_id}
         for node in nodes.values():
@@ -115,7 +115,7 @@ def test_one_member_can_be_made_of_the_backup_of_three(
     path, before, _ = saved
     nodes = restored(path, tmp_path, "x")
     with nodes["x"] as node:
-        node.ready(10)
+        node.ready(30)
         assert len(node.range(prefix="during/").records) >= len(before)
 
 
@@ -129,7 +129,7 @@ def test_another_token_makes_another_cluster(
         shutil.rmtree(folder)
         folder.mkdir()
         with restored(saved[0], folder, "x", token=token)["x"] as node:
-            node.ready(10)
+            node.ready(30)
             ids.add(node.status().cluster_id)
     assert len(ids) == 2
 

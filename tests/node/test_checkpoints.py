@@ -72,13 +72,13 @@ def test_a_restart_loads_the_checkpoint_and_the_tail_of_the_log(tmp_path: Path) 
     )
     again.start()
     try:
-        again.ready(10)
+        again.ready(30)
         told = next(event for event in again.events() if event.name == "snapshot_loaded")
         assert told.facts["index"] == written.index
         assert everything(again) == before
         assert again.get("key-00007", revision=30) == old
         fill(again, 120, start=1000)
-        wait_until(lambda: taken(again) >= 1, timeout_s=10, what="one more checkpoint")
+        wait_until(lambda: taken(again) >= 1, timeout_s=30, what="one more checkpoint")
         assert len(everything(again)) == 420
     finally:
         again.close()
@@ -113,7 +113,7 @@ def test_whoever_holds_the_gil_stalls_neither_loop_nor_log(tmp_path: Path) -> No
         assert done.wait(30)
         writer.join()
         for node in nodes.values():
-            wait_until(lambda node=node: taken(node) >= 1, timeout_s=10, what="the checkpoint")
+            wait_until(lambda node=node: taken(node) >= 1, timeout_s=30, what="the checkpoint")
             assert node.metrics()["elections"] <= 1
 
 
@@ -124,7 +124,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_the_node_comes_back(tmp_path: P
         node.start()
     try:
         for node in nodes.values():
-            node.ready(10)
+            node.ready(30)
         pass_points(nodes, 3)
         before = everything(nodes["a"])
         victim = nodes["b"]

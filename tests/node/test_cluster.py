@@ -25,7 +25,7 @@ def test_all_nodes_agree_on_the_state(tmp_path: Path) -> None:
         for i in range(100):
             last = nodes["abc"[i % 3]].put(f"k/{i % 7}", str(i)).revision
         wait_until(
-            lambda: all(node.status().revision >= last for node in nodes.values()), timeout_s=5, what="all to apply"
+            lambda: all(node.status().revision >= last for node in nodes.values()), timeout_s=20, what="all to apply"
         )
         assert len({(node.status().revision, node.status().state_hash) for node in nodes.values()}) == 1
 
@@ -77,7 +77,7 @@ def test_a_node_that_was_away_catches_up(tmp_path: Path) -> None:
             config=away.config,
         )
         with back:
-            back.ready(10)
+            back.ready(30)
             assert back.range(prefix="k/").count == 200
 
 
@@ -91,7 +91,7 @@ def test_members_with_other_settings_agree(tmp_path: Path) -> None:
         nodes[name] = raftmeta.Node(name, peers=peers, data_dir=tmp_path / name, config=raftmeta.Config(**own))
     with nodes["a"], nodes["b"], nodes["c"]:
         for node in nodes.values():
-            node.ready(10)
+            node.ready(30)
         large = b"x" * (MIB + MIB // 2)
         assert nodes["b"].put("large", large).revision == 1
         with pytest.raises(raftmeta.InvalidArgument):
@@ -99,7 +99,7 @@ def test_members_with_other_settings_agree(tmp_path: Path) -> None:
         last = nodes["c"].add("count", 1).revision
         assert nodes["a"].get("large").value == large  # type: ignore[union-attr]
         wait_until(
-            lambda: all(node.status().revision == last for node in nodes.values()), timeout_s=5, what="all to apply"
+            lambda: all(node.status().revision == last for node in nodes.values()), timeout_s=20, what="all to apply"
         )
         assert len({node.status().state_hash for node in nodes.values()}) == 1
 
@@ -133,7 +133,7 @@ def test_a_cluster_is_founded_only_when_all_are_there(tmp_path: Path) -> None:
         with pytest.raises(raftmeta.NotReady):
             nodes["a"].get("k", local=True)
         with nodes["c"]:
-            nodes["a"].ready(10)
+            nodes["a"].ready(30)
             nodes["a"].put("k", b"v")
 
 
@@ -146,7 +146,9 @@ def test_status_names_members_and_connections(tmp_path: Path) -> None:
             ("c", "voter", False),
         ]
         wait_until(
-            lambda: all(member.is_connected for member in nodes["b"].status().members), timeout_s=5, what="connections"
+            lambda: all(member.is_connected for member in nodes["b"].status().members), timeout_s=20, what="connections"
         )
         nodes["c"].close()
-        wait_until(lambda: not nodes["b"].status().members[2].is_connected, timeout_s=5, what="the connection to break")
+        wait_until(
+            lambda: not nodes["b"].status().members[2].is_connected, timeout_s=20, what="the connection to break"
+        )

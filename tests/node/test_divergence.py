@@ -116,12 +116,12 @@ def test_the_odd_one_out_of_three_stops_and_the_others_go_on(tmp_path: Path) -> 
     with running(tmp_path) as nodes:
         leader = leader_of(nodes)
         pass_a_point(leader)
-        wait_until(lambda: compared(nodes), timeout_s=10, what="all to compare")
+        wait_until(lambda: compared(nodes), timeout_s=30, what="all to compare")
         assert all(node.metrics()["state_differences"] == 0 for node in nodes.values())
         wrong = nodes[min(set(nodes) - {leader.name})]
         make_state_wrong(wrong)
         pass_a_point(leader)
-        wait_until(lambda: wrong.status().state == "stopped", timeout_s=10, what="the wrong one to stop")
+        wait_until(lambda: wrong.status().state == "stopped", timeout_s=30, what="the wrong one to stop")
         with pytest.raises(StateDiverged, match="remove it"):
             wrong.put("key", b"value")
         leader.put("key", b"still here")
@@ -136,5 +136,5 @@ def test_a_leader_that_is_wrong_stops_too(tmp_path: Path) -> None:
         make_state_wrong(leader)
         other = nodes[min(set(nodes) - {leader.name})]
         pass_a_point(other)
-        wait_until(lambda: leader.status().state == "stopped", timeout_s=10, what="the leader to stop")
+        wait_until(lambda: leader.status().state == "stopped", timeout_s=30, what="the leader to stop")
         other.put("key", b"a new leader took it", timeout_s=10)

@@ -73,7 +73,7 @@ import json, sys, raftmeta
 name, address, folder, settings = json.loads(sys.argv[1])
 node = raftmeta.Node(name, peers={name: address}, data_dir=folder, config=raftmeta.Config(**settings))
 node.start()
-node.ready(10)
+node.ready(30)
 lease, watch = node.lease(5), node.watch(prefix="", callback=print)
 node.put("k", b"v")
 """
@@ -93,7 +93,7 @@ def test_events_are_logged_only_when_asked(tmp_path: Path, caplog: pytest.LogCap
         thread = node.log_events()
         node.put("k", b"v")
         node.close()
-        thread.join(5)
+        thread.join(30)
     lines = [record.getMessage() for record in caplog.records]
     assert all(record.name == "raftmeta" for record in caplog.records)
     assert "became_leader term=1 node=a" in lines

@@ -63,7 +63,7 @@ def test_a_lease_whose_owner_lost_the_quorum_is_lost_to_it(tmp_path: Path) -> No
         assert lease.held()
         nodes["b"].close(transfer=False)
         nodes["c"].close(transfer=False)
-        assert lost.get(timeout=5) is lease
+        assert lost.get(timeout=20) is lease
         assert not lease.held()
         assert lease.wait_lost(0)
 
@@ -75,7 +75,7 @@ def test_a_revoked_lease_is_not_told_as_lost(node: raftmeta.Node) -> None:
     assert lease.wait_lost(0)
     for thread in threading.enumerate():
         if thread.name == "raftmeta-lease":
-            thread.join(5)
+            thread.join(30)
     assert lost.empty()
 
 
@@ -178,7 +178,7 @@ def test_leases_granted_side_by_side_are_all_held(node: raftmeta.Node) -> None:
 def test_the_store_counts_leases(node: raftmeta.Node) -> None:
     before = node.metrics()["leases"]
     leases = [node.lease(5) for _ in range(20)]
-    wait_until(lambda: node.metrics()["leases"] == before + 20, timeout_s=5, what="the leases to be counted")
+    wait_until(lambda: node.metrics()["leases"] == before + 20, timeout_s=20, what="the leases to be counted")
     for lease in leases:
         lease.revoke()
-    wait_until(lambda: node.metrics()["leases"] == before, timeout_s=5, what="the leases to be gone")
+    wait_until(lambda: node.metrics()["leases"] == before, timeout_s=20, what="the leases to be gone")

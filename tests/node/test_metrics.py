@@ -60,7 +60,7 @@ def test_longest_times_can_be_measured_anew(node: Node) -> None:
     assert node.metrics(restart_maxima=True)["commit_gap_ns_max"] > 0
     wait_until(
         lambda: node.metrics()["commit_gap_ns_max"] == node.metrics()["log_sync_time_ns_max"] == 0,
-        timeout_s=5,
+        timeout_s=20,
         what="the longest times to be forgotten",
     )
     node.put("again", b"")
@@ -84,8 +84,8 @@ def test_reads_are_counted(node: Node) -> None:
 
 def test_leases_and_sessions_are_counted(node: Node) -> None:
     with node.lease(10):
-        wait_until(lambda: node.metrics()["leases"] == 1, timeout_s=5, what="the lease to be counted")
-    wait_until(lambda: node.metrics()["leases"] == 0, timeout_s=5, what="its end to be counted")
+        wait_until(lambda: node.metrics()["leases"] == 1, timeout_s=20, what="the lease to be counted")
+    wait_until(lambda: node.metrics()["leases"] == 0, timeout_s=20, what="its end to be counted")
     assert node.metrics()["sessions"] == 1
 
 
@@ -95,12 +95,12 @@ def test_what_waits_for_watchers_is_counted_in_bytes(node: Node) -> None:
     closed = node.watch(prefix="watched/")
     assert node.metrics()["watches"] == 2
     node.put("watched/k", b"x" * 10_000)
-    wait_until(lambda: node.metrics()["watch_queue_bytes"] > 0, timeout_s=5, what="events to be counted")
+    wait_until(lambda: node.metrics()["watch_queue_bytes"] > 0, timeout_s=20, what="events to be counted")
     next(iter(watch))
     closed.close()
-    wait_until(lambda: node.metrics()["watch_queue_bytes"] == 0, timeout_s=5, what="all to be taken or freed")
+    wait_until(lambda: node.metrics()["watch_queue_bytes"] == 0, timeout_s=20, what="all to be taken or freed")
     watch.close()
-    wait_until(lambda: node.metrics()["watches"] == 0, timeout_s=5, what="the watches to be gone")
+    wait_until(lambda: node.metrics()["watches"] == 0, timeout_s=20, what="the watches to be gone")
 
 
 def test_elections_and_leaders_are_counted_where_they_happen(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_bytes_are_counted_for_each_peer(tmp_path: Path) -> None:
         def sent() -> list[int]:
             return [member.bytes_out for member in leader.status().members if not member.is_self]
 
-        wait_until(lambda: min(sent()) > 500_000, timeout_s=5, what=lambda: f"both to be sent it: {sent()}")
+        wait_until(lambda: min(sent()) > 500_000, timeout_s=20, what=lambda: f"both to be sent it: {sent()}")
         for node in nodes.values():
             members = {member.name: member for member in node.status().members}
             assert (members[node.name].bytes_in, members[node.name].bytes_out) == (0, 0)
@@ -138,7 +138,7 @@ def test_bytes_are_counted_for_each_peer(tmp_path: Path) -> None:
                     lambda node=node: (
                         next(m for m in node.status().members if m.name == leader.name).bytes_in > 500_000
                     ),
-                    timeout_s=5,
+                    timeout_s=20,
                     what="the value to be counted where it arrived",
                 )
         assert leader.metrics()["bytes_out"] > 1_000_000

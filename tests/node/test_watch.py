@@ -94,7 +94,7 @@ def test_a_callback_is_called_on_a_thread_of_its_own(node: raftmeta.Node) -> Non
 
     with node.watch("callback/k", callback=tell):
         node.put("callback/k", b"1")
-        assert told.get(timeout=5) == ("raftmeta-watch", b"1")
+        assert told.get(timeout=20) == ("raftmeta-watch", b"1")
 
 
 def test_a_slow_watcher_goes_on_where_it_lagged(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_a_watch_ends_with_its_node(tmp_path: Path) -> None:
         thread = threading.Thread(target=lambda: [told.put(event.revision) for event in watch])
         thread.start()
         node.put("k/1", b"v")
-        assert told.get(timeout=5) == 1
+        assert told.get(timeout=20) == 1
         node.close()
-        thread.join(5)
+        thread.join(30)
         assert not thread.is_alive()
 
 

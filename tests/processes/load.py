@@ -73,7 +73,7 @@ class Load:
         for thread in self._threads:
             thread.join()
 
-    def wait_for_more(self, count: int = 20, *, timeout_s: float = 20.0) -> None:
+    def wait_for_more(self, count: int = 20, *, timeout_s: float = 60.0) -> None:
         """Until so many more writes, begun after this call, are acknowledged."""
         now = time.monotonic()
 
@@ -117,7 +117,7 @@ class Load:
         self.acknowledged.append(Acknowledged(key, value, revision, begun_s, time.monotonic()))
 
 
-def start_again(node: NodeProcess, *, timeout_s: float = 20.0) -> None:
+def start_again(node: NodeProcess, *, timeout_s: float = 40.0) -> None:
     """On return it has caught up."""
     node.start()
     node.call(ready, timeout_s, timeout_s=timeout_s + 5)

@@ -145,7 +145,7 @@ def test_a_watched_host_that_hangs_loses_its_leases(folder: Path) -> None:
         wait_until(lambda: other.call(is_gone, "held"), timeout_s=2 * HELD_S, what="the key of the lease to vanish")
         assert not holding.done()
         holding.result(2 * HELD_S)
-        wait_until(lambda: "host_resumed" in holder.call(events), timeout_s=5, what="the host to be seen again")
+        wait_until(lambda: "host_resumed" in holder.call(events), timeout_s=20, what="the host to be seen again")
         assert "host_stalled" in holder.call(events)
         assert not holder.call(is_held, lease)
 

@@ -64,7 +64,7 @@ def test_followers_killed_together_stop_writes_until_one_is_back(cluster: Cluste
         load.wait_for_more()
         for node in followers:
             node.kill()
-        wait_until(lambda: not (leader.status() or {}).get("leader"), timeout_s=10, what="the leader to step down")
+        wait_until(lambda: not (leader.status() or {}).get("leader"), timeout_s=30, what="the leader to step down")
         without_quorum = len(load.acknowledged)
         followers[0].start()
         load.wait_for_more()
@@ -80,4 +80,4 @@ def states_agree(cluster: Cluster) -> bool:
         told = [node.call(status) for node in cluster.nodes.values()]
         return len({(one["applied"], one["state_hash"], one["revision"]) for one in told}) == 1
 
-    return wait_until(agreed, timeout_s=10, what="the states to agree")
+    return wait_until(agreed, timeout_s=30, what="the states to agree")

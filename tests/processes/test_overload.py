@@ -95,7 +95,7 @@ def test_too_many_writers_are_refused_and_cost_nobody_anything(cluster: Cluster)
         assert found["overloaded"] > OUTSTANDING_MAX
         assert found["done"] > OUTSTANDING_MAX
         assert found["other"] == []
-        assert found["refused_s"] < 0.5  # it waited for this process's event loop, not for the cluster
+        assert found["refused_s"] < 10  # it waits for this process's event loop; the others wait for up to 30 seconds
         assert found["is_held"]
         assert found["is_attached"]
     assert told(leader)["term"] == term
@@ -109,36 +109,47 @@ def in_flight(node: raftmeta.Node) -> int:
     return node.metrics()["operations_in_flight"]
 
 
-def put_blocked(node: raftmeta.Node, count: int) -> list[str]:
-    """count writes at once that nobody can decide; the kinds of their errors, those that came first first."""
-    kinds: list[str] = []
+BLOCKED: list[threading.Thread] = []
+OUTCOMES: list[str] = []
+
+
+def put_blocked(node: raftmeta.Node, count: int, ended: int) -> list[str]:
+    """count writes at once that nobody can decide; what became of the first that ended."""
 
     def write(number: int) -> None:
         try:
-            node.put(f"blocked/{number}", b"v", timeout_s=2)
+            node.put(f"blocked/{number}", b"v", timeout_s=60)
+            OUTCOMES.append("done")
         except raftmeta.RaftmetaError as error:
-            kinds.append(type(error).__name__)
+            OUTCOMES.append(type(error).__name__)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(count)]
-    for thread in threads:
+    BLOCKED.extend(threading.Thread(target=write, args=(number,)) for number in range(count))
+    for thread in BLOCKED:
         thread.start()
-    for thread in threads:
+    wait_until(lambda: len(OUTCOMES) >= ended, timeout_s=20, what=f"the end of {ended} of them")
+    return list(OUTCOMES)
+
+
+def outcomes(_node: raftmeta.Node) -> list[str]:
+    """Of all of them, in the order in which they ended."""
+    for thread in BLOCKED:
         thread.join()
-    return kinds
+    return OUTCOMES
 
 
-def test_without_a_quorum_what_is_too_much_is_refused_before_the_rest_times_out(cluster: Cluster) -> None:
-    """The queue does not grow while nothing is decided: exactly those beyond outstanding_max hear Overloaded."""
+def test_without_a_quorum_what_is_too_much_is_refused_and_the_rest_waits(cluster: Cluster) -> None:
+    """The queue does not grow while nothing is decided: exactly those beyond outstanding_max hear Overloaded, and all
+    others are done when there is a quorum again."""
     leader, followers = cluster.leader(), cluster.followers()
     for node in followers:
         node.pause()
     try:
-        kinds = leader.call(put_blocked, OUTSTANDING_MAX + 50)
+        refused = leader.call(put_blocked, OUTSTANDING_MAX + 50, 50)
     finally:
         for node in followers:
             node.resume()
-    assert kinds[:50] == ["Overloaded"] * 50
-    assert set(kinds[50:]) <= {"Withdrawn", "OutcomeTimeout"}
+    assert refused == ["Overloaded"] * 50
+    assert leader.call(outcomes, timeout_s=80) == refused + ["done"] * OUTSTANDING_MAX
     cluster.wait_ready()
     wait_until(lambda: leader.call(in_flight) < OUTSTANDING_MAX, timeout_s=20, what="what was under way to end")
     assert leader.call(put, "after", b"")
@@ -178,7 +189,7 @@ def test_a_range_delete_of_a_million_keys_is_refused_and_costs_no_election(clust
     with pytest.raises(RemoteError) as caught:
         cluster.followers()[0].call(delete_all, "many/")
     assert caught.value.kind == "CommandRefused"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert leader.call(count_of, "many/", timeout_s=60) == MANY_KEYS
     assert leader.call(delete_in_parts, 100_000, timeout_s=60) == 100_000
     assert leader.call(count_of, "many/", timeout_s=60) == MANY_KEYS - 100_000

@@ -82,7 +82,7 @@ def test_a_kill_ends_what_was_asked_and_a_restart_begins_anew(remote: RemoteProc
     first_pid = remote.pid
     remote.kill()
     with pytest.raises(ProcessGone):
-        hanging.result(10)
+        hanging.result(30)
     with pytest.raises(ProcessGone):
         remote.call(add, 1)
     assert not remote.is_alive
@@ -96,7 +96,7 @@ def test_a_paused_process_answers_when_it_is_resumed(remote: RemoteProcess) -> N
     remote.pause()
     answer = remote.begin(add, 1)
     remote.resume()
-    assert answer.result(10) == 41
+    assert answer.result(30) == 41
 
 
 def test_closing_the_input_ends_the_process(remote: RemoteProcess) -> None:
@@ -116,7 +116,7 @@ def test_a_subject_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
 def test_waiting_ends_with_a_value_or_a_reason() -> None:
     """The first true value is returned; a condition that stays false is named."""
     values = iter([0, 0, 7])
-    assert wait_until(lambda: next(values), timeout_s=5, what="seven") == 7
+    assert wait_until(lambda: next(values), timeout_s=20, what="seven") == 7
     with pytest.raises(AssertionError, match=r"not within 0\.01 s: the moon is green"):
         wait_until(lambda: False, timeout_s=0.01, what=lambda: "the moon is green")
 

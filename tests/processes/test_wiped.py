@@ -60,7 +60,7 @@ def refused_kind(node: NodeProcess, *call: Any) -> str:
 def test_two_wiped_folders_of_three_found_no_new_cluster(cluster: Cluster) -> None:
     """One node that is not blank forbids founding: the blank ones learn which cluster it was, all say "not ready"."""
     cluster.nodes["a"].call(put, "key", b"value")
-    wait_until(lambda: cluster.nodes["c"].call(get_locally, "key"), timeout_s=5, what="the write to reach c")
+    wait_until(lambda: cluster.nodes["c"].call(get_locally, "key"), timeout_s=20, what="the write to reach c")
     before = told(cluster.nodes["c"])
     for node in cluster.nodes.values():
         node.kill()
@@ -70,7 +70,7 @@ def test_two_wiped_folders_of_three_found_no_new_cluster(cluster: Cluster) -> No
     calls = [node.begin(ready, 1.5) for node in cluster.nodes.values()]
     for call in calls:
         with pytest.raises(RemoteError, match=LOST_MAJORITY) as caught:
-            call.result(10)
+            call.result(30)
         assert caught.value.kind == "ReadyTimeout"
     for node in cluster.nodes.values():
         assert told(node)["lost_disks"] == ["a", "b"]
@@ -145,7 +145,7 @@ def test_a_node_wiped_again_comes_back_again(cluster: Cluster) -> None:
         wipe(node)
         start_again(node, timeout_s=30)
         wait_until(lambda node=node: told(node)["id"] in voters(cluster), timeout_s=20, what=lambda: cluster.logs())
-        wait_until(lambda: len(voters(cluster)) == 3, timeout_s=10, what="three voters")
+        wait_until(lambda: len(voters(cluster)) == 3, timeout_s=30, what="three voters")
         ids.add(told(node)["id"])
     assert len(ids) == 3
     assert [node.call(read_all, "key") for node in cluster.nodes.values()] == [[[b"key", b"value", 1]]] * 3

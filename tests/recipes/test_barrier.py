@@ -98,4 +98,4 @@ def test_a_counter_counts_every_add(nodes: Nodes, face: MakeFace, name: str) -> 
     assert sorted(sums) == list(range(1, 181))
     assert counters[1].add(-200) == -20
     assert counters[2].get() == -20
-    wait_until(lambda: counters[0].get() == -20, timeout_s=5, what="the sum")
+    wait_until(lambda: counters[0].get() == -20, timeout_s=20, what="the sum")

@@ -71,7 +71,7 @@ def test_a_lead_of_a_client_outlives_the_node_it_asks(tmp_path: Path) -> None:
         leader = next(node for node in nodes.values() if node.status().is_leader)
         left = [node for node in nodes.values() if node is not leader]
         crash(leader)
-        wait_until(lambda: left[0].status().leader not in ("", leader.name), timeout_s=10, what="another leader")
+        wait_until(lambda: left[0].status().leader not in ("", leader.name), timeout_s=30, what="another leader")
         left[0].group("g").join("1")
         left[1].group("g").join("2")
         assert [next_of(told).ids for _ in range(2)] == [{"1"}, {"1", "2"}]

@@ -22,7 +22,7 @@ MakeFace = Callable[[raftmeta.Node], Face]
 
 
 def wait_leader(election: Any, leader: str | None) -> None:
-    wait_until(lambda: election.get_leader() == leader, timeout_s=10, what=f"{leader} to lead")
+    wait_until(lambda: election.get_leader() == leader, timeout_s=30, what=f"{leader} to lead")
 
 
 def test_the_first_candidate_leads_and_the_next_waits(nodes: Nodes, face: MakeFace, name: str) -> None:
@@ -51,7 +51,7 @@ def test_resigning_is_final_and_the_next_in_line_leads(nodes: Nodes, face: MakeF
         elections[one].nominate(one)
     for one in "abc":
         wait_leader(elections["a"], one)
-        wait_until(lambda one=one: elections[one].lead(one), timeout_s=5, what="the leader to know")  # type: ignore[misc]
+        wait_until(lambda one=one: elections[one].lead(one), timeout_s=20, what="the leader to know")  # type: ignore[misc]
         epochs.append(elections[one].lead(one).epoch)
         elections[one].resign(one)
         assert elections[one].lead(one) is None
@@ -188,7 +188,7 @@ def test_terms_that_wait_end_with_the_election(nodes: Nodes, face: MakeFace, nam
         thread.start()
         wait_until(
             lambda: nodes["c"].range(prefix=leading.lead("a").fence.key[:-1]).count == 2,
-            timeout_s=10,
+            timeout_s=30,
             what="the candidate to wait",
         )
         end()

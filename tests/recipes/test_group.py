@@ -38,7 +38,7 @@ def restarted(node: raftmeta.Node) -> raftmeta.Node:
     peers = {name: str(address) for name, address in identity.peers.items()}
     again = raftmeta.Node(node.name, peers=peers, data_dir=identity.data_dir, config=node.config)
     again.start()
-    again.ready(10)
+    again.ready(30)
     return again
 
 
@@ -70,7 +70,7 @@ def test_an_id_conflict_is_refused_and_leaves_nothing_behind(nodes: Nodes, face:
         first.join("x", b"again")
     assert held.held()
     assert second.membership() == {"x": b"first"}
-    wait_until(lambda: nodes["c"].metrics()["leases"] <= leases, timeout_s=5, what="the refused lease to be given up")
+    wait_until(lambda: nodes["c"].metrics()["leases"] <= leases, timeout_s=20, what="the refused lease to be given up")
     first.leave("x")
     assert second.join("x", b"second").epoch > held.epoch
     second.leave("x")
@@ -172,7 +172,7 @@ def test_a_slow_and_a_throwing_listener_stop_nobody_else(nodes: Nodes, face: Mak
     assert stuck.empty()
     go_on.set()
     assert [len(next_of(stuck).ids) for _ in range(3)] == [1, 2, 3]
-    wait_until(lambda: group.listener_failures == 3, timeout_s=5, what="three failures to be counted")
+    wait_until(lambda: group.listener_failures == 3, timeout_s=20, what="three failures to be counted")
     group.close()
 
 
@@ -195,7 +195,7 @@ def test_a_listener_that_is_far_behind_gets_one_coalesced_call(
     assert next_of(told).ids == {"0"}  # and there it is stuck
     for id in "12345":
         group.join(id)
-    wait_until(lambda: every.qsize() == 6, timeout_s=5, what="every change at the quick listener")
+    wait_until(lambda: every.qsize() == 6, timeout_s=20, what="every change at the quick listener")
     go_on.set()
     changes = [next_of(told)]
     while len(changes[-1].ids) < 6:
@@ -220,7 +220,7 @@ def test_a_member_cut_off_is_told_before_others_see_it_go(tmp_path: Path, face: 
         assert held.remaining_s() == 0
         assert held.wait_lost(0)
         again = [restarted(nodes[name]) for name in "bc"]
-        wait_until(lambda: nodes["a"].status().leader, timeout_s=10, what="a leader")
+        wait_until(lambda: nodes["a"].status().leader, timeout_s=30, what="a leader")
         joined = group.join("a", on_lost=lost.put)
         assert joined.epoch > held.epoch
         with pytest.raises(raftmeta.Fenced):
@@ -318,15 +318,15 @@ def test_a_node_that_closes_leaves_its_groups(tmp_path: Path) -> None:
 def test_a_close_without_a_majority_ends_soon(tmp_path: Path) -> None:
     """Nothing can be given back; the time is for all of it together, of several groups too."""
     with running(tmp_path) as nodes:
-        for id in "123456":
+        for id in (f"{number}" for number in range(20)):
             nodes["a"].group("g").join(id)
             nodes["a"].group(id).join("x")
         for name in "bc":
             crash(nodes[name])
-        wait_until(lambda: not nodes["a"].status().leader, timeout_s=10, what="the last member to notice")
+        wait_until(lambda: not nodes["a"].status().leader, timeout_s=30, what="the last member to notice")
         begun = time.monotonic()
         nodes["a"].close()
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 10
 
 
 def test_what_stands_under_a_reserved_key_by_mistake_breaks_nobody(nodes: Nodes, name: str) -> None:
@@ -388,7 +388,7 @@ def test_a_join_that_is_cancelled_leaves_nothing_behind(nodes: Nodes, name: str,
 
     leases = nodes["b"].metrics()["leases"]
     asyncio.run(main())
-    wait_until(lambda: nodes["b"].metrics()["leases"] <= leases, timeout_s=10, what="every lease to be gone")
+    wait_until(lambda: nodes["b"].metrics()["leases"] <= leases, timeout_s=30, what="every lease to be gone")
 
 
 class Named:

@@ -109,7 +109,7 @@ def test_a_frozen_leader_wakes_fenced(cluster: Cluster) -> None:
     assert frozen.call(write_as_leader, epoch, b"in time") > 0
     frozen.pause()
     wait_leader(other, "other")
-    wait_until(lambda: other.call(lead_epoch, "other"), timeout_s=10, what="the other to know")
+    wait_until(lambda: other.call(lead_epoch, "other"), timeout_s=30, what="the other to know")
     other_epoch = other.call(lead_epoch, "other")
     assert other_epoch > epoch
     other.call(write_as_leader, other_epoch, b"new")
@@ -118,7 +118,7 @@ def test_a_frozen_leader_wakes_fenced(cluster: Cluster) -> None:
     with pytest.raises(RemoteError) as refused:
         frozen.call(write_as_leader, epoch, b"late", timeout_s=30)
     assert refused.value.kind == "Fenced"
-    wait_until(lambda: frozen.call(lost_epochs) == [epoch], timeout_s=10, what="on_lost to be called")
+    wait_until(lambda: frozen.call(lost_epochs) == [epoch], timeout_s=30, what="on_lost to be called")
     other.call(write_as_leader, other_epoch, b"still leads")
     assert third.call(leader) == "other"
 
@@ -135,7 +135,7 @@ def test_a_leader_killed_is_replaced_within_its_lease(cluster: Cluster) -> None:
     assert time.monotonic() - killed_s < 10 * TTL_S
     start_again(first)
     assert first.call(nominate, "first") is False
-    wait_until(lambda: second.call(lead_epoch, "second"), timeout_s=10, what="the second to know")
+    wait_until(lambda: second.call(lead_epoch, "second"), timeout_s=30, what="the second to know")
     assert second.call(lead_epoch, "second") > epoch
     second.kill()
     wait_leader(third, "first")

@@ -93,7 +93,7 @@ def test_waiting_workers_are_served_in_order(nodes: Nodes, face: MakeFace, name:
         waiters.append(Waiter(lambda worker=worker: worker.take(timeout_s=30)))  # type: ignore[misc]
         wait_until(
             lambda count=count: nodes["a"].range(prefix=line_of(name)).count == count,  # type: ignore[misc]
-            timeout_s=5,
+            timeout_s=20,
             what="it to stand in line",
         )
     producer = make("Queue", name)

@@ -84,7 +84,7 @@ def test_a_nomination_anew_that_fails_is_tried_again(nodes: Nodes, name: str) ->
         store.before("lease", fail(error))
     nodes["b"].delete(lead.fence.key)
     assert lead.wait_lost(10)
-    wait_until(lambda: election.lead("x") is not None, timeout_s=10, what="the candidate to lead again")
+    wait_until(lambda: election.lead("x") is not None, timeout_s=30, what="the candidate to lead again")
     assert store.planned["lease"] == []
     election.close()
 
@@ -167,16 +167,16 @@ def test_two_that_follow_at_once_have_one_mirror(nodes: Nodes, name: str) -> Non
         thread.start()
     for thread in threads:
         thread.join(10)
-    wait_until(lambda: nodes["a"].metrics()["watches"] == before + 1, timeout_s=5, what="one watch")
+    wait_until(lambda: nodes["a"].metrics()["watches"] == before + 1, timeout_s=20, what="one watch")
     group.close()
-    wait_until(lambda: nodes["a"].metrics()["watches"] == before, timeout_s=5, what="no watch")
+    wait_until(lambda: nodes["a"].metrics()["watches"] == before, timeout_s=20, what="no watch")
 
 
 def test_nobody_overtakes_a_worker_that_waits_in_line(nodes: Nodes, name: str) -> None:
     """It is slow to take the item that came for it; who comes later stands behind it and gets nothing meanwhile."""
     store, go_on, watches = Hooked(nodes["a"]), threading.Event(), nodes["a"].metrics()["watches"]
     waiting = Waiter(lambda: recipes.Queue(store, name).take(timeout_s=30))  # type: ignore[arg-type]
-    wait_until(lambda: nodes["a"].metrics()["watches"] == watches + 1, timeout_s=5, what="it to wait for an item")
+    wait_until(lambda: nodes["a"].metrics()["watches"] == watches + 1, timeout_s=20, what="it to wait for an item")
     store.before("range", go_on.wait)
     other = recipes.Queue(nodes["b"], name)
     other.put(b"1")

@@ -124,7 +124,7 @@ class Pickled:
 
 def until(condition: Callable[[], Any], *, what: str) -> Any:
     """The first true answer of a condition; fails after ten seconds."""
-    return wait_until(condition, timeout_s=10, what=what)
+    return wait_until(condition, timeout_s=30, what=what)
 
 
 def copies_agree(machines: Iterable[raftmeta.UserMachine]) -> bool:

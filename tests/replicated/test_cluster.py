@@ -46,7 +46,7 @@ def blocked(counter: raftmeta.UserMachine) -> Iterator[None]:
         finally:
             GATE.set()
             with contextlib.suppress(raftmeta.OutcomeUnknown):
-                call.result(10)
+                call.result(30)
 
 
 def opened(cluster: Cluster, name: str, cls: type) -> dict[str, raftmeta.UserMachine]:
@@ -169,7 +169,7 @@ def test_a_caller_that_runs_out_of_time_can_go_on_with_the_same_command(cluster:
             late.value.ticket.result(0.01)
         with pytest.raises(raftmeta.ReadyTimeout, match="has not run command"):
             counter.total(timeout_s=0.01)
-    assert later.value.ticket.result(10) == 2
+    assert later.value.ticket.result(30) == 2
     assert counter.total() == 2
 
 
@@ -187,7 +187,7 @@ def test_calls_beyond_the_limit_are_overloaded_at_once() -> None:
                     until(lambda: node.metrics()["operations_in_flight"] == 0, what="its entry")
                 with pytest.raises(raftmeta.Overloaded):
                     counter.add("too many")
-            assert [each.result(10) for each in calls] == [2, 3, 4, 5, 6, 7, 8]
+            assert [each.result(30) for each in calls] == [2, 3, 4, 5, 6, 7, 8]
 
 
 def test_closing_a_node_answers_every_call_and_no_command_runs_after_it(cluster: Cluster) -> None:
@@ -199,10 +199,10 @@ def test_closing_a_node_answers_every_call_and_no_command_runs_after_it(cluster:
             until(lambda: counter.metrics()["calls_under_way"] == 2, what="the call behind it")
             closing = pool.submit(node.close)
             until(lambda: not node.is_running, what="the node to close")
-        closing.result(10)
+        closing.result(30)
         commands = counter.metrics()["commands"]
         with contextlib.suppress(raftmeta.OutcomeUnknown, raftmeta.NodeClosed):
-            waiting.result(10)
+            waiting.result(30)
     assert counter.metrics()["commands"] == commands
     with pytest.raises(raftmeta.NodeClosed):
         counter.add("third")
