@@ -25,6 +25,7 @@ from raftmeta.sim.diagram import html_page, text_diagram
 from raftmeta.sim.report import report_of, totals_of
 
 USUAL = Budget()
+SHRINK_MINUTES = 5.0
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, writable=True, path_type=Path)
 
@@ -66,6 +67,13 @@ class Number(click.ParamType[int, str]):
 )
 @click.option("--shrink", "shrinks", is_flag=True, help="Make what fails small, and draw it.")
 @click.option(
+    "--shrink-minutes",
+    type=click.FloatRange(min=0.0),
+    default=SHRINK_MINUTES,
+    show_default=True,
+    help="For one that fails; then, or at Ctrl-C, the smallest so far is kept.",
+)
+@click.option(
     "--exhaustive",
     "is_exhaustive",
     is_flag=True,
@@ -88,6 +96,7 @@ def sim(
     tapes: Path,
     merged: tuple[Path, ...],
     shrinks: bool,
+    shrink_minutes: float,
     is_exhaustive: bool,
     is_json: bool,
 ) -> None:
@@ -109,6 +118,7 @@ def sim(
         try_class(session, target, chosen, None if usual else events, minutes)
         return
     started = time.monotonic()
+    shrink_s = 60 * shrink_minutes if shrinks else None
     totals = Totals()
     budget = Budget(events, settle)
     try:
@@ -118,7 +128,7 @@ def sim(
             _end(session, totals)
             return
         if tape is not None:
-            sys.exit(_replay(Case.load(tape), tapes, shrinks))
+            sys.exit(_replay(Case.load(tape), tapes, shrink_s))
         if seed is not None:
             seeds, lives = 1, iter([live(seed, profile, budget)])
         else:
@@ -127,7 +137,7 @@ def sim(
             totals.add(one)
             if one.violation is not None:
                 click.echo(f"{one.violation}\n    {one.replay} --events {events} --settle {settle}", err=True)
-                _keep(one, budget, tapes, shrinks)
+                _keep(one, budget, tapes, shrink_s)
     except ValueError as error:
         fail(str(error), WRONG_USE)
     totals.real_s = time.monotonic() - started
@@ -141,35 +151,45 @@ def _end(session: Session, totals: Totals) -> None:
 
 
 # --- what fails -------------------------------------------------------------------------------------------------------
-def _keep(life: Life, budget: Budget, tapes: Path, shrinks: bool) -> None:
+def _keep(life: Life, budget: Budget, tapes: Path, shrink_s: float | None) -> None:
     """Write the tape of a world that fell; a world that took its process down has none."""
     if not life.counts:
         return
     case = failing_case(life.seed, profile_of(life.seed, life.profile), budget.events, budget.settle_events)
     if case is not None:
-        _write(case, tapes, shrinks)
+        _write(case, tapes, shrink_s)
 
 
-def _write(case: Case, tapes: Path, shrinks: bool) -> None:
-    if shrinks:
-        case = Shrinker(case).run()
+def _write(case: Case, tapes: Path, shrink_s: float | None) -> None:
+    """Write the tape, before anything is tried with it; shrink_s: then make it small for so long, None: do not.
+
+    Raises KeyboardInterrupt when that was stopped by Ctrl-C, after all was written.
+    """
+    path = tapes / f"raftmeta-sim-{case.seed:x}.json"
+    case.save(path)
+    was_interrupted = False
+    if shrink_s is not None:
+        shrinker = Shrinker(case, seconds_max=shrink_s, on_better=lambda better: better.save(path))
+        case = shrinker.run()
+        was_interrupted = shrinker.was_interrupted
+        case.save(path)
         world = case.lived(story=True)
         title = f"seed {case.seed:#x}: {case.violation}"
         page = tapes / f"raftmeta-sim-{case.seed:x}.html"
         page.write_text(html_page(title, world.story(), case.profile["nodes"]))
         click.echo(text_diagram(world.story(), case.profile["nodes"], 60), err=True)
         click.echo(f"    {len(case.tape)} faults in {case.events} events; {page}", err=True)
-    path = tapes / f"raftmeta-sim-{case.seed:x}.json"
-    case.save(path)
     click.echo(f"    raftmeta sim --tape {path}", err=True)
+    if was_interrupted:
+        raise KeyboardInterrupt
 
 
-def _replay(case: Case, tapes: Path, shrinks: bool) -> int:
+def _replay(case: Case, tapes: Path, shrink_s: float | None) -> int:
     """The exit code: 1 when the invariant falls again."""
     violation = case.lived().violation
     click.echo(violation or f"it holds now; it was {case.violation}")
-    if violation is not None and shrinks:
-        _write(case, tapes, True)
+    if violation is not None and shrink_s is not None:
+        _write(case, tapes, shrink_s)
     return NO if violation is not None else 0
 
 

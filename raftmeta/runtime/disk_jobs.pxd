@@ -11,7 +11,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport DiskPort
 from raftmeta.raft.genesis cimport GenesisRecord
 from raftmeta.raft.types cimport SnapshotPoint, index_t, member_id_t
-from raftmeta.runtime.snapshot_files cimport Receiving, Taking
+from raftmeta.runtime.snapshot_files cimport Checking, Receiving, Taking
 from raftmeta.status cimport status_t
 from raftmeta.storage.wal cimport WalBatch
 from raftmeta.storage.wal_state cimport Wal
@@ -32,6 +32,7 @@ cdef enum DiskJobKind:
     JOB_LOAD = 11               # receiving: one step
     JOB_ABANDON = 12            # receiving: its file goes
     JOB_RETIRE = 13             # machine: give its memory back
+    JOB_CHECK = 14              # checking: one step
 
 cdef struct DiskJob:
     DiskJob* next               # for whoever queues it
@@ -55,6 +56,7 @@ cdef struct DiskJob:
     uint64_t offset
     Taking* taking
     Receiving* receiving
+    Checking* checking
     const MachineLimits* limits     # JOB_LOAD
     Machine* machine            # JOB_RETIRE
 

@@ -13,11 +13,11 @@ from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.raft.genesis cimport FOUNDED, JOINING
 from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.types cimport HardState, SnapshotPoint
-from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOAD, JOB_LOOK,
-                                         JOB_PIECE, JOB_READ, JOB_RECEIVE, JOB_REMOVE, JOB_TAKE, JOB_WRITE, DiskJob,
-                                         DiskJobKind)
-from raftmeta.runtime.snapshot_files cimport (read_piece, receive_abandon, receive_piece, receive_step, remove_sealed,
-                                              take_step)
+from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_CHECK, JOB_COMPACT, JOB_IDENTITY, JOB_LOAD,
+                                         JOB_LOOK, JOB_PIECE, JOB_READ, JOB_RECEIVE, JOB_REMOVE, JOB_TAKE, JOB_WRITE,
+                                         DiskJob, DiskJobKind)
+from raftmeta.runtime.snapshot_files cimport (check_step, read_piece, receive_abandon, receive_piece, receive_step,
+                                              remove_sealed, take_step)
 from raftmeta.status cimport NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_set_genesis
 from raftmeta.storage.wal cimport wal_append, wal_begin, wal_compact, wal_free_bytes, wal_read, wal_used_bytes
@@ -77,6 +77,8 @@ cdef status_t _run_snapshot(Wal* wal, DiskJob* job) noexcept nogil:
         return receive_step(job.receiving, wal.disk, job.limits)
     if job.kind == JOB_ABANDON:
         return receive_abandon(job.receiving, wal.disk)
+    if job.kind == JOB_CHECK:
+        return check_step(job.checking, wal.disk)
     machine_destroy(job.machine)
     job.machine = NULL
     return OK

@@ -21,6 +21,7 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Command
 from raftmeta.wire.frame cimport ClusterId
 from raftmeta.wire.hello cimport Hello
+from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
 cdef enum:
     TICKS_PER_TURN_MAX = 5      # made up for at once after a late turn; messages that wait are read in between
@@ -135,6 +136,7 @@ cdef struct Link:
     index_t lent                # a snapshot was offered to it, 0: none
     uint64_t lent_tick          # when it last said that it wants it
     uint32_t pieces_open        # being read for it
+    SnapshotFile given          # it got this file from here, to the end; point.index 0: none
 
 # A connection that a peer opened to us: it only brings frames.
 cdef struct Inbound:

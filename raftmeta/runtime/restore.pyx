@@ -20,7 +20,7 @@ from raftmeta.raft.types cimport Record
 from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.engine_state cimport EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_LOADED
 from raftmeta.runtime.snapshot_files cimport (Loading, is_leftover, load_begin, load_release, load_step, loaded_file,
-                                              remove_sealed, sealed_index, sealed_name)
+                                              opened_file, remove_sealed, sealed_index, sealed_name)
 from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, INCOMPLETE, NO_MEMORY, NOT_FOUND, OK
 from raftmeta.storage.sealed cimport SealedReader, sealed_close, sealed_open
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
@@ -128,10 +128,7 @@ cdef status_t _know_sealed(Engine* engine, index_t index, SnapshotFile* file) no
     status = sealed_open(&reader, &engine.disk, name)
     if status != OK:
         return CORRUPT if status == INCOMPLETE else status
-    file.point = reader.header.point
-    file.size_bytes = reader.size_bytes
-    file.hash.low = reader.footer.hash_low
-    file.hash.high = reader.footer.hash_high
+    opened_file(&reader, file)
     sealed_close(&reader)
     return OK
 

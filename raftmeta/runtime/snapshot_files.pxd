@@ -47,6 +47,12 @@ cdef struct Receiving:
     Loading loading
     bint is_done                # loaded, and durable under its name
 
+# A sealed file of this folder that is read once more.
+cdef struct Checking:
+    SnapshotFile file
+    SealedReader reader
+    bint is_done                # all of it is there, and what it says it is
+
 cdef void sealed_name(index_t index, char* name) noexcept nogil
 cdef void received_name(index_t index, char* name) noexcept nogil
 # The index in a sealed file's name, 0: it is none.
@@ -66,6 +72,7 @@ cdef status_t load_begin(Loading* loading, const DiskPort* disk, const char* nam
 cdef status_t load_step(Loading* loading) noexcept nogil
 cdef void load_release(Loading* loading) noexcept nogil
 # The identity of the file that was opened.
+cdef void opened_file(const SealedReader* reader, SnapshotFile* file) noexcept nogil
 cdef void loaded_file(const Loading* loading, SnapshotFile* file) noexcept nogil
 
 # Bytes of the file at offset become durable; the first ones begin it anew.
@@ -81,5 +88,8 @@ cdef void receive_release(Receiving* receiving, const DiskPort* disk) noexcept n
 # Up to `length` bytes of a sealed file from offset on, as a new chunk. NOT_FOUND: the file is gone.
 cdef status_t read_piece(const DiskPort* disk, const SnapshotFile* file, uint64_t offset, uint32_t length,
                          Slice* piece) noexcept nogil
+# One chunk more. CORRUPT: not the file that it was; NOT_FOUND: it is gone; DISK_FAILED, NO_MEMORY.
+cdef status_t check_step(Checking* checking, const DiskPort* disk) noexcept nogil
+cdef void check_release(Checking* checking) noexcept nogil
 # Remove a sealed file; that it is not there is no error.
 cdef status_t remove_sealed(const DiskPort* disk, index_t index) noexcept nogil

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport SnapshotPoint, index_t, member_id_t
-from raftmeta.runtime.snapshot_files cimport Receiving, Taking
+from raftmeta.runtime.snapshot_files cimport Checking, Receiving, Taking
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
 cdef enum TakingState:
@@ -46,6 +46,9 @@ cdef struct Snapshots:
     index_t compacted           # the log was asked to go up to here
     index_t lent                # a member is fetching this file: it and the log behind it stay, within reason
     uint64_t lent_tick
+
+    bint is_checking            # jobs have `checking` in their hands
+    Checking checking
 
     ReceivingState receiving_state
     Receiving receiving

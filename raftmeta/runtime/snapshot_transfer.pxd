@@ -18,5 +18,5 @@ cdef void transfer_offer(Engine* engine, member_id_t member) noexcept nogil
 cdef status_t transfer_step(Engine* engine, uint32_t link, const SnapshotMessage* message,
                             const Slice* piece) noexcept nogil
 cdef status_t transfer_tick(Engine* engine) noexcept nogil
-# JOB_PIECE, JOB_RECEIVE, JOB_LOAD, JOB_ABANDON came back; take the job over.
+# JOB_PIECE, JOB_CHECK, JOB_RECEIVE, JOB_LOAD, JOB_ABANDON came back; take the job over.
 cdef status_t transfer_job_done(Engine* engine, DiskJob* job) noexcept nogil

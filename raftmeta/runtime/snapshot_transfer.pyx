@@ -24,14 +24,14 @@ from raftmeta.native.marks cimport (MARK_ALL_PIECES_THERE, MARK_FETCH_FROM_ANOTH
                                     MARK_OFFER_WHILE_RECEIVING, MARK_PIECE_NOT_WRITTEN, MARK_PIECE_OUT_OF_ORDER,
                                     MARK_RECEIVING_ABANDONED_MIDWAY, mark)
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
-from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_LOAD, JOB_PIECE, JOB_RECEIVE, disk_job_create,
+from raftmeta.runtime.disk_jobs cimport (JOB_ABANDON, JOB_CHECK, JOB_LOAD, JOB_PIECE, JOB_RECEIVE, disk_job_create,
                                          disk_job_destroy)
 from raftmeta.runtime.engine_state cimport EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_OFFERED, Link
 from raftmeta.runtime.sending cimport link_of_member, send_snapshot
-from raftmeta.runtime.snapshot_files cimport Receiving
+from raftmeta.runtime.snapshot_files cimport Checking, Receiving
 from raftmeta.runtime.snapshot_state cimport (RECEIVING_ABANDONED, RECEIVING_LOADED, RECEIVING_LOADING,
                                               RECEIVING_NOTHING, RECEIVING_PIECES, Snapshots)
-from raftmeta.runtime.snapshots cimport snapshots_submit
+from raftmeta.runtime.snapshots cimport snapshots_drop_file, snapshots_have_use, snapshots_submit
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.snapshot_messages cimport (SNAPSHOT_FETCH, SNAPSHOT_GONE, SNAPSHOT_OFFER, SNAPSHOT_PIECE,
                                               SnapshotFile, is_same_file)
@@ -58,12 +58,6 @@ cdef void _say(Engine* engine, uint32_t link, uint8_t type, const SnapshotFile* 
 
 
 # --- the side that has it ---------------------------------------------------------------------------------------------
-cdef inline bint _has_use(const Snapshots* snapshots) noexcept nogil:
-    """Is there a file from which the log leads on? Another would bring a member nowhere."""
-    cdef size_t count = snapshots.files.size
-    return count != 0 and snapshots.files.data[count - 1].point.index >= snapshots.compacted
-
-
 cdef void _offer(Engine* engine, uint32_t place) noexcept nogil:
     cdef Link* link = &engine.links[place]
     link.lent_tick = engine.ticks
@@ -77,7 +71,7 @@ cdef void transfer_offer(Engine* engine, member_id_t member) noexcept nogil:
     if place < 0 or not engine.links[place].is_up:
         mark(MARK_OFFER_TO_UNCONNECTED)
         return      # when it is back the core asks anew
-    if _has_use(&engine.snapshots):
+    if snapshots_have_use(&engine.snapshots):
         _offer(engine, place)
         return
     engine.links[place].lent_tick = engine.ticks
@@ -101,8 +95,54 @@ cdef void _lend(Engine* engine, uint32_t link, index_t index) noexcept nogil:
     engine.snapshots.lent_tick = engine.ticks
 
 
+cdef status_t _submit_check(Engine* engine) noexcept nogil:
+    cdef DiskJob* job = disk_job_create(JOB_CHECK)
+    if job == NULL:
+        return NO_MEMORY
+    job.checking = &engine.snapshots.checking
+    return snapshots_submit(engine, job)
+
+
+cdef status_t _check(Engine* engine, const SnapshotFile* file) noexcept nogil:
+    """Read the file once more, in the background, one at a time: it may have gone bad since it was sealed."""
+    if engine.snapshots.is_checking:
+        return OK
+    memset(<void*> &engine.snapshots.checking, 0, sizeof(Checking))
+    engine.snapshots.checking.file = file[0]
+    engine.snapshots.is_checking = True
+    return _submit_check(engine)
+
+
+cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
+    """A file that is not what it was goes; who was offered it is offered the next one as soon as that is there."""
+    cdef const SnapshotFile* file = &engine.snapshots.checking.file
+    cdef int i
+    if status == OK and not engine.snapshots.checking.is_done:
+        return _submit_check(engine)
+    engine.snapshots.is_checking = False
+    if status == OK or status >= FATAL_FROM:
+        return status
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and engine.links[i].lent == file.point.index:
+            engine.links[i].lent = LENT_LATER
+            engine.links[i].lent_tick = engine.ticks
+    return snapshots_drop_file(engine, file, status)
+
+
+cdef status_t _look_at_given(Engine* engine, Link* link, const SnapshotMessage* message) noexcept nogil:
+    """How a file that went bad under its holder would be offered for ever:
+        1. a member gets all of it, finds it damaged, and throws it away,
+        2. it still needs a snapshot: the leader offers the same file, and the member asks for it from its beginning.
+    So whoever gave a file to its end and is asked for it again looks whether it still is what it was."""
+    if message.offset != 0 or not is_same_file(&link.given, &message.file):
+        return OK
+    memset(<void*> &link.given, 0, sizeof(SnapshotFile))
+    return _check(engine, &message.file)
+
+
 cdef status_t _on_fetch(Engine* engine, uint32_t link, const SnapshotMessage* message) noexcept nogil:
     cdef DiskJob* job
+    cdef status_t status
     if not _has_file(engine, &message.file):
         if message.length != 0:
             mark(MARK_FETCH_OF_GONE_FILE)
@@ -122,7 +162,8 @@ cdef status_t _on_fetch(Engine* engine, uint32_t link, const SnapshotMessage* me
     job.offset = message.offset
     job.bytes_max = message.length
     engine.links[link].pieces_open += 1
-    return snapshots_submit(engine, job)
+    status = snapshots_submit(engine, job)
+    return status if status != OK else _look_at_given(engine, &engine.links[link], message)
 
 
 cdef status_t _piece_read(Engine* engine, DiskJob* job) noexcept nogil:
@@ -134,6 +175,7 @@ cdef status_t _piece_read(Engine* engine, DiskJob* job) noexcept nogil:
             engine.counters.snapshot_bytes_sent += job.records.length
             _say(engine, place, SNAPSHOT_PIECE, &job.file, job.offset, job.records.length, &job.records)
             if job.offset + job.records.length == job.file.size_bytes:
+                engine.links[place].given = job.file
                 core_peer_event(engine.core, PEER_SNAPSHOT_SENT, job.peer)
         else:
             _say(engine, place, SNAPSHOT_GONE, &job.file, 0, 0, NULL)
@@ -151,7 +193,7 @@ cdef status_t _watch_offers(Engine* engine) noexcept nogil:
     cdef int i
     for i in range(MEMBERS_MAX):
         link = &engine.links[i]
-        if link.is_used and link.is_up and link.lent == LENT_LATER and _has_use(&engine.snapshots):
+        if link.is_used and link.is_up and link.lent == LENT_LATER and snapshots_have_use(&engine.snapshots):
             _offer(engine, i)
         if link.is_used and link.lent != 0 and engine.ticks - link.lent_tick > patience and status < FATAL_FROM:
             mark(MARK_OFFER_TIMED_OUT)
@@ -321,6 +363,9 @@ cdef status_t transfer_job_done(Engine* engine, DiskJob* job) noexcept nogil:
     cdef uint32_t length = job.records.length
     if kind == JOB_PIECE:
         return _piece_read(engine, job)
+    if kind == JOB_CHECK:
+        disk_job_destroy(job)
+        return _checked(engine, status)
     engine.snapshots.jobs_open -= 1
     chunk_drop(job.records.chunk)
     disk_job_destroy(job)

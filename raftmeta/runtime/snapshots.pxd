@@ -6,7 +6,7 @@
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine
-from raftmeta.runtime.snapshot_state cimport TAKING_DUE, TAKING_PREPARING, SnapshotFile
+from raftmeta.runtime.snapshot_state cimport TAKING_DUE, TAKING_PREPARING, SnapshotFile, Snapshots
 from raftmeta.status cimport status_t
 
 # An entry was applied: is there a point behind it?
@@ -25,6 +25,10 @@ cdef status_t snapshots_taken(Engine* engine, DiskJob* job) noexcept nogil
 cdef status_t snapshots_durable(Engine* engine, index_t index) noexcept nogil
 # A sealed file is in the folder.
 cdef status_t snapshots_add_file(Engine* engine, const SnapshotFile* file) noexcept nogil
+# It is, but not what it was (status): it goes, and if none is left that is of use, another one is taken.
+cdef status_t snapshots_drop_file(Engine* engine, const SnapshotFile* file, status_t status) noexcept nogil
+# Is there a file from which the log leads on? Another would bring a member nowhere.
+cdef bint snapshots_have_use(const Snapshots* snapshots) noexcept nogil
 # Hand a new job to the disk; NO_MEMORY when there is none.
 cdef status_t snapshots_submit(Engine* engine, DiskJob* job) noexcept nogil
 cdef void snapshots_release(Engine* engine) noexcept nogil

@@ -28,12 +28,13 @@ from raftmeta.raft.record cimport record_bytes, record_payload
 from raftmeta.raft.types cimport ENTRY_CONFIGURATION
 from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.disk_jobs cimport JOB_COMPACT, JOB_REMOVE, JOB_RETIRE, JOB_TAKE, disk_job_create, disk_job_destroy
-from raftmeta.runtime.engine_state cimport (EVENT_LOG_COMPACTED, EVENT_SNAPSHOT_DUE, EVENT_SNAPSHOT_FAILED,
-                                            EVENT_SNAPSHOT_TAKEN)
-from raftmeta.runtime.snapshot_files cimport Taking, receive_release, take_release
+from raftmeta.runtime.engine_state cimport (EVENT_LOG_COMPACTED, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
+                                            EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_TAKEN)
+from raftmeta.runtime.snapshot_files cimport Taking, check_release, receive_release, take_release
 from raftmeta.runtime.snapshot_state cimport (RECEIVING_LOADED, TAKING_CHECKPOINT, TAKING_FILE, TAKING_NOTHING,
                                               Snapshots)
 from raftmeta.status cimport NO_MEMORY, NO_SPACE, NOT_READY, OK
+from raftmeta.wire.snapshot_messages cimport is_same_file
 
 cdef enum:
     FATAL_FROM = 96                 # raftmeta/status.pxd: statuses that stop the node
@@ -196,6 +197,30 @@ cdef status_t snapshots_add_file(Engine* engine, const SnapshotFile* file) noexc
     return OK if snapshots.files.push(file[0]) else NO_MEMORY
 
 
+cdef bint snapshots_have_use(const Snapshots* snapshots) noexcept nogil:
+    cdef size_t count = snapshots.files.size
+    return count != 0 and snapshots.files.data[count - 1].point.index >= snapshots.compacted
+
+
+cdef status_t snapshots_drop_file(Engine* engine, const SnapshotFile* file, status_t status) noexcept nogil:
+    """A restart would pass it over: until there is another, the copy before it counts as the newest."""
+    cdef Snapshots* snapshots = &engine.snapshots
+    cdef size_t count = snapshots.files.size
+    cdef size_t i, kept = 0
+    for i in range(count):
+        if not is_same_file(&snapshots.files.data[i], file):
+            snapshots.files.data[kept] = snapshots.files.data[i]
+            kept += 1
+    if kept == count:
+        return OK           # it went meanwhile
+    snapshots.files.size = kept
+    engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_DAMAGED, file.point.index, status, 0)
+    if snapshots.checkpointed == file.point.index:
+        snapshots.checkpointed = snapshots.checkpointed_before
+    snapshots.file_is_wanted = snapshots.file_is_wanted or not snapshots_have_use(snapshots)
+    return _remove(engine, file)
+
+
 cdef status_t snapshots_durable(Engine* engine, index_t index) noexcept nogil:
     if index > engine.snapshots.checkpointed:
         engine.snapshots.checkpointed_before = engine.snapshots.checkpointed
@@ -317,6 +342,7 @@ cdef void snapshots_release(Engine* engine) noexcept nogil:
         machine_dump_end(engine.machine, &snapshots.taking.dump)
     take_release(&snapshots.taking)
     receive_release(&snapshots.receiving, &engine.disk)
+    check_release(&snapshots.checking)
     machine_destroy(snapshots.retired)
     snapshots.membership.release()
     snapshots.files.release()

@@ -35,13 +35,26 @@ cdef bint atlas_is_whole(const World* world, const SimNode* node) noexcept nogil
             and membership.index <= node.engine.core_status.committed)
 
 
+cdef bint _is_rotten(const SimNode* node) noexcept nogil:
+    """Is the sealed file that lost a bit still there? A restart would pass it over."""
+    cdef size_t i
+    if node.rotten_index == 0:
+        return False
+    for i in range(node.engine.snapshots.files.size):
+        if node.engine.snapshots.files.data[i].point.index == node.rotten_index:
+            return True
+    return False
+
+
 cdef void _forgive(World* world) noexcept nogil:
     cdef uint32_t number
     cdef SimNode* node
     for number in range(world.config.nodes):
         node = &world.nodes[number]
-        if node.is_suspect and node.life > node.suspect_life and atlas_is_whole(world, node):
+        if (node.is_suspect and node.life > node.suspect_life and atlas_is_whole(world, node)
+                and not _is_rotten(node)):
             node.is_suspect = False
+            node.rotten_index = 0
 
 
 cdef bint atlas_is_calm(World* world) noexcept nogil:
@@ -85,3 +98,17 @@ cdef bint atlas_allows(World* world, SimNode* node) noexcept nogil:
 cdef void atlas_note(SimNode* node) noexcept nogil:
     node.is_suspect = True
     node.suspect_life = node.life
+
+
+cdef void atlas_note_rot(SimNode* node, index_t index) noexcept nogil:
+    node.is_suspect = True
+    node.suspect_life = 0
+    node.rotten_index = index
+
+
+cdef void atlas_end(World* world) noexcept nogil:
+    cdef uint32_t number
+    for number in range(world.config.nodes):
+        if world.nodes[number].rotten_index != 0:
+            world.nodes[number].is_suspect = False
+            world.nodes[number].rotten_index = 0

@@ -14,7 +14,7 @@ from raftmeta.ports cimport FileName
 from raftmeta.runtime.engine cimport engine_submit
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
 from raftmeta.runtime.snapshot_files cimport sealed_name
-from raftmeta.sim.atlas cimport atlas_allows, atlas_is_calm, atlas_note
+from raftmeta.sim.atlas cimport atlas_allows, atlas_end, atlas_is_calm, atlas_note, atlas_note_rot
 from raftmeta.sim.checkpoints cimport checkpoint_damage
 from raftmeta.sim.disk cimport sim_disk_flip, sim_disk_write_back
 from raftmeta.sim.events cimport SIM_HEAL, SIM_REVEAL, SIM_ROOM
@@ -26,9 +26,9 @@ from raftmeta.sim.story cimport story_fault
 from raftmeta.sim.workload cimport workload_call
 from raftmeta.sim.world_state cimport (FAULT_CALLS, FAULT_CRASH, FAULT_CRASH_ALL, FAULT_CUT_AT_SYNC, FAULT_DISK_ERROR,
                                        FAULT_FLIP, FAULT_FULL, FAULT_HEAL, FAULT_ISOLATE, FAULT_KINDS, FAULT_MEMBERSHIP,
-                                       FAULT_MISDIRECT, FAULT_PARTITION, FAULT_PAUSE, FAULT_REPLAY, FAULT_TRANSFER,
-                                       FAULT_WALL, FAULT_WIPE, VIOLATION_NO_MEMORY, SimDecision, SimFaultRates, SimNode,
-                                       violate)
+                                       FAULT_MISDIRECT, FAULT_PARTITION, FAULT_PAUSE, FAULT_REPLAY, FAULT_ROT,
+                                       FAULT_TRANSFER, FAULT_WALL, FAULT_WIPE, VIOLATION_NO_MEMORY, SimDecision,
+                                       SimFaultRates, SimNode, violate)
 from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal_state cimport Segment
@@ -205,6 +205,21 @@ cdef void _flip(World* world, SimNode* node) noexcept nogil:
         node.was_damaged = True
 
 
+cdef void _rot(World* world, SimNode* node) noexcept nogil:
+    """A bit of the newest sealed file flips, and nobody notices: the node runs on and offers it."""
+    cdef uint64_t draw = next_random(&world.random_faults)
+    cdef SnapshotFile* file
+    cdef FileName name
+    if not atlas_allows(world, node) or node.engine.snapshots.files.size == 0:
+        return
+    file = &node.engine.snapshots.files.back()
+    sealed_name(file.point.index, name.text)
+    if sim_disk_flip(node.disk, name.text, (draw >> 16) % file.size_bytes, 1 << (draw >> 8) % 8) == OK:
+        world.counts.rotten_files += 1
+        node.was_damaged = True
+        atlas_note_rot(node, file.point.index)
+
+
 cdef void _misdirect(World* world, SimNode* node) noexcept nogil:
     """One of the coming writes lands some sectors away, or nowhere, and reports success."""
     cdef uint64_t draw = next_random(&world.random_faults)
@@ -315,6 +330,7 @@ cdef uint32_t _rate(const SimFaultRates* rates, uint32_t kind) noexcept nogil:
     by_kind[FAULT_CUT_AT_SYNC] = rates.cut_at_sync_ppm
     by_kind[FAULT_WIPE] = rates.wipe_ppm
     by_kind[FAULT_FLIP] = rates.flip_ppm
+    by_kind[FAULT_ROT] = rates.rot_ppm
     by_kind[FAULT_MISDIRECT] = rates.misdirect_ppm
     by_kind[FAULT_DISK_ERROR] = rates.disk_error_ppm
     by_kind[FAULT_FULL] = rates.full_ppm
@@ -361,6 +377,8 @@ cdef void _act_on_disk(World* world, uint32_t kind, SimNode* node) noexcept nogi
         _wipe(world, node)
     elif kind == FAULT_FLIP:
         _flip(world, node)
+    elif kind == FAULT_ROT:
+        _rot(world, node)
     elif kind == FAULT_MISDIRECT:
         _misdirect(world, node)
     elif kind == FAULT_DISK_ERROR:
@@ -415,6 +433,7 @@ cdef void faults_strike(World* world) noexcept nogil:
 
 cdef void faults_end(World* world) noexcept nogil:
     world.faults_are_on = False
+    atlas_end(world)
     _heal(world)
 
 

@@ -1,13 +1,14 @@
 """From a failing world to a small one: fewer faults, fewer kinds of them, a shorter run, and the same invariant falls.
 
 A world's tape says which faults struck, and when (World.tape). Every fault draws from a stream of its own, so taking
-one off the tape leaves the draws of all others alone. What this file decides: what to try next. What it never does:
-accept a world in which another invariant falls.
+one off the tape leaves the draws of all others alone. What this file decides: what to try next, and when it is enough.
+What it never does: accept a world in which another invariant falls, or lose the best one when it is stopped.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -82,30 +83,59 @@ def failing_case(seed: int, profile: dict[str, int], events: int, settle_events:
 
 
 class Shrinker:
-    """Makes a case smaller, step by step; `best` is the smallest so far."""
+    """Makes a case smaller, step by step.
+
+    best: the smallest so far. was_interrupted: Ctrl-C ended the last run. tries_max: worlds that are lived at most.
+    seconds_max: wall time after which no more are, None: no limit; one under way is lived to its end. on_better: is
+    told each new best. clock: seconds that only grow.
+    """
 
     def __init__(
-        self, case: Case, *, tries_max: int = TRIES_MAX, on_better: Callable[[Case], None] | None = None
+        self,
+        case: Case,
+        *,
+        tries_max: int = TRIES_MAX,
+        seconds_max: float | None = None,
+        on_better: Callable[[Case], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.best = case
         self.tries = 0
+        self.was_interrupted = False
         self._tries_max = tries_max
+        self._seconds_max = seconds_max
         self._on_better = on_better
+        self._clock = clock
+        self._began = clock()
 
     def run(self) -> Case:
-        """The smallest case found within tries_max tries."""
+        """The smallest case found until it can be no smaller, tries or time are used up, or Ctrl-C is pressed."""
+        self._began = self._clock()
+        self.was_interrupted = False
+        try:
+            self._make_small()
+        except KeyboardInterrupt:
+            self.was_interrupted = True
+        return self.best
+
+    @property
+    def _is_over(self) -> bool:
+        if self.tries >= self._tries_max:
+            return True
+        return self._seconds_max is not None and self._clock() - self._began >= self._seconds_max
+
+    def _make_small(self) -> None:
         self._shorten()
         before = None
-        while before != self.best and self.tries < self._tries_max:
+        while before != self.best and not self._is_over:
             before = self.best
             self._calm()
             self._thin_tape()
             self._shorten()
-        return self.best
 
     def _try(self, case: Case) -> bool:
         """Does the same invariant fall? Then this case is the best."""
-        if self.tries >= self._tries_max:
+        if self._is_over:
             return False
         self.tries += 1
         violation = case.lived().violation
@@ -118,6 +148,8 @@ class Shrinker:
 
     def _shorten(self) -> None:
         """The run ends with the event in which the invariant fell, and the tape with what struck until then."""
+        if self._is_over:
+            return
         world = self.best.lived()
         tape = tuple(world.tape)
         events = min(self.best.events, world.counts["events"])
@@ -135,9 +167,9 @@ class Shrinker:
     def _thin_tape(self) -> None:
         """Parts of the tape are left out, large ones first (Zeller, "Yesterday, my program worked")."""
         part = max(len(self.best.tape) // 2, 1)
-        while part >= 1 and self.best.tape and self.tries < self._tries_max:
+        while part >= 1 and self.best.tape and not self._is_over:
             at = 0
-            while at < len(self.best.tape):
+            while at < len(self.best.tape) and not self._is_over:
                 rest: Sequence[tuple[int, str]] = self.best.tape[:at] + self.best.tape[at + part :]
                 if not self._try(replace(self.best, tape=tuple(rest))):
                     at += part

@@ -13,6 +13,7 @@ cdef enum:
     REST_STREAM = 0x2e57
     USER_STREAM = 0x05e4
     USER_LARGE_PPM = 31_250
+    ROT_STREAM = 0x0207
 
 
 cdef uint32_t _rate(uint64_t* random, uint32_t most_ppm) noexcept nogil:
@@ -49,6 +50,11 @@ cdef void _draw_users(SimConfig* config) noexcept nogil:
     config.has_users = next_random(&random) % 4 == 0
     if config.has_users and next_random(&random) % 4 == 0:
         config.user_large_ppm = USER_LARGE_PPM
+
+
+cdef void _draw_rot(SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ ROT_STREAM
+    config.faults.rot_ppm = _rate(&random, 150_000)
 
 
 cdef void swarm_config(SimConfig* config) noexcept nogil:
@@ -93,3 +99,4 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     buggify_draw(config)
     _draw_rests(config)
     _draw_users(config)
+    _draw_rot(config)

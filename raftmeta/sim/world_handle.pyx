@@ -49,10 +49,10 @@ cdef tuple _fault_names():
 
 
 FAULTS = _fault_names()
-# What a tape's entries may be, in the order of the native FAULT_...; each but the last two is a rate's name without its
-# unit.
+# What a tape's entries may be, in the order of the native FAULT_...; each but heal and calls is a rate's name without
+# its unit.
 KINDS = ("partition", "isolate", "replay", "crash", "crash_all", "pause", "wall", "cut_at_sync", "wipe", "flip",
-         "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls")
+         "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls", "rot")
 # A profile names the rate of a buggify point so.
 POINTS = {f"buggify_{name.lower()}": number for number, name in enumerate(buggify.names())}
 NOTES = {1: "frame", 2: "fault", 3: "down", 4: "up", 5: "role", 6: "commit"}

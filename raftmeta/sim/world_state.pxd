@@ -63,6 +63,7 @@ cdef struct SimFaultRates:
     uint32_t transfer_ppm       # leadership is handed over (R2)
     uint32_t wipe_ppm           # a member comes back with an empty disk (M6)
     uint32_t flip_ppm           # a bit of a member's log is flipped while it is down (D3)
+    uint32_t rot_ppm            # a bit of a sealed file flips under the running node that holds it (D3)
     uint32_t misdirect_ppm      # a write lands elsewhere or nowhere and reports success (D4)
     uint32_t full_ppm           # a disk takes no new sector for a while (D7)
     uint32_t replay_ppm         # frames of long ago, of dead connections too, arrive once more (N8)
@@ -94,7 +95,9 @@ cdef enum:
     # These have no rate: only a tape asks for them.
     FAULT_HEAL                  # networks, pauses and disks: what was is over
     FAULT_CALLS                 # all clients call at once
-    FAULT_KINDS = 17
+    # What was added later stands behind them: each kind keeps its stream, and tapes their histories.
+    FAULT_ROT
+    FAULT_KINDS = 18
 
 # One entry of the tape: at which strike, of which kind.
 cdef struct SimDecision:
@@ -311,6 +314,7 @@ cdef struct SimNode:
     SimDurable former
     bint is_suspect             # wiped or damaged in suspect_life, and not yet a whole voter again
     uint64_t suspect_life
+    index_t rotten_index        # a bit of its sealed file there flipped, and the file may not be gone yet; 0: none
     bint was_damaged            # this incarnation's files, by its disk
     # workload
     uint64_t next_sequence
@@ -420,6 +424,7 @@ cdef struct SimCounts:
     uint64_t wipes
     uint64_t flips
     uint64_t misdirections
+    uint64_t rotten_files
     uint64_t damaged            # boots that found damaged records
     uint64_t renewals           # boots that found the log lost and began as another incarnation
     uint64_t disk_errors        # that stopped a node

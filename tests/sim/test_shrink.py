@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,39 @@ def test_what_has_no_part_in_it_is_left_out() -> None:
     assert small.events < case.events // 4
     assert small.invariant == case.invariant
     assert small.lived().violation == small.violation
+
+
+def test_no_world_is_begun_when_the_time_is_over() -> None:
+    """By a clock that goes on by a second at each look; what was found until then is kept."""
+    case = impatient_case()
+    seconds = count()
+    hasty = Shrinker(case, seconds_max=12, clock=lambda: float(next(seconds)))
+    small = hasty.run()
+    patient = Shrinker(case)
+    patient.run()
+    assert 0 < hasty.tries < 12 < patient.tries
+    assert small.events < case.events and small.lived().violation == small.violation
+
+
+def test_without_any_time_a_case_stays_as_it_is() -> None:
+    """Not one world is lived."""
+    case = impatient_case()
+    shrinker = Shrinker(case, seconds_max=0.0)
+    assert (shrinker.run(), shrinker.tries) == (case, 0)
+
+
+def test_ctrl_c_keeps_the_best_so_far() -> None:
+    """The signal comes while it works; the third of the better cases is the last one."""
+    better: list[Case] = []
+
+    def note(one: Case) -> None:
+        better.append(one)
+        if len(better) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    shrinker = Shrinker(impatient_case(), on_better=note)
+    assert shrinker.run() == better[2] == shrinker.best
+    assert shrinker.was_interrupted and len(better) == 3
 
 
 def test_a_case_is_kept_in_a_file(tmp_path: Path) -> None:

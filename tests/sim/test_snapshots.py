@@ -73,6 +73,19 @@ def test_a_file_that_lost_a_bit_is_passed_over() -> None:
     assert found["damaged_files"] > 8
 
 
+def test_a_file_that_goes_bad_under_its_holder_is_soon_replaced() -> None:
+    """reliability D3, while nobody restarts: a member that found it damaged asks again, and the holder reads it again.
+
+    Points are rare, so that it would be offered all the time; wiped members need it.
+    """
+    found: Counter[str] = Counter()
+    for seed in (32, 42, 74, 99, 103, 110, 140):
+        found.update(lived(seed, nodes=5, snapshot_entries=300, rot_ppm=900_000, wipe_ppm=900_000, rest_us=16_000_000,
+                           busy_us=300_000))  # fmt: skip
+    assert found["damaged_files"] > 4
+    assert found["snapshots_failed"] < 2 * found["rotten_files"]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_cluster_without_points_keeps_its_log(seed: int) -> None:
     """The other end of the setting: nothing is ever cut, and nobody needs a snapshot."""

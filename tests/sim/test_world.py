@@ -73,8 +73,8 @@ def test_no_seed_breaks_an_invariant(first: int) -> None:
     "fault",
     [
         "dropped", "duplicated", "corrupted", "reordered", "partitions", "crashes", "power_cuts", "isolations",
-        "pauses", "transfers", "wipes", "flips", "misdirections", "damaged", "disk_errors", "wall_jumps", "full_disks",
-        "refused_writes", "replays", "cores",
+        "pauses", "transfers", "wipes", "flips", "rotten_files", "misdirections", "damaged", "disk_errors",
+        "wall_jumps", "full_disks", "refused_writes", "replays", "cores",
     ],
 )  # fmt: skip
 def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
