@@ -17,7 +17,7 @@ from jepsen.network import Namespaces
 from tests.processes.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 30.0
+START_S = 60.0
 
 
 def namespaces_of(run: str) -> set[str]:

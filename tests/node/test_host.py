@@ -34,14 +34,14 @@ def resident_bytes() -> int:
 
 
 @pytest.mark.uninstrumented
-def test_two_hundred_starts_and_stops_leave_nothing_behind(tmp_path: Path) -> None:
+def test_two_hundred_starts_and_stops_leave_nothing_behind(memory_folder: Path) -> None:
     """features.md 19: descriptors, threads, memory."""
-    first = make_nodes(tmp_path, names="a")["a"]
+    first = make_nodes(memory_folder, names="a")["a"]
     peers = {"a": str(first.identity.listen)}
 
     def start_and_stop(count: int) -> None:
         for _ in range(count):
-            with raftmeta.Node("a", peers=peers, data_dir=tmp_path / "a", config=first.config):
+            with raftmeta.Node("a", peers=peers, data_dir=memory_folder / "a", config=first.config):
                 pass
         gc.collect()
 

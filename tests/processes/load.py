@@ -21,6 +21,7 @@ from tests.processes.waiting import wait_until
 
 WRITERS = 6
 PUT_S = 3.0
+ENDS_S = PUT_S + 60.0  # a put ends by itself; a process that is asked while it starts answers when it has started
 # What a kill elsewhere may do to a write; whatever else is raised is a mistake.
 EXPECTED = {"NoLeader", "NotReady", "NodeRemoved", "ReadyTimeout", "Withdrawn", "OutcomeUnknown", "OutcomeTimeout"}
 
@@ -103,7 +104,7 @@ class Load:
     def _write_one(self, node: NodeProcess, key: str, value: bytes) -> None:
         begun_s = time.monotonic()
         try:
-            revision = node.call(put_within, key, value, PUT_S, timeout_s=PUT_S + 10)
+            revision = node.call(put_within, key, value, PUT_S, timeout_s=ENDS_S)
         except ProcessGone:
             self._must_stop.wait(0.005)  # nobody is told anything; another node is next
             return

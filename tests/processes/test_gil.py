@@ -8,7 +8,8 @@ may come that late. The logs are in memory where that can be had: it is not the 
 
 from __future__ import annotations
 
-import tempfile
+import ctypes
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -27,7 +28,6 @@ GAP_S = 0.05  # DESIGN section 1, with the issue's number
 LEASE_S = 2.0  # would end twice while the GIL is held
 WRITERS = 3
 HAND_OVERS = 6  # caller, loop, leader's loop, a write thread, its loop, the leader's again
-MEMORY = Path("/dev/shm")
 
 
 def write_on(node: raftmeta.Node, prefix: str, seconds: float) -> int:
@@ -98,12 +98,6 @@ def events(node: raftmeta.Node) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else tmp_path) as made:
-        yield Path(made)
-
-
-@pytest.fixture
 def bystander(tmp_path: Path) -> Iterator[RemoteProcess]:
     process = RemoteProcess(nothing, log=tmp_path / "bystander.log")
     process.start()
@@ -113,9 +107,11 @@ def bystander(tmp_path: Path) -> Iterator[RemoteProcess]:
 
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("who", ["leader", "follower"])
-def test_a_held_gil_costs_no_leader_no_lease_and_no_time(folder: Path, bystander: RemoteProcess, who: str) -> None:
+def test_a_held_gil_costs_no_leader_no_lease_and_no_time(
+    memory_folder: Path, bystander: RemoteProcess, who: str
+) -> None:
     """DESIGN section 1."""
-    with Cluster(folder) as cluster:
+    with Cluster(memory_folder) as cluster:
         holder = cluster.leader() if who == "leader" else cluster.followers()[0]
         writers = [node for node in cluster.nodes.values() if node is not holder]
         lease = holder.call(keep_lease)
@@ -133,21 +129,31 @@ def test_a_held_gil_costs_no_leader_no_lease_and_no_time(folder: Path, bystander
 
 
 @pytest.mark.uninstrumented
-def test_a_watched_host_that_hangs_loses_its_leases(folder: Path) -> None:
+def test_a_watched_host_that_hangs_loses_its_leases(memory_folder: Path) -> None:
     """ARCHITECTURE "Leases": as long as Python runs they are kept; when it stops they end, and the node says so."""
-    with Cluster(folder, host_watchdog_s=0.3) as cluster:
+    with Cluster(memory_folder, host_watchdog_s=0.3) as cluster:
         holder, other = cluster.followers()
         lease = holder.call(keep_lease)
         holder.call(longest_wait_s, "own/", LEASE_S + 1.0)
         assert holder.call(is_held, lease)
         assert "host_stalled" not in holder.call(events)
-        holding = holder.begin(hold_gil, 2 * HELD_S)
-        wait_until(lambda: other.call(is_gone, "held"), timeout_s=2 * HELD_S, what="the key of the lease to vanish")
+        fifo = memory_folder / "fifo"
+        os.mkfifo(fifo)
+        holding = holder.begin(hold_gil_until_told, str(fifo))
+        wait_until(lambda: other.call(is_gone, "held"), timeout_s=30, what="the key of the lease to vanish")
         assert not holding.done()
-        holding.result(2 * HELD_S)
+        fifo.write_bytes(b"!")
+        holding.result(20)
         wait_until(lambda: "host_resumed" in holder.call(events), timeout_s=20, what="the host to be seen again")
         assert "host_stalled" in holder.call(events)
         assert not holder.call(is_held, lease)
+
+
+def hold_gil_until_told(node: raftmeta.Node, fifo: str) -> None:
+    """Read a byte without giving the GIL away: no Python runs in that process until one is written."""
+    descriptor = os.open(fifo, os.O_RDWR)
+    ctypes.PyDLL(None).read(descriptor, ctypes.create_string_buffer(1), 1)
+    os.close(descriptor)
 
 
 def is_gone(node: raftmeta.Node, key: str) -> bool:

@@ -95,9 +95,9 @@ def live(host: tuple[dict[str, str], str], count: int) -> list[int]:
 
 
 @pytest.mark.uninstrumented
-def test_a_thousand_starts_and_stops_leave_nothing_behind(tmp_path: Path) -> None:
+def test_a_thousand_starts_and_stops_leave_nothing_behind(memory_folder: Path) -> None:
     """In a process of its own, so that nothing else moves its numbers."""
-    process = RemoteProcess(make_host, str(tmp_path / "a"), log=tmp_path / "log")
+    process = RemoteProcess(make_host, str(memory_folder / "a"), log=memory_folder / "log")
     process.start()
     try:
         before = process.call(live, 200, timeout_s=60)
