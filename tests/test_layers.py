@@ -46,6 +46,7 @@ LAYERS = {
     "node": 5,
     "clients": 5,
     "recipes": 5,
+    "scan": 5,
     "sim": 5,
     "snapshot": 5,
     "": 5,  # raftmeta/__init__.py: the public names
@@ -98,6 +99,7 @@ PUBLIC_PARTS = {
     "prometheus",
     "recipes",
     "results",
+    "scan",
     "sim",
     "snapshot",
     "spark",

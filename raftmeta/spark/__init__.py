@@ -13,8 +13,9 @@ from __future__ import annotations
 from raftmeta.spark.feed import ClientSource, Fed, Source, feed
 from raftmeta.spark.jobs import Progress
 from raftmeta.spark.lake import Lake, MissingRevisions
+from raftmeta.spark.reading import read
 from raftmeta.spark.runs import Run, find_runs
-from raftmeta.spark.session import spark_session
+from raftmeta.spark.session import register, spark_session
 from raftmeta.spark.sweep import Swept, sweep
 from raftmeta.spark.travel import changes, merge, retain, state
 from raftmeta.spark.verify import Verified, verify
@@ -33,6 +34,8 @@ __all__ = [
     "feed",
     "find_runs",
     "merge",
+    "read",
+    "register",
     "retain",
     "spark_session",
     "state",

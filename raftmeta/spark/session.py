@@ -84,6 +84,7 @@ def spark_session(
         with (folder / "spark.log").open("w+b") as log:
             session, gateway = _start(master, app, settings or {}, log)
             try:
+                register(session)
                 yield session
             finally:
                 session.stop()
@@ -116,6 +117,13 @@ def _start(master: str, app: str, settings: dict[str, str], log: IO[bytes]) -> t
     if is_local:
         context.pythonExec = sys.executable  # else whatever `python3` the PATH names
     return SparkSession(context), gateway
+
+
+def register(session: SparkSession) -> None:
+    """Make format("raftmeta") known to a session that spark_session() did not start."""
+    from raftmeta.spark.source import RaftmetaSource
+
+    session.dataSource.register(RaftmetaSource)
 
 
 def _end(gateway: Any) -> None:

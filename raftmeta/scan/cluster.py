@@ -1,0 +1,389 @@
+"""A running cluster as tables: the keyspace at one revision, page by page, and its changes out of a watch.
+
+What it decides: which node is asked, followers before the leader, and where to go on when one is gone. A page or an
+item is taken whole or not at all, so another node goes on exactly behind it. What it never does: write, open a session,
+read at a revision of its own choice, or pass over a change: an item that does not follow the one before ends the scan.
+
+Everything runs on an event loop of its own, which turns only while the next batch is waited for: a reader that is slow
+reads slowly, and nothing piles up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from raftmeta.client.aio import Client
+from raftmeta.client.channel import Channel, Events
+from raftmeta.client.endpoints import parse_url
+from raftmeta.errors import (
+    Compacted,
+    FutureRevision,
+    InvalidArgument,
+    NotExecuted,
+    OutcomeUnknown,
+    RaftmetaError,
+    ReadyTimeout,
+    error_from_status,
+)
+from raftmeta.results import MemberStatus, NodeStatus
+from raftmeta.scan.batches import Batches, Scope
+from raftmeta.scan.files import cut_range
+from raftmeta.scan.scan_handle import FeedHandle, take_page
+from raftmeta.wire.python_client import BYTES, RANGE
+
+__all__ = ["ClusterScan"]
+
+T = TypeVar("T")
+
+_OK, _COMPACTED, _NOT_FOUND, _CORRUPT, _STALE = 0, 7, 73, 75, 78  # raftmeta/status.pxd
+PATIENCE_S = 2.0  # with a node that does not answer or is gone, before another one is asked
+ANSWER_S = 10.0  # with one whose connection lives: a page may take long on a busy machine
+TUNE_CUT_COUNTS = 16  # of a range, to find one key that cuts it about evenly
+TUNE_CUT_KEYS = 20_000  # a part of fewer keys is not cut
+
+
+def node_urls(url: str) -> tuple[str, ...]:
+    """A URL for each node that url names. Raises ConfigError."""
+    endpoints = parse_url(url)
+    return (url,) if endpoints[0].address is None else tuple(f"raft://{endpoint}" for endpoint in endpoints)
+
+
+class ClusterScan:
+    """Reads from one node of several at a time. As a context it is closed.
+
+    urls: of one node each, in the order in which they are asked. timeout_s: how long no node may answer.
+    """
+
+    def __init__(self, urls: Sequence[str], *, cluster: str = "default", timeout_s: float = 30.0) -> None:
+        self._urls = tuple(urls)
+        self._cluster = cluster
+        self._timeout_s = timeout_s
+        self._loop = asyncio.new_event_loop()
+        self._next = 0
+        self._client: Client | None = None
+        self._last_error: RaftmetaError | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the node and end the loop. Safe to call twice."""
+        if not self._loop.is_closed():
+            self._run(self._leave())
+            self._loop.close()
+
+    def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(call)
+
+    # --- which node ---------------------------------------------------------------------------------------------------
+
+    async def _leave(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _channel(self) -> Channel:
+        """A connection to the node in use, or to the next one. Raises ReadyTimeout when that one is not there."""
+        if self._client is None:
+            self._client = Client(self._urls[self._next % len(self._urls)], cluster=self._cluster, name="scan")
+            self._next += 1
+        channel = self._client.channel
+        if not channel.is_connected:
+            await channel.connected(channel.deadline(PATIENCE_S))
+        return channel
+
+    async def _ask(self, question: Callable[[Channel], Awaitable[T]]) -> T:
+        """What the first node that answers says. Raises NotExecuted (Withdrawn), or what it refuses."""
+        deadline_s = self._loop.time() + self._timeout_s
+        while True:
+            try:
+                return await self._asked(await self._channel(), question)
+            except (NotExecuted, OutcomeUnknown) as error:
+                self._last_error = error
+                await self._leave()
+            if self._loop.time() > deadline_s:
+                raise self._nobody()
+
+    @staticmethod
+    async def _asked(channel: Channel, question: Callable[[Channel], Awaitable[T]]) -> T:
+        """The answer of this node; one whose connection broke is not waited for."""
+        asked = asyncio.ensure_future(question(channel))
+        try:
+            while not asked.done():
+                await asyncio.wait([asked], timeout=PATIENCE_S)
+                if not asked.done() and not channel.is_connected:
+                    raise ReadyTimeout("the node is gone")
+            return asked.result()
+        finally:
+            asked.cancel()
+
+    def _nobody(self) -> RaftmetaError:
+        return ReadyTimeout(
+            f"url: none of {', '.join(self._urls)} answered for {self._timeout_s:g} s; the last one: {self._last_error}"
+        )
+
+    def statuses(self) -> dict[str, NodeStatus]:
+        """What each node that answers says of itself, by its URL. Raises ReadyTimeout when none does."""
+
+        async def look(url: str) -> NodeStatus | None:
+            client = Client(url, cluster=self._cluster, name="scan")
+            try:
+                await client.channel.connected(client.channel.deadline(PATIENCE_S))
+                return await client.status(timeout_s=PATIENCE_S)
+            except (NotExecuted, OutcomeUnknown) as error:
+                self._last_error = error
+                return None
+            finally:
+                await client.close()
+
+        async def look_at_all() -> list[NodeStatus | None]:
+            deadline_s = self._loop.time() + self._timeout_s
+            while True:
+                found = await asyncio.gather(*map(look, self._urls))
+                if any(found):
+                    return found
+                if self._loop.time() > deadline_s:
+                    raise self._nobody()
+
+        return {url: status for url, status in zip(self._urls, self._run(look_at_all()), strict=True) if status}
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def newest(self) -> int:
+        """The newest revision; not older than any write answered before this call."""
+
+        async def question(channel: Channel) -> int:
+            frame = channel.encoder.range(b"\0", b"\0\0", 0, 1, False, True, False)
+            revision: int = (await channel.submit(frame, RANGE, channel.deadline(ANSWER_S)))[3]
+            return revision
+
+        return self._run(self._ask(question))
+
+    def members(self) -> tuple[MemberStatus, ...]:
+        """The members as last committed, linearizable."""
+
+        async def question(channel: Channel) -> tuple[MemberStatus, ...]:
+            assert self._client is not None
+            return await self._client.members(timeout_s=ANSWER_S)
+
+        return self._run(self._ask(question))
+
+    def count(self, start: bytes, stop: bytes, revision: int) -> int:
+        """How many keys [start, stop) has as of a revision."""
+
+        async def question(channel: Channel) -> int:
+            frame = channel.encoder.range(start, stop, revision, 0, False, False, True)
+            number: int = (await channel.submit(frame, RANGE, channel.deadline(ANSWER_S)))[0]
+            return number
+
+        return self._run(self._ask(question))
+
+    def key_ranges(self, scope: Scope, revision: int, parts: int) -> list[tuple[bytes, bytes]]:
+        """At most `parts` ranges that together are [start, stop), of about as many keys each; found by counting."""
+        if scope.holds_nothing():
+            return []
+        cuts: list[bytes] = []
+        todo = [(scope.start, scope.stop, self.count(scope.start, scope.stop, revision), parts)]
+        while todo:
+            start, stop, number, wanted = todo.pop()
+            if wanted < 2 or number < 2 * TUNE_CUT_KEYS:
+                continue
+            cut, before = self._middle(start, stop, number, revision)
+            if cut:
+                cuts.append(cut)
+                todo += [(start, cut, before, wanted // 2), (cut, stop, number - before, wanted - wanted // 2)]
+        return cut_range(scope.start, scope.stop, cuts, parts)
+
+    def _middle(self, start: bytes, stop: bytes, number: int, revision: int) -> tuple[bytes, int]:
+        """A key with about half of the range's keys before it, and how many; empty: none was found.
+
+        A look whether there is a key at all costs nothing, so only what holds some is counted.
+        """
+        low, high, before_low = self._first(start, stop, revision), stop, 0
+        found, counts = (b"", 0), 0
+        while counts < TUNE_CUT_COUNTS and low and (cut := between(low, high)):
+            key = self._first(cut, high, revision)
+            if not key:
+                high = cut
+                continue
+            counts += 1
+            before = before_low + self.count(low, key, revision)
+            if abs(2 * before - number) < abs(2 * found[1] - number):
+                found = key, before
+            if abs(2 * found[1] - number) * 4 < number:
+                break
+            if 2 * before < number:
+                low, before_low = key, before
+            else:
+                high = cut
+        return found
+
+    def _first(self, start: bytes, stop: bytes, revision: int) -> bytes:
+        """The first key of [start, stop), empty without one."""
+
+        async def question(channel: Channel) -> bytes:
+            frame = channel.encoder.range(start, stop, revision, 1, False, True, False)
+            records = (await channel.submit(frame, RANGE, channel.deadline(ANSWER_S)))[2]
+            return records[0].key if records else b""
+
+        return self._run(self._ask(question))
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def keys(self, scope: Scope, revision: int) -> Iterator[Any]:
+        """Record batches of the table kv: the keys of the scope as of a revision. Raises Compacted, FutureRevision."""
+        batches = Batches("kv", scope.columns)
+        start, more = scope.start, not scope.holds_nothing()
+        while more:
+            body = self._page(start, scope.stop, revision)
+            status, more, key = take_page(body, revision, batches.handle)
+            if status != _OK:
+                raise error_from_status(status, detail="a page of keys cannot be read")
+            start = key + b"\0"
+            if not more or batches.is_full():
+                batch = batches.take()
+                if batch is not None:
+                    yield batch
+
+    def _page(self, start: bytes, stop: bytes, revision: int) -> bytes:
+        """Keys from start on, as one answer has them. A read round makes sure that the node has the revision."""
+
+        async def question(channel: Channel) -> bytes:
+            frame = channel.encoder.range(start, stop, revision, 0, False, False, False)
+            body: bytes = await channel.submit(frame, BYTES, channel.deadline(ANSWER_S))
+            return body
+
+        try:
+            return self._run(self._ask(question))
+        except Compacted:
+            oldest = max(status.compacted for status in self.statuses().values())
+            raise Compacted(
+                f"revision: {revision} is compacted, perhaps while it was read; the oldest is {oldest}: read again, "
+                "with more history (Config.history_bytes_max) if this happens often",
+                revision=oldest,
+            ) from None
+        except FutureRevision as error:
+            raise FutureRevision(
+                f"revision: {revision} does not exist yet; the newest is {error.revision}", revision=error.revision
+            ) from None
+
+    def changes(self, scope: Scope, low: int, high: int) -> Iterator[Any]:
+        """Record batches of the table changes: those of the revisions (low, high], which exist.
+
+        Raises Compacted: the first ones are gone. Raises InvalidArgument when a revision is missing.
+        """
+        if low >= high:
+            return
+        batches = Batches("changes", scope.columns)
+        feed = FeedHandle(low, high, scope.start, scope.stop)
+        inbox: Inbox | None = None
+        status = _OK
+        while status != _NOT_FOUND:
+            if inbox is None:
+                inbox = self._run(self._ask(lambda channel: _opened(channel, feed)))
+            body = self._run(self._body(inbox))
+            status = _STALE if body is None else self._taken(feed, body, batches)
+            if status == _STALE:
+                self._run(self._let_go(inbox, body is None))
+                inbox = None
+            if status == _NOT_FOUND or batches.is_full():
+                batch = batches.take()
+                if batch is not None:
+                    yield batch
+        if inbox is not None:
+            self._run(self._let_go(inbox, False))
+
+    @staticmethod
+    def _taken(feed: FeedHandle, body: bytes, batches: Batches) -> int:
+        status = feed.take(body, batches.handle)
+        if status == _COMPACTED:
+            raise Compacted(
+                f"start_revision: the changes before revision {feed.told} are compacted; begin there, or with "
+                "start_revision=oldest",
+                revision=feed.told,
+            )
+        if status == _CORRUPT:
+            raise InvalidArgument(
+                f"the change feed went from revision {feed.next_revision - 1} to {feed.told}: changes are missing, "
+                "nothing of this batch may be used",
+                field="changes",
+            )
+        if status not in (_OK, _STALE, _NOT_FOUND):
+            raise error_from_status(status, detail="an item of a watch cannot be read")
+        return status
+
+    async def _body(self, inbox: Inbox) -> bytes | None:
+        """The next items; None: this node gives no more. Raises what it refuses."""
+        silent_s = 0.0
+        while not inbox.bodies and not inbox.is_lost and inbox.error is None:
+            inbox.news.clear()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await inbox.news.wait()
+            except TimeoutError:
+                silent_s += PATIENCE_S
+                if silent_s >= self._timeout_s:
+                    raise self._nobody() from None
+                if silent_s >= ANSWER_S:
+                    return None
+        if inbox.bodies:
+            return inbox.bodies.popleft()
+        if inbox.error is not None and not isinstance(inbox.error, NotExecuted):
+            raise inbox.error
+        return None
+
+    async def _let_go(self, inbox: Inbox, is_gone: bool) -> None:
+        if self._client is not None and not is_gone:
+            self._client.channel.close_watch(inbox.watch)
+        else:
+            await self._leave()
+
+
+class Inbox(Events):
+    """What a watch brought and nobody has taken yet."""
+
+    def __init__(self) -> None:
+        self.bodies: collections.deque[bytes] = collections.deque()
+        self.news = asyncio.Event()
+        self.error: RaftmetaError | None = None
+        self.is_lost = False
+        self.watch = 0
+
+    def on_items(self, body: bytes) -> None:
+        self.bodies.append(body)
+        self.news.set()
+
+    def on_refused(self, error: RaftmetaError) -> None:
+        self.error = error
+        self.news.set()
+
+    def on_lost(self) -> None:
+        self.is_lost = True
+        self.news.set()
+
+
+async def _opened(channel: Channel, feed: FeedHandle) -> Inbox:
+    """A watch of all keys from the feed's next revision on: what is not in the scope proves that none is missing."""
+    inbox = Inbox()
+    feed.begin_again()
+    inbox.watch = channel.open_watch(b"", b"", feed.next_revision, 0, inbox)
+    return inbox
+
+
+def between(low: bytes, high: bytes) -> bytes:
+    """A key about half way from low to high, greater than low; empty: there is none. An empty high is the end."""
+    width = 8
+    shared = 0
+    while high and shared < len(low) and shared < len(high) and low[shared] == high[shared]:
+        shared += 1
+    first = int.from_bytes(low[shared : shared + width].ljust(width, b"\0"))
+    last = int.from_bytes(high[shared : shared + width].ljust(width, b"\0")) if high else 1 << 8 * width
+    middle = (low[:shared] + ((first + last) // 2).to_bytes(width)).rstrip(b"\0")
+    return middle if low < middle and (not high or middle < high) else b""

@@ -1,0 +1,58 @@
+# Rows of the keyspace and of its changes as the buffers of Arrow columns: numbers, offsets, bytes, bits of validity.
+#
+# It decides how a row stands in memory. It never decides which rows there are, and makes no object: whoever takes the
+# buffers hands them to Arrow (raftmeta/scan/batches.py). Source: Arrow Columnar Format, Variable-size Binary Layout.
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+
+from raftmeta.native.containers cimport Vec
+
+# A set of columns is a number with these bits.
+cdef enum:
+    COLUMN_REVISION = 0         # numbers, 64 bits each
+    COLUMN_SUB = 1
+    COLUMN_TIME = 2             # microseconds since 1970
+    COLUMN_CREATE_REVISION = 3
+    COLUMN_MOD_REVISION = 4
+    COLUMN_VERSION = 5
+    COLUMN_LEASE = 6
+    COLUMN_KEY = 7              # texts
+    COLUMN_KEY_TEXT = 8         # the key if it is UTF-8, else null
+    COLUMN_VALUE = 9            # null for a deletion
+    COLUMN_OPERATION = 10       # put, delete
+
+cdef enum:
+    NUMBER_COLUMNS = 7
+    TEXT_COLUMNS = 4
+
+# The fields of one row, in the order of the columns; key and value are borrowed.
+cdef struct Row:
+    uint64_t[NUMBER_COLUMNS] numbers
+    bint is_delete
+    uint32_t key_length
+    uint32_t value_length
+    const uint8_t* key
+    const uint8_t* value
+
+cdef struct NumberColumn:
+    Vec[uint64_t] values
+
+cdef struct TextColumn:
+    Vec[int32_t] offsets        # rows + 1, the first is 0
+    Vec[uint8_t] bytes
+    Vec[uint8_t] valid          # a bit for each row, the lowest first
+    size_t nulls
+
+# Zeroed, with `wanted` set: no rows yet.
+cdef struct Columns:
+    uint32_t wanted             # bits 1 << COLUMN_
+    size_t rows
+    size_t bytes                # of keys and values looked at, wanted or not
+    NumberColumn[NUMBER_COLUMNS] numbers
+    TextColumn[TEXT_COLUMNS] texts
+
+# False: no memory; the columns must be released.
+cdef bint columns_append(Columns* columns, const Row* row) noexcept nogil
+# No rows, the memory is kept.
+cdef void columns_clear(Columns* columns) noexcept nogil
+cdef void columns_release(Columns* columns) noexcept nogil
+cdef bint is_utf8(const uint8_t* text, size_t length) noexcept nogil

@@ -1,0 +1,81 @@
+# Rows out of a sealed file: the keyspace as it was at a revision, and the changes between two revisions.
+#
+# A file holds the keys at its history floor, in order, and behind them every change since (docs/formats.md "Records of
+# the state"). The keyspace at a revision is the first overlaid with the second; so a range of keys reads its own part
+# of the keys, and all of the history. It decides which rows there are. It never shows a byte whose checksum it has not
+# seen, believes no length, and holds no more than a chunk and what the history changed in its range.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.machine.dump cimport DumpHead, DumpState
+from raftmeta.native.containers cimport Vec
+from raftmeta.ports cimport DiskPort
+from raftmeta.scan.columns cimport Columns
+from raftmeta.status cimport status_t
+from raftmeta.storage.disk cimport RealDisk
+from raftmeta.storage.sealed cimport SealedReader
+
+# A chunk at which reading may begin.
+cdef struct Place:
+    uint32_t position           # of the split, for sealed_seek
+    size_t key                  # where its first key stands in the splits; without one a revision begins there
+    uint32_t key_length
+
+# What the history made of a key.
+cdef struct Overlay:
+    const uint8_t* version      # DumpVersion and key and value; while it grows an offset
+    size_t order                # the later change wins
+
+cdef struct SnapshotRows:
+    RealDisk disk
+    DiskPort port
+    SealedReader reader
+    DumpState state
+    Vec[Place] places
+    size_t key_places           # those with a key come first
+    const uint8_t* at           # in the chunk read last
+    const uint8_t* end
+    # The rows under way.
+    Vec[uint8_t] start          # of the keys, inclusive
+    Vec[uint8_t] stop           # exclusive; empty: none
+    uint64_t low                # changes in (low, revision]
+    uint64_t revision
+    const uint8_t* key          # DumpVersion of the next key of the file, NULL: none, see is_at_end
+    bint is_at_end
+    Vec[uint8_t] overlay_bytes
+    Vec[Overlay] overlay
+    size_t next_overlay
+    uint64_t change_revision    # under way; 0: none yet
+    uint64_t change_wall_ms
+    uint64_t changes_left       # of that revision
+    uint64_t next_sub           # place of the next one in it
+
+# A revision that begins with a chunk.
+cdef struct Mark:
+    uint32_t place
+    uint64_t revision
+
+# Open `name` in `folder` and read the head of the state. As sealed_open, and CORRUPT: it is no state. Close it after
+# any status.
+cdef status_t rows_open(SnapshotRows* rows, const char* folder, const char* name) noexcept nogil
+cdef void rows_close(SnapshotRows* rows) noexcept nogil
+
+# Go to the first record, or to that of a place.
+cdef status_t rows_first(SnapshotRows* rows) noexcept nogil
+cdef status_t rows_seek(SnapshotRows* rows, size_t place) noexcept nogil
+# The next record: its head and its bytes, which stay until the next call. NOT_FOUND: that was the last one.
+cdef status_t rows_record(SnapshotRows* rows, const DumpHead** head, const uint8_t** body) noexcept nogil
+
+# The keys of [start, stop), which are set, as of a revision that the file knows; then rows until NOT_FOUND. rows_next
+# stops at `rows_max` rows or `bytes_max` bytes; columns may hold rows with every status.
+cdef status_t keys_begin(SnapshotRows* rows, uint64_t revision) noexcept nogil
+cdef status_t keys_next(SnapshotRows* rows, Columns* columns, size_t rows_max, size_t bytes_max) noexcept nogil
+# The changes of (low, high] in [start, stop), from a place at or before the first one. CORRUPT: a revision is missing.
+cdef status_t changes_begin(SnapshotRows* rows, size_t place, bint is_first, uint64_t low, uint64_t high) noexcept nogil
+cdef status_t changes_next(SnapshotRows* rows, Columns* columns, size_t rows_max, size_t bytes_max) noexcept nogil
+
+# Go to where the history may begin.
+cdef status_t history_begin(SnapshotRows* rows) noexcept nogil
+# The revisions that begin with a chunk, and keys of [start, stop) that cut keys and history into parts of about
+# `bytes_each`: each as DumpVersion order has it, not sorted. Behind them each key's length and bytes.
+cdef status_t history_survey(SnapshotRows* rows, size_t bytes_each, Vec[Mark]* marks,
+                             Vec[uint8_t]* cuts) noexcept nogil

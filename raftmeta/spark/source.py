@@ -1,0 +1,210 @@
+"""`format("raftmeta")`: the keyspace, its changes, members and leases as tables of Spark, and the changes as a stream.
+
+    register(spark)
+    spark.read.format("raftmeta").option("prefix", "/brokers/").load("/var/lib/raftmeta/a")
+    spark.readStream.format("raftmeta").option("url", "raft://h1:7100,h2:7100").option("table", "changes").load()
+
+What it decides: which part of a table a task reads, and which revisions a batch of the stream has. What it never does:
+take filters from Spark. Those of PySpark 4.3 are kept on the table and not on the query, so that a second query on the
+same DataFrame would silently get the rows of the first; a table is narrowed by options, and Spark filters above it.
+
+A reader that is sent to an executor carries options and no open file: Spark's workers fork.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from raftmeta.errors import InvalidArgument
+from raftmeta.scan import Batches, Scope
+from raftmeta.scan.batches import TABLES
+from raftmeta.spark.options import OTHER_TABLES, SourceOptions
+from raftmeta.spark.places import Place, place_of
+from raftmeta.spark.shipping import travelling
+
+__all__ = ["RaftmetaSource"]
+
+
+class RaftmetaSource(DataSource):
+    """The tables of a cluster or of a sealed file; the options are those of docs/pipeline.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "raftmeta"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return travelling(self, (dict(self.options),))
+
+    def schema(self) -> str:
+        """The columns that the options ask for. Raises InvalidArgument that names a wrong option."""
+        options = SourceOptions.parse(self.options)
+        if options.table in OTHER_TABLES:
+            return OTHER_TABLES[options.table]
+        Batches(options.table, options.scope.columns)  # names a column that there is not
+        kinds = {name: kind for name, _, kind in TABLES[options.table]}
+        return ", ".join(f"{name} {kinds[name]}" for name in options.scope.columns or kinds)
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return TableReader(dict(self.options))
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return ChangesReader(dict(self.options))
+
+
+@dataclass(frozen=True, slots=True)
+class Part(InputPartition):
+    """What one task reads. kind: keys, changes or rows; detail: what the place needs to find it again."""
+
+    kind: str
+    scope: Scope
+    low: int = 0
+    high: int = 0
+    detail: tuple[Any, ...] = ()
+
+
+class TableReader(DataSourceReader):
+    """One table, once."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = dict(options)
+        self._options = SourceOptions.parse(options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return travelling(self, (self._given,))
+
+    def partitions(self) -> list[InputPartition]:
+        """Parts that together are the table at one revision, which is fixed here."""
+        options = self._options
+        if options.table in OTHER_TABLES:
+            return [Part("rows", options.scope)]
+        with place_of(options) as place:
+            if options.table == "kv":
+                return _key_parts(options, place)
+            high = place.check_revision(options.revision)
+            low = place.floor() if options.start_revision == 0 else options.start_revision - 1
+            if options.start_revision < 0:
+                raise InvalidArgument("start_revision: now is for streams: a table ends today", field="start_revision")
+            return _change_parts(options, place, low, high)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Record batches of a part; of members and leases tuples."""
+        return _read(self._options, partition)
+
+
+def _key_parts(options: SourceOptions, place: Place) -> list[InputPartition]:
+    revision = place.check_revision(options.revision)
+    return [
+        Part("keys", Scope(start, stop, options.scope.columns), high=revision, detail=place.detail(number))
+        for number, (start, stop) in enumerate(place.key_ranges(options.scope, revision, options.partitions))
+    ]
+
+
+def _change_parts(options: SourceOptions, place: Place, low: int, high: int) -> list[InputPartition]:
+    parts = place.change_parts(low, high, options.partitions)
+    return [
+        Part("changes", options.scope, before, end, (*place.detail(number), begin))
+        for number, (begin, before, end) in enumerate(parts)
+    ]
+
+
+def _read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
+    if not isinstance(partition, Part):  # what Spark makes of a table without parts
+        return
+    detail = partition.detail[:-1] if partition.kind == "changes" else partition.detail
+    with place_of(options, detail) as place:
+        if partition.kind == "keys":
+            yield from place.keys(partition.scope, partition.high)
+        elif partition.kind == "changes":
+            yield from place.changes(partition.scope, partition.detail[-1], partition.low, partition.high)
+        else:
+            yield from place.rows(options.table)
+
+
+class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The changes as a stream. An offset is the last revision that was read, in the cluster that has it."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = dict(options)
+        self._options = SourceOptions.parse(options)
+        self._target: int | None = None
+        if self._options.table != "changes":
+            raise InvalidArgument(
+                f"table: a stream has changes only, not {self._options.table}: .option('table', 'changes')",
+                field="table",
+            )
+        if self._options.revision:
+            raise InvalidArgument("revision: a stream has no last revision; use the table changes", field="revision")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return travelling(self, (self._given,))
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before the first revision that start_revision asks for."""
+        with place_of(self._options) as place:
+            start = self._options.start_revision
+            low = place.floor() if start == 0 else place.check_revision(0) if start < 0 else start - 1
+            return _offset(place, low)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """At most so many revisions, whatever the changes in them: a revision is never cut."""
+        return ReadMaxRows(self._options.revisions_per_batch)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes; with the trigger availableNow never behind where it was prepared."""
+        with place_of(self._options) as place:
+            low = _low(place, start)
+            high = place.check_revision(0) if self._target is None else self._target
+            if isinstance(limit, ReadMaxRows):
+                high = min(high, low + limit.max_rows)
+            return _offset(place, max(low, high))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with place_of(self._options) as place:
+            self._target = place.check_revision(0)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        with place_of(self._options) as place:
+            return _offset(place, place.check_revision(0))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Parts that together are the revisions behind start up to end."""
+        with place_of(self._options) as place:
+            return _change_parts(self._options, place, _low(place, start), int(end["revision"]))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Record batches of a part."""
+        return _read(self._options, partition)
+
+
+def _offset(place: Place, revision: int) -> dict[str, Any]:
+    # Spark compares offsets as text: always these names in this order.
+    return {"cluster": place.cluster_id(), "revision": revision}
+
+
+def _low(place: Place, start: dict[str, Any]) -> int:
+    """The revision of an offset. Raises InvalidArgument when it cannot be one of this place."""
+    if start["cluster"] != place.cluster_id():
+        raise InvalidArgument(
+            f"checkpoint: it was made of the cluster {start['cluster']}, but {place} is {place.cluster_id()}: "
+            "revisions of one mean nothing in another; begin with a new checkpoint",
+            field="checkpointLocation",
+        )
+    low = int(start["revision"])
+    newest = place.check_revision(0)
+    if newest < low:
+        raise InvalidArgument(
+            f"checkpoint: it ends at revision {low}, but {place} is only at {newest}: it is older than what was read "
+            "before; use the folder or cluster of then, or begin with a new checkpoint",
+            field="checkpointLocation",
+        )
+    return low

@@ -1,0 +1,212 @@
+"""A running cluster as tables: one revision while others are written, every change once, and nodes that go away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import raftmeta
+from raftmeta.errors import Compacted, FutureRevision, InvalidArgument, ReadyTimeout
+from raftmeta.operations import Put
+from raftmeta.scan import Batches, ClusterScan, Scope, node_urls
+from raftmeta.scan.cluster import between
+from raftmeta.scan.scan_handle import ColumnsHandle, FeedHandle
+from tests.client.nodes import serving
+from tests.scan.states import as_row, change_rows, fill, told
+
+OK, NOT_FOUND, CORRUPT, STALE = 0, 73, 75, 78  # raftmeta/status.pxd
+ALL_COLUMNS = 0x7FF
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, raftmeta.Node], str]]:
+    with serving(tmp_path_factory.mktemp("cluster"), names="abc") as (nodes, url):
+        fill(nodes["a"])
+        yield nodes, url
+
+
+def leader_of(nodes: dict[str, raftmeta.Node]) -> str:
+    return next(name for name, node in nodes.items() if node.status().is_leader)
+
+
+def rows(batches: Iterator[Any]) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_one_revision_is_read_while_others_are_written(cluster: tuple[dict[str, raftmeta.Node], str]) -> None:
+    """Pages of a pinned revision: what is written meanwhile is in none of them, and the large value is whole."""
+    nodes, url = cluster
+    with ClusterScan(node_urls(url), timeout_s=TIMEOUT_S) as scan:
+        revision = scan.newest()
+        expected = [as_row(record, revision) for record in nodes["a"].range(revision=revision).records]
+        found = []
+        for batch in scan.keys(Scope(), revision):
+            nodes["b"].put("key-00", b"while it is read")
+            nodes["b"].put("zz/new", b"while it is read")
+            found += batch.to_pylist()
+    assert found == expected
+
+
+def test_every_change_is_read_once_and_in_order(cluster: tuple[dict[str, raftmeta.Node], str]) -> None:
+    """From the first revision; narrowed to keys, the same changes without the others."""
+    nodes, url = cluster
+    with ClusterScan(node_urls(url), timeout_s=TIMEOUT_S) as scan:
+        high = scan.newest()
+        whole = change_rows(scan.changes(Scope(), 0, high))
+        assert whole == told(nodes["a"], 0, high)
+        assert change_rows(scan.changes(Scope(), 10, 30)) == [row for row in whole if 10 < row[0] <= 30]
+        narrowed = change_rows(scan.changes(Scope(b"key-1", b"key-2"), 0, high))
+        assert narrowed == [row for row in whole if b"key-1" <= row[4] < b"key-2"]
+
+
+def test_a_node_that_dies_is_left_for_another(tmp_path: Path) -> None:
+    """In the middle of a scan and of a feed: the rest comes from the others, with nothing twice and nothing missing."""
+    with serving(tmp_path, names="abc") as (nodes, url):
+        for number in range(40):
+            nodes["a"].put(b"key-%02d" % number, bytes(200_000))
+        urls = dict(zip(nodes, node_urls(url), strict=True))
+        leader = leader_of(nodes)
+        first = next(name for name in nodes if name != leader)
+        order = [urls[first], urls[leader], *(urls[name] for name in nodes if name not in (first, leader))]
+        with ClusterScan(order, timeout_s=TIMEOUT_S) as scan, ClusterScan(order, timeout_s=TIMEOUT_S) as feed:
+            revision = scan.newest()
+            keys = scan.keys(Scope(columns=("key",)), revision)
+            changes = feed.changes(Scope(columns=("revision",)), 0, revision)
+            found, changed = rows(iter([next(keys)])), rows(iter([next(changes)]))
+            nodes[first].close(transfer=False)
+            found += rows(keys)
+            changed += rows(changes)
+    assert [row["key"] for row in found] == [b"key-%02d" % number for number in range(40)]
+    assert [row["revision"] for row in changed] == list(range(1, revision + 1))
+
+
+def test_no_node_that_answers_is_an_error_that_names_them() -> None:
+    """After the time that was given, with what the last one said."""
+    with (
+        ClusterScan(("raft://127.0.0.1:1", "raft://127.0.0.1:2"), timeout_s=0.1) as scan,
+        pytest.raises(ReadyTimeout, match=r"none of raft://127\.0\.0\.1:1, raft://127\.0\.0\.1:2 answered for 0\.1 s"),
+    ):
+        scan.newest()
+
+
+def test_a_revision_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """Compacted, with the oldest one; in the future, with the newest one; a feed from before the floor."""
+    with serving(tmp_path) as (nodes, url):
+        for number in range(20):
+            nodes["a"].put("key", str(number))
+        nodes["a"].compact(10)
+        with ClusterScan(node_urls(url), timeout_s=TIMEOUT_S) as scan:
+            with pytest.raises(Compacted, match="the oldest is 10"):
+                rows(scan.keys(Scope(), 9))
+            with pytest.raises(FutureRevision, match="the newest is 20"):
+                rows(scan.keys(Scope(), 21))
+            with pytest.raises(Compacted, match="before revision 11 are compacted"):
+                rows(scan.changes(Scope(), 9, 20))
+            assert len(rows(scan.changes(Scope(), 10, 20))) == 10
+
+
+def test_parts_of_a_cluster_hold_about_as_many_keys(
+    cluster: tuple[dict[str, raftmeta.Node], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys with long common beginnings, found by counting."""
+    nodes, url = cluster
+    monkeypatch.setattr("raftmeta.scan.cluster.TUNE_CUT_KEYS", 10)
+    for beginning in ("", "topics/a-very-long-common-beginning/"):
+        nodes["a"].txn([], [Put(f"even/{beginning}{number:04}", b"") for number in range(400)])
+    with ClusterScan(node_urls(url), timeout_s=TIMEOUT_S) as scan:
+        revision = scan.newest()
+        parts = scan.key_ranges(Scope(b"even/", b"even0"), revision, 4)
+        counts = [scan.count(start, stop, revision) for start, stop in parts]
+    assert sum(counts) == 800
+    assert len(parts) == 4
+    assert min(counts) >= 50
+
+
+@given(st.binary(max_size=12), st.binary(max_size=12))
+def test_a_cut_lies_between(low: bytes, high: bytes) -> None:
+    """Or there is none; where two keys differ in their next eight bytes by more than one there is."""
+    cut = between(low, high)
+    assert not cut or (low < cut and (not high or cut < high))
+    if not low and not high:
+        assert cut
+
+
+# --- the feed: what follows and what does not -------------------------------------------------------------------------
+
+
+def item(revision: int, keys: list[bytes], *, kind: int = 1, more: bool = False) -> bytes:
+    """docs/formats.md "Items of a watch"."""
+    events = [[1, [key, b"v", revision, revision, 1, 0, 0], None] for key in keys]
+    packed: bytes = msgpack.packb([kind, revision, 7, events, more], use_bin_type=True)
+    return packed
+
+
+def columns() -> ColumnsHandle:
+    return ColumnsHandle(ALL_COLUMNS)
+
+
+def test_a_feed_ends_with_its_last_revision_whole() -> None:
+    """A fragment of it is not the end."""
+    feed, into = FeedHandle(4, 6, b"", b""), columns()
+    assert feed.take(item(5, [b"a"]) + item(6, [b"b"], more=True), into) == OK
+    assert feed.take(item(6, [b"c"]), into) == NOT_FOUND
+    assert into.rows == 3
+
+
+@pytest.mark.parametrize("wrong", [4, 6, 7])
+def test_a_revision_that_does_not_follow_stops_the_feed(wrong: int) -> None:
+    """One is missing, or comes again: nothing of it becomes a row."""
+    feed, into = FeedHandle(4, 9, b"", b""), columns()
+    assert feed.take(item(wrong, [b"a"]), into) == CORRUPT
+    assert (feed.told, feed.next_revision, into.rows) == (wrong, 5, 0)
+
+
+def test_a_fragment_that_was_taken_is_not_taken_again() -> None:
+    """The watch was opened again in the middle of a revision, and another node cuts it elsewhere."""
+    feed, into = FeedHandle(4, 5, b"", b""), columns()
+    assert feed.take(item(5, [b"a", b"b"], more=True), into) == OK
+    feed.begin_again()
+    assert feed.next_revision == 5
+    assert feed.take(item(5, [b"a"], more=True) + item(5, [b"b", b"c"]), into) == NOT_FOUND
+    assert into.rows == 3
+
+
+@pytest.mark.parametrize("kind", [3, 5, 6])
+def test_a_watch_that_ends_is_opened_again(kind: int) -> None:
+    """Lagged, closed, removed: from the revision that the feed wants next, whatever the item says."""
+    feed, into = FeedHandle(4, 9, b"", b""), columns()
+    assert feed.take(item(5, [b"a"]) + item(9, [], kind=kind), into) == STALE
+    assert (feed.next_revision, into.rows) == (6, 1)
+
+
+@given(st.binary(max_size=40), st.integers(0, 60))
+def test_what_is_no_item_is_refused(noise: bytes, length: int) -> None:
+    """Any bytes, and any beginning of an item: a status, never a crash, and never more rows than whole events."""
+    for body in (noise, item(5, [b"key"])[:length]):
+        into = columns()
+        assert FeedHandle(4, 9, b"", b"").take(body, into) != OK or into.rows <= 1
+
+
+def test_a_gap_is_an_error_that_says_where() -> None:
+    """What the reader raises when a feed does not follow."""
+    with pytest.raises(InvalidArgument, match="went from revision 4 to 7: changes are missing"):
+        ClusterScan._taken(FeedHandle(4, 9, b"", b""), item(7, [b"a"]), Batches("changes"))
+
+
+@given(st.binary(max_size=24))
+def test_text_is_what_python_reads_as_text(key: bytes) -> None:
+    """The column key_text is null exactly where the key is no UTF-8."""
+    batches = Batches("changes", ("key_text",))
+    FeedHandle(4, 5, b"", b"").take(item(5, [key]), batches.handle)
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = None
+    assert batches.take().to_pylist() == [{"key_text": text}]
