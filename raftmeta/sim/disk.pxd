@@ -52,7 +52,7 @@ cdef struct SimCounters:
     uint64_t writes
     uint64_t syncs              # of files and of the directory
     uint64_t written_bytes
-    uint64_t failures           # calls that gave DISK_FAILED by a fault
+    uint64_t failures           # calls by whose fault a node may stop: DISK_FAILED, no room in place
     uint64_t crashes
     uint64_t sectors_lost
     uint64_t sectors_torn

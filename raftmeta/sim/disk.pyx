@@ -366,6 +366,9 @@ cdef status_t _write(void* self, file_t handle, uint64_t offset, const Slice* pa
     if _is_due(&disk.faults.lose_at_write):
         return OK
     if _is_due(&disk.faults.no_space_at_write):
+        # Only a file system that copies on write wants room for what is there already. Whoever had to erase it cannot,
+        # and may stop for it (docs/decisions/log.md D7).
+        disk.counters.failures += offset + length <= file.cached.size
         status = _store(disk, file, offset, parts, count, length // 2)
         return NO_SPACE if status == OK else status
     if _is_due(&disk.faults.misdirect_at_write):

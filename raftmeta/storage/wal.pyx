@@ -745,7 +745,9 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
     return status if status == OK else _poison(wal, status)
 
 
-# The disk was full in the middle of a batch that is now refused: its beginning must never be found again.
+# The disk was full in the middle of a batch that is now refused: its beginning must never be found again. Where there
+# is no room to write over it either (copy on write), what the file holds cannot be known: the log stops, and the next
+# opening erases it.
 cdef status_t _take_back(Wal* wal, const Place* place) noexcept nogil:
     cdef uint64_t size_bytes = 0
     cdef status_t status

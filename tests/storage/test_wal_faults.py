@@ -98,6 +98,23 @@ def test_a_refused_batch_never_comes_back_by_itself() -> None:
     assert log.model.last == 2
 
 
+def test_a_refused_batch_that_cannot_be_erased_stops_the_log() -> None:
+    """decisions/log.md D7: what stands behind the end is not known, so nothing follows it; a start is whole."""
+    log = LogDriver(SimulatedDisk(), {**LIMITS, "segment_bytes": 65536})
+    assert log.open() is not None and log.begin() and log.append([10])
+    long = next_record(log, 8000)
+    log.disk.plan(no_space_at_write=1)
+    assert log.wal.append(log.model.last + 1, [long]) == Status.NO_SPACE  # half of it made the file longer
+    log.disk.plan(capacity_bytes=1, no_space_at_write=1)  # no room to grow, then none to write over what is there
+    assert log.wal.append(log.model.last + 1, [long]) == Status.DISK_FAILED
+    assert log.disk.counters["failures"] == 1
+    log.disk.plan()
+    assert log.wal.append(log.model.last + 1, [next_record(log, 10)]) == Status.DISK_FAILED
+    assert log.kill()
+    assert log.append([10])
+    assert log.crash()
+
+
 def test_the_reserve_takes_votes_when_the_disk_is_full() -> None:
     """A preallocated reserve keeps votes and compaction possible; growth stays refused."""
     log = begun_log()
