@@ -27,7 +27,19 @@ DEPENDENCIES = ("lmdb", "msgpack")
 NEED_AN_EXTRA = ("raftmeta.backends.pysyncobj", "raftmeta.cli.", "raftmeta.prometheus", "raftmeta.testing.plugin")
 NEED_SPARK = tuple(
     f"raftmeta.spark.{name}"
-    for name in ("findings", "gathering", "lake_rows", "observations", "report", "source", "tables", "times")
+    for name in (
+        "churn_report",
+        "churn_rows",
+        "findings",
+        "gathering",
+        "lake_rows",
+        "observations",
+        "page",
+        "report",
+        "source",
+        "tables",
+        "times",
+    )
 )
 
 

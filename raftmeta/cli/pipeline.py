@@ -9,6 +9,7 @@ import click
 
 from raftmeta.check import Limits
 from raftmeta.check.models import MODELS
+from raftmeta.cli.pipeline_churn import COMMANDS as CHURN
 from raftmeta.cli.pipeline_lake import COMMANDS as LAKE
 from raftmeta.cli.pipeline_parts import NO, NOT_DONE, OK, answered, master_option, shown
 from raftmeta.cli.session import Session, pass_session
@@ -130,7 +131,7 @@ def sweep(
     sys.exit(NO if failures else OK)
 
 
-for command in LAKE:
+for command in (*LAKE, *CHURN):
     pipeline.add_command(command)
 
 COMMANDS = (pipeline,)

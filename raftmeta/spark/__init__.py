@@ -10,33 +10,43 @@ Needs the extra `spark` and Java 17; both are looked for when a pipeline is star
 
 from __future__ import annotations
 
+from raftmeta.spark.churn import Churned, churn, sizes
 from raftmeta.spark.feed import ClientSource, Fed, Source, feed
 from raftmeta.spark.jobs import Progress
 from raftmeta.spark.lake import Lake, MissingRevisions
+from raftmeta.spark.layout import Layout, layout_of
 from raftmeta.spark.reading import read
 from raftmeta.spark.runs import Run, find_runs
 from raftmeta.spark.session import register, spark_session
+from raftmeta.spark.sink import Sink, WrittenBatch
 from raftmeta.spark.sweep import Swept, sweep
 from raftmeta.spark.travel import changes, merge, retain, state
 from raftmeta.spark.verify import Verified, verify
 
 __all__ = [
+    "Churned",
     "ClientSource",
     "Fed",
     "Lake",
+    "Layout",
     "MissingRevisions",
     "Progress",
     "Run",
+    "Sink",
     "Source",
     "Swept",
     "Verified",
+    "WrittenBatch",
     "changes",
+    "churn",
     "feed",
     "find_runs",
+    "layout_of",
     "merge",
     "read",
     "register",
     "retain",
+    "sizes",
     "spark_session",
     "state",
     "sweep",

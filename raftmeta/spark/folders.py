@@ -14,15 +14,15 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from raftmeta.errors import ConfigError
 
-__all__ = ["opened", "read_json", "write_json", "write_table", "written"]
+__all__ = ["exchanged", "expect_ours", "opened", "read_json", "write_json", "write_table", "written"]
 
-LOCK = ".lock"
 HALF_WRITTEN = ".half"  # the end of the name of a file that is not there yet
 
 
@@ -35,10 +35,13 @@ def opened(folder: Path, settings_file: str, *, what: str) -> Iterator[None]:
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: is no folder")
-    if folder.is_dir() and not (folder / settings_file).exists() and any(_seen(folder, settings_file)):
+    # The lock is made first, and stays: what a driver left that died before its settings were whole is its own, too.
+    lock_file = folder / f".{what}.lock"
+    is_ours = (folder / settings_file).exists() or lock_file.exists()
+    if folder.is_dir() and not is_ours and any(folder.iterdir()):
         raise ConfigError(f"{folder}: holds something that no {what} wrote; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a") as lock:
+    with lock_file.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -50,10 +53,35 @@ def opened(folder: Path, settings_file: str, *, what: str) -> Iterator[None]:
         yield
 
 
-def _seen(folder: Path, settings_file: str) -> Iterator[Path]:
-    """What lies in the folder, without what a driver leaves that died before its first file was whole."""
-    left = {LOCK, settings_file + HALF_WRITTEN}
-    return (path for path in folder.iterdir() if path.name not in left)
+def expect_ours(folder: Path, marker: str, *, what: str) -> None:
+    """Raises ConfigError unless the folder may be exchanged: it is not there, empty, or has the file `marker`."""
+    if folder.exists() and not (folder / marker).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder}: holds something that no {what} wrote; name another folder or remove it")
+
+
+@contextlib.contextmanager
+def exchanged(folder: Path) -> Iterator[Path]:
+    """Where to write a whole folder; at the end of the block it is at `folder`, in place of an older one.
+
+    Two drivers that end at once take turns: the later one's folder stays.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=HALF_WRITTEN, dir=folder.parent))
+    try:
+        fresh.chmod(0o755)  # as mkdir makes it; mkdtemp's is for its owner alone
+        yield fresh
+        parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(parent, fcntl.LOCK_EX)
+            old = fresh.with_suffix(".old")
+            if folder.exists():
+                folder.rename(old)
+            fresh.rename(folder)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            os.close(parent)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pyarrow as pa
 from raftmeta.operations import KeyRecord
 from raftmeta.results import WatchEvent
 
-__all__ = ["BASE", "CHANGES", "changes_of", "records_of", "text_of"]
+__all__ = ["BASE", "CHANGES", "changes_of", "records_of", "signed", "text_of"]
 
 CHANGES = pa.schema(
     [
@@ -46,6 +46,11 @@ def text_of(key: bytes) -> str:
     return key.decode("utf-8", "backslashreplace")
 
 
+def signed(number: int) -> int:
+    """An id of 64 bits as the signed number of the same bits: tables have no others."""
+    return number - (1 << 64) if number >> 63 else number
+
+
 def changes_of(revisions: Iterable[tuple[int, float, list[WatchEvent]]]) -> pa.Table:
     """Rows of CHANGES for (revision, time in seconds of 1970, all its events)."""
     rows = []
@@ -62,8 +67,8 @@ def changes_of(revisions: Iterable[tuple[int, float, list[WatchEvent]]]) -> pa.T
                     text_of(record.key),
                     record.value if is_put else None,
                     before.value if before else None,
-                    record.lease if is_put else None,
-                    before.lease if before else None,
+                    signed(record.lease) if is_put else None,
+                    signed(before.lease) if before else None,
                     record.create_revision if is_put else None,
                     before.mod_revision if before else None,
                     record.version if is_put else None,
@@ -78,7 +83,7 @@ def changes_of(revisions: Iterable[tuple[int, float, list[WatchEvent]]]) -> pa.T
 def records_of(records: Iterable[KeyRecord]) -> pa.Table:
     """Rows of BASE for key records."""
     rows = [
-        (one.key, text_of(one.key), one.value, one.create_revision, one.mod_revision, one.version, one.lease)
+        (one.key, text_of(one.key), one.value, one.create_revision, one.mod_revision, one.version, signed(one.lease))
         for one in records
     ]
     columns = list(zip(*rows, strict=True)) or [()] * len(BASE)

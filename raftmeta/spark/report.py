@@ -13,23 +13,15 @@ import html
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
+
+from raftmeta.spark.page import left_out, page, plot, section
 
 __all__ = ["report"]
 
 SHOWN_RUNS_MAX = 20  # with plots; the tables have all
-SHOWN_ROWS_MAX = 50
+SHOWN_ANOMALIES_MAX = 50
 COLOURS = {"ok": "#2a9d5c", "fail": "#8a8f98", "info": "#d9822b"}
 FAULT_COLOUR = "#c0392b"
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1d232b; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 .ok { color: #2a9d5c; } h1 .violation { color: #c0392b; } h1 .unknown { color: #d9822b; }
-table { border-collapse: collapse; font-size: 13px; margin: 0.5rem 0; display: block; overflow-x: auto; }
-th, td { text-align: left; padding: 2px 10px 2px 0; border-bottom: 1px solid #e3e6ea; white-space: nowrap; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-pre { background: #f5f6f8; padding: 0.7rem; overflow-x: auto; font-size: 12.5px; }
-"""
 
 
 def report(tables: dict[str, Any], summary: dict[str, Any]) -> str:
@@ -41,59 +33,31 @@ def report(tables: dict[str, Any], summary: dict[str, Any]) -> str:
         f"<p>{len(runs)} runs, {_sum(tables['histories'], 'events'):,} events in {len(tables['histories'])} histories, "
         f"{len(tables['verdicts']):,} components; {len(tables['anomalies'])} anomalies, "
         f"{len(tables['quarantine'])} events in quarantine.</p>",
-        _section("Histories", tables["histories"]),
+        section("Histories", tables["histories"]),
         _anomalies(tables["anomalies"]),
-        _section("Quarantine", tables["quarantine"]),
-        _section("Components that are not ok", _not_ok(tables["verdicts"])),
+        section("Quarantine", tables["quarantine"]),
+        section("Components that are not ok", _not_ok(tables["verdicts"])),
         "<h2>Answers</h2>",
         *(_answers(tables, run, number) for number, run in enumerate(runs[:SHOWN_RUNS_MAX])),
-        _left_out(len(runs), SHOWN_RUNS_MAX, "runs"),
+        left_out(len(runs), SHOWN_RUNS_MAX, "runs"),
         _first_answers(tables["availability"]),
-        _section("Faults", tables["availability"]),
-        _section("Changes of elected leaders", tables["elections"]),
-        _section("Latency, by windows of 10 s", tables["latency"]),
+        section("Faults", tables["availability"]),
+        section("Changes of elected leaders", tables["elections"]),
+        section("Latency, by windows of 10 s", tables["latency"]),
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>raftmeta: verification</title>'
-        f"<style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>{''.join(parts)}</body></html>\n"
-    )
+    return page("raftmeta: verification", parts)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
-def _section(title: str, table: Any) -> str:
-    if not len(table):
-        return ""
-    heads = "".join(f"<th>{html.escape(name)}</th>" for name in table.column_names)
-    rows = "".join(
-        f"<tr>{''.join(_cell(value) for value in row.values())}</tr>"
-        for row in table.slice(0, SHOWN_ROWS_MAX).to_pylist()
-    )
-    left_out = _left_out(len(table), SHOWN_ROWS_MAX, "rows")
-    return f"<h2>{title}</h2><table><tr>{heads}</tr>{rows}</table>{left_out}"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "<td></td>"
-    if isinstance(value, int | float):
-        text = f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
-        return f"<td class=number>{text}</td>"
-    return f"<td>{html.escape(str(value)[:200])}</td>"
-
-
-def _left_out(count: int, shown: int, what: str) -> str:
-    return f"<p>and {count - shown:,} more {what}, in the tables beside this page</p>" if count > shown else ""
-
-
 def _anomalies(table: Any) -> str:
     told = [
         f"<h3>{html.escape(row['kind'])}: {html.escape(row['subject'])}</h3>"
         f"<p>run {html.escape(row['run'])}, {html.escape(row['history'])}, "
         f"seq {row['first_seq']} to {row['last_seq']}</p>"
         f"<pre>{html.escape(row['explanation'])}</pre>"
-        for row in table.slice(0, SHOWN_ROWS_MAX).to_pylist()
+        for row in table.slice(0, SHOWN_ANOMALIES_MAX).to_pylist()
     ]
-    return f"<h2>Anomalies</h2>{''.join(told)}{_left_out(len(table), SHOWN_ROWS_MAX, 'anomalies')}" if told else ""
+    return f"<h2>Anomalies</h2>{''.join(told)}{left_out(len(table), SHOWN_ANOMALIES_MAX, 'anomalies')}" if told else ""
 
 
 def _not_ok(verdicts: Any) -> Any:
@@ -150,7 +114,7 @@ def _answers(tables: dict[str, Any], run: str, number: int) -> str:
         yaxis_title="answers per second",
         yaxis2={"title": "p99, ms", "overlaying": "y", "side": "right", "type": "log"},
     )
-    return _plot(figure, f"answers-{number}")
+    return plot(figure, f"answers-{number}")
 
 
 def _first_answers(availability: Any) -> str:
@@ -169,9 +133,4 @@ def _first_answers(availability: Any) -> str:
         yaxis={"title": "ms", "type": "log"},
         showlegend=False,
     )
-    return _plot(figure, "first-answers")
-
-
-def _plot(figure: Any, name: str) -> str:
-    figure.update_layout(template="plotly_white", height=380, margin={"l": 60, "r": 60, "t": 50, "b": 45})
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, div_id=name))
+    return plot(figure, "first-answers")

@@ -13,16 +13,14 @@ half-written folder: `out` is exchanged whole when everything stands.
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raftmeta.check import Limits
-from raftmeta.errors import ConfigError
+from raftmeta.spark.folders import exchanged, expect_ours, write_json, write_table
 from raftmeta.spark.jobs import Progress, failed, told
 from raftmeta.spark.runs import FAULT_COLUMNS, Run, find_runs, parts_of
 from raftmeta.spark.session import import_pyspark, spark_session
@@ -83,7 +81,7 @@ def verify(
     import_pyspark()
     runs = find_runs(paths, model=model)
     folder = Path(out).resolve()
-    _expect_ours(folder)
+    expect_ours(folder, SUMMARY, what="verify")
     session = spark_session(master, app="raftmeta pipeline verify", settings=SETTINGS)
     with session as spark, told(spark, "checking", on_progress):
         tables = _tables(spark, runs, limits or Limits(), bucket_rows)
@@ -197,25 +195,11 @@ def _faults(spark: SparkSession, runs: list[Run]) -> DataFrame:
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------
-def _expect_ours(folder: Path) -> None:
-    if folder.exists() and not (folder / SUMMARY).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder}: holds something that no verify wrote; name another folder or remove it")
-
-
 def _write(folder: Path, tables: dict[str, Any], summary: dict[str, Any]) -> None:
-    import pyarrow.parquet as pq
-
     from raftmeta.spark.report import report
 
-    fresh, old = (folder.with_name(f".{folder.name}.{word}") for word in ("new", "old"))
-    for left in (fresh, old):
-        shutil.rmtree(left, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    for name, table in tables.items():
-        pq.write_table(table, fresh / f"{name}.parquet")
-    (fresh / "report.html").write_text(report(tables, summary), encoding="utf-8")
-    (fresh / SUMMARY).write_text(json.dumps(summary, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    if folder.exists():
-        folder.rename(old)
-    fresh.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    with exchanged(folder) as fresh:
+        for name, table in tables.items():
+            write_table(fresh / f"{name}.parquet", table)
+        (fresh / "report.html").write_text(report(tables, summary), encoding="utf-8")
+        write_json(fresh / SUMMARY, summary)

@@ -20,7 +20,7 @@ from raftmeta.errors import ConfigError, InvalidArgument
 from raftmeta.operations import Delete, KeyRecord, Put
 from raftmeta.spark import Lake, MissingRevisions, changes, feed, merge, retain, state
 from raftmeta.spark.feed import ClientSource, Whole
-from raftmeta.spark.lake_rows import changes_of
+from raftmeta.spark.lake_rows import changes_of, signed
 from tests.client.nodes import serving
 
 pytestmark = pytest.mark.timeout(600)  # a JVM and its workers start: on a busy machine that takes minutes
@@ -86,7 +86,7 @@ def write_a_lot(client: raftmeta.Client, seed: int) -> None:
             client.put(key, str(draw.random()))
     client.put(BINARY, b"\x00")
     client.put("large", LARGE)
-    with client.lease(30) as lease:
+    with client.lease(30, id=2**64 - 5) as lease:
         client.put("leased", b"1", lease=lease)
     client.txn([], [Put("fleeting", b"1"), Delete("fleeting")])
     client.put("last", b"1")
@@ -97,7 +97,10 @@ def rows_of(frame: Any) -> list[dict[str, Any]]:
 
 
 def in_store(client: raftmeta.Client, revision: int) -> list[tuple[Any, ...]]:
-    return [tuple(record) for record in (client.range("", "", revision=revision).records if revision else ())]
+    return [
+        (*record[:5], signed(record.lease))
+        for record in (client.range("", "", revision=revision).records if revision else ())
+    ]
 
 
 def in_lake(spark: Any, lake: Lake, **at: Any) -> list[tuple[Any, ...]]:
@@ -281,6 +284,23 @@ def test_what_comes_before_a_failure_is_kept(tmp_path: Path) -> None:
     assert Lake.load(tmp_path).last == 2
     fed = feed(Replayed(everything), tmp_path)
     assert (fed.first, fed.last) == (3, 4)
+
+
+def test_a_lake_that_failed_to_begin_begins_again(spark: Any, tmp_path: Path) -> None:
+    """Nobody answers any more after the first page of the state: the next feed begins anew, and leaves nothing over."""
+    records = [KeyRecord(b"a", b"1", 3, 3, 1, 0)]
+
+    class Failing(Replayed):
+        def state(self, revision: int) -> Iterator[list[KeyRecord]]:
+            yield records
+            raise raftmeta.ReadyTimeout("nobody answers")
+
+    with pytest.raises(raftmeta.ReadyTimeout):
+        feed(Failing([put(4, "b")], floor=3), tmp_path)
+    (tmp_path / "bases" / "00000000000000000002.parquet").touch()  # of a driver that was killed one step later
+    lake = feed(Replayed([put(4, "b")], floor=3, records={3: records}), tmp_path).lake
+    assert [key for key, *_ in in_lake(spark, lake, revision=4)] == [b"a", b"b"]
+    assert len(list((tmp_path / "bases").iterdir())) == 1
 
 
 def test_a_feed_goes_on_when_its_node_dies(spark: Any, tmp_path: Path) -> None:
