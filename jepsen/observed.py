@@ -1,12 +1,16 @@
 """What observations must obey: the rules of docs/jepsen.md "Observations"; each function names what breaks one.
 
 A rule says nothing about what was not observed: who was killed or cut off saw less, and less can only accuse less.
+
+It is the judge of one run, in memory and without Java; raftmeta/spark/observations.py is another one, written as
+queries for any number of runs. Both are held to the same examples (tests/spark/observed.py), and to give every
+contradiction the same name.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +19,7 @@ from raftmeta.check import History
 Row = Mapping[str, Any]  # of observations.parquet
 Change = tuple[str, Any]  # what a watch told of a key: type and value
 Place = tuple[int, str]  # revision and key
+Found = tuple[str, str]  # the name of a contradiction, and how it shows
 
 GRANTED = ("lease_granted", "elected")
 ENDED = ("fence_refused", "fence_ended")
@@ -38,11 +43,12 @@ def broken_rules(rows: Iterable[Row], histories: Mapping[str, History]) -> list[
             *_watches(seen, subject, written),
             *_fences(seen),
             *_overlaps(seen),
-            *_tellings(seen),
+            *_tokens(seen),
+            *_listeners(seen),
             *_members(seen),
             *_sessions(seen),
         ]
-        reasons += [f"{subject}: {reason}" for reason in found[:SHOWN]]
+        reasons += [f"{subject}: {name}: {how}" for name, how in found[:SHOWN]]
         if len(found) > SHOWN:
             reasons.append(f"{subject}: and {len(found) - SHOWN} more")
     return reasons
@@ -61,39 +67,56 @@ def _written(history: History) -> Iterator[tuple[Place, Change]]:
                 yield (event.revision, key), ("put", value)
 
 
-def _watches(rows: Iterable[Row], prefix: str, written: Mapping[Place, Change]) -> Iterator[str]:
+def _watches(rows: Iterable[Row], prefix: str, written: Mapping[Place, Change]) -> Iterator[Found]:
     """Each stream has all that anybody knows of between its beginning and its last progress; once, and in order."""
     streams: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         if row["kind"].startswith("watch_"):
             streams[row["process"]].append(row)
-    truth = {place: change for place, change in written.items() if place[1].startswith(prefix)}
-    told: dict[int, dict[Place, Change]] = {}
+    known: dict[Place, list[Change]] = {
+        place: [change] for place, change in written.items() if place[1].startswith(prefix)
+    }
+    told: dict[int, Counter[Place]] = {}
     for process, seen in streams.items():
-        told[process] = {}
-        last = seen[0]["revision"]
-        for row in seen[1:]:
-            if row["revision"] < last:
-                yield f"stream {process}: revision {row['revision']} after {last}"
-            last = row["revision"]
-            if row["kind"] != "watch_event":
-                continue
-            type, key, value = json.loads(row["value"])
-            place = row["revision"], key
-            if place in told[process]:
-                yield f"stream {process}: {key} twice at revision {row['revision']}"
-            told[process][place] = truth.setdefault(place, (type, value))
-            if told[process][place] != (type, value):
-                yield f"stream {process}: {key} at revision {row['revision']} is {type} {value}, not {truth[place]}"
+        yield from _stream_order(process, seen)
+        told[process] = Counter()
+        for row in seen:
+            if row["kind"] == "watch_event":
+                type, key, value = json.loads(row["value"])
+                place = row["revision"], key
+                told[process][place] += 1
+                changes = known.setdefault(place, [])
+                if (type, value) not in changes:
+                    changes.append((type, value))
+    for process, places in told.items():
+        for (revision, key), count in places.items():
+            if count > 1:
+                yield "watch duplicate", f"stream {process} was told {count} times of {key} at revision {revision}"
+    for (revision, key), changes in known.items():
+        if len(changes) > 1:
+            shown = " and ".join(f"{type} {value}" for type, value in changes)
+            yield "watch difference", f"{key} at revision {revision} is {shown}"
     for process, seen in streams.items():
-        begin, end = seen[0]["revision"], max(row["revision"] for row in seen if row["kind"] != "watch_event")
-        missing = [place for place in truth if begin < place[0] <= end and place not in told[process]]
-        for revision, key in sorted(missing)[:1]:
-            yield f"stream {process}: {len(missing)} changes are missing, the first at revision {revision}: {key}"
+        begin = max((row["revision"] for row in seen if row["kind"] == "watch_open"), default=None)
+        end = max((row["revision"] for row in seen if row["kind"] == "watch_progress"), default=None)
+        if begin is not None and end is not None:
+            for revision, key in sorted(place for place in known.keys() - told[process] if begin < place[0] <= end):
+                yield "watch gap", f"stream {process} was never told of {key} at revision {revision}"
+
+
+def _stream_order(process: int, rows: Iterable[Row]) -> Iterator[Found]:
+    """Nothing stands behind what is later, nor an event behind the news that all up to its revision was delivered."""
+    highest = floor = -1  # floor: below which no event may come; several keys may change at one revision
+    for row in rows:
+        revision, is_event = row["revision"], row["kind"] == "watch_event"
+        if revision < (floor if is_event else highest):
+            yield "watch order", f"stream {process} was told revision {revision} after {highest}"
+        highest = max(highest, revision)
+        floor = max(floor, revision if is_event else revision + 1)
 
 
 # --- what is held -----------------------------------------------------------------------------------------------------
-def _fences(rows: Iterable[Row]) -> Iterator[str]:
+def _fences(rows: Iterable[Row]) -> Iterator[Found]:
     """By revision: nothing is accepted under an old fence, nor under one that had ended."""
     newest = 0
     ended: dict[int, int] = {}
@@ -104,62 +127,71 @@ def _fences(rows: Iterable[Row]) -> Iterator[str]:
         token, revision = row["token"], row["revision"]
         if row["kind"] == "fence_accepted":
             if token < newest:
-                yield f"a write under fence {token} was accepted at revision {revision}, behind fence {newest}"
+                yield "old fence accepted", f"a write under {token} at revision {revision}, behind fence {newest}"
             if token in ended:
-                yield f"a write under fence {token} was accepted at revision {revision}; it ended at {ended[token]}"
+                yield "ended fence accepted", f"a write under {token} at revision {revision}, ended at {ended[token]}"
         if row["kind"] in ENDED:
             ended.setdefault(token, revision)
         else:
             newest = max(newest, token)
 
 
-def _overlaps(rows: Iterable[Row]) -> Iterator[str]:
-    """By the clock of the run: nobody held what a later holder already had."""
+def _overlaps(rows: list[Row]) -> Iterator[Found]:
+    """By the clock of the run: nobody held what a later holder already had. Of groups, many are members at once."""
+    if any(row["kind"].startswith("member") for row in rows):
+        return
     newest, since_ns = 0, 0
     for row in sorted(rows, key=lambda row: row["time_ns"]):
-        if row["kind"] in GRANTED and row["token"] > newest:
-            newest, since_ns = row["token"], row["time_ns"]
-        elif row["kind"] == "held" and row["token"] < newest:
+        if row["kind"] == "held" and row["token"] < newest:
             late_ms = (row["time_ns"] - since_ns) / 1e6
-            yield f"{row['value']} held {row['token']} still {late_ms:.3f} ms after {newest} was granted"
+            yield "two holders", f"{row['value']} held {row['token']} still {late_ms:.3f} ms after {newest} was held"
+        elif row["kind"] in (*GRANTED, "held") and row["token"] > newest:
+            newest, since_ns = row["token"], row["time_ns"]
 
 
-def _tellings(rows: Iterable[Row]) -> Iterator[str]:
+def _listeners(rows: Iterable[Row]) -> Iterator[Found]:
     """Listeners are told revision after revision, and of one revision all are told the same."""
     last: dict[int, int] = {}
     states: dict[int, Any] = {}
-    owners: dict[int, str] = {}
     for row in rows:
         if row["kind"] in ("leader", "member"):
             revision, listener = row["revision"], row["process"]
             if revision <= last.get(listener, -1):
-                yield f"listener {listener} was told revision {revision} after {last[listener]}"
+                yield "listener order", f"listener {listener} was told revision {revision} after {last[listener]}"
             last[listener] = revision
-            told = json.loads(row["value"])
-            state = (told[0], row["token"]) if row["kind"] == "leader" else told
+            # A leader is told as [name, whether changes were left out]; only who it is must agree.
+            state = row["token"] if row["kind"] == "leader" else json.loads(row["value"])
             if states.setdefault(revision, state) != state:
-                yield f"listener {listener} was told {state} of revision {revision}, another one {states[revision]}"
-        elif (
-            row["kind"] in ("elected", "member_joined")
-            and owners.setdefault(row["token"], row["value"]) != row["value"]
-        ):
-            yield f"{row['value']} and {owners[row['token']]} both have the epoch {row['token']}"
+                how = f"listener {listener} was told {state} of revision {revision}, another one {states[revision]}"
+                yield "listeners differ", how
 
 
-def _members(rows: Iterable[Row]) -> Iterator[str]:
+def _tokens(rows: Iterable[Row]) -> Iterator[Found]:
+    """A token is one leader's, or one member's, alone."""
+    owners: dict[int, str] = {}
+    for row in rows:
+        if row["kind"] in ("elected", "member_joined"):
+            owner = owners.setdefault(row["token"], row["value"])
+            if owner != row["value"]:
+                yield "one token of two", f"{row['value']} and {owner} both have the epoch {row['token']}"
+
+
+def _members(rows: Iterable[Row]) -> Iterator[Found]:
     """Who holds a place stands in the list."""
     for row in rows:
-        if row["kind"] == "member_read" and int(row["value"]) != row["token"]:
-            yield f"process {row['process']} held its place {row['token']}, and read {row['value']}"
+        if row["kind"] == "member_read" and row["value"] != str(row["token"]):
+            how = f"process {row['process']} held its place {row['token']}, and read {row['value']}"
+            yield "member not listed", how
 
 
-def _sessions(rows: Iterable[Row]) -> Iterator[str]:
+def _sessions(rows: Iterable[Row]) -> Iterator[Found]:
     """Each addition counted once, also those that were asked for again."""
-    last = 0
+    last: int | None = None
     for row in rows:
         if row["kind"] == "session_answer":
-            if int(row["value"]) != row["token"]:
-                yield f"addition {row['token']} answered {row['value']} at revision {row['revision']}"
-            if row["revision"] <= last:
-                yield f"addition {row['token']} answered revision {row['revision']} after {last}"
+            if row["value"] != str(row["token"]):
+                how = f"addition {row['token']} answered {row['value']} at revision {row['revision']}"
+                yield "not exactly once", how
+            if last is not None and row["revision"] <= last:
+                yield "session order", f"addition {row['token']} answered revision {row['revision']} after {last}"
             last = row["revision"]

@@ -54,6 +54,7 @@ def checked(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Checked:
         runs.foreign,
         runs.torn,
         runs.unwatched,
+        runs.unseen,
         runs.runaway,
     )
     paths = [make(folder / make.__name__) for make in makers]

@@ -1,10 +1,21 @@
-"""Observations that are right, and for each rule a few rows that contradict it and nothing else."""
+"""Observations that are right, and for each rule a few rows that contradict it and nothing else.
+
+Both judges are held to them: the queries of raftmeta/spark/observations.py and jepsen/observed.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 Row = dict[str, Any]
+MS = 1_000_000
+
+
+def whole(rows: Iterable[Row]) -> list[Row]:
+    """Rows in their order, a millisecond apart; what a row does not say is what jepsen says then."""
+    defaults = {"process": 1, "node": "", "revision": -1, "token": -1, "value": ""}
+    return [{"seq": seq, "time_ns": seq * MS, **defaults, **row} for seq, row in enumerate(rows)]
 
 
 def stream(process: int, begin: int, *revisions: int, until: int) -> list[Row]:
@@ -53,12 +64,21 @@ RIGHT: list[Row] = [
     told("member_read", "group", 4, value="4"),
     told("session_answer", "s", 1, value="1", revision=2),
     told("session_answer", "s", 2, value="2", revision=5),
+    # An epoch is the revision of the nomination: who was nominated first may lead later.
+    told("elected", "line", 8, value="a"),
+    told("fence_accepted", "line", 2, revision=10),
+    # A stream that broke off knows less than others, and is accused of nothing.
+    *({**row, "subject": "y/"} for row in stream(6, 0, 1, until=1)),
+    {"kind": "watch_open", "subject": "y/", "process": 7, "revision": 0},
+    {"kind": "watch_event", "subject": "y/", "process": 7, "revision": 1, "value": '["put","w/k",1]'},
+    {"kind": "watch_event", "subject": "y/", "process": 7, "revision": 4, "value": '["put","w/k",4]'},
 ]
 
 # name -> rows, kinds of the anomalies that they are
 CONTRADICTED: dict[str, tuple[list[Row], list[str]]] = {
     "watch-order": ([*stream(1, 0, 1, 3, 2, until=3)], ["watch order"]),
     "watch-behind-progress": ([*stream(1, 0, 1, until=5), *stream(1, 5, 4, until=5)[1:]], ["watch order"]),
+    "watch-news-behind": ([*stream(1, 0, 1, 3, until=3), stream(1, 0, until=2)[1]], ["watch order"]),
     "watch-duplicate": ([*stream(1, 0, 1, 2, 2, 3, until=3)], ["watch duplicate"]),
     "watch-gap": ([*stream(1, 0, 1, 2, 3, until=3), *stream(2, 0, 1, 3, until=3)], ["watch gap"]),
     "watch-difference": (
@@ -86,6 +106,10 @@ CONTRADICTED: dict[str, tuple[list[Row], list[str]]] = {
             told("lease_granted", "lock", 7, revision=7, time_ns=150),
             told("held", "lock", 5, time_ns=200),
         ],
+        ["two holders"],
+    ),
+    "two-holders-ungranted": (
+        [told("held", "lock", 7, time_ns=100), told("held", "lock", 5, time_ns=101)],
         ["two holders"],
     ),
     "two-leaders": (

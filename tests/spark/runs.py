@@ -15,7 +15,7 @@ from raftmeta.check import Event, History, write_history
 from raftmeta.check.files import to_arrow
 from raftmeta.spark.runs import FAULT_COLUMNS, OBSERVATION_COLUMNS
 from tests.check.store import Workload, draw_transactions, sequential
-from tests.spark.observed import CONTRADICTED, stream
+from tests.spark.observed import CONTRADICTED, stream, whole
 
 MODEL = "cas-register"
 SMALL_BUCKET = 400  # events: so that small histories have several
@@ -130,6 +130,15 @@ def unwatched(folder: Path) -> Path:
     return folder
 
 
+def unseen(folder: Path) -> Path:
+    """An acknowledged write, and a watch that passed its revision and was never told of anything. It knows of more."""
+    events = [replace(event, revision=2) for event in sequential(("write", 1, None), key="w/k")]
+    observed(folder, stream(1, 1, until=3))
+    write_run(folder, {"watch": "kv"}, failures=["kill: never struck <at all>"])
+    write_history(History.of(events), folder / "history-watch.parquet")
+    return folder
+
+
 def runaway(folder: Path) -> Path:
     """Two hold one lock by their own clocks, which ran wild: only the fence had to protect."""
     observed(folder, CONTRADICTED["two-holders"][0])
@@ -148,10 +157,7 @@ def torn(folder: Path) -> Path:
 
 
 def observed(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """A run with observations only; what a row does not say is what jepsen says then."""
-    defaults = {"process": 1, "node": "", "revision": -1, "token": -1, "value": ""}
-    full = [{"seq": seq, "time_ns": seq * MS, **defaults, **row} for seq, row in enumerate(rows)]
-    pq.write_table(
-        pa.Table.from_pylist(full, schema_of(OBSERVATION_COLUMNS)), write_run(folder, {}) / "observations.parquet"
-    )
+    """A run with observations only."""
+    table = pa.Table.from_pylist(whole(rows), schema_of(OBSERVATION_COLUMNS))
+    pq.write_table(table, write_run(folder, {}) / "observations.parquet")
     return folder

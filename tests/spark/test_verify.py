@@ -105,9 +105,10 @@ def test_a_contradiction_is_found_and_nothing_else(checked: Checked, run: str) -
     assert [row["kind"] for row in checked.rows("anomalies", run)] == CONTRADICTED[run][1]
 
 
-def test_a_watch_tells_of_acknowledged_writes(checked: Checked) -> None:
-    """A write that was acknowledged at a revision which the only stream passed without a word."""
-    (row,) = checked.rows("anomalies", "unwatched")
+@pytest.mark.parametrize("run", ["unwatched", "unseen"])
+def test_a_watch_tells_of_acknowledged_writes(checked: Checked, run: str) -> None:
+    """A write that was acknowledged at a revision which the only stream passed without a word, or without any."""
+    (row,) = checked.rows("anomalies", run)
     assert (row["kind"], row["subject"]) == ("watch gap", "w/")
     assert row["explanation"] == "stream 1 was never told of w/k at revision 2"
 
@@ -200,12 +201,12 @@ def test_the_same_input_gives_the_same_bytes(checked: Checked, tmp_path: Path) -
 
 
 def test_the_report_needs_nothing_else(checked: Checked) -> None:
-    """It loads nothing, names every anomaly and every run, and what comes from runs is escaped."""
+    """It loads nothing, names every anomaly, every run and what that says is wrong with itself; all that is escaped."""
     page = (checked.verified.out / "report.html").read_text()
     script_ends = page.index("</script>")
     assert "<script src" not in page
     assert "<link" not in page
-    for name in ("clean", "not linearizable", "two holders", "torn"):
+    for name in ("clean", "not linearizable", "two holders", "torn", "unseen: kill: never struck &lt;at all&gt;"):
         assert name in page[script_ends:]
 
 
