@@ -1,6 +1,6 @@
 """What a broker cluster went through: brokers lost, leaders moved, replicas missing. Needs the extra spark and Java 17.
 
-    python examples/churn.py /tmp/churn-example
+    python -m examples.churn /tmp/churn-example
 
 Three brokers of examples/broker.py in one process get two topics; one broker leaves and comes back. A lake is fed from
 their store, and from the lake come tables and report.html. With a cluster of yours: `raftmeta pipeline feed`, then
