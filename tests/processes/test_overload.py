@@ -22,7 +22,7 @@ MIB = 1024 * 1024
 OUTSTANDING_MAX = 256
 LEASE_S = 1.5  # would end while the flood goes on
 KEYS_PER_WRITE = 2500
-MANY_KEYS = 1_000_000
+MANY_KEYS = 200_000
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def delete_in_parts(node: raftmeta.Node, count: int) -> int:
 
 
 @pytest.mark.uninstrumented
-def test_a_range_delete_of_a_million_keys_is_refused_and_costs_no_election(cluster: Cluster) -> None:
+def test_a_range_delete_of_very_many_keys_is_refused_and_costs_no_election(cluster: Cluster) -> None:
     """One entry changes at most 10,000 keys (DESIGN "State"): refused whole and fast; in parts it is done."""
     leader = cluster.leader()
     term = told(leader)["term"]
