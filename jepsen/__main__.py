@@ -73,8 +73,8 @@ def run(
     with _told_in_words():
         path, verdict = run_plan(plan, console, is_reported=is_reported)
     for reason in verdict.reasons:
-        console.print(reason, markup=False)
-    console.print(f"{'ok' if verdict.is_ok else 'FAILED'}  {path}", markup=False)
+        console.print(reason, markup=False, soft_wrap=True)
+    console.print(f"{'ok' if verdict.is_ok else 'FAILED'}  {path}", markup=False, soft_wrap=True)
     sys.exit(0 if verdict.is_ok else 1)
 
 

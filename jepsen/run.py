@@ -54,12 +54,12 @@ class _Run:
         self._counts = Counts()
 
     def go(self, *, is_reported: bool) -> tuple[Path, Verdict]:
-        self._console.print(f"run {self._folder.path}", markup=False)
+        self._say(f"run {self._folder.path}")
         if (why := Namespaces.missing()) is not None:
-            self._console.print(f"all brokers are on the loopback: {why}", markup=False)
+            self._say(f"all brokers are on the loopback: {why}")
         for why in dict.fromkeys(self._plan.left_out.values()):
             names = [name for name, reason in self._plan.left_out.items() if reason == why]
-            self._console.print(f"left out, since {why}: {', '.join(names)}", markup=False)
+            self._say(f"left out, since {why}: {', '.join(names)}")
         self._write_run([])
         with Stage(self._plan, self._folder) as stage:
             schedule = self._schedule(stage)
@@ -76,6 +76,9 @@ class _Run:
             self._report(verdict)
         verdict.write(self._folder.path / "verdict.json")
         return self._folder.path, verdict
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
 
     def _schedule(self, stage: Stage) -> Schedule:
         """All nemeses, hooked in, and when they strike."""
@@ -128,7 +131,7 @@ class _Run:
             must_serve=not self._plan.is_ruin,
         )
         verdict.reasons[:0] = reasons
-        self._write_run(reasons)
+        self._write_run(verdict.reasons)
         return verdict
 
     def _report(self, verdict: Verdict) -> None:

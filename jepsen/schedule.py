@@ -101,9 +101,12 @@ class Schedule:
                 if not self._must_act or not self.unseen or more == MORE_CYCLES:
                     return
                 left_s, more = CYCLE_S, more + 1
-            at_once = self._at_once(left_s, (time.monotonic() - begun_s) / cycles if cycles else CYCLE_S + QUIET_S)
+            one_s = (time.monotonic() - begun_s) / cycles if cycles else CYCLE_S + QUIET_S
+            # When the time is over nobody else strikes: that might be what keeps these from acting.
+            at_once = min(len(self.unseen), AT_ONCE_MAX) if more else self._at_once(left_s, one_s)
             if len(bag) < at_once:
                 bag += [one for one in self._random.sample(self._nemeses, len(self._nemeses)) if one not in bag]
+            bag.sort(key=lambda nemesis: nemesis.observed > 0)
             chosen, bag = bag[:at_once], bag[at_once:]
             observed = [nemesis.observed for nemesis in chosen]
             self._cycle(chosen, min(left_s, CYCLE_S))

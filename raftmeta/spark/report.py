@@ -20,6 +20,7 @@ __all__ = ["report"]
 
 SHOWN_RUNS_MAX = 20  # with plots; the tables have all
 SHOWN_ANOMALIES_MAX = 50
+SHOWN_REASONS_MAX = 50
 COLOURS = {"ok": "#2a9d5c", "fail": "#8a8f98", "info": "#d9822b"}
 FAULT_COLOUR = "#c0392b"
 
@@ -29,7 +30,8 @@ def report(tables: dict[str, Any], summary: dict[str, Any]) -> str:
     verdict = summary["verdict"]
     runs = sorted({run["run"] for run in summary["runs"]})
     parts = [
-        f"<h1>Verdict: <span class={verdict}>{verdict}</span></h1>",
+        f"<h1>Verdict on what was recorded: <span class={verdict}>{verdict}</span></h1>",
+        _failures(summary["runs"]),
         f"<p>{len(runs)} runs, {_sum(tables['histories'], 'events'):,} events in {len(tables['histories'])} histories, "
         f"{len(tables['verdicts']):,} components; {len(tables['anomalies'])} anomalies, "
         f"{len(tables['quarantine'])} events in quarantine.</p>",
@@ -41,11 +43,24 @@ def report(tables: dict[str, Any], summary: dict[str, Any]) -> str:
         *(_answers(tables, run, number) for number, run in enumerate(runs[:SHOWN_RUNS_MAX])),
         left_out(len(runs), SHOWN_RUNS_MAX, "runs"),
         _first_answers(tables["availability"]),
-        section("Faults", tables["availability"]),
-        section("Changes of elected leaders", tables["elections"]),
-        section("Latency, by windows of 10 s", tables["latency"]),
+        section("Faults", _in_seconds(tables["availability"])),
+        section("Changes of elected leaders", _in_seconds(tables["elections"])),
+        section("Latency, by windows of 10 s", _in_seconds(tables["latency"])),
     ]
     return page("raftmeta: verification", parts)
+
+
+def _failures(runs: list[dict[str, Any]]) -> str:
+    """What is wrong with a run by its own word, for instance that a fault which was asked for never struck."""
+    told = [
+        f"<li>{html.escape(run['run'])}: {html.escape(str(reason))}</li>"
+        for run in runs
+        for reason in run["facts"].get("failures") or ()
+    ]
+    if not told:
+        return ""
+    more = left_out(len(told), SHOWN_REASONS_MAX, "reasons")
+    return f"<h2>Runs that failed by their own word</h2><ul>{''.join(told[:SHOWN_REASONS_MAX])}</ul>{more}"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -64,6 +79,18 @@ def _not_ok(verdicts: Any) -> Any:
     import pyarrow.compute as pc
 
     return verdicts.filter(pc.not_equal(verdicts["verdict"], "ok"))
+
+
+def _in_seconds(table: Any) -> Any:
+    """Moments of a run as people read them."""
+    import pyarrow.compute as pc
+
+    for place, name in enumerate(table.column_names):
+        if name.endswith("_ns"):
+            table = table.set_column(
+                place, f"{name[:-3]}_s", pc.divide(pc.cast(table[name], "double", safe=False), 1e9)
+            )
+    return table
 
 
 def _sum(table: Any, column: str) -> int:
