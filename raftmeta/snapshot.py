@@ -27,6 +27,7 @@ from raftmeta.config import Config, Identity
 from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
 from raftmeta.runtime.backups import BackupFile, sealed_path
 from raftmeta.runtime.node_base import NodeBase
+from raftmeta.storage.checkpoint import sync_directory
 
 __all__ = ["SnapshotInfo", "SnapshotMember", "inspect", "restore", "save", "verify"]
 
@@ -149,7 +150,7 @@ class _NewFile:
         self.sink.flush()
         os.fsync(self.sink.fileno())
         self._working.replace(self._target)
-        _sync_directory(self._target.absolute().parent)
+        sync_directory(self._target.absolute().parent)
 
     def __enter__(self) -> Self:
         return self
@@ -275,12 +276,4 @@ def restore(
         working.rename(target)
     finally:
         shutil.rmtree(working, ignore_errors=True)
-    _sync_directory(target.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_directory(target.parent)

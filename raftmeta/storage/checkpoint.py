@@ -179,7 +179,8 @@ def _is_full(path: Path) -> bool:
     return path.exists() and shutil.disk_usage(path).free < TUNE_TRANSACTION_BYTES
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """What was made, renamed or removed in it is durable on return. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -342,7 +343,7 @@ class CheckpointStore:
         with _told_apart(self.path):
             if self.path.exists():
                 shutil.rmtree(self.path)
-                _sync_directory(self.path.parent)
+                sync_directory(self.path.parent)
 
     def close(self) -> None:
         """Give the environment back; what was written stays. Safe to call twice."""
@@ -360,8 +361,8 @@ class CheckpointStore:
             str(self.path), map_size=self._map_bytes, max_dbs=0, lock=False, readahead=False, meminit=False
         )
         if is_new:
-            _sync_directory(self.path)
-            _sync_directory(self.path.parent)
+            sync_directory(self.path)
+            sync_directory(self.path.parent)
         self._check_size(self._environment)
         return self._environment
 
