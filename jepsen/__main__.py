@@ -24,6 +24,7 @@ from jepsen.keeper import KeeperFailed
 from jepsen.nemeses import NEMESES
 from jepsen.network import NetworkError
 from jepsen.plan import Plan, PlanError
+from jepsen.run import report_lacks
 from jepsen.run import run as run_plan
 from jepsen.workloads import WORKLOADS
 
@@ -58,6 +59,8 @@ def run(
 ) -> None:
     """Run one test. Exit code 0: every verdict is ok; 1: not so."""
     console = Console(highlight=False)
+    if is_reported and (lacking := report_lacks()) is not None:
+        raise click.UsageError(f"the report at the end needs {lacking}; or ask for none: --no-report")
     try:
         plan = Plan.check(
             nodes=int(nodes),

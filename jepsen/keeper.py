@@ -2,7 +2,8 @@
 
     python -m jepsen.keeper
 
-A line on its standard input announces a thing *before* it is made: `netns <name>`, `cgroup <folder>`, `folder <path>`.
+A line on its standard input announces a thing *before* it is made: `netns <name>`, `cgroup <folder>`, `folder <path>`,
+`disks <folder>`, in which file systems are mounted.
 When the input ends, by close() or because the run was killed, everything announced is removed in the opposite order, if
 it is there. So there is one way of taking down, and Ctrl-C, SIGTERM and SIGKILL all go it.
 """
@@ -24,7 +25,7 @@ class KeeperFailed(Exception):
 
 
 class Keeper:
-    """The run's side. A context."""
+    """The side of whoever makes things. A context."""
 
     def __enter__(self) -> Keeper:
         # A session of its own, so that Ctrl-C reaches only the run.
@@ -78,12 +79,27 @@ def remove_group(folder: Path) -> None:
         time.sleep(0.01)
 
 
+def remove_disks(folder: Path) -> None:
+    """Unmount lazily what is mounted below, since dying processes may hold files for a moment longer; then remove all.
+
+    A loop device goes with its mount.
+    """
+    places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for place in reversed(places):
+        if f"{place}/".startswith(f"{folder}/"):
+            subprocess.run(["umount", "--lazy", place], check=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
 def remove(kind: str, name: str) -> None:
     """Take one announced thing away."""
     if kind == "netns":
         remove_namespace(name)
     elif kind == "cgroup":
         remove_group(Path(name))
+    elif kind == "disks":
+        remove_disks(Path(name))
     else:
         shutil.rmtree(name, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,8 @@ class Plan:
             raise PlanError(f"--time: from 1 to {TIME_MAX_S:g} seconds, not {time_s:g}")
         if not 1 <= rate <= RATE_MAX:
             raise PlanError(f"--rate: from 1 to {RATE_MAX:g} operations per second, not {rate:g}")
+        if (lacking := _unwritable(store)) is not None:
+            raise PlanError(f"--store: {lacking}; name another folder")
         wanted = RUIN if nemesis == "ruin" else _named(nemesis, NEMESES, "--nemesis") if nemesis != "none" else ()
         reasons = {name: reason for name in wanted if (reason := NEMESES[name].requires()) is not None}
         if reasons and nemesis != ALL:
@@ -95,6 +98,15 @@ class Plan:
                 one.append(Slot(workload, number, place // GROUP, period_s, rotation_s))
                 number += 1
         return outside, inside
+
+
+def _unwritable(store: Path) -> str | None:
+    """Why runs cannot be kept there, None if they can."""
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return str(error)
+    return None if os.access(store, os.W_OK | os.X_OK) else f"{store} cannot be written by this user"
 
 
 def _named(text: str, known: Sequence[str] | dict[str, type], option: str) -> tuple[str, ...]:

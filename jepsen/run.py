@@ -5,7 +5,10 @@ It never decides what is struck or asked, or what counts; it is the order of thi
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import platform
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -38,6 +41,15 @@ def run(plan: Plan, console: Console, *, is_reported: bool = True) -> tuple[Path
     A cluster that could not be founded and a nemesis that raised are reasons of the verdict like any other.
     """
     return _Run(plan, console).go(is_reported=is_reported)
+
+
+def report_lacks() -> str | None:
+    """What this machine lacks for the report, None: nothing. Better known before a run than after it."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark (pip install 'raftmeta[spark]')"
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java") if home is None else shutil.which(Path(home, "bin", "java"))
+    return None if found else "Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"
 
 
 class _Run:

@@ -1,12 +1,13 @@
 """What a run leaves: one dated folder, with everything that a verdict needs and that people want to look at.
 
     <store>/<date-time>-<workload>-<nemesis>-<seed>/
-        run.json                parameters, versions, seed, t0, the model of each history, processes that crashed
-        history-<workload>.parquet    operations, as docs/checker.md "Files" has them; one for each workload with a
-        model observations.parquet    what was seen beside them: events of watches, holds, fences, members, leaders
-        faults.parquet          what was done to the cluster, from when to when, and how often that was seen to act
-        nodes/<name>.log        of each broker and client process verdict.json            the verdict, with its reasons
-        report.html             the same for people
+        run.json                     parameters, versions, seed, t0, the model of each history, what failed
+        history-<workload>.parquet   operations, as docs/checker.md "Files" has them; of each workload with a model
+        observations.parquet         what was seen beside them: events of watches, holds, fences, members, leaders
+        faults.parquet               what was done to the cluster, from when to when, and how often it was seen to act
+        nodes/<name>.log             of each broker and client process
+        verdict.json                 the verdict, with its reasons
+        report.html, pipeline        the same for people, and the tables behind it
 
 `seq` is one order of all events of all files (jepsen/spool.py). Times are nanoseconds since t0.
 """
@@ -94,7 +95,7 @@ class FaultLog:
 
 
 class RunFolder:
-    """The folder of one run. models: of each workload that has one."""
+    """The folder of one run, made and named here. workload, nemesis, seed: for its name."""
 
     def __init__(self, store: Path, *, workload: str, nemesis: str, seed: int) -> None:
         begun = datetime.now(UTC)

@@ -18,12 +18,12 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
+
+from jepsen.keeper import Keeper
 
 MIB = 1024 * 1024
 SHUTDOWN = (2 << 30) | (4 << 16) | (ord("X") << 8) | 125  # EXT4_IOC_SHUTDOWN, linux fs/ext4/ext4.h
@@ -31,22 +31,8 @@ WITHOUT_FLUSH = struct.pack("I", 2)  # EXT4_GOING_FLAGS_NOLOGFLUSH
 NEEDED_TOOLS = ("mkfs.ext4", "mount", "umount")
 LEFT_BYTES_MIN = 64 * 1024
 BALLAST = "ballast"
-KEEPER_S = 30.0
 DETACH_S = 5.0  # for the kernel to let go of what a killed process had open
 DETACH_PAUSE_S = 0.02
-
-# Lives until its standard input ends, which the death of its parent does, too; then takes everything away. A lazy
-# umount, since processes of the dead parent may hold files for a moment longer; the loop device goes with the mount.
-_KEEPER = """
-import os, shutil, subprocess, sys
-folder = sys.argv[1]
-os.read(0, 1)
-with open("/proc/self/mounts") as table:
-    mounts = [line.split()[1] for line in table if (line.split()[1] + "/").startswith(folder + "/")]
-for mount in reversed(mounts):
-    subprocess.run(["umount", "--lazy", mount], check=True)
-shutil.rmtree(folder)
-"""
 
 
 class ImageError(Exception):
@@ -135,15 +121,14 @@ class Images:
         self.folder = folder.absolute()
         self.size_bytes = size_bytes
         self.disks: dict[str, Disk] = {}
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._keeper = Keeper()
 
     def __enter__(self) -> Self:
         if (lacking := missing()) is not None:
             raise ImageError(lacking)
         self.folder.mkdir(parents=True)
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-c", _KEEPER, str(self.folder)], stdin=subprocess.PIPE, start_new_session=True
-        )
+        self._keeper.__enter__()
+        self._keeper.announce("disks", self.folder)
         # What is mounted below it comes and goes in the mount namespaces of others, too (each broker in a network
         # namespace has one): a copy that stayed there would keep a dead file system alive, and its image in use.
         _run("mount", "--bind", str(self.folder), str(self.folder))
@@ -151,13 +136,9 @@ class Images:
         _run("mount", "--make-shared", str(self.folder))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._keeper is not None and self._keeper.stdin is not None, "entered"
-        self._keeper.stdin.close()
-        if self._keeper.wait(KEEPER_S) != 0:
-            raise ImageError(f"{self.folder}: the images could not be taken away; see mount, losetup")
+    def __exit__(self, *error: object) -> None:
+        """Raises KeeperFailed: the images could not be taken away; see mount, losetup."""
+        self._keeper.__exit__(*error)
 
     def make(self, name: str) -> Disk:
         """A blank disk, mounted. Raises ImageError."""

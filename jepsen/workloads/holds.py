@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import raftmeta
 from jepsen.client import TIMEOUT_S, UNSURE, Client
@@ -18,6 +20,7 @@ from raftmeta.interfaces import GroupChange, HeldBase, LeaderChange
 from raftmeta.operations import Fence
 
 RETRY_S = 0.1
+Listener = TypeVar("Listener")
 
 
 class Guarded(Workload):
@@ -275,11 +278,11 @@ class Group(Guarded):
         self.say("member", token=token, revision=change.revision, value=told, is_listener=True)
 
 
-async def listened(add_listener: object, listener: object) -> None:
+async def listened(add_listener: Callable[[Listener], Awaitable[object]], listener: Listener) -> None:
     """Add a listener as soon as the store can be asked, and stay."""
     while True:
         try:
-            await add_listener(listener)  # type: ignore[operator]
+            await add_listener(listener)
             await asyncio.Event().wait()
         except UNSURE:
             await asyncio.sleep(RETRY_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -64,6 +65,16 @@ def test_the_command_says_what_there_is_and_what_is_wrong() -> None:
     unknown = jepsen("run", "--nemesis", "earthquake")
     assert unknown.returncode == 2 and "no earthquake" in unknown.stderr and "partition-halves" in unknown.stderr
     assert "--time" in jepsen("run", "--time", "0").stderr
+    assert "--store" in jepsen("run", "--store", "/proc/nowhere").stderr
+
+
+def test_what_the_report_lacks_is_said_before_the_run(tmp_path: Path) -> None:
+    """Not after the minutes that it takes: here there is no Java."""
+    without = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "jepsen", "run", "--store", str(tmp_path / "store")]
+    ended = subprocess.run(command, cwd=ROOT, env=without, capture_output=True, text=True, timeout=LIMIT_S)
+    assert ended.returncode == 2 and "Java 17" in ended.stderr and "--no-report" in ended.stderr
+    assert not (tmp_path / "store").exists()
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
