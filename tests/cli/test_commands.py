@@ -13,10 +13,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 import raftmeta
-from raftmeta.cli.app import FILE_OF, FILES
+from raftmeta.cli.app import FILE_OF, FILES, app
 from tests.conformance.kits import free_addresses
 from tests.processes.waiting import wait_until
 
@@ -215,12 +216,26 @@ def test_wrong_use_is_exit_code_2_and_says_what(words: tuple[str, ...], told: st
     assert told in ended.stderr
 
 
-def test_every_file_has_the_commands_that_the_table_says() -> None:
-    """The table leads from a command to its file; help and completion go by it, too."""
+def all_below(group: click.Group) -> Iterator[click.Command]:
+    """As the program itself finds them, groups and what is in them."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None, name
+        yield found
+        if isinstance(found, click.Group):
+            yield from all_below(found)
+
+
+def test_every_command_of_every_file_is_found() -> None:
+    """The table leads from a command to its file, or to a group that has it; help and completion go by it, too."""
     folder = Path(raftmeta.__file__).parent / "cli"
     modules = {path.stem: importlib.import_module(f"raftmeta.cli.{path.stem}") for path in folder.glob("[!_]*.py")}
-    found = {name: module.COMMANDS for name, module in modules.items() if hasattr(module, "COMMANDS")}
-    assert {name: tuple(one.name for one in commands) for name, commands in found.items()} == FILES
+    assert all(tuple(one.name for one in modules[name].COMMANDS) == commands for name, commands in FILES.items())
+    found = set(all_below(app))
+    assert [
+        one.name for module in modules.values() for one in getattr(module, "COMMANDS", ()) if one not in found
+    ] == []
     listed = subprocess.run(command("--help"), capture_output=True, text=True, timeout=60, check=True).stdout
     assert all(re.search(rf"^  {name} +\S", listed, re.MULTILINE) for name in (*FILE_OF, "completion")), listed
 
