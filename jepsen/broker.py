@@ -30,6 +30,7 @@ from jepsen.telling import Telling
 from jepsen.workers import Slot, Workers
 
 REPORT_S = 0.1
+START_AGAIN_S = 0.5
 EXIT_NODE_STOPPED = 3
 
 
@@ -53,8 +54,18 @@ class Program:
         )
         self._workers: Workers | None = None
 
+    async def _start(self) -> None:
+        """As under a supervisor: a start that finds no room changed nothing, and is tried again."""
+        while True:
+            try:
+                self._node.start()
+                return
+            except raftmeta.NoSpace as error:
+                print(f"not started: {error}", file=sys.stderr, flush=True)
+                await asyncio.sleep(START_AGAIN_S)
+
     async def run(self) -> None:
-        self._node.start()
+        await self._start()
         self._node.log_events()
         self._face = self._node.aio()
         async with asyncio.TaskGroup() as group:

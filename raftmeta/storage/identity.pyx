@@ -104,7 +104,7 @@ cdef status_t _encode(Identity* identity) noexcept nogil:
 
 
 # Over what an earlier attempt left, whose room is used again.
-cdef status_t _write_working_file(Identity* identity, bint must_sync) noexcept nogil:
+cdef status_t _write_working_file(Identity* identity) noexcept nogil:
     cdef const DiskPort* disk = identity.disk
     cdef Slice part
     cdef file_t file
@@ -117,26 +117,29 @@ cdef status_t _write_working_file(Identity* identity, bint must_sync) noexcept n
     status = disk.write(disk.self, file, 0, &part, 1)
     if status == OK:
         status = disk.truncate(disk.self, file, part.length)
-    if status == OK and must_sync:
+    if status == OK:
         status = disk.sync(disk.self, file)
     disk.close(disk.self, file)
     return status
 
 
 # A new file takes the place of the old one: at every moment one of both is whole under the name. The next one is made
-# right away, while there is room: a node must be able to start, and to let keys be deleted, when its disk is full.
+# right away, while there is room, and durably, so that a power cut does not take it: a node must be able to start, and to
+# let keys be deleted, when its disk is full.
 cdef status_t _replace(Identity* identity) noexcept nogil:
     cdef const DiskPort* disk = identity.disk
     cdef status_t status = _encode(identity)
     if status == OK:
-        status = _write_working_file(identity, True)
+        status = _write_working_file(identity)
     if status == OK:
         status = disk.rename(disk.self, WORKING_NAME, FILE_NAME)
     if status == OK:
         status = disk.sync_directory(disk.self)
     if status != OK:
         return status
-    status = _write_working_file(identity, False)
+    status = _write_working_file(identity)
+    if status == OK:
+        status = disk.sync_directory(disk.self)
     return OK if status == NO_SPACE else status
 
 

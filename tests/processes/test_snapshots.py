@@ -21,9 +21,9 @@ from tests.processes.waiting import wait_until
 MIB = 1024 * 1024
 KEYS = 20_000
 UNDER_WAY = 4096
-POINT = 50_000
+POINT = 200_000
 SETTINGS: dict[str, Any] = {
-    "segment_bytes": MIB, "wal_bytes_max": 64 * MIB, "snapshot_entries": POINT, "reserve_bytes": 0,
+    "segment_bytes": 4 * MIB, "wal_bytes_max": 256 * MIB, "snapshot_entries": POINT, "reserve_bytes": 0,
 }  # fmt: skip
 
 
@@ -63,17 +63,17 @@ def wait_until_alike(cluster: Cluster) -> None:
 
 
 @pytest.mark.uninstrumented
-def test_a_member_far_behind_comes_back_by_snapshot_while_writes_go_on(tmp_path: Path) -> None:
+def test_a_member_a_million_entries_behind_comes_back_by_snapshot_while_writes_go_on(tmp_path: Path) -> None:
     """paper 7, at size: nothing that was acknowledged is missing anywhere, and the log stays short everywhere.
 
     Then the member that never made a file for anyone is killed: its state comes back from its LMDB checkpoint.
     """
-    entries = 250_000
+    entries = 1_000_000
     with Cluster(tmp_path, **SETTINGS) as cluster:
         leader, (behind, other) = cluster.leader(), cluster.followers()
         before = applied_of(behind)
         behind.kill()
-        leader.call(write_many, entries, timeout_s=100)
+        leader.call(write_many, entries, timeout_s=300)
         wait_until(lambda: leader.call(metrics)["log_first"] > entries // 2, timeout_s=20, what="the log to be cut")
         with Load(cluster) as load:
             load.wait_for_more()
