@@ -364,6 +364,7 @@ cdef void _end_incarnation(SimNode* node) noexcept nogil:
     """What it held counts for what was committed with it; what it vouched for binds nobody any more."""
     node.former.chains.release()
     node.former.terms.release()
+    node.former.damaged.release()
     node.former = node.durable
     node.former_id = node.id
     memset(&node.durable, 0, sizeof(node.durable))
@@ -395,8 +396,10 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
         sim_disk_destroy(node.disk)
     node.durable.chains.release()
     node.durable.terms.release()
+    node.durable.damaged.release()
     node.former.chains.release()
     node.former.terms.release()
+    node.former.damaged.release()
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal cimport WalBatch
 from raftmeta.storage.wal_state cimport Segment
 
+cdef index_t ALL_ABOVE = <index_t> -1
+
 
 cdef inline int popcount(member_mask_t mask) noexcept nogil:
     cdef int count = 0
@@ -103,12 +105,23 @@ cdef bint _is_synced(SimNode* node) noexcept nogil:
     return True
 
 
+cdef void _forget_damage(SimDurable* durable, index_t low, index_t high) noexcept nogil:
+    """What the disk could not read of [low, high] is there now, in whichever form, or gone from the log for good."""
+    cdef size_t i, kept = 0
+    for i in range(durable.damaged.size):
+        if not low <= durable.damaged.data[i] <= high:
+            durable.damaged.data[kept] = durable.damaged.data[i]
+            kept += 1
+    durable.damaged.size = kept
+
+
 cdef void _note_record(World* world, SimNode* node, const Record* record) noexcept nogil:
     """An entry is durable on this node: its place in the node's table, and I2 against what is committed."""
     cdef SimDurable* durable = &node.durable
     if record.index <= world.truth.committed and world.truth.terms.data[record.index] == record.term:
         if world.truth.chains.data[record.index] != record.chain:
             violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
+    _forget_damage(durable, record.index, record.index)
     if record.index <= durable.filed:
         return
     if not _grow(world, &durable.chains, record.index + 1) or not _grow(world, &durable.terms, record.index + 1):
@@ -132,6 +145,7 @@ cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexce
     if not batch.repairs and batch.first <= batch.last and node.durable.chains.size > last + 1:
         node.durable.chains.size = last + 1             # what stood above was superseded
         node.durable.terms.size = last + 1
+        _forget_damage(&node.durable, last + 1, ALL_ABOVE)
 
 
 cdef void _note_snapshot(World* world, SimNode* node, index_t index) noexcept nogil:
@@ -144,6 +158,7 @@ cdef void _note_snapshot(World* world, SimNode* node, index_t index) noexcept no
     if not _grow(world, &durable.chains, index + 1) or not _grow(world, &durable.terms, index + 1):
         return
     durable.filed = max(durable.filed, index)
+    _forget_damage(durable, 0, index)
     for at in range(1, index + 1):
         durable.chains.data[at] = world.truth.chains.data[at]
         durable.terms.data[at] = world.truth.terms.data[at]
@@ -157,6 +172,7 @@ cdef void _note_snapshot_job(World* world, SimNode* node, const DiskJob* job) no
         last = max(job.point.index, node.durable.filed)
         node.durable.chains.size = min(node.durable.chains.size, last + 1)
         node.durable.terms.size = min(node.durable.terms.size, last + 1)
+        _forget_damage(&node.durable, last + 1, ALL_ABOVE)
 
 
 cdef void truth_durable(World* world, SimNode* node) noexcept nogil:
@@ -175,6 +191,12 @@ cdef void _check_acknowledgement(World* world, SimNode* node, const Message* mes
     cdef SimDurable* durable = &node.durable
     cdef uint64_t chain = 0
     if message.index == 0:
+        return
+    # It says that all entries up to this one are on its disk.
+    if durable.damaged.size != 0 and durable.damaged.data[0] <= message.index:
+        violate(world, VIOLATION_ACK_NOT_DURABLE, node.number, message.index, durable.damaged.data[0])
+        return
+    if message.flags & MESSAGE_REPAIRING:
         return
     if message.index >= durable.chains.size or durable.chains.data[message.index] == 0:
         violate(world, VIOLATION_ACK_NOT_DURABLE, node.number, message.index, durable.chains.size)
@@ -210,7 +232,7 @@ cdef void truth_message(World* world, SimNode* node, const Message* message) noe
         violate(world, VIOLATION_TERM_NOT_DURABLE, node.number, message.term, node.durable.hard.term)
     if message.type == VOTE_RESPONSE and not message.reject and node.durable.hard.vote != message.target:
         violate(world, VIOLATION_TERM_NOT_DURABLE, node.number, message.term, node.durable.hard.vote)
-    if message.type == APPEND_RESPONSE and not message.reject and not message.flags & MESSAGE_REPAIRING:
+    if message.type == APPEND_RESPONSE and not message.reject:
         _check_acknowledgement(world, node, message)
 
 
@@ -438,6 +460,7 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
     core_status(node.engine.core, &status)
     node.durable.chains.clear()
     node.durable.terms.clear()
+    node.durable.damaged.clear()
     node.durable.filed = 0
     node.durable.hard.term = status.term
     node.durable.hard.vote = status.vote
@@ -460,9 +483,12 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void _note_damaged(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:
-    """Unreadable, but known by its hash: what was said of it stands, as the node votes only when it has it again."""
+    """Unreadable, but known by its hash: what was said of it stands, as the node votes only when it has it again. Until
+    then it may not be said again."""
     if _grow(world, &node.durable.chains, index + 1):
         node.durable.chains.data[index] = chain
+    if index > node.durable.filed and not node.durable.damaged.push(index):
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
 
 
 cdef void truth_compare_all(World* world) noexcept nogil:

@@ -43,6 +43,9 @@ class Liar:
     def forget_disks(self) -> None:
         """As if nothing were known to be durable anywhere."""
 
+    def damage(self, number: int, index: int) -> None:
+        """As if the node had come back with a record at index that it cannot read."""
+
     def forget_applied(self, number: int) -> None:
         """As if the node's state had not been looked at yet."""
 

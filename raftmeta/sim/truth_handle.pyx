@@ -82,6 +82,11 @@ cdef class Liar:
         for number in range(self.world.native.config.nodes):
             self.world.native.nodes[number].durable.chains.clear()
 
+    def damage(self, number: int, index: int) -> None:
+        """As if the node had come back with a record at index that it cannot read."""
+        if not self._node(number).durable.damaged.push(<uint64_t> index):
+            raise MemoryError
+
     def forget_applied(self, number: int) -> None:
         self._node(number).applied = 0
 

@@ -244,6 +244,7 @@ cdef struct SimLeaseTruth:
 cdef struct SimDurable:
     Vec[uint64_t] chains        # chain hash of entry i at position i; 0: none
     Vec[uint64_t] terms
+    Vec[index_t] damaged        # in order: what its log could not read when it came back and nothing has replaced since
     HardState hard
     index_t filed               # a sealed file has the state after this entry, whatever becomes of the log
     bint is_whole               # nothing of the log waited for a sync when last looked; else later writes do not count

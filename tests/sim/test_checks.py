@@ -88,6 +88,17 @@ def test_an_acknowledgement_of_what_the_disk_has_is_no_violation(world: World) -
     assert world.violation is None
 
 
+def test_an_acknowledgement_above_a_damaged_record_is_seen(world: World) -> None:
+    """I5: the record was there before the node came back, and is not any more."""
+    follower = follower_of(world)
+    liar = Liar(world)
+    liar.damage(follower["number"], follower["persisted"])
+    liar.acknowledge(follower["number"], follower["persisted"] - 1)
+    assert world.violation is None
+    liar.acknowledge(follower["number"], follower["persisted"])
+    expect(world, "I5")
+
+
 def test_a_term_that_is_not_durable_is_seen(world: World) -> None:
     """I6: no word of a term before the term is on the disk."""
     follower = follower_of(world)
