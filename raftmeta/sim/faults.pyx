@@ -221,10 +221,15 @@ cdef void _rot(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void _misdirect(World* world, SimNode* node) noexcept nogil:
-    """One of the coming writes lands some sectors away, or nowhere, and reports success."""
+    """One of the coming writes lands some sectors away, or nowhere, and reports success.
+
+    Not where the next write over old bytes may be refused (_fill_disk): 1. a batch is lost, 2. the mark that would tell
+    of it finds no room, 3. nobody knows that anything is missing. Those are two faults of one disk at once."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef int64_t sectors = 1 + <int64_t> ((draw >> 8) % 64)
     if not atlas_allows(world, node) or node.disk.faults.misdirect_at_write or node.disk.faults.lose_at_write:
+        return
+    if node.disk.faults.no_space_at_write and not world.config.is_ruin:
         return
     if draw & 1:
         node.disk.faults.lose_at_write = 1 + (draw >> 16) % 20
@@ -265,7 +270,8 @@ cdef void _fill_disk(World* world, SimNode* node) noexcept nogil:
     cdef size_t i
     world.counts.full_disks += 1
     if draw & 3 == 0:
-        node.disk.faults.no_space_at_write = 1 + (draw >> 8) % 20
+        if not node.is_suspect or world.config.is_ruin:
+            node.disk.faults.no_space_at_write = 1 + (draw >> 8) % 20
         return
     for i in range(node.disk.files.size):
         if node.disk.files.data[i].in_use:
