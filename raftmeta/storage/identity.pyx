@@ -124,8 +124,8 @@ cdef status_t _write_working_file(Identity* identity) noexcept nogil:
 
 
 # A new file takes the place of the old one: at every moment one of both is whole under the name. The next one is made
-# right away, while there is room, and durably, so that a power cut does not take it: a node must be able to start, and to
-# let keys be deleted, when its disk is full.
+# right away, while there is room, and durably, so that a power cut does not take it: a node must be able to start, and
+# to let keys be deleted, when its disk is full.
 cdef status_t _replace(Identity* identity) noexcept nogil:
     cdef const DiskPort* disk = identity.disk
     cdef status_t status = _encode(identity)
