@@ -270,7 +270,7 @@ cdef void _fill_disk(World* world, SimNode* node) noexcept nogil:
     cdef size_t i
     world.counts.full_disks += 1
     if draw & 3 == 0:
-        if not node.is_suspect or world.config.is_ruin:
+        if world.config.is_ruin or not (node.was_damaged and node.life == node.suspect_life):
             node.disk.faults.no_space_at_write = 1 + (draw >> 8) % 20
         return
     for i in range(node.disk.files.size):
