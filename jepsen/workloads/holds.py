@@ -187,8 +187,9 @@ class Election(Guarded):
         try:
             if await self.client.attempt(act) is None:
                 await self._withdraw()
-        except raftmeta.IdConflict:
-            self._is_candidate = False  # of this client's own nomination, whose outcome was not known: it goes by lease
+        except (raftmeta.IdConflict, raftmeta.LeaseExpired):
+            # An own nomination whose outcome was not known, which goes by its lease; or the way there took too long.
+            self._is_candidate = False
 
     async def _withdraw(self) -> None:
         self._is_candidate = False
@@ -250,8 +251,8 @@ class Group(Guarded):
     async def _join(self) -> None:
         try:
             member = await self.client.attempt(lambda: self._group.join(self.client.name))
-        except raftmeta.IdConflict:
-            return  # a joining of this client whose outcome was not known: it goes by its lease
+        except (raftmeta.IdConflict, raftmeta.LeaseExpired):
+            return  # an own joining whose outcome was not known goes by its lease; or the way there took too long
         if member is not None:
             self._member = member
             self.say("member_joined", token=member.epoch, revision=member.epoch)
