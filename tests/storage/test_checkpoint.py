@@ -315,7 +315,7 @@ def test_a_failed_store_says_so(store: CheckpointStore, monkeypatch: pytest.Monk
     def broken(path: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("raftmeta.storage.checkpoint._sync_directory", broken)
+    monkeypatch.setattr("raftmeta.storage.checkpoint.sync_directory", broken)
     with pytest.raises(CheckpointFailed, match="Input/output error"):
         store.write(HEAD, CHANGED, is_base=True)
     monkeypatch.undo()
