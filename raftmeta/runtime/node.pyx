@@ -102,17 +102,20 @@ cdef class Node(NodeBase):
         fence = fence_of(fence)
         take_fence(fence, &taken)
         revision = None
-        while done < len(pairs):
-            next = done
-            try:
+        try:
+            while done < len(pairs):
+                next = done
                 self.await_session(deadline_ns)
-                revision = self.finish(self.submit_puts(pairs, &next, lease_id, &taken, NULL), PURPOSE_REVISION,
-                                       deadline_ns)
-                done = next
-            except RaftmetaError as error:
-                if not isinstance(error, NotReady) or boot_now_ns() >= deadline_ns:
-                    error.items_done = done
-                    raise
+                try:
+                    revision = self.finish(self.submit_puts(pairs, &next, lease_id, &taken, NULL), PURPOSE_REVISION,
+                                           deadline_ns)
+                    done = next
+                except NotReady:
+                    if boot_now_ns() >= deadline_ns:
+                        raise
+        except RaftmetaError as error:
+            error.items_done = done
+            raise
         return revision
 
     def create(self, key, value, *, lease=0, fence=None, timeout_s=5.0):

@@ -345,16 +345,19 @@ cdef class Node:
         cdef Py_ssize_t done = 0
         fence = fence_of(fence)
         revision = None
-        while done < len(pairs):
-            try:
+        try:
+            while done < len(pairs):
                 await self._session(deadline_ns)
-                future, end = self._submit_puts(pairs, done, lease, fence, deadline_ns)
-                revision = await future
-                done = end
-            except RaftmetaError as error:
-                if not isinstance(error, NotReady) or boot_now_ns() >= deadline_ns:
-                    error.items_done = done
-                    raise
+                try:
+                    future, end = self._submit_puts(pairs, done, lease, fence, deadline_ns)
+                    revision = await future
+                    done = end
+                except NotReady:
+                    if boot_now_ns() >= deadline_ns:
+                        raise
+        except RaftmetaError as error:
+            error.items_done = done
+            raise
         return revision
 
     cdef object _submit_create(self, object key, object value, object lease, object fence, uint64_t deadline_ns):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from raftmeta import NodeRemoved
 from raftmeta.testing import Cluster
 
 
@@ -27,6 +29,24 @@ def test_a_member_removed_while_it_was_away_is_told_when_it_is_back(cluster: Clu
     cluster.wait_for(lambda: away.status().state == "removed", what="it to be told")
     leader.put("key", b"value")
     assert (leader.status().is_leader, leader.status().term) == (True, term)
+
+
+def test_a_removed_member_refuses_many_puts_at_once(cluster: Cluster) -> None:
+    """NodeRemoved is a NotReady that never ends: without a time limit, to wait for it would be for ever."""
+    removed = cluster.followers()[0]
+    cluster.leader().remove_member(removed.name)
+    cluster.wait_for(lambda: removed.status().state == "removed", what="it to be told")
+    with pytest.raises(NodeRemoved) as refused:
+        removed.put_many({"a": b"1"}, timeout_s=None)
+    assert refused.value.items_done == 0
+
+    async def put_many() -> None:
+        async with removed.aio() as node:
+            await node.put_many({"a": b"1"}, timeout_s=None)
+
+    with pytest.raises(NodeRemoved) as refused:
+        asyncio.run(put_many())
+    assert refused.value.items_done == 0
 
 
 def test_a_removed_learner_that_says_nothing_is_told_too(cluster: Cluster) -> None:
