@@ -59,7 +59,7 @@ def test_put_many_is_that_of_a_node(client: raftmeta.Client, served: Any) -> Non
         client.put_many([("many/0", b"new"), ("many/1", 1)])  # type: ignore[list-item]
     assert wrong.value.field == "items[1].value"
     with pytest.raises(raftmeta.Fenced) as fenced:
-        client.put_many([("many/0", b"new")], fence=Fence("k", 1))
+        client.put_many([("many/0", b"new")], fence=Fence("absent", 1))
     assert fenced.value.items_done == 0 and client.get("many/0").value == b"0"  # type: ignore[union-attr]
 
 
