@@ -2,7 +2,7 @@
 # Everything one does with this checkout, from a bare Debian 12 on; each step is skipped when nothing changed.
 #
 #   ./build.sh demo [options]        the demonstration: real brokers, killed and frozen, nothing lost
-#   ./build.sh test [pytest args]    the whole test suite
+#   ./build.sh test [pytest args]    the whole test suite, in two processes; -n 0: in one, for a debugger
 #   ./build.sh check                 format, lint, types, layers, stubs, no GIL in hot modules
 #   ./build.sh check --tsan | --asan | --coverage [pytest args]
 #                                    the native tests in an instrumented build of its own (build-tsan/, ...)
@@ -234,7 +234,7 @@ demo)
 test)
     make_all
     require_java
-    exec "$VENV/bin/python" -m pytest "$@"
+    exec "$VENV/bin/python" -m pytest -n 2 "$@"
     ;;
 check)
     make_venv

@@ -120,7 +120,7 @@ class Program:
         if leader is not None and self.controller[1] < leader.epoch:
             self.controller = (leader.id, leader.epoch, time.monotonic_ns())
         self.node = self.broker.node.aio()
-        ledger = LedgerClient(*await asyncio.open_unix_connection(self.settings.ledger))
+        ledger = await LedgerClient.connect(self.settings.ledger)
         self.watcher = Watcher(self.node, self.settings.watch_from)
         self.writers = BrokerWriters(self.node, ledger, self.settings)
         tasks += [asyncio.create_task(ledger.listen()), self.watcher.task, *self.writers.tasks]

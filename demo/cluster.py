@@ -66,7 +66,7 @@ class Cluster:
         self._ledger = LedgerProcess(folder)
         self._drawing: asyncio.Task[None] | None = None
         peers = {str(id): address for id, address in enumerate(free_addresses(members), 1)}
-        self.members = [MemberProcess(module, int(id), peers, folder, self._ledger.address, writers) for id in peers]
+        self.members = [MemberProcess(module, int(id), peers, folder, self._ledger, writers) for id in peers]
 
     async def __aenter__(self) -> Self:
         try:

@@ -1,7 +1,8 @@
 """The ledger: a process that knows nothing of raftmeta and keeps on disk what clients were promised.
 
-    python -m demo.ledger <socket> <file>
+    python -m demo.ledger <file>
 
+It listens on a loopback port, which it prints: the path of a socket in the folder could be too long for one.
 A client sends a line for each write that was acknowledged to it. The ledger appends the lines of all clients to its
 file, syncs once for all of them, and answers each client with how many of its lines are on disk by now. It never judges
 a line. It ends when its standard input does, so that nobody has to clean up after a killed parent.
@@ -51,6 +52,10 @@ def digest_of(value: bytes) -> str:
 
 class LedgerClient:
     """A connection to the ledger, for those who are promised something."""
+
+    @classmethod
+    async def connect(cls, port: int) -> LedgerClient:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -110,6 +115,7 @@ def serve(listener: socket.socket, file: int) -> None:
                 return
             if key.fileobj is listener:
                 client = Client(listener.accept()[0])
+                client.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 selector.register(client.connection, selectors.EVENT_READ, client)
             elif (lines := key.data.read()) is not None:
                 os.write(file, lines)
@@ -124,15 +130,13 @@ def serve(listener: socket.socket, file: int) -> None:
 
 
 def main() -> None:
-    address, path = sys.argv[1:]
+    (path,) = sys.argv[1:]
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
     parent = os.open(Path(path).parent, os.O_RDONLY)
     os.fsync(parent)
     os.close(parent)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen()
-        print("listening", flush=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
         serve(listener, file)
 
 

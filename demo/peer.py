@@ -79,7 +79,7 @@ class Program:
         tasks = [asyncio.create_task(hear(self._answer)), asyncio.create_task(self._report_on())]
         while not self.store.isReady():
             await asyncio.sleep(TICK_S)
-        ledger = LedgerClient(*await asyncio.open_unix_connection(self.settings.ledger))
+        ledger = await LedgerClient.connect(self.settings.ledger)
         self.writers = PeerWriters(self.store, ledger, self.settings)
         tasks += [asyncio.create_task(ledger.listen()), *self.writers.tasks]
         say({"ready": True})

@@ -78,28 +78,32 @@ class LedgerProcess(Process):
 
     def __init__(self, folder: Path) -> None:
         super().__init__("ledger", "demo.ledger", folder)
-        self.address = folder / "ledger.socket"
+        self.port = 0  # not started
         self.file = folder / "ledger"
 
     async def start(self) -> None:
-        said = await self._launch(str(self.address), str(self.file))
-        if not await asyncio.wait_for(said.readline(), START_S):
+        said = await self._launch(str(self.file))
+        port = await asyncio.wait_for(said.readline(), START_S)
+        if not port:
             raise DemoFailed(f"the ledger ended\n{self.log_tail()}")
+        self.port = int(port)
 
 
 class MemberProcess(Process):
     """A member of a cluster, over all its lives. report: the last it said of itself. watched: what its watcher saw."""
 
-    def __init__(self, module: str, id: int, peers: dict[str, str], folder: Path, ledger: Path, writers: int) -> None:
+    def __init__(
+        self, module: str, id: int, peers: dict[str, str], folder: Path, ledger: LedgerProcess, writers: int
+    ) -> None:
         super().__init__(str(id), module, folder)
         self.folder = folder / self.name
         self._settings = {
             "id": id,
             "peers": peers,
             "folder": str(self.folder),
-            "ledger": str(ledger),
             "writers": writers,
         }
+        self._ledger = ledger
         self.life = 0
         self.is_ready = self.is_frozen = False
         self.report: dict[str, Any] = {}
@@ -113,7 +117,12 @@ class MemberProcess(Process):
         """Start it, for the first time or again. It is not ready yet."""
         self.life += 1
         self.is_ready = self._is_killed = self.is_frozen = False
-        settings = {**self._settings, "life": self.life, "watch_from": self.watched + 1}
+        settings = {
+            **self._settings,
+            "ledger": self._ledger.port,
+            "life": self.life,
+            "watch_from": self.watched + 1,
+        }
         said = await self._launch(json.dumps(settings))
         self._listening = asyncio.create_task(self._listen(said))
 

@@ -28,7 +28,7 @@ class Settings:
     id: int
     peers: dict[str, str]
     folder: str
-    ledger: str
+    ledger: int
     life: int
     watch_from: int
     writers: int

@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis searches, and which tests say nothing new under a sanitizer."""
+"""What every test shares: how Hypothesis searches, what runs beside what, and what says nothing under a sanitizer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from jepsen.faults import images
 
 # The suite gives the same verdict on the same code, on a busy machine too; HYPOTHESIS_PROFILE=explore looks for more.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
@@ -21,6 +24,11 @@ MEMORY = Path("/dev/shm")  # a folder of its own is made there
 
 # A shell lets what it starts in the background ignore SIGINT; every process that a test interrupts would inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests that start no server and no process, by folder. Two of the others are never under way at once: they listen on
+# ports, hold the GIL, fill disks and kill, and a failure should be theirs.
+ALONE = {"check", "core", "machine", "native", "scan", "sim", "storage", "wire"}
+READING = {"test_docs.py", "test_exports.py", "test_layers.py", "test_no_gil.py", "test_stubs.py", "test_style.py"}
 
 
 @pytest.fixture
@@ -35,3 +43,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == TESTS:
             item.add_marker(pytest.mark.uninstrumented)
+
+
+def scope_of(test: str) -> str:
+    """What is run in order by one process of pytest-xdist: a file; one session of Spark; all that start servers."""
+    file = test.split("::", 1)[0]
+    parts = Path(file).relative_to(TESTS.name).parts
+    if parts[0] == "spark":
+        return "spark"
+    return file if parts[0] in ALONE or parts[0] in READING else "servers"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+    return Scheduling(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a machine cannot do is said, also by the process that only hands out tests."""
+    if why := images.missing():
+        terminalreporter.write_line(f"not run: tests of power cuts and full disks: {why}")

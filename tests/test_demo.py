@@ -50,8 +50,12 @@ def processes_of(folder: Path) -> list[int]:
 
 
 def test_the_demonstration_ends_well(tmp_path: Path) -> None:
-    """Every act on raftmeta and on PySyncObj; one JSON object tells that nothing was lost; nothing is left."""
-    process = start("--json", "--topics", "50", "--gil-seconds", "2", folder=tmp_path, stderr=subprocess.PIPE)
+    """Every act on raftmeta and on PySyncObj, however long its folder's path is; one JSON object tells that nothing was
+    lost; nothing is left.
+    """
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    process = start("--json", "--topics", "50", "--gil-seconds", "2", folder=folder, stderr=subprocess.PIPE)
     out, told = process.communicate(timeout=110)
     assert process.returncode == 0, told + out
     table = json.loads(out)
@@ -63,8 +67,8 @@ def test_the_demonstration_ends_well(tmp_path: Path) -> None:
     assert table["acknowledged"] > 500
     assert table["peer"]["acknowledged"] > 50
     assert told.count("kill -9") == 4
-    assert processes_of(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+    assert processes_of(folder) == []
+    assert list(folder.iterdir()) == []
 
 
 def test_ctrl_c_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
@@ -110,16 +114,14 @@ def test_neither_the_ledger_nor_the_judge_knows_raftmeta() -> None:
 
 def test_the_ledger_answers_how_many_lines_of_a_client_are_in_its_file(tmp_path: Path) -> None:
     """Lines of two clients, one of which dies in the middle of a line; the ledger ends with its standard input."""
-    address, file = tmp_path / "socket", tmp_path / "file"
-    command = [sys.executable, "-m", "demo.ledger", str(address), str(file)]
+    file = tmp_path / "file"
+    command = [sys.executable, "-m", "demo.ledger", str(file)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as ledger:
         assert ledger.stdout is not None
-        assert ledger.stdout.readline() == b"listening\n"
+        address = "127.0.0.1", int(ledger.stdout.readline())
         lines = [Acknowledgement(f"k{i}", digest_of(b"%d" % i), i, 10, 20).line() for i in range(3)]
-        with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
-            first.connect(str(address))
-            second.connect(str(address))
+        with socket.create_connection(address) as first, socket.create_connection(address) as second:
             first.sendall(lines[0] + lines[1][:5])
             assert first.recv(100) == b"1\n"
             second.sendall(lines[2])
