@@ -6,6 +6,7 @@
     3   certainly not executed: trying again is safe
     4   it is not known whether it was executed
     5   stopped, or files that are damaged
+    130 ended by Ctrl-C, with the report of what was done until then
 
 It never retries: a command line says what happened and lets its caller decide.
 """
@@ -31,6 +32,7 @@ WRONG_USE = 2
 NOT_EXECUTED = 3
 OUTCOME_UNKNOWN = 4
 STOPPED = 5
+INTERRUPTED = 130
 
 # The first class that fits decides; what stands behind it is the advice in the line.
 _FATES: tuple[tuple[type[BaseException], int, str], ...] = (

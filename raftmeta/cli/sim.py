@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from raftmeta.cli.session import NO, WRONG_USE, Session, fail, pass_session
+from raftmeta.cli.session import INTERRUPTED, NO, WRONG_USE, Session, fail, pass_session
 from raftmeta.cli.sim_exhaustive import exhaust
 from raftmeta.cli.sim_user import try_class
 from raftmeta.sim import Budget, Case, Life, Shrinker, Totals, campaign, failing_case, live, profile_of
@@ -103,7 +103,8 @@ def sim(
     """Run simulated clusters under faults and check every invariant after every event.
 
     Each seed is one history, to the byte: its size, its faults, its clients. Exit code 1: an invariant fell; the line
-    that is printed replays it, and its tape, the list of the faults that struck, is written beside.
+    that is printed replays it, and its tape, the list of the faults that struck, is written beside. Ctrl-C ends it
+    with the report of what was lived until then, and exit code 130.
 
     TARGET: module:Class, a replicated class of yours. Then each seed is a history of its commands, on three nodes that
     crash, lag and load dumps; --events is how many commands.
@@ -118,6 +119,7 @@ def sim(
         try_class(session, target, chosen, None if usual else events, minutes)
         return
     started = time.monotonic()
+    was_interrupted = False
     shrink_s = 60 * shrink_minutes if shrinks else None
     totals = Totals()
     budget = Budget(events, settle)
@@ -140,8 +142,12 @@ def sim(
                 _keep(one, budget, tapes, shrink_s)
     except ValueError as error:
         fail(str(error), WRONG_USE)
+    except KeyboardInterrupt:
+        was_interrupted = True
     totals.real_s = time.monotonic() - started
     _end(session, totals)
+    if was_interrupted:
+        sys.exit(INTERRUPTED)
 
 
 def _end(session: Session, totals: Totals) -> None:

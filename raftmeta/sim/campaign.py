@@ -8,6 +8,7 @@ world. Processes and not threads: a world that takes its process down with it is
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -149,26 +150,31 @@ def campaign(
     """Live the worlds of all seeds, `jobs` at a time, and give each when it has ended.
 
     minutes: no world begins later than that. A world that takes its process down ends the campaign, with a violation
-    for each seed that was under way then.
+    for each seed that was under way then. KeyboardInterrupt ends it too: no other world begins.
     """
     until = None if minutes is None else time.monotonic() + 60 * minutes
     waiting = iter(seeds)
     running: dict[Future[Life], int] = {}
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        while True:
-            while len(running) < 2 * jobs and (until is None or time.monotonic() < until):
-                seed = next(waiting, None)
-                if seed is None:
-                    break
-                running[pool.submit(live, seed, profile, budget)] = seed
-            if not running:
-                return
-            ended = deque(wait(running, return_when=FIRST_COMPLETED).done)
-            while ended:
-                future = ended.popleft()
-                seed = running.pop(future)
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    until = 0.0
-                    yield Life(seed, profile, "the process of this world, or of one beside it, died", {}, 0.0, 0)
+    # A terminal's Ctrl-C reaches every process of the group; it is this one's to say what it means.
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), signal.signal, ignored) as pool:
+        try:
+            while True:
+                while len(running) < 2 * jobs and (until is None or time.monotonic() < until):
+                    seed = next(waiting, None)
+                    if seed is None:
+                        break
+                    running[pool.submit(live, seed, profile, budget)] = seed
+                if not running:
+                    return
+                ended = deque(wait(running, return_when=FIRST_COMPLETED).done)
+                while ended:
+                    future = ended.popleft()
+                    seed = running.pop(future)
+                    try:
+                        yield future.result()
+                    except BrokenProcessPool:
+                        until = 0.0
+                        yield Life(seed, profile, "the process of this world, or of one beside it, died", {}, 0.0, 0)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from click.testing import CliRunner, Result
 from raftmeta.cli.app import app
 from raftmeta.sim import Budget, Totals, World, campaign, live, swarm_profile
 from raftmeta.sim.campaign import profile_of, profile_text, replay_line
+from tests.processes.waiting import wait_until
 
 SHORT = Budget(events=2_000)
 IMPATIENT = Budget(events=2_000, settle_events=1)  # nothing converges in one event: I22
@@ -72,6 +77,20 @@ def test_the_command_sums_up_its_worlds() -> None:
     assert answer["seeds"] == 3 and answer["violations"] == [] and answer["events"] >= 3000
     assert answer["counts"]["events"] == answer["events"]
     assert "events_per_s" in run("--seeds", "1", "--events", "1000").output
+
+
+def test_ctrl_c_ends_it_with_the_report_of_what_was_lived() -> None:
+    """As a terminal sends it, to every process of the group; it would go on for a hundred million worlds."""
+    command = [sys.executable, "-m", "raftmeta.cli", "sim", "--seeds", str(10**8), "--events", "2000", "--jobs", "2"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, "--json"], stdout=pipe, stderr=pipe, start_new_session=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_until(lambda: len(children.read_text().split()) >= 3, timeout_s=60, what="two workers and their tracker")
+        os.killpg(process.pid, signal.SIGINT)
+        out, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    report = json.loads(out)
+    assert report["seeds"] < 10**8 and report["violations"] == []
 
 
 def test_reports_of_several_runs_add_up(tmp_path: Path) -> None:
