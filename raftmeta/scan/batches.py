@@ -11,17 +11,23 @@ from typing import Any
 from raftmeta.errors import InvalidArgument
 from raftmeta.scan.scan_handle import ColumnsHandle
 
-__all__ = ["Batches", "Scope"]
+__all__ = ["Batches", "Scope", "columns_of"]
 
 TUNE_BATCH_ROWS = 16_384  # half of the time goes by in Spark; batches of 65,536 were not faster
 TUNE_BATCH_BYTES = 8 << 20  # of keys and values: a batch of large values stays small
 
 # By table: column, its number in raftmeta/scan/columns.pxd, and its type. Numbers of 64 bits are shown as signed ones.
 _CHANGED = (
-    ("key", 7, "binary"),
-    ("key_text", 8, "string"),
-    ("value", 9, "binary"),
+    ("key", 9, "binary"),
+    ("key_text", 10, "string"),
+    ("value", 11, "binary"),
     ("create_revision", 3, "bigint"),
+)
+# Of the record before a change. They cost: a node looks each up, and of a file all history is held in memory.
+_PREVIOUS = (
+    ("prev_value", 13, "binary"),
+    ("prev_lease", 8, "bigint"),
+    ("prev_revision", 7, "bigint"),
 )
 TABLES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "kv": (
@@ -35,12 +41,19 @@ TABLES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("revision", 0, "bigint"),
         ("sub", 1, "bigint"),
         ("ts", 2, "timestamp"),
-        ("op", 10, "string"),
+        ("op", 12, "string"),
         *_CHANGED,
         ("version", 5, "bigint"),
         ("lease", 6, "bigint"),
+        *_PREVIOUS,
     ),
 }
+
+
+def columns_of(table: str, *, previous: bool = False) -> tuple[str, ...]:
+    """The columns of a table when none are named; previous: those of the record before a change as well."""
+    left_out = set() if previous else {name for name, _, _ in _PREVIOUS}
+    return tuple(name for name, _, _ in TABLES[table] if name not in left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +61,16 @@ class Scope:
     """What of a table is wanted.
 
     start, stop: keys of [start, stop), an empty stop means to the last key. columns: names in the wanted order; none
-    means all.
+    means columns_of the table.
     """
 
     start: bytes = b""
     stop: bytes = b""
     columns: tuple[str, ...] = field(default=())
+
+    def wants_previous(self) -> bool:
+        """True when a column is of the record before a change."""
+        return any(name in self.columns for name, _, _ in _PREVIOUS)
 
     def holds_nothing(self) -> bool:
         """True when no key can be in [start, stop)."""
@@ -77,8 +94,9 @@ class Batches:
             "string": pa.string(),
             "timestamp": pa.timestamp("us", "UTC"),
         }
-        self._wanted = [(known[name][0], types[known[name][1]]) for name in columns or known]
-        self.schema = pa.schema([(name, types[known[name][1]]) for name in columns or known])
+        names = columns or columns_of(table)
+        self._wanted = [(known[name][0], types[known[name][1]]) for name in names]
+        self.schema = pa.schema([(name, types[known[name][1]]) for name in names])
         self.handle = ColumnsHandle(sum({1 << number for number, _ in self._wanted}))
 
     def is_full(self) -> bool:

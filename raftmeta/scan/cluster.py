@@ -40,6 +40,7 @@ __all__ = ["ClusterScan"]
 T = TypeVar("T")
 
 _OK, _COMPACTED, _NOT_FOUND, _CORRUPT, _STALE = 0, 7, 73, 75, 78  # raftmeta/status.pxd
+_WITH_PREVIOUS = 4  # filter of a watch, docs/formats.md "Client protocol"
 PATIENCE_S = 2.0  # with a node that does not answer or is gone, before another one is asked
 ANSWER_S = 10.0  # with one whose connection lives: a page may take long on a busy machine
 TUNE_CUT_COUNTS = 16  # of a range, to find one key that cuts it about evenly
@@ -283,11 +284,12 @@ class ClusterScan:
             return
         batches = Batches("changes", scope.columns)
         feed = FeedHandle(low, high, scope.start, scope.stop)
+        watch_filter = _WITH_PREVIOUS if scope.wants_previous() else 0
         inbox: Inbox | None = None
         status = _OK
         while status != _NOT_FOUND:
             if inbox is None:
-                inbox = self._run(self._ask(lambda channel: _opened(channel, feed)))
+                inbox = self._run(self._ask(lambda channel: _opened(channel, feed, watch_filter)))
             body = self._run(self._body(inbox))
             status = _STALE if body is None else self._taken(feed, body, batches)
             if status == _STALE:
@@ -369,11 +371,11 @@ class Inbox(Events):
         self.news.set()
 
 
-async def _opened(channel: Channel, feed: FeedHandle) -> Inbox:
+async def _opened(channel: Channel, feed: FeedHandle, watch_filter: int) -> Inbox:
     """A watch of all keys from the feed's next revision on: what is not in the scope proves that none is missing."""
     inbox = Inbox()
     feed.begin_again()
-    inbox.watch = channel.open_watch(b"", b"", feed.next_revision, 0, inbox)
+    inbox.watch = channel.open_watch(b"", b"", feed.next_revision, watch_filter, inbox)
     return inbox
 
 

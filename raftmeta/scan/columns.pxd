@@ -15,23 +15,28 @@ cdef enum:
     COLUMN_MOD_REVISION = 4
     COLUMN_VERSION = 5
     COLUMN_LEASE = 6
-    COLUMN_KEY = 7              # texts
-    COLUMN_KEY_TEXT = 8         # the key if it is UTF-8, else null
-    COLUMN_VALUE = 9            # null for a deletion
-    COLUMN_OPERATION = 10       # put, delete
+    COLUMN_PREV_REVISION = 7    # of the record before the change, 0: there was none
+    COLUMN_PREV_LEASE = 8
+    COLUMN_KEY = 9              # texts
+    COLUMN_KEY_TEXT = 10        # the key if it is UTF-8, else null
+    COLUMN_VALUE = 11           # null for a deletion
+    COLUMN_OPERATION = 12       # put, delete
+    COLUMN_PREV_VALUE = 13      # null where there was no record before
 
 cdef enum:
-    NUMBER_COLUMNS = 7
-    TEXT_COLUMNS = 4
+    NUMBER_COLUMNS = 9
+    TEXT_COLUMNS = 5
 
-# The fields of one row, in the order of the columns; key and value are borrowed.
+# The fields of one row, in the order of the columns; key and values are borrowed.
 cdef struct Row:
     uint64_t[NUMBER_COLUMNS] numbers
     bint is_delete
     uint32_t key_length
     uint32_t value_length
+    uint32_t previous_length
     const uint8_t* key
     const uint8_t* value
+    const uint8_t* previous     # value of the record before
 
 cdef struct NumberColumn:
     Vec[uint64_t] values

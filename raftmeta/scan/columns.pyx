@@ -19,7 +19,7 @@ cdef bint columns_append(Columns* columns, const Row* row) noexcept nogil:
         if wanted & (1 << (COLUMN_KEY + i)):
             is_kept = is_kept and _append_text(&columns.texts[i], columns.rows, COLUMN_KEY + i, row)
     columns.rows += 1
-    columns.bytes += row.key_length + row.value_length
+    columns.bytes += row.key_length + row.value_length + row.previous_length
     return is_kept
 
 
@@ -30,6 +30,8 @@ cdef bint _append_text(TextColumn* column, size_t rows, int kind, const Row* row
         return _append(column, rows, row.key, row.key_length, is_utf8(row.key, row.key_length))
     if kind == COLUMN_VALUE:
         return _append(column, rows, row.value, row.value_length, not row.is_delete)
+    if kind == COLUMN_PREV_VALUE:
+        return _append(column, rows, row.previous, row.previous_length, row.numbers[COLUMN_PREV_REVISION] != 0)
     if row.is_delete:
         return _append(column, rows, <const uint8_t*> DELETE, 6, True)
     return _append(column, rows, <const uint8_t*> PUT, 3, True)

@@ -50,7 +50,11 @@ def find_snapshot(path: str | Path) -> Path:
 
 
 class SnapshotFile:
-    """A sealed file that is open for reading; one iterator of rows at a time."""
+    """A sealed file that is open for reading; one iterator of rows at a time.
+
+    revision, compacted: the newest revision, and the floor of the history. wall_ms: advisory time of the last entry in
+    it, milliseconds of 1970. digest: by which the file is known again.
+    """
 
     def __init__(self, path: str | Path, *, digest: str = "") -> None:
         """Open the file and check its header and footer; what lies between is checked when it is read.
@@ -72,6 +76,7 @@ class SnapshotFile:
         self.compacted = int(facts["compacted"])
         self.digest = str(facts["digest"])
         self.cluster_id = str(facts["cluster_id"])
+        self.wall_ms = int(facts["wall_ms"])
         self._lease_ms = int(facts["lease_ms"])
         if digest and digest != self.digest:
             raise InvalidArgument(f"path: {path} is another file than when the query was planned", field="path")
@@ -131,10 +136,19 @@ class SnapshotFile:
             yield from self._batches(Batches("kv", scope.columns), self._handle.keys_next)
 
     def changes(self, scope: Scope, place: int | None, low: int, high: int) -> Iterator[Any]:
-        """Record batches of the table changes: those of the revisions (low, high], from a place of change_parts."""
-        if low < high and not scope.holds_nothing():
+        """Record batches of the table changes: those of the revisions (low, high], from a place of change_parts.
+
+        With columns of the record before, all history up to high is read and held, wherever the place is.
+        """
+        if low >= high or scope.holds_nothing():
+            return
+        batches = Batches("changes", scope.columns)
+        if scope.wants_previous():
+            self._check(self._handle.previous_begin(scope.start, scope.stop, low, high))
+            yield from self._batches(batches, self._handle.previous_next)
+        else:
             self._check(self._handle.changes_begin(scope.start, scope.stop, place, low, high))
-            yield from self._batches(Batches("changes", scope.columns), self._handle.changes_next)
+            yield from self._batches(batches, self._handle.changes_next)
 
     def _batches(self, batches: Batches, read: Callable[[ColumnsHandle, int, int], int]) -> Iterator[Any]:
         status = _OK

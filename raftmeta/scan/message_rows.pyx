@@ -4,8 +4,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
 from raftmeta.machine.watches cimport WATCH_COMPACTED, WATCH_DELETE, WATCH_EVENTS, WATCH_PROGRESS_MARK
-from raftmeta.scan.columns cimport (COLUMN_CREATE_REVISION, COLUMN_LEASE, COLUMN_MOD_REVISION, COLUMN_REVISION,
-                                    COLUMN_SUB, COLUMN_TIME, COLUMN_VERSION, Row, columns_append)
+from raftmeta.scan.columns cimport (COLUMN_CREATE_REVISION, COLUMN_LEASE, COLUMN_MOD_REVISION, COLUMN_PREV_LEASE,
+                                    COLUMN_PREV_REVISION, COLUMN_REVISION, COLUMN_SUB, COLUMN_TIME, COLUMN_VERSION,
+                                    Row, columns_append)
 from raftmeta.status cimport BAD_FIELD, COMPACTED, CORRUPT, NO_MEMORY, NOT_FOUND, OK, STALE, status_t
 from raftmeta.wire.msgpack cimport (Reader, number_max, read_array, read_array_max, read_bin, read_bool, read_left,
                                     read_nil, read_uint, reader_over, unsigned_max)
@@ -114,15 +115,19 @@ cdef status_t _take_events(Feed* feed, Reader* reader, uint64_t revision, uint64
     cdef Row row
     cdef Row previous
     memset(&row, 0, sizeof(Row))
-    memset(&previous, 0, sizeof(Row))
     row.numbers[COLUMN_REVISION] = revision
     row.numbers[COLUMN_TIME] = wall_ms * 1000
     for _ in range(count):
         read_array(reader, EVENT_ELEMENTS)
         row.is_delete = read_uint(reader, 255) == WATCH_DELETE
         _read_record(reader, &row)
+        memset(&previous, 0, sizeof(Row))
         if not read_nil(reader):
             _read_record(reader, &previous)
+        row.numbers[COLUMN_PREV_REVISION] = previous.numbers[COLUMN_MOD_REVISION]
+        row.numbers[COLUMN_PREV_LEASE] = previous.numbers[COLUMN_LEASE]
+        row.previous = previous.value
+        row.previous_length = previous.value_length
         if reader.status != OK:
             return reader.status
         if feed.passed < feed.taken:

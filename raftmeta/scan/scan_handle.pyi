@@ -22,7 +22,7 @@ class SnapshotHandle:
     def open(self, path: str) -> int:
         """Check header, footer and the head of the state; return a status. Once."""
     def facts(self) -> dict[str, int | str]:
-        """Index, revision, floor of the history, lease clock, and the digest by which the file is known again."""
+        """Index, revision, floor of the history, lease clock, time, and the digest by which the file is known again."""
     def members(self) -> tuple[int, list[tuple[str, int, str, int]]]:
         """A status, and (name, id, address, roles) of each member."""
     def leases(self) -> tuple[int, list[tuple[int, int, int, bytes]]]:
@@ -37,6 +37,10 @@ class SnapshotHandle:
         """Go to the changes of (low, high] in [start, stop); place: from survey, None: where the history begins."""
     def changes_next(self, into: ColumnsHandle, rows_max: int, bytes_max: int) -> int:
         """Append rows until there are so many; return a status, NOT_FOUND after the last one."""
+    def previous_begin(self, start: bytes, stop: bytes, low: int, high: int) -> int:
+        """Find the changes of (low, high] in [start, stop) and the record before each; holds the history in memory."""
+    def previous_next(self, into: ColumnsHandle, rows_max: int, bytes_max: int) -> int:
+        """Append those until there are so many; return a status, NOT_FOUND after the last one."""
 
 class FeedHandle:
     """The changes of (low, high] out of a watch of all keys; those in [start, stop) become rows."""

@@ -9,6 +9,7 @@ from raftmeta.machine.dump cimport DUMP_LEASE, DumpHead, DumpLease
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Member, Membership
+from raftmeta.scan.change_rows cimport ChangeRows, change_rows_begin, change_rows_next, change_rows_release
 from raftmeta.scan.columns cimport (COLUMN_KEY, NUMBER_COLUMNS, TEXT_COLUMNS, Columns, TextColumn, columns_clear,
                                     columns_release)
 from raftmeta.scan.message_rows cimport Feed, feed_release, feed_take, page_take
@@ -67,12 +68,15 @@ cdef class ColumnsHandle:
 
 cdef class SnapshotHandle:
     cdef SnapshotRows rows
+    cdef ChangeRows changes
 
     def __cinit__(self):
         memset(<void*> &self.rows, 0, sizeof(SnapshotRows))
+        memset(<void*> &self.changes, 0, sizeof(ChangeRows))
         self.rows.disk.directory = self.rows.disk.lock = -1
 
     def __dealloc__(self):
+        change_rows_release(&self.changes)
         rows_close(&self.rows)
 
     def open(self, str path not None):
@@ -94,6 +98,7 @@ cdef class SnapshotHandle:
             "revision": self.rows.state.revision,
             "compacted": self.rows.state.compacted,
             "lease_ms": self.rows.state.lease_ms,
+            "wall_ms": self.rows.reader.header.wall_ms,
             "digest": f"{self.rows.reader.footer.hash_high:016x}{self.rows.reader.footer.hash_low:016x}",
         }
 
@@ -179,6 +184,20 @@ cdef class SnapshotHandle:
         cdef status_t status
         with nogil:
             status = changes_next(&self.rows, &into.columns, rows_max, bytes_max)
+        return status
+
+    def previous_begin(self, bytes start not None, bytes stop not None, uint64_t low, uint64_t high):
+        cdef status_t status
+        _set(&self.rows.start, start)
+        _set(&self.rows.stop, stop)
+        with nogil:
+            status = change_rows_begin(&self.changes, &self.rows, low, high)
+        return status
+
+    def previous_next(self, ColumnsHandle into not None, size_t rows_max, size_t bytes_max):
+        cdef status_t status
+        with nogil:
+            status = change_rows_next(&self.changes, &into.columns, rows_max, bytes_max)
         return status
 
 

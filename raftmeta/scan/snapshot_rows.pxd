@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta.machine.dump cimport DumpHead, DumpState
 from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport DiskPort
-from raftmeta.scan.columns cimport Columns
+from raftmeta.scan.columns cimport Columns, Row
 from raftmeta.status cimport status_t
 from raftmeta.storage.disk cimport RealDisk
 from raftmeta.storage.sealed cimport SealedReader
@@ -72,6 +72,15 @@ cdef status_t keys_next(SnapshotRows* rows, Columns* columns, size_t rows_max, s
 # The changes of (low, high] in [start, stop), from a place at or before the first one. CORRUPT: a revision is missing.
 cdef status_t changes_begin(SnapshotRows* rows, size_t place, bint is_first, uint64_t low, uint64_t high) noexcept nogil
 cdef status_t changes_next(SnapshotRows* rows, Columns* columns, size_t rows_max, size_t bytes_max) noexcept nogil
+
+# Of versions (DumpVersion, key, value): whether the key is in [start, stop), the order of two keys, and the fields of a
+# row that a version tells.
+cdef bint rows_is_inside(const SnapshotRows* rows, const uint8_t* version) noexcept nogil
+cdef int versions_compare(const uint8_t* left, const uint8_t* right) noexcept nogil
+cdef void version_fill(const uint8_t* version, Row* row) noexcept nogil
+# rows.key becomes the first key at the floor that is not before that of `version`; NULL: there is none. Calls come in
+# the order of keys; *reached is 0 at first and belongs to this.
+cdef status_t floor_seek(SnapshotRows* rows, const uint8_t* version, size_t* reached) noexcept nogil
 
 # Go to where the history may begin.
 cdef status_t history_begin(SnapshotRows* rows) noexcept nogil

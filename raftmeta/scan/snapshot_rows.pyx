@@ -146,14 +146,18 @@ cdef inline bint _is_behind(const SnapshotRows* rows, const uint8_t* version) no
     return rows.stop.size and _compare(_key_of(version), _length_of(version), rows.stop.data, rows.stop.size) >= 0
 
 
-cdef inline bint _is_inside(const SnapshotRows* rows, const uint8_t* version) noexcept nogil:
+cdef bint rows_is_inside(const SnapshotRows* rows, const uint8_t* version) noexcept nogil:
     return not _is_before_start(rows, version) and not _is_behind(rows, version)
+
+
+cdef int versions_compare(const uint8_t* left, const uint8_t* right) noexcept nogil:
+    return _compare(_key_of(left), _length_of(left), _key_of(right), _length_of(right))
 
 
 cdef int _by_key_and_order(const void* left, const void* right) noexcept nogil:
     cdef const Overlay* a = <const Overlay*> left
     cdef const Overlay* b = <const Overlay*> right
-    cdef int found = _compare(_key_of(a.version), _length_of(a.version), _key_of(b.version), _length_of(b.version))
+    cdef int found = versions_compare(a.version, b.version)
     return found if found else (a.order > b.order) - (a.order < b.order)
 
 
@@ -193,7 +197,7 @@ cdef status_t _read_overlay(SnapshotRows* rows) noexcept nogil:
             expected += 1
         elif head.kind > DUMP_CHANGE:
             break
-        elif head.kind == DUMP_CHANGE and _is_inside(rows, body) and not _overlay(rows, body, head.length):
+        elif head.kind == DUMP_CHANGE and rows_is_inside(rows, body) and not _overlay(rows, body, head.length):
             return NO_MEMORY
     if status != OK and status != NOT_FOUND:
         return status
@@ -218,9 +222,7 @@ cdef status_t _sort_overlay(SnapshotRows* rows) noexcept nogil:
         return OK
     qsort(items, rows.overlay.size, sizeof(Overlay), _by_key_and_order)
     for i in range(rows.overlay.size):
-        if i + 1 < rows.overlay.size and _compare(_key_of(items[i].version), _length_of(items[i].version),
-                                                  _key_of(items[i + 1].version),
-                                                  _length_of(items[i + 1].version)) == 0:
+        if i + 1 < rows.overlay.size and versions_compare(items[i].version, items[i + 1].version) == 0:
             continue
         items[kept] = items[i]
         kept += 1
@@ -228,8 +230,8 @@ cdef status_t _sort_overlay(SnapshotRows* rows) noexcept nogil:
     return OK
 
 
-# To the last place whose key is not behind the start.
-cdef status_t _seek_start(SnapshotRows* rows) noexcept nogil:
+# How many places have a key that is not behind this one.
+cdef size_t _places_up_to(const SnapshotRows* rows, const uint8_t* key, size_t length) noexcept nogil:
     cdef size_t low = 0
     cdef size_t high = rows.key_places
     cdef size_t middle
@@ -237,11 +239,17 @@ cdef status_t _seek_start(SnapshotRows* rows) noexcept nogil:
     while low < high:
         middle = (low + high) // 2
         place = &rows.places.data[middle]
-        if _compare(rows.reader.splits.data + place.key, place.key_length, rows.start.data, rows.start.size) <= 0:
+        if _compare(rows.reader.splits.data + place.key, place.key_length, key, length) <= 0:
             low = middle + 1
         else:
             high = middle
-    return rows_seek(rows, low - 1) if low else rows_first(rows)
+    return low
+
+
+# To the last place whose key is not behind the start.
+cdef status_t _seek_start(SnapshotRows* rows) noexcept nogil:
+    cdef size_t places = _places_up_to(rows, rows.start.data, rows.start.size)
+    return rows_seek(rows, places - 1) if places else rows_first(rows)
 
 
 cdef status_t _next_key(SnapshotRows* rows) noexcept nogil:
@@ -262,7 +270,20 @@ cdef status_t _next_key(SnapshotRows* rows) noexcept nogil:
     return CORRUPT if status == NOT_FOUND else status   # behind the keys comes at least the end
 
 
-cdef void _fill(const uint8_t* version, Row* row) noexcept nogil:
+cdef status_t floor_seek(SnapshotRows* rows, const uint8_t* version, size_t* reached) noexcept nogil:
+    cdef status_t status = OK
+    cdef size_t places = _places_up_to(rows, _key_of(version), _length_of(version))
+    if places + 1 > reached[0]:                 # 0: nothing was read yet
+        reached[0] = places + 1
+        status = rows_seek(rows, places - 1) if places else rows_first(rows)
+        if status == OK:
+            status = _next_key(rows)
+    while status == OK and rows.key != NULL and versions_compare(rows.key, version) < 0:
+        status = _next_key(rows)
+    return status
+
+
+cdef void version_fill(const uint8_t* version, Row* row) noexcept nogil:
     cdef const DumpVersion* fields = <const DumpVersion*> version
     row.numbers[COLUMN_CREATE_REVISION] = fields.create_revision
     row.numbers[COLUMN_MOD_REVISION] = fields.mod_revision
@@ -291,7 +312,7 @@ cdef status_t keys_next(SnapshotRows* rows, Columns* columns, size_t rows_max, s
         order = -1 if newer == NULL else 1
         if newer != NULL and rows.key != NULL:
             order = _compare(_key_of(rows.key), _length_of(rows.key), _key_of(newer), _length_of(newer))
-        _fill(rows.key if order < 0 else newer, &row)
+        version_fill(rows.key if order < 0 else newer, &row)
         if not row.is_delete and not columns_append(columns, &row):
             return NO_MEMORY
         if order >= 0:
@@ -349,9 +370,9 @@ cdef status_t changes_next(SnapshotRows* rows, Columns* columns, size_t rows_max
             sub = rows.next_sub
             rows.next_sub += 1
             rows.changes_left -= 1
-            if rows.change_revision <= rows.low or not _is_inside(rows, body):
+            if rows.change_revision <= rows.low or not rows_is_inside(rows, body):
                 continue
-            _fill(body, &row)
+            version_fill(body, &row)
             row.numbers[COLUMN_REVISION] = rows.change_revision
             row.numbers[COLUMN_SUB] = sub
             row.numbers[COLUMN_TIME] = rows.change_wall_ms * 1000

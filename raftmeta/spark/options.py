@@ -13,7 +13,7 @@ from typing import Any
 from raftmeta.errors import InvalidArgument
 from raftmeta.operations import prefix_end
 from raftmeta.scan import Scope
-from raftmeta.scan.batches import TABLES
+from raftmeta.scan.batches import TABLES, columns_of
 
 __all__ = ["SourceOptions"]
 
@@ -31,6 +31,7 @@ NEEDED_BY = {  # tables that an option says something about; without an entry: a
     "partitions": ("kv", "changes"),
     "revision": ("kv", "changes"),
     "start_revision": ("changes",),
+    "previous": ("changes",),
     "revisions_per_batch": ("changes",),
 }
 NAMES = ("path", "url", "cluster", "table", "timeout_s", *NEEDED_BY)
@@ -77,7 +78,7 @@ class SourceOptions:
             url=given.get("url", ""),
             cluster=given.get("cluster", "default"),
             table=table,
-            scope=_scope(given),
+            scope=_scope(given, table),
             revision=_number(given, "revision", 0, 1, NUMBER_MAX),
             start_revision=_start_revision(given),
             partitions=_number(given, "partitions", 8, 1, 10_000),
@@ -106,7 +107,22 @@ def _start_revision(given: Mapping[str, str]) -> int:
     return words[text] if text in words else _number(given, "start_revision", 1, 1, NUMBER_MAX)
 
 
-def _scope(given: Mapping[str, str]) -> Scope:
+def _columns(given: Mapping[str, str], table: str) -> tuple[str, ...]:
+    words = {"true": True, "false": False}
+    previous = given.get("previous", "false").lower()
+    if previous not in words:
+        raise _wrong("previous", f"must be true or false, not {given['previous']!r}")
+    if "columns" not in given:
+        return columns_of(table, previous=words[previous]) if table in TABLES else ()
+    columns = tuple(name.strip() for name in given["columns"].split(","))
+    if len(set(columns)) != len(columns):
+        raise _wrong("columns", f"{given['columns']!r} names one twice")
+    if words[previous]:
+        raise _wrong("previous", "name the columns that you want of the record before in columns")
+    return columns
+
+
+def _scope(given: Mapping[str, str], table: str) -> Scope:
     """Keys are given as text, or in hexadecimal digits with keys=hex."""
     ways: dict[str, Callable[[str], bytes]] = {"text": str.encode, "hex": bytes.fromhex}
     way = ways.get(given.get("keys", "text"))
@@ -118,9 +134,7 @@ def _scope(given: Mapping[str, str]) -> Scope:
             bounds[name] = way(given[name]) if name in given else None
         except ValueError:
             raise _wrong(name, f"{given[name]!r} is not made of hexadecimal digits, as keys=hex says") from None
-    columns = tuple(name.strip() for name in given["columns"].split(",")) if "columns" in given else ()
-    if len(set(columns)) != len(columns):
-        raise _wrong("columns", f"{given['columns']!r} names one twice")
+    columns = _columns(given, table)
     if bounds["prefix"] is None:
         return Scope(bounds["start"] or b"", bounds["end"] or b"", columns)
     if bounds["start"] is not None or bounds["end"] is not None:

@@ -52,7 +52,7 @@ class RaftmetaSource(DataSource):
             return OTHER_TABLES[options.table]
         Batches(options.table, options.scope.columns)  # names a column that there is not
         kinds = {name: kind for name, _, kind in TABLES[options.table]}
-        return ", ".join(f"{name} {kinds[name]}" for name in options.scope.columns or kinds)
+        return ", ".join(f"{name} {kinds[name]}" for name in options.scope.columns)
 
     def reader(self, schema: Any) -> DataSourceReader:
         return TableReader(dict(self.options))

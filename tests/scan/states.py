@@ -83,6 +83,29 @@ def change_rows(batches: Iterator[Any]) -> list[tuple[Any, ...]]:
     ]
 
 
+PREVIOUS = ("revision", "sub", "op", "key", "prev_value", "prev_revision", "prev_lease")
+
+
+def previous_rows(batches: Iterator[Any]) -> list[tuple[Any, ...]]:
+    """Rows of the table changes with the columns PREVIOUS, as tuples."""
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def told_previous(node: Node, low: int, high: int) -> list[tuple[Any, ...]]:
+    """The changes of (low, high] with the record before each as a watch tells them."""
+    found: list[tuple[Any, ...]] = []
+    with node.watch(prefix="", start_revision=low + 1, previous=True) as watch:
+        for batch in watch.batches():
+            for event in batch.events:
+                sub = found[-1][1] + 1 if found and found[-1][0] == batch.revision else 0
+                before = event.previous
+                record = (before.value, before.mod_revision, before.lease) if before else (None, 0, 0)
+                found.append((batch.revision, sub, event.type, event.key, *record))
+            if batch.revision == high and batch.is_whole:
+                return found
+    return found
+
+
 def key_rows(file: SnapshotFile, revision: int, scope: Scope | None = None, parts: int = 3) -> list[dict[str, Any]]:
     """Rows of the table kv, read in parts that are put behind one another."""
     scope = scope or Scope()

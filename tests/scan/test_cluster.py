@@ -18,10 +18,10 @@ from raftmeta.scan import Batches, ClusterScan, Scope, node_urls
 from raftmeta.scan.cluster import between
 from raftmeta.scan.scan_handle import ColumnsHandle, FeedHandle
 from tests.client.nodes import serving
-from tests.scan.states import as_row, change_rows, fill, told
+from tests.scan.states import PREVIOUS, as_row, change_rows, fill, previous_rows, told, told_previous
 
 OK, NOT_FOUND, CORRUPT, STALE = 0, 73, 75, 78  # raftmeta/status.pxd
-ALL_COLUMNS = 0x7FF
+ALL_COLUMNS = 0x3FFF
 TIMEOUT_S = 60.0
 
 
@@ -55,13 +55,15 @@ def test_one_revision_is_read_while_others_are_written(cluster: tuple[dict[str, 
 
 
 def test_every_change_is_read_once_and_in_order(cluster: tuple[dict[str, raftmeta.Node], str]) -> None:
-    """From the first revision; narrowed to keys, the same changes without the others."""
+    """From the first revision, with the record before each; narrowed to keys, the same without the others."""
     nodes, url = cluster
     with ClusterScan(node_urls(url), timeout_s=TIMEOUT_S) as scan:
         high = scan.newest()
         whole = change_rows(scan.changes(Scope(), 0, high))
         assert whole == told(nodes["a"], 0, high)
         assert change_rows(scan.changes(Scope(), 10, 30)) == [row for row in whole if 10 < row[0] <= 30]
+        previous = previous_rows(scan.changes(Scope(columns=PREVIOUS), 0, high))
+        assert previous == told_previous(nodes["a"], 0, high)
         narrowed = change_rows(scan.changes(Scope(b"key-1", b"key-2"), 0, high))
         assert narrowed == [row for row in whole if b"key-1" <= row[4] < b"key-2"]
 

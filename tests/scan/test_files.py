@@ -13,11 +13,23 @@ from hypothesis import strategies as st
 import raftmeta
 from raftmeta import snapshot
 from raftmeta.errors import Compacted, FutureRevision, InvalidArgument, NewerFormat, SnapshotDamaged
-from raftmeta.operations import prefix_end
+from raftmeta.operations import Delete, Put, prefix_end
 from raftmeta.scan import Batches, Scope, SnapshotFile, find_snapshot
 from raftmeta.scan.files import cut_range
 from tests.node.nodes import running
-from tests.scan.states import LARGE, MIB, NOT_TEXT, as_row, change_rows, fill, key_rows, told
+from tests.scan.states import (
+    LARGE,
+    MIB,
+    NOT_TEXT,
+    PREVIOUS,
+    as_row,
+    change_rows,
+    fill,
+    key_rows,
+    previous_rows,
+    told,
+    told_previous,
+)
 
 FLOOR = 150
 
@@ -31,7 +43,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[raftmeta.N
         lease = node.lease(600.0)
         node.put("leased", "1", lease=lease)
         fill(node)
+        node.txn([], [Put("key-01", b"one"), Put("key-01", b"two"), Delete("key-01"), Put("key-01", b"three")])
+        node.txn([], [Put("fleeting", b"1"), Delete("fleeting")])
+        lease.revoke()
         snapshot.save(node, folder / "whole.sealed")
+        lease = node.lease(600.0)
+        node.put("leased", "2", lease=lease)
         node.compact(FLOOR)
         snapshot.save(node, folder / "compacted.sealed")
         yield node, folder / "whole.sealed", folder / "compacted.sealed"
@@ -106,6 +123,24 @@ def test_any_window_of_revisions_has_its_changes_only(store: tuple[raftmeta.Node
         assert found == [row for row in whole if low < row[0] <= high]
 
 
+def test_each_change_has_the_record_before_it(store: tuple[raftmeta.Node, Path, Path]) -> None:
+    """As a watch tells it: out of the history, out of the same revision, and of first changes out of the floor's keys.
+
+    Any window of revisions, and keys narrowed: the record before may lie outside of the window.
+    """
+    node, whole, compacted = store
+    for path in (whole, compacted):
+        file = SnapshotFile(path)
+        for low in (FLOOR, FLOOR + 1, FLOOR + 60, file.revision - 3):
+            expected = told_previous(node, low, file.revision)
+            assert previous_rows(file.changes(Scope(columns=PREVIOUS), None, low, file.revision)) == expected
+            narrowed = file.changes(Scope(b"key-1", b"key-3", PREVIOUS), None, low, file.revision - 2)
+            assert previous_rows(narrowed) == [
+                row for row in expected if b"key-1" <= row[3] < b"key-3" and row[0] <= file.revision - 2
+            ]
+    assert any(0 < row[5] <= FLOOR for row in told_previous(node, FLOOR, file.revision))
+
+
 def test_members_and_leases_are_in_the_file(store: tuple[raftmeta.Node, Path, Path]) -> None:
     """The members when it was made; a lease with its time, and with the note of its owner."""
     node, _, path = store
@@ -120,6 +155,7 @@ def everything(path: Path) -> tuple[list[Any], list[Any]]:
     file = SnapshotFile(path)
     changes = file.change_parts(file.compacted, file.revision, 2)
     found = [row for place, low, high in changes for row in change_rows(file.changes(Scope(), place, low, high))]
+    found += previous_rows(file.changes(Scope(columns=PREVIOUS), None, file.compacted, file.revision))
     return key_rows(file, file.revision), found
 
 

@@ -70,7 +70,8 @@ def test_changes_members_and_leases_are_tables(spark: Any, store: tuple[raftmeta
     high = read(spark, path=path, columns="at_revision").first().at_revision
     told = {}
     for where in ({"path": path}, {"url": url}):
-        frame = read(spark, "changes", start_revision=FLOOR + 1, revision=high, **where)
+        frame = read(spark, "changes", start_revision=FLOOR + 1, revision=high, previous="true", **where)
+        assert frame.columns[-3:] == ["prev_value", "prev_lease", "prev_revision"]
         told[next(iter(where))] = sorted(frame.collect(), key=lambda row: (row.revision, row.sub))
         assert read(spark, "members", **where).first().role == "voter"
     assert told["path"] == told["url"]
@@ -91,6 +92,9 @@ def test_changes_members_and_leases_are_tables(spark: Any, store: tuple[raftmeta
         ("kv", {"prefix": "zz", "keys": "hex"}, "is not made of hexadecimal digits"),
         ("kv", {"url": "raft://a:1"}, "path: give either path"),
         ("tables", {}, "table: must be one of kv, changes, members, leases"),
+        ("changes", {"previous": "maybe"}, "previous: must be true or false, not 'maybe'"),
+        ("changes", {"previous": "true", "columns": "key"}, "previous: name the columns"),
+        ("kv", {"previous": "true"}, "previous: means nothing for the table kv"),
         ("changes", {}, f"up to revision {FLOOR} are compacted .* the oldest one is {FLOOR + 1}"),
     ],
 )
