@@ -3,8 +3,8 @@
     python -m examples.churn /tmp/churn-example
 
 Three brokers of examples/broker.py in one process get two topics; one broker leaves and comes back. A lake is fed from
-their store, and from the lake come tables and report.html. With a cluster of yours: `raftmeta pipeline feed`, then
-`raftmeta pipeline churn LAKE --out DIR`.
+their store, and from the lake come tables and report.html; a backup holds the same for a while, and sizes are read
+out of one. With a cluster of yours: `raftmeta pipeline feed`, then `raftmeta pipeline churn LAKE --out DIR`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 
 import raftmeta
 from examples.broker import Broker
-from raftmeta.spark import ClientSource, Lake, churn, feed
+from raftmeta import snapshot
+from raftmeta.spark import ClientSource, Lake, churn, feed, lake_of, sizes
 
 IDS = (1, 2, 3)
 
@@ -66,6 +67,7 @@ def live(folder: Path) -> None:
         wait_for(lambda: in_sync(controller, leaving) == 6, "the broker back in every ISR")
         with raftmeta.Client(f"raft+unix://{folder / f'broker-{controller.id}'}") as client:
             feed(ClientSource(client), folder / "lake")
+            snapshot.save(client, folder / "backup.sealed")
 
 
 def main(folder: Path) -> Path:
@@ -74,6 +76,9 @@ def main(folder: Path) -> Path:
     churned = churn(Lake.load(folder / "lake"), folder / "churn", window_s=1, master="local[2]")
     for name, value in churned.figures.items():
         print(f"{name:>22} {value}")
+    with lake_of(folder / "backup.sealed") as held:
+        for row in sizes(held, master="local[2]").to_pylist():
+            print(f"{row['prefix']:>22} {row['keys']} keys, {row['value_bytes']} bytes, {row['changes']} changes")
     print(churned.out / "report.html")
     return churned.out
 

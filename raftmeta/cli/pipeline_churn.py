@@ -1,4 +1,4 @@
-"""raftmeta pipeline churn and sizes: what a lake tells of a broker cluster, and of its keys."""
+"""raftmeta pipeline churn and sizes: what a lake or a backup tells of a broker cluster, and of its keys."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from raftmeta.cli.pipeline_lake import FOLDER, Time
+from raftmeta.cli.pipeline_lake import FOLDER, Time, lake_argument
 from raftmeta.cli.pipeline_parts import answered, master_option, shown
 from raftmeta.cli.session import Session, pass_session
-from raftmeta.spark import Lake, layout_of
 from raftmeta.spark import churn as churn_of
+from raftmeta.spark import lake_of, layout_of
 from raftmeta.spark import sizes as sizes_of
 from raftmeta.spark.layout import KAFKA
 
 
 @click.command()
-@click.argument("lake", type=FOLDER)
+@lake_argument
 @click.option("--out", required=True, type=FOLDER, help="Folder for tables and report.")
 @click.option("--layout", type=FOLDER, help="JSON file of the keys' layout; default Kafka's.")
 @click.option("--since", type=Time(), help="ISO 8601; UTC without a zone. Default: all that the lake has.")
@@ -44,9 +44,9 @@ def churn(
     master: str,
 ) -> None:
     """What the broker cluster of a LAKE went through: brokers, leaders, replicas, controllers. Tables and a report."""
-    with answered("churn"), shown() as tell:
+    with answered("churn"), shown() as tell, lake_of(lake) as held:
         churned = churn_of(
-            Lake.load(lake),
+            held,
             out,
             layout=KAFKA if layout is None else layout_of(layout),
             since=since,
@@ -66,7 +66,7 @@ def churn(
 
 
 @click.command()
-@click.argument("lake", type=FOLDER)
+@lake_argument
 @click.option("--revision", type=click.IntRange(min=0), help="As of this revision; default the newest.")
 @click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="Parts of a prefix.")
 @click.option("--out", type=FOLDER, help="A Parquet file to write as well.")
@@ -74,8 +74,8 @@ def churn(
 @pass_session
 def sizes(session: Session, lake: Path, revision: int | None, depth: int, out: Path | None, master: str) -> None:
     """Keys and bytes by prefix in a LAKE, and what watches of the prefix were sent."""
-    with answered("sizes"):
-        table = sizes_of(Lake.load(lake), out, depth=depth, revision=revision, master=master)
+    with answered("sizes"), lake_of(lake) as held:
+        table = sizes_of(held, out, depth=depth, revision=revision, master=master)
     session.show_table(table.to_pylist())
 
 

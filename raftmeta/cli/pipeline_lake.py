@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,15 @@ import click
 from raftmeta.cli.pipeline_parts import answered, master_option, shown
 from raftmeta.cli.session import Session, pass_session, text_of
 from raftmeta.errors import ConfigError
-from raftmeta.spark import ClientSource, Lake, changes, merge, retain, spark_session, state
+from raftmeta.spark import ClientSource, FileSource, Source, changes, lake_of, merge, retain, spark_session, state
 from raftmeta.spark import feed as feed_lake
 from raftmeta.spark.folders import write_table
 from raftmeta.spark.jobs import told
 
 SHOWN_VALUE_MAX = 80  # characters
 FOLDER = click.Path(path_type=Path)
+# A lake; or a sealed file or a node's folder, of which one is made for the time of the command.
+lake_argument = click.argument("lake", type=FOLDER)
 
 
 class Time(click.ParamType[datetime.datetime, str]):
@@ -37,6 +41,7 @@ class Time(click.ParamType[datetime.datetime, str]):
 
 @click.command()
 @click.option("--out", required=True, type=FOLDER, help="The lake; made if it is not there.")
+@click.option("--path", type=FOLDER, help="A backup, or a node's folder, instead of the store at --url.")
 @click.option("--from", "first", type=click.IntRange(min=1), help="Revision of a new lake's first change.")
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
 @click.option("--allow-gap", is_flag=True, help="Go on behind what the store has compacted meanwhile; note the gap.")
@@ -47,6 +52,7 @@ class Time(click.ParamType[datetime.datetime, str]):
 def feed(
     session: Session,
     out: Path,
+    path: Path | None,
     first: int | None,
     follow: bool,
     allow_gap: bool,
@@ -54,15 +60,16 @@ def feed(
     keep_days: float | None,
     master: str,
 ) -> None:
-    """Bring the lake --out up to the newest revision of the store at --url.
+    """Bring the lake --out up to the newest revision of the store at --url, or of a backup.
 
     Every change is there once, whatever was killed before. Exit code 2: it could not be done, the lake is whole.
     """
     with answered("feed"), shown() as tell:
-        with session.client_of(session.url) as client:
-            client.ready(session.timeout_s)
+        if path is not None and follow:
+            raise ConfigError("follow: a file does not go on; follow the store at --url", field="follow")
+        with _source(session, path) as source:
             fed = feed_lake(
-                ClientSource(client),
+                source,
                 out,
                 first=first,
                 follow=follow,
@@ -82,8 +89,18 @@ def feed(
     session.show(facts, text + "".join(f"; {gap.first} to {gap.last} are missing" for gap in lake.gaps))
 
 
+@contextlib.contextmanager
+def _source(session: Session, path: Path | None) -> Iterator[Source]:
+    if path is not None:
+        yield FileSource(path)
+        return
+    with session.client_of(session.url) as client:
+        client.ready(session.timeout_s)
+        yield ClientSource(client)
+
+
 @click.command()
-@click.argument("lake", type=FOLDER)
+@lake_argument
 @click.option("--key", help="Of this key.")
 @click.option("--prefix", help="Of the keys with this prefix.")
 @click.option("--since", type=Time(), help="ISO 8601; UTC without a zone.")
@@ -102,11 +119,10 @@ def history(
     master: str,
 ) -> None:
     """Who changed a key and when: the changes in the LAKE, oldest first."""
-    with answered("history"):
-        held = Lake.load(lake)
-        with spark_session(master, app="raftmeta pipeline history") as spark:
-            found = changes(spark, held, since=since, until=until, key=key, prefix=prefix)
-            newest = found.orderBy("revision", "sub", ascending=False).limit(limit).toArrow()
+    app = "raftmeta pipeline history"
+    with answered("history"), lake_of(lake) as held, spark_session(master, app=app) as spark:
+        found = changes(spark, held, since=since, until=until, key=key, prefix=prefix)
+        newest = found.orderBy("revision", "sub", ascending=False).limit(limit).toArrow()
     columns = ("revision", "ts", "op", "key", "value", "lease", "version")
     rows = newest.sort_by([("revision", "ascending"), ("sub", "ascending")]).to_pylist()
     session.show_table([_shown(row, columns) for row in rows])
@@ -115,7 +131,7 @@ def history(
 
 
 @click.command(name="state")
-@click.argument("lake", type=FOLDER)
+@lake_argument
 @click.option("--revision", type=click.IntRange(min=0), help="As of this revision; default the newest.")
 @click.option("--at", type=Time(), help="As of this time: ISO 8601; UTC without a zone.")
 @click.option("--prefix", help="Only keys with this prefix.")
@@ -137,8 +153,7 @@ def state_command(
     with answered("state"):
         if out is not None and out.suffix != ".parquet":
             raise ConfigError(f"out: {out} shall be a file that ends in .parquet", field="out")
-        held = Lake.load(lake)
-        with spark_session(master, app="raftmeta pipeline state") as spark:
+        with lake_of(lake) as held, spark_session(master, app="raftmeta pipeline state") as spark:
             found = state(spark, held, revision=revision, at=at, prefix=prefix).orderBy("key")
             table = (found if out is not None else found.limit(limit)).toArrow()
         if out is not None:

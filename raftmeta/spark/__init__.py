@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from raftmeta.spark.churn import Churned, churn, sizes
 from raftmeta.spark.feed import ClientSource, Fed, Source, feed
+from raftmeta.spark.feed_file import FileSource, lake_of
 from raftmeta.spark.jobs import Progress
 from raftmeta.spark.lake import Lake, MissingRevisions
 from raftmeta.spark.layout import Layout, layout_of
@@ -27,6 +28,7 @@ __all__ = [
     "Churned",
     "ClientSource",
     "Fed",
+    "FileSource",
     "Lake",
     "Layout",
     "MissingRevisions",
@@ -41,6 +43,7 @@ __all__ = [
     "churn",
     "feed",
     "find_runs",
+    "lake_of",
     "layout_of",
     "merge",
     "read",

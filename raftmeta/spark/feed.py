@@ -3,8 +3,8 @@
     store ──► Source: the state once, then every change ──► Lake.append ──► files
 
 The source here is a client's watch of the whole keyspace, which goes on at another node when one dies. Whatever else
-gives whole revisions in order may take its place (Source): the lake itself sees to it that each counts once and that
-none is missing.
+gives whole revisions in order may take its place (Source), as a sealed file does (raftmeta/spark/feed_file.py): the
+lake itself sees to it that each counts once and that none is missing.
 
 It decides where to begin, when a file is full, and that a gap is an error unless it was asked for. It never reads the
 lake.
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import raftmeta
 from raftmeta.errors import Compacted, ConfigError, InvalidArgument
@@ -25,6 +25,9 @@ from raftmeta.operations import Get, KeyRecord
 from raftmeta.results import WatchEvent
 from raftmeta.spark.folders import written
 from raftmeta.spark.lake import Base, Gap, Lake, MissingRevisions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["ClientSource", "Fed", "Source", "Whole", "feed"]
 
@@ -51,8 +54,11 @@ class Source(Protocol):
     def tip(self) -> int:
         """A revision that is not older than anything acknowledged before the call."""
 
-    def state(self, revision: int) -> Iterator[list[KeyRecord]]:
-        """All keys as of a revision, in pages. Raises Compacted, FutureRevision."""
+    def now_ms(self) -> int:
+        """Milliseconds of 1970 (UTC) now; of a source that stands still the time as of which it knows everything."""
+
+    def state(self, revision: int) -> Iterator[list[KeyRecord] | pa.Table]:
+        """All keys as of a revision, in pages: records, or rows of lake_rows.BASE. Raises Compacted, FutureRevision."""
 
     def changes(self, first: int) -> Generator[Whole | None, None, None]:
         """Every revision from first on, whole and in order; None now and then when there is none. Raises Compacted.
@@ -76,6 +82,9 @@ class ClientSource:
 
     def tip(self) -> int:
         return self._client.txn([], [Get(NEVER_A_KEY)]).revision
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
 
     def state(self, revision: int) -> Iterator[list[KeyRecord]]:
         start, more = b"", revision > 0
@@ -133,7 +142,7 @@ def feed(
     another driver; Compacted, FutureRevision for `first`; NotExecuted when nobody answers; the lake is whole then.
     """
     with Lake.driven(Path(out).resolve()) as lake:
-        asked_ms, tip = _now_ms(), source.tip()
+        asked_ms, tip = source.now_ms(), source.tip()
         if lake is None:
             lake = _begun(source, Path(out).resolve(), first, tip)
         else:
@@ -144,10 +153,6 @@ def feed(
             feeding.run(follow)
         lake = feeding.lake
         return Fed(lake, begun_at + 1, lake.last, sum(one.rows for one in lake.files) - rows)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,7 @@ class _Feeding:
     def _ask(self) -> None:
         """Nothing came for a while: is anybody there, and is there really nothing?"""
         self._note_current()
-        self._asked_ms, self._tip = _now_ms(), self._source.tip()
+        self._asked_ms, self._tip = self._source.now_ms(), self._source.tip()
         self._note_current()
         self._unanswered += self.lake.last < self._tip
         if self._unanswered == UNANSWERED_MAX:
@@ -261,7 +266,7 @@ def _write_base(source: Source, folder: Path, revision: int) -> Base:
     base = Base(f"bases/{revision:020}.parquet", revision)
     with written(folder / base.file) as half, pq.ParquetWriter(half, BASE, compression="zstd") as writer:
         for page in source.state(revision):
-            writer.write_table(records_of(page))
+            writer.write_table(records_of(page) if isinstance(page, list) else page)
     return base
 
 

@@ -243,5 +243,5 @@ def test_the_example_finds_its_own_story(spark: Any, tmp_path: Path) -> None:
     assert [event for broker, event in events if broker == left] == ["up", "down", "up"]
     moved = [leader for shrunk, leader in rows(out, "isr_changes", "shrunk", "new_leader") if shrunk == [int(left)]]
     assert len(moved) == 6 and int(left) not in moved
-    shown = CliRunner().invoke(app, ["pipeline", "sizes", str(tmp_path / "lake")])
+    shown = CliRunner().invoke(app, ["pipeline", "sizes", str(tmp_path / "backup.sealed")])
     assert (shown.exit_code, "/brokers/topics/" in shown.stdout) == (0, True)

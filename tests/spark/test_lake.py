@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import raftmeta
+from raftmeta import snapshot
 from raftmeta.cli.app import app
 from raftmeta.errors import ConfigError, InvalidArgument
 from raftmeta.operations import Delete, KeyRecord, Put
-from raftmeta.spark import Lake, MissingRevisions, changes, feed, merge, retain, state
+from raftmeta.spark import FileSource, Lake, MissingRevisions, changes, feed, lake_of, merge, retain, state
 from raftmeta.spark.feed import ClientSource, Whole
 from raftmeta.spark.lake_rows import changes_of, signed
 from tests.client.nodes import serving
@@ -58,6 +60,9 @@ class Replayed:
 
     def tip(self) -> int:
         return self.revisions[-1][0] if self.revisions else self.at
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
 
     def state(self, revision: int) -> Iterator[list[KeyRecord]]:
         yield self.records.get(revision, [])
@@ -202,6 +207,40 @@ def test_what_was_compacted_meanwhile_is_a_gap(spark: Any, tmp_path: Path) -> No
         lake.revision_at(datetime.datetime.fromtimestamp(7, datetime.UTC))
     with pytest.raises(MissingRevisions, match="revisions 6 to 8 were compacted"):
         changes(spark, lake, first=2, last=10)
+
+
+def everything(lake: Lake) -> list[dict[str, Any]]:
+    """Every row of a lake's base and changes, as its files have them."""
+    files = [*(base.file for base in lake.bases), *(one.file for one in lake.files)]
+    return [row for file in files for row in pq.read_table(lake.folder / file, partitioning=None).to_pylist()]
+
+
+def test_a_backup_is_a_lake_like_the_store(client: raftmeta.Client, source: ClientSource, tmp_path: Path) -> None:
+    """Init: a store with a past, half of it compacted. Check: a lake out of a backup has the same base and the same
+    changes, with the records before them, and knows the time until which it knows; a later backup adds what came; an
+    older one is refused; and a lake of a backup for a block is gone with it."""
+    write_a_lot(client, 4)
+    client.compact(client.status().revision - 40)
+    write_a_lot(client, 5)
+    snapshot.save(client, tmp_path / "first.sealed")
+    fed = feed(FileSource(tmp_path / "first.sealed"), tmp_path / "of-file")
+    asked_ms = time.time_ns() // 1_000_000
+    assert everything(fed.lake) == everything(feed(source, tmp_path / "of-store").lake)
+    assert fed.lake.files[-1].last_ms <= fed.lake.current_ms <= asked_ms
+    client.put("later", b"1")
+    snapshot.save(client, tmp_path / "second.sealed")
+    again = feed(FileSource(tmp_path / "second.sealed"), tmp_path / "of-file")
+    assert (again.first, again.changes) == (fed.last + 1, 1)
+    assert everything(again.lake) == everything(feed(source, tmp_path / "of-store").lake)
+    with pytest.raises(ConfigError, match=f"has revision {again.last}, the store only {fed.last}"):
+        feed(FileSource(tmp_path / "first.sealed"), tmp_path / "of-file")
+    with lake_of(tmp_path / "second.sealed") as lake:
+        assert (lake.last, lake.folder.exists()) == (again.last, True)
+    assert not lake.folder.exists()
+    with lake_of(tmp_path / "of-file") as lake:
+        assert lake == again.lake
+    with pytest.raises(ConfigError, match=r"no lake .* and no snapshot"), lake_of(tmp_path):
+        pass
 
 
 def test_a_lake_takes_each_revision_once(tmp_path: Path) -> None:
@@ -358,6 +397,7 @@ def test_the_verbs_of_the_lake_answer(spark: Any, tmp_path: Path) -> None:
         for number in range(3):
             client.put("topics/t", str(number))
         client.put("large", LARGE)
+        snapshot.save(client, tmp_path / "backup.sealed")
         fed = asked("--url", url, "--json", "pipeline", "feed", "--out", lake, "--merge", "--keep-days", "1")
         assert (fed.exit_code, json.loads(fed.stdout)) == (0, {"oldest": 0, "last": 4, "changes": 4, "files": 1})
     rows = json.loads(asked("--json", "pipeline", "history", lake, "--key", "topics/t").stdout)
@@ -367,6 +407,12 @@ def test_the_verbs_of_the_lake_answer(spark: Any, tmp_path: Path) -> None:
     assert [(row["key"], row["value"], row["mod_revision"]) for row in rows] == [("topics/t", "1", 2)]
     assert asked("pipeline", "state", lake, "--out", str(out)).exit_code == 0
     assert pq.read_table(out)["key"].to_pylist() == [b"large", b"topics/t"]
+    backup = str(tmp_path / "backup.sealed")
+    of_backup = json.loads(asked("--json", "pipeline", "state", backup, "--prefix", "topics/").stdout)
+    assert [(row["key"], row["value"]) for row in of_backup] == [("topics/t", "2")]
+    fed = asked("--json", "pipeline", "feed", "--path", backup, "--out", str(tmp_path / "again"))
+    assert (fed.exit_code, json.loads(fed.stdout)["changes"]) == (0, 4)
+    assert asked("pipeline", "feed", "--path", backup, "--out", lake, "--follow").exit_code == 2
     wrong = asked("pipeline", "state", lake, "--revision", "5")
     assert (wrong.exit_code, "has the states from revision 0 to 4, not of 5" in wrong.stderr) == (2, True)
     assert asked("pipeline", "state", lake, "--at", "1970-01-01").exit_code == 2
