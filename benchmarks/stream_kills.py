@@ -1,11 +1,15 @@
 """Is the stream of changes exactly once? A driver and its JVM are killed again and again while others write.
 
     python -m benchmarks.stream_kills --kills 20
+    python -m benchmarks.stream_kills --kills 5 --rivals 2
 
 One node and a writer live in this process. A driver with Spark streams the changes into Parquet, and all its processes
 get SIGKILL: when a batch was begun, or somewhat after one was committed. The next one goes on from the checkpoint. At
 the end every change must be there once: rows = distinct (revision, place) = what was written, and the last revision is
 the tip. It never passes because nothing happened: each driver must have begun a batch before it is killed.
+
+With rivals several drivers are started on the one checkpoint. All but one may end with an error of Spark's, which says
+that another one was first; what they have written meanwhile must not count.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ from raftmeta.spark import spark_session
 
 KEYS_MAX = 3  # of a transaction
 POLL_S = 0.02
+# What Spark says to a driver when another one was first: at the log of offsets, of commits, or of the sink.
+RIVALRY = ("CONCURRENT_STREAM_LOG_UPDATE", "Race while writing batch")
 STALLED_S = 600.0  # a driver that begins no batch for so long is stuck
 NODE = {"reserve_bytes": 0, "local_clients": True, "history_bytes_max": 1 << 30}
 
@@ -71,29 +77,29 @@ def processes_of(pid: int) -> list[int]:
 class Driver:
     """One life of the driver."""
 
-    def __init__(self, url: str, folder: Path, revisions_per_batch: int, *, is_last: bool = False) -> None:
+    def __init__(
+        self, url: str, folder: Path, revisions_per_batch: int, *, number: int = 0, is_last: bool = False
+    ) -> None:
         command = [sys.executable, "-m", "benchmarks.stream_kills", "--drive", url, "--folder", str(folder)]
         command += ["--revisions-per-batch", str(revisions_per_batch), *(["--last"] if is_last else [])]
-        self.log = folder / "driver.log"
+        self.log = folder / f"driver-{number}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def kill(self) -> None:
-        """SIGKILL for the driver, its JVM and the workers; all are gone on return."""
-        ours = processes_of(self.process.pid)
-        for pid in ours:
+        """SIGKILL for the driver, its JVM and the workers; all are gone on return. One that ended has ended its own."""
+        for pid in processes_of(self.process.pid) if self.process.poll() is None else ():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.communicate()
 
-    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        """Raises RuntimeError when the driver ends or does nothing instead."""
-        deadline = time.monotonic() + STALLED_S
-        while not condition():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"the driver ended or hangs before {what}: {self.log.read_text()[-2000:]}")
-            time.sleep(POLL_S)
+    def lost(self) -> bool:
+        """Ended by itself, because another driver was first. Raises RuntimeError when it ended otherwise."""
+        if self.process.poll() is None:
+            return False
+        if not any(sign in self.log.read_text() for sign in RIVALRY):
+            raise RuntimeError(f"a driver ended: {self.log.read_text()[-2000:]}")
+        return True
 
     def finish(self) -> dict[str, int]:
         """What the last driver tells. Raises RuntimeError when it fails."""
@@ -102,6 +108,16 @@ class Driver:
             raise RuntimeError(f"the last driver failed: {self.log.read_text()[-2000:]}")
         told: dict[str, int] = json.loads(out.splitlines()[-1])
         return told
+
+
+def wait_for(drivers: list[Driver], condition: Callable[[], bool], what: str) -> None:
+    """Raises RuntimeError when all of them end or do nothing instead."""
+    deadline = time.monotonic() + STALLED_S
+    while not condition():
+        lost = [driver.lost() for driver in drivers]
+        if all(lost) or time.monotonic() > deadline:
+            raise RuntimeError(f"the drivers ended or hang before {what}: {drivers[0].log.read_text()[-2000:]}")
+        time.sleep(POLL_S)
 
 
 # --- what it must go on with ------------------------------------------------------------------------------------------
@@ -134,7 +150,9 @@ class Writer:
         self._thread.join()
 
 
-def kill_and_count(folder: Path, *, kills: int, revisions_per_batch: int, seed: int = 1) -> dict[str, Any]:
+def kill_and_count(
+    folder: Path, *, kills: int, revisions_per_batch: int, rivals: int = 1, seed: int = 1
+) -> dict[str, Any]:
     """What the files hold after so many kills, beside what was written. Raises RuntimeError, AssertionError."""
     rng = random.Random(seed)
     (folder / "node").mkdir()
@@ -146,20 +164,26 @@ def kill_and_count(folder: Path, *, kills: int, revisions_per_batch: int, seed: 
         url = f"raft+unix://{folder / 'node' / 'a'}"
         writer = Writer(node, folder, revisions_per_batch)
         moments = []
+        lost = 0
         try:
             for number in range(kills):
                 kind = ("offsets", "commits")[number % 2]
                 before = batches(folder, kind)
                 wanted = before + 1 + rng.randrange(3)
-                driver = Driver(url, folder, revisions_per_batch)
-                driver.wait_for(lambda kind=kind, wanted=wanted: batches(folder, kind) >= wanted, f"{kind} {wanted}")  # type: ignore[misc]
-                time.sleep(rng.random() * 0.3)
-                driver.kill()
+                drivers = [Driver(url, folder, revisions_per_batch, number=rival) for rival in range(rivals)]
+                try:
+                    wait_for(drivers, lambda: batches(folder, kind) >= wanted, f"{kind} {wanted}")  # noqa: B023
+                    time.sleep(rng.random() * 0.3)
+                    lost += sum(driver.lost() for driver in drivers)
+                finally:
+                    for driver in drivers:
+                        driver.kill()
                 moments.append(f"{kind} {batches(folder, kind)}")
         finally:
             writer.end()
         told = Driver(url, folder, revisions_per_batch, is_last=True).finish()
     found = {**told, "written": writer.changes, "tip": writer.revision, "kills": kills, "moments": moments}
+    found |= {"rivals": rivals, "lost_to_rivals": lost}
     assert told["rows"] == told["distinct"] == writer.changes, found
     assert told["revisions"] == told["last"] == writer.revision, found
     return found
@@ -168,6 +192,7 @@ def kill_and_count(folder: Path, *, kills: int, revisions_per_batch: int, seed: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--rivals", type=int, default=1, help="drivers at a time on the one checkpoint")
     parser.add_argument("--revisions-per-batch", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="of the checkpoint; by default a temporary one")
@@ -178,8 +203,14 @@ def main() -> None:
         drive(given.drive, given.folder, revisions_per_batch=given.revisions_per_batch, is_last=given.last)
         return
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        each = given.revisions_per_batch
-        print(kill_and_count(Path(folder), kills=given.kills, revisions_per_batch=each, seed=given.seed))
+        found = kill_and_count(
+            Path(folder),
+            kills=given.kills,
+            revisions_per_batch=given.revisions_per_batch,
+            rivals=given.rivals,
+            seed=given.seed,
+        )
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,42 @@ def test_every_change_comes_once_over_restarts(spark: Any, store: tuple[raftmeta
     assert written(spark, tmp_path) == [(number, sub) for number in range(1, last + 1) for sub in range(KEYS_EACH)]
 
 
+def following(spark: Any, folder: Path, url: str) -> Any:
+    """A query that goes on until it is stopped."""
+    stream = spark.readStream.format("raftmeta").options(table="changes", url=url).load()
+    options = {"checkpointLocation": str(folder / "check"), "path": str(folder / "out")}
+    return stream.writeStream.format("parquet").options(**options).start()
+
+
+def test_two_drivers_on_one_checkpoint_count_each_change_once(
+    spark: Any, store: tuple[raftmeta.Node, str], tmp_path: Path
+) -> None:
+    """Init: a query that follows. Act: the same once more in this session, which ends the first one; then a driver
+    elsewhere begins the next batch before ours does. Check: ours ends with an error that says so and has written
+    nothing of that batch; whoever goes on has every change once."""
+    node, url = store
+    write(node, 3)
+    first = following(spark, tmp_path, url)
+    first.processAllAvailable()
+    second = following(spark, tmp_path, url)
+    assert not first.isActive
+    last = write(node, 2)
+    second.processAllAvailable()
+    expected = [(number, sub) for number in range(1, last + 1) for sub in range(KEYS_EACH)]
+    assert written(spark, tmp_path) == expected
+    ours = max(int(path.name) for path in (tmp_path / "check" / "offsets").glob("[0-9]*"))
+    begun = (tmp_path / "check" / "offsets" / str(ours)).read_text()
+    theirs = begun.replace(f'"revision": {last}', f'"revision": {last + 1}')
+    assert theirs != begun
+    (tmp_path / "check" / "offsets" / str(ours + 1)).write_text(theirs)
+    last = write(node, 2)
+    with pytest.raises(StreamingQueryException, match="CONCURRENT_STREAM_LOG_UPDATE"):
+        second.processAllAvailable()
+    assert written(spark, tmp_path) == expected
+    run(spark, tmp_path, url)
+    assert written(spark, tmp_path) == [(number, sub) for number in range(1, last + 1) for sub in range(KEYS_EACH)]
+
+
 def test_a_compacted_start_ends_the_stream(spark: Any, store: tuple[raftmeta.Node, str], tmp_path: Path) -> None:
     """With the oldest revision that there is; nothing was written."""
     node, url = store
