@@ -26,16 +26,17 @@ from raftmeta.runtime.client_watches cimport watch_closed, watch_create, watch_f
 from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, ClientPending, Parts
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH,
                                             SUBMIT_WATCH, Submission)
+from raftmeta.runtime.lease_pages cimport SUBMIT_LEASES
 from raftmeta.runtime.loop cimport READER_CLIENTS, loop_enter, loop_leave, loop_submit
 from raftmeta.runtime.tickets cimport Ticket, ticket_create, ticket_drop
 from raftmeta.status cimport (COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED, NOT_FOUND, NOT_READY,
                               NO_MEMORY, OK, OVERLOADED, REMOVED, VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY,
                                             READ_KEYS_ONLY, READ_LOCAL, REQUEST_COMMAND, REQUEST_GET,
-                                            REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
-                                            REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER,
-                                            REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage, client_frame_begin,
-                                            client_frame_end)
+                                            REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS,
+                                            REQUEST_PIECE, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
+                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
+                                            client_frame_begin, client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
                                      OP_DELETE, OP_DELETE_RANGE, Bytes, Command, command_decode)
@@ -350,7 +351,7 @@ cdef status_t _read_local(ClientServer* server, Connection* connection, ClientPe
     return status
 
 
-# --- watches, leadership ----------------------------------------------------------------------------------------------
+# --- watches, leadership, leases --------------------------------------------------------------------------------------
 cdef status_t _watch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientWatch* watch = NULL
     cdef ClientPending pending
@@ -398,6 +399,20 @@ cdef status_t _unwatch(ClientServer* server, Connection* connection, const Clien
     return OK
 
 
+cdef status_t _leases(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef ClientPending pending
+    cdef Submission submission
+    memset(&pending, 0, sizeof(ClientPending))
+    memset(&submission, 0, sizeof(Submission))
+    pending.kind = REQUEST_LEASES
+    pending.id = request.id
+    submission.number = request.number
+    if (request_is_crowded(server, False)
+            or request_submit(server, connection, SUBMIT_LEASES, &pending, NULL, NULL, &submission) != OK):
+        request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+    return OK
+
+
 # --- the whole --------------------------------------------------------------------------------------------------------
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     if request.kind == REQUEST_COMMAND:
@@ -414,6 +429,8 @@ cdef status_t requests_take(ClientServer* server, Connection* connection, const 
         return snapshots_take(server, connection, request)
     if request.kind == REQUEST_MACHINE_READ:
         return machine_read(server, connection, request)
+    if request.kind == REQUEST_LEASES:
+        return _leases(server, connection, request)
     if request.id != 0:     # a ping; with id 0 the answer to ours
         request_answer(server, connection, request.id, OK, server.status.machine.revision, 0, NULL, 0)
     return OK
@@ -444,7 +461,7 @@ cdef void _tell(ClientServer* server, Connection* connection, const ClientPendin
         machine_told(server, connection, pending, ticket)
     elif pending.id != 0:
         request_answer(server, connection, pending.id, ticket.status, ticket.revision, ticket.index, ticket.body,
-                       ticket.length if pending.kind == REQUEST_COMMAND else 0)
+                       ticket.length if pending.kind == REQUEST_COMMAND or pending.kind == REQUEST_LEASES else 0)
 
 
 cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:

@@ -44,6 +44,7 @@ from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGI
                                             Submission, TICKS_PER_TURN_MAX)
 from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                             housekeeping_tick)
+from raftmeta.runtime.lease_pages cimport SUBMIT_LEASES, leases_submit
 from raftmeta.runtime.members cimport (members_change, members_look, members_meet, members_refused, members_stop,
                                        members_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
@@ -178,6 +179,9 @@ cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept n
         return OK
     if submission.kind == SUBMIT_USER_LAST:
         user_last_submit(engine, submission)
+        return OK
+    if submission.kind == SUBMIT_LEASES:
+        leases_submit(engine, submission)
         return OK
     if submission.kind == SUBMIT_MEMBERSHIP:
         return members_change(engine, submission)

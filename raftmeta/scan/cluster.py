@@ -33,7 +33,7 @@ from raftmeta.results import MemberStatus, NodeStatus
 from raftmeta.scan.batches import Batches, Scope
 from raftmeta.scan.files import cut_range
 from raftmeta.scan.scan_handle import FeedHandle, take_page
-from raftmeta.wire.python_client import BYTES, RANGE
+from raftmeta.wire.python_client import BYTES, RANGE, VALUES
 
 __all__ = ["ClusterScan"]
 
@@ -173,6 +173,27 @@ class ClusterScan:
         async def question(channel: Channel) -> tuple[MemberStatus, ...]:
             assert self._client is not None
             return await self._client.members(timeout_s=ANSWER_S)
+
+        return self._run(self._ask(question))
+
+    def leases(self) -> list[tuple[int, int, int, bytes]]:
+        """(id, ttl_ms, remaining_ms, note) of the leases, by id; at least those granted before this call.
+
+        Pages of many leases are made one after another, each as of its own moment. Raises Unsupported: the node is
+        older than this request.
+        """
+
+        async def question(channel: Channel) -> list[tuple[int, int, int, bytes]]:
+            # A read round, after which this node has applied what was granted before.
+            frame = channel.encoder.range(b"\0", b"\0\0", 0, 1, False, True, False)
+            await channel.submit(frame, RANGE, channel.deadline(ANSWER_S))
+            found: list[tuple[int, int, int, bytes]] = []
+            more = True
+            while more:
+                least = found[-1][0] + 1 if found else 0
+                more, *page = await channel.submit(channel.encoder.leases(least), VALUES, channel.deadline(ANSWER_S))
+                found += [(id, ttl_ms, remaining_ms, note) for id, ttl_ms, remaining_ms, note in page]
+            return found
 
         return self._run(self._ask(question))
 

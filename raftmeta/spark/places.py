@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from raftmeta.errors import Compacted, FutureRevision, InvalidArgument
+from raftmeta.errors import Compacted, FutureRevision
 from raftmeta.results import NodeStatus
 from raftmeta.scan import ClusterScan, Scope, SnapshotFile, find_snapshot, node_urls
 from raftmeta.spark.options import SourceOptions
@@ -152,10 +152,7 @@ class ClusterPlace:
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         if table == "leases":
-            raise InvalidArgument(
-                "table: a cluster does not list its leases to clients; read them from a node's folder or a backup",
-                field="table",
-            )
+            return (tuple(map(_signed, lease)) for lease in self._scan.leases())
         members = self._scan.members()
         return (tuple(map(_signed, (member.name, member.id, member.address, member.role))) for member in members)
 

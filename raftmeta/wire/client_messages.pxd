@@ -32,6 +32,7 @@ cdef enum ClientRequestKind:
     REQUEST_SNAPSHOT = 12
     REQUEST_PIECE = 13
     REQUEST_MACHINE_READ = 14
+    REQUEST_LEASES = 15
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # what the node has applied, without asking for the leader
@@ -51,7 +52,7 @@ cdef struct ClientRequest:
     uint8_t flags               # ClientReadFlags, or the filter of a watch
     uint64_t id
     uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a
-                                # membership; PIECE: offset
+                                # membership; PIECE: offset; LEASES: the least id
     uint32_t limit              # of a range; PIECE: length
     Bytes key                   # key, start of a range, name, a command's payload, or a membership
     Bytes end                   # end of a range, address, or a call

@@ -15,7 +15,7 @@ from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read
 
 cdef enum:
     MESSAGE_ELEMENTS = 6
-    REQUEST_KINDS = REQUEST_MACHINE_READ    # the last one
+    REQUEST_KINDS = REQUEST_LEASES          # the last one
     REQUEST_ELEMENTS_MAX = 15           # more than any has: what a later version asks is answered, not refused
     STATUS_MAX = 127
     READ_FLAGS_ALL = READ_LOCAL | READ_KEYS_ONLY | READ_COUNT_ONLY
@@ -81,7 +81,7 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
         return HAS_FLAGS | HAS_NUMBER | HAS_LIMIT | HAS_KEY | HAS_END
     if kind == REQUEST_WATCH:
         return HAS_FLAGS | HAS_NUMBER | HAS_KEY | HAS_END
-    if kind == REQUEST_UNWATCH:
+    if kind == REQUEST_UNWATCH or kind == REQUEST_LEASES:
         return HAS_NUMBER
     if kind == REQUEST_MEMBERS:
         return HAS_FLAGS
@@ -172,7 +172,8 @@ cdef status_t client_request_decode(const uint8_t* body, uint32_t length, Client
     if fields & HAS_FLAGS:
         request.flags = <uint8_t> read_uint(&reader, _flags_max(kind))
     if fields & HAS_NUMBER:
-        request.number = read_uint(&reader, unsigned_max() if kind == REQUEST_UNWATCH else number_max())
+        request.number = read_uint(&reader, unsigned_max() if kind == REQUEST_UNWATCH or kind == REQUEST_LEASES
+                                   else number_max())
     if fields & HAS_LIMIT:
         request.limit = <uint32_t> read_uint(&reader, CLIENT_PIECE_BYTES_MAX if kind == REQUEST_PIECE
                                              else ~<uint32_t> 0)

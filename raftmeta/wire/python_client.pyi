@@ -108,6 +108,8 @@ class RequestEncoder:
         """A request for other members; made_from: index of the membership that they were made from."""
     def meet(self, name: str, address: str) -> bytes:
         """A request that the node connects to one that is no member."""
+    def leases(self, least: int) -> bytes:
+        """A request for a page of the leases with this id and above, in order, as the node has applied them."""
     def snapshot(self) -> bytes:
         """A request to open a sealed file with everything acknowledged so far."""
     def piece(self, offset: int, length: int) -> bytes:

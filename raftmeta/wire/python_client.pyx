@@ -14,12 +14,12 @@ from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, status_t
 from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES, CLIENT_LEADER,
                                             CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
                                             FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY, READ_LOCAL,
-                                            REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_MACHINE_READ,
-                                            REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_PING, REQUEST_RANGE,
-                                            REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH,
-                                            REQUEST_WATCH, ClientMessage, ClientRequest, client_frame_begin,
-                                            client_frame_decode, client_frame_end, client_message_decode,
-                                            client_request_encode)
+                                            REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_LEASES,
+                                            REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
+                                            REQUEST_PING, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
+                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
+                                            ClientRequest, client_frame_begin, client_frame_decode, client_frame_end,
+                                            client_message_decode, client_request_encode)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
                                      LEASES_MAX, Bytes, Command, Fence, LeaseItem, Op, command_encode, command_init,
@@ -295,6 +295,12 @@ cdef class RequestEncoder:
         request.key = _window(raw_name)
         request.end = _window(raw_address)
         return self._encode(&request, REQUEST_MEET)
+
+    def leases(self, uint64_t least):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        request.number = least
+        return self._encode(&request, REQUEST_LEASES)
 
     def snapshot(self):
         cdef ClientRequest request

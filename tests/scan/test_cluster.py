@@ -17,7 +17,9 @@ from raftmeta.operations import Put
 from raftmeta.scan import Batches, ClusterScan, Scope, node_urls
 from raftmeta.scan.cluster import between
 from raftmeta.scan.scan_handle import ColumnsHandle, FeedHandle
+from raftmeta.wire.python_commands import decode_values
 from tests.client.nodes import serving
+from tests.client.raw import RawClient, frame
 from tests.scan.states import PREVIOUS, as_row, change_rows, fill, previous_rows, told, told_previous
 
 OK, NOT_FOUND, CORRUPT, STALE = 0, 73, 75, 78  # raftmeta/status.pxd
@@ -87,6 +89,29 @@ def test_a_node_that_dies_is_left_for_another(tmp_path: Path) -> None:
             changed += rows(changes)
     assert [row["key"] for row in found] == [b"key-%02d" % number for number in range(40)]
     assert [row["revision"] for row in changed] == list(range(1, revision + 1))
+
+
+def test_leases_are_listed_in_order_and_whole(tmp_path: Path) -> None:
+    """More than a page holds, ids above 2^63 among them; and none that was just granted is missing."""
+    ids = sorted([*range(5, 105), (1 << 64) - 1])
+    with serving(tmp_path, names="abc") as (_, url), RawClient(url) as client:
+        assert scanned_leases(url) == []
+        client.open_session()
+        for sequence, id in enumerate(ids, 1):
+            note = id.to_bytes(8) * 512  # 4 KiB: a hundred of them are more than 256 KiB
+            grant = msgpack.packb([2, client.encoder.session, sequence, sequence, None, id, 600_000, note])
+            client.encoder.id = sequence
+            assert client.ask(frame(msgpack.packb([1, sequence, grant])))[0] == OK
+        found = scanned_leases(url)
+        first = client.ask(client.encoder.leases(0))[3]
+    assert len(decode_values(first)) < len(ids)
+    assert [(id, note) for id, _, _, note in found] == [(id, id.to_bytes(8) * 512) for id in ids]
+    assert all(ttl_ms == 600_000 and 0 < remaining_ms <= ttl_ms for _, ttl_ms, remaining_ms, _ in found)
+
+
+def scanned_leases(url: str) -> list[tuple[int, int, int, bytes]]:
+    with ClusterScan(node_urls(url), timeout_s=TIMEOUT_S) as scan:
+        return scan.leases()
 
 
 def test_no_node_that_answers_is_an_error_that_names_them() -> None:

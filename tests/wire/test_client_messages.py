@@ -39,6 +39,7 @@ FIELDS: dict[int, list[str]] = {
     12: [],
     13: ["number", "limit"],
     14: ["flags", "key", "end"],
+    15: ["number"],
 }
 FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1}
 LIMITS = {3: 2**32 - 1, 13: 1 << 20}
@@ -55,7 +56,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
         "kind": kind,
         "id": draw(ANY_64),
         "flags": draw(st.integers(0, FLAGS[kind])) if "flags" in has else 0,
-        "number": draw(ANY_64 if kind == 5 else NUMBERS) if "number" in has else 0,
+        "number": draw(ANY_64 if kind in (5, 15) else NUMBERS) if "number" in has else 0,
         "limit": draw(st.integers(0, LIMITS[kind])) if "limit" in has else 0,
         "key": draw(st.binary(min_size=least, max_size=64)) if "key" in has else b"",
         "end": draw(st.binary(max_size=64)) if "end" in has else b"",
