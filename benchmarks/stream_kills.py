@@ -36,8 +36,8 @@ from raftmeta.spark import spark_session
 
 KEYS_MAX = 3  # of a transaction
 POLL_S = 0.02
-# What Spark says to a driver when another one was first: at the log of offsets, of commits, or of the sink.
-RIVALRY = ("CONCURRENT_STREAM_LOG_UPDATE", "Race while writing batch")
+# What Spark says to a driver when another one was first: at the offsets or commits, in the sink, at the beginning.
+RIVALRY = ("CONCURRENT_STREAM_LOG_UPDATE", "Race while writing batch", "Multiple streaming queries are concurrently")
 STALLED_S = 600.0  # a driver that begins no batch for so long is stuck
 NODE = {"reserve_bytes": 0, "local_clients": True, "history_bytes_max": 1 << 30}
 

@@ -85,12 +85,26 @@ def spark_session(
             session, gateway = _start(master, app, settings or {}, log)
             try:
                 register(session)
-                yield session
+                with _keeping_words():
+                    yield session
             finally:
                 session.stop()
                 _end(gateway)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _keeping_words() -> Iterator[None]:
+    """An error of the JVM asks it for its text, also when it is shown; then the JVM is gone. A note keeps the text."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    try:
+        yield
+    except (CapturedException, Py4JJavaError) as error:
+        error.add_note(str(error).partition("\n\tat ")[0])
+        raise
 
 
 def _start(master: str, app: str, settings: dict[str, str], log: IO[bytes]) -> tuple[SparkSession, Any]:

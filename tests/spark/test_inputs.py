@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.errors import AnalysisException
 
 from raftmeta import ConfigError
 from raftmeta.check import History, read_history, write_history
 from raftmeta.cli.app import app
 from raftmeta.spark import find_runs, verify
+from raftmeta.spark.session import _keeping_words
 from tests.check.store import sequential
 from tests.checks.sources import ROOT
 from tests.spark import runs
@@ -238,6 +240,15 @@ def test_a_job_that_fails_is_told_in_a_line(
             verify([checked_history], tmp_path / "out")
         assert "\n" not in str(raised.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_error_keeps_its_words_when_the_session_is_gone(spark: Any) -> None:
+    """Spark asks the JVM for them when they are shown: too late behind the end of a session."""
+    with pytest.raises(AnalysisException) as raised, _keeping_words():
+        spark.sql("select nothing_like_that")
+    (note,) = raised.value.__notes__
+    assert "nothing_like_that" in note
+    assert "\tat " not in note
 
 
 @pytest.fixture
