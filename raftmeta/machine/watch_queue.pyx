@@ -51,26 +51,28 @@ cdef inline EventSpan* _spans(const EventBatch* batch) noexcept nogil:
     return <EventSpan*>(<uint8_t*>batch + sizeof(EventBatch))
 
 
-cdef inline uint8_t* _bytes(const EventBatch* batch) noexcept nogil:
-    return <uint8_t*>(_spans(batch) + 2 * <size_t>batch.count)
+cdef const uint8_t* batch_bytes(const EventBatch* batch) noexcept nogil:
+    return <const uint8_t*>(_spans(batch) + 2 * <size_t>batch.count)
 
 
 cdef const EventSpan* batch_span(const EventBatch* batch, uint32_t position, bint with_previous) noexcept nogil:
     return &_spans(batch)[2 * <size_t>position + with_previous]
 
 
-cdef EventBatch* batch_create(uint64_t revision, uint64_t wall_ms, uint32_t count, const EventSpan* spans,
-                              const Vec[uint8_t]* bytes) noexcept nogil:
+cdef EventBatch* batch_create(uint64_t number, uint64_t revision, uint64_t wall_ms, uint32_t count,
+                              const EventSpan* spans, const Vec[uint8_t]* bytes) noexcept nogil:
     cdef size_t spans_length = 2 * <size_t>count * sizeof(EventSpan)
     cdef EventBatch* batch = <EventBatch*>malloc(sizeof(EventBatch) + spans_length + bytes.size)
     if batch == NULL:
         return NULL
     batch.holders = 1
+    batch.number = number
+    batch.bytes = bytes.size
     batch.revision = revision
     batch.wall_ms = wall_ms
     batch.count = count
     memcpy(_spans(batch), spans, spans_length)
-    memcpy(_bytes(batch), bytes.data, bytes.size)
+    memcpy(<uint8_t*>batch_bytes(batch), bytes.data, bytes.size)
     return batch
 
 
@@ -145,22 +147,50 @@ cdef void queue_end(WatchQueue* queue, uint8_t kind, uint64_t revision) noexcept
 # --- the consumer -----------------------------------------------------------------------------------------------------
 
 # Events of the item from position `given` on that make one fragment: one at least.
-cdef uint32_t _fragment(const WatchItem* item, uint32_t given) noexcept nogil:
+cdef void _fragment(WatchFront* front) noexcept nogil:
+    cdef const WatchItem* item = front.item
     cdef const uint32_t* positions = item_positions(item)
-    cdef uint64_t length = batch_span(item.batch, positions[given], item.with_previous).length
-    cdef uint32_t end = given + 1
-    while end < item.count:
-        length += batch_span(item.batch, positions[end], item.with_previous).length
-        if length > TUNE_FRAGMENT_BYTES:
-            break
-        end += 1
-    return end
+    cdef uint64_t length = batch_span(item.batch, positions[front.first], item.with_previous).length
+    while front.end == front.first or (front.end < item.count and front.bytes + length <= TUNE_FRAGMENT_BYTES):
+        front.bytes += length
+        front.end += 1
+        if front.end < item.count:
+            length = batch_span(item.batch, positions[front.end], item.with_previous).length
 
 
-# Append [kind, revision, wall_ms, [event, ...], more] with the events [given, end).
-cdef status_t _append_item(const WatchItem* item, uint32_t given, uint32_t end, Vec[uint8_t]* out) noexcept nogil:
+cdef bint queue_look(const WatchQueue* queue, uint64_t shown, WatchFront* front) noexcept nogil:
+    front.item = load_acquire(&queue.taken.next)
+    if front.item == NULL or (front.item.kind == WATCH_EVENTS and front.item.revision > shown):
+        return False
+    front.first = queue.given
+    front.end = front.first
+    front.bytes = 0
+    if front.item.kind == WATCH_EVENTS:
+        _fragment(front)
+    return True
+
+
+cdef void queue_pass(WatchQueue* queue, const WatchFront* front) noexcept nogil:
+    cdef WatchItem* item = front.item
+    cdef WatchItem* before = queue.taken
+    queue.given = front.end
+    if front.end < item.count:
+        return
+    # It was given out whole, and becomes the item taken last.
+    subtract_shared(&queue.bytes, item.bytes)
+    subtract_shared(queue.total, item.bytes)
+    batch_drop(item.batch)
+    item.batch = NULL
+    queue.taken = item
+    queue.given = 0
+    _free_item(before)
+
+
+# Append [kind, revision, wall_ms, [event, ...], more].
+cdef status_t _append_item(const WatchFront* front, Vec[uint8_t]* out) noexcept nogil:
+    cdef const WatchItem* item = front.item
     cdef const EventSpan* span
-    cdef uint32_t position
+    cdef uint32_t number
     cdef status_t status = result_array(out, 5)
     if status == OK:
         status = result_unsigned(out, item.kind)
@@ -169,48 +199,31 @@ cdef status_t _append_item(const WatchItem* item, uint32_t given, uint32_t end, 
     if status == OK:
         status = result_unsigned(out, item.batch.wall_ms if item.batch != NULL else 0)
     if status == OK:
-        status = result_array(out, end - given)
-    for position in range(given, end):
-        span = batch_span(item.batch, item_positions(item)[position], item.with_previous)
-        if status == OK and not out.append(_bytes(item.batch) + span.offset, span.length):
+        status = result_array(out, front.end - front.first)
+    for number in range(front.first, front.end):
+        span = batch_span(item.batch, item_positions(item)[number], item.with_previous)
+        if status == OK and not out.append(batch_bytes(item.batch) + span.offset, span.length):
             status = NO_MEMORY
     if status == OK:
-        status = result_bool(out, end < item.count)
+        status = result_bool(out, front.end < item.count)
     return status
-
-
-# The front was given out whole: it becomes the item taken last.
-cdef void _pop(WatchQueue* queue, WatchItem* front) noexcept nogil:
-    cdef WatchItem* before = queue.taken
-    subtract_shared(&queue.bytes, front.bytes)
-    subtract_shared(queue.total, front.bytes)
-    batch_drop(front.batch)
-    front.batch = NULL
-    queue.taken = front
-    queue.given = 0
-    _free_item(before)
 
 
 cdef status_t queue_take(WatchQueue* queue, uint64_t shown, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil:
     cdef size_t start = out.size
     cdef size_t whole
-    cdef WatchItem* front
-    cdef uint32_t end
+    cdef WatchFront front
     cdef status_t status
     count[0] = 0
     while count[0] < items_max and (count[0] == 0 or out.size - start < bytes_max):
-        front = load_acquire(&queue.taken.next)
-        if front == NULL or (front.kind == WATCH_EVENTS and front.revision > shown):
+        if not queue_look(queue, shown, &front):
             return OK
         whole = out.size
-        end = _fragment(front, queue.given) if front.kind == WATCH_EVENTS else 0
-        status = _append_item(front, queue.given, end, out)
+        status = _append_item(&front, out)
         if status != OK:
             out.size = whole
             return status
         count[0] += 1
-        queue.given = end
-        if end == front.count:
-            _pop(queue, front)
+        queue_pass(queue, &front)
     return OK

@@ -28,6 +28,8 @@ cdef struct EventSpan:
 # the previous record) follow, then the bytes.
 cdef struct EventBatch:
     uint64_t holders            # atomic; the last one frees it
+    uint64_t number             # of the batches of this hub, from 1
+    uint64_t bytes              # of all its events
     uint64_t revision
     uint64_t wall_ms
     uint32_t count              # changes of the revision
@@ -54,6 +56,13 @@ cdef struct WatchQueue:
     uint32_t given              # events of the front that went out as fragments
     uint64_t bytes              # atomic; rises by the producer, falls by the consumer
     uint64_t* total             # atomic: of all queues of the hub
+
+# The front of a queue, or the fragment of it that comes next, as it stands there until it is passed.
+cdef struct WatchFront:
+    WatchItem* item
+    uint32_t first              # of its events
+    uint32_t end
+    uint64_t bytes              # of the events [first, end)
 
 cdef struct Watch:
     void* owner
@@ -82,6 +91,7 @@ cdef struct Hub:
     uint64_t queued_bytes       # atomic: what waits in all queues together
     uint64_t revision           # last one published or, without watches, seen
     uint64_t shown              # shared: consumers take events up to this revision
+    uint64_t batches            # made so far
     uint64_t turn               # position in behind of the watch that is served first
     uint64_t progress_turn
     WatchIndex index

@@ -12,7 +12,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.history cimport Change
 from raftmeta.machine.state cimport Machine
-from raftmeta.machine.watch_state cimport Hub, Watch
+from raftmeta.machine.watch_state cimport Hub, Watch, WatchFront
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
@@ -69,3 +69,26 @@ cdef void hub_close(Hub* hub, WatchItemKind reason) noexcept nogil
 # NO_MEMORY: *count items were taken, the rest waits.
 cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil
+
+# A consumer in this process need not have items encoded: it looks at the next one where it lies, and passes it.
+cdef struct WatchView:
+    uint8_t kind                # WatchItemKind
+    bint is_whole               # no more of this revision follows
+    bint is_shared              # other watches have it before them
+    uint64_t revision
+    uint64_t wall_ms
+    uint64_t batch              # number of what its events are part of; 0: no events
+    uint64_t batch_bytes
+    uint32_t batch_events       # in how many positions events of it stand
+    uint32_t count              # of events that the view shows
+    uint64_t bytes              # of those
+    bint with_previous
+    WatchFront front
+
+# False: nothing to take now.
+cdef bint watch_look(const Watch* watch, WatchView* view) noexcept nogil
+# The event `number` of the view, encoded as [type, record, previous | nil], and its position in the batch.
+cdef const uint8_t* view_event(const WatchView* view, uint32_t number, uint64_t* length,
+                               uint32_t* position) noexcept nogil
+# Release what the view shows.
+cdef void watch_pass(Watch* watch, const WatchView* view) noexcept nogil

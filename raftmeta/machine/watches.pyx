@@ -10,8 +10,8 @@ from raftmeta.machine.tree_node cimport compare_bytes
 from raftmeta.machine.watch_index cimport (
     WatchGroup, watch_index_find, watch_index_group, watch_index_release, watch_index_remove)
 from raftmeta.machine.watch_queue cimport (
-    batch_create, batch_drop, batch_span, event_encode, item_create, item_positions, queue_bytes, queue_end, queue_init,
-    queue_push, queue_release, queue_take)
+    batch_bytes, batch_create, batch_drop, batch_span, event_encode, item_create, item_positions, queue_bytes,
+    queue_end, queue_init, queue_look, queue_pass, queue_push, queue_release, queue_take)
 from raftmeta.machine.watch_state cimport (
     LIST_ALL, LIST_COUNT, LIST_MEMBERS, LIST_PROGRESS, LIST_WOKEN, WATCH_BEHIND, WATCH_ENDED, WATCH_LIVE,
     WATCH_NOWHERE, EventBatch, EventSpan, WatchItem, WatchList, WatchMatch)
@@ -298,7 +298,8 @@ cdef EventBatch* _encode(Hub* hub, uint64_t revision, uint64_t wall_ms, const Ch
         span = &hub.spans.data[2 * <size_t>position + with_previous]
         if span.length == 0 and event_encode(&changes[position], with_previous, &hub.bytes, span) != OK:
             return NULL
-    return batch_create(revision, wall_ms, count, hub.spans.data, &hub.bytes)
+    hub.batches += 1
+    return batch_create(hub.batches, revision, wall_ms, count, hub.spans.data, &hub.bytes)
 
 
 # The item of one watch, with its matches in the order of the changes.
@@ -471,3 +472,36 @@ cdef uint32_t hub_take_woken(Hub* hub, void** owners, uint32_t most) noexcept no
 cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil:
     return queue_take(&watch.queue, load_acquire[uint64_t](watch.shown), items_max, bytes_max, out, count)
+
+
+cdef bint watch_look(const Watch* watch, WatchView* view) noexcept nogil:
+    cdef const WatchItem* item
+    if not queue_look(&watch.queue, load_acquire[uint64_t](watch.shown), &view.front):
+        return False
+    item = view.front.item
+    view.kind = item.kind
+    view.is_whole = view.front.end == item.count
+    view.revision = item.revision
+    view.count = view.front.end - view.front.first
+    view.bytes = view.front.bytes
+    view.with_previous = item.with_previous
+    view.wall_ms = item.batch.wall_ms if item.batch != NULL else 0
+    view.batch = item.batch.number if item.batch != NULL else 0
+    view.batch_bytes = item.batch.bytes if item.batch != NULL else 0
+    view.batch_events = item.batch.count if item.batch != NULL else 0
+    view.is_shared = item.batch != NULL and load_acquire(&item.batch.holders) > 1
+    return True
+
+
+cdef const uint8_t* view_event(const WatchView* view, uint32_t number, uint64_t* length,
+                               uint32_t* position) noexcept nogil:
+    cdef const WatchItem* item = view.front.item
+    cdef const EventSpan* span
+    position[0] = item_positions(item)[view.front.first + number]
+    span = batch_span(item.batch, position[0], item.with_previous)
+    length[0] = span.length
+    return batch_bytes(item.batch) + span.offset
+
+
+cdef void watch_pass(Watch* watch, const WatchView* view) noexcept nogil:
+    queue_pass(&watch.queue, &view.front)

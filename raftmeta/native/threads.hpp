@@ -1,6 +1,6 @@
 // Threads that meet: sleep on a word until it changes, hand a list over, publish a struct that readers copy.
 //
-// What they never do: take a lock (a thread that the host preempts inside would stop the others), call Python, throw.
+// What they never do: take a lock (a thread that the host preempts inside would stop the node's), call Python, throw.
 #pragma once
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,6 +24,21 @@ inline void futex_wait(uint32_t* word, uint32_t seen, uint64_t timeout_ns) noexc
 inline void futex_wake(uint32_t* word, int count) noexcept {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
+
+// A lock for threads of the host among themselves; no thread of a node ever enters. A zeroed Turnstile is free.
+struct Turnstile {
+    uint32_t state;  // 0: free, 1: taken, 2: taken, and somebody may sleep
+
+    void enter() noexcept {
+        uint32_t seen = 0;
+        if (__atomic_compare_exchange_n(&state, &seen, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+        while (__atomic_exchange_n(&state, 2u, __ATOMIC_ACQUIRE) != 0)
+            syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, 2u, nullptr, nullptr, 0);
+    }
+    void leave() noexcept {
+        if (__atomic_exchange_n(&state, 0u, __ATOMIC_RELEASE) == 2u) futex_wake(&state, 1);
+    }
+};
 
 // Many producers, one consumer: elements of any struct T with a `next`. Producers push one by one, the consumer takes
 // all of it in the order of pushing. A zeroed Handoff is empty. There is no ABA: nothing is popped singly.

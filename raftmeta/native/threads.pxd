@@ -12,6 +12,10 @@ cdef extern from "threads.hpp" namespace "raftmeta" nogil:
     void futex_wait(uint32_t* word, uint32_t seen, uint64_t timeout_ns)
     void futex_wake(uint32_t* word, int count)
 
+    cdef cppclass Turnstile:
+        void enter()
+        void leave()
+
     cdef cppclass Handoff[T]:
         T* head
         void push(T* element)

@@ -26,7 +26,7 @@ from raftmeta.runtime.node_base cimport LIFE_RUNNING, PendingResult
 from raftmeta.runtime.node_lease cimport LeaseBase
 from raftmeta.runtime.node_members cimport (next_look_ns, settled_members, submit_await_membership, submit_step,
                                             view_of)
-from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase
+from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase, batch_of
 from raftmeta.runtime.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
                                        mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
 from raftmeta.wire.commands cimport Fence, Op
@@ -38,7 +38,6 @@ from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op,
 from raftmeta.errors import (Fatal, InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, NotReady, OutcomeTimeout,
                              OutcomeUnknown, RaftmetaError, ReadyTimeout, Withdrawn)
 from raftmeta.member_plans import adding, removing, replacing, voting
-from raftmeta.results import WatchReset
 from raftmeta.runtime.node import Node as _SyncNode
 
 cdef enum:
@@ -686,7 +685,7 @@ cdef class AioWatch(WatchBase):
             self.waiter.set_result(None)
 
     async def _next(self):
-        """The next batch or reset; None: closed, or timeout_s passed."""
+        """What comes next, as `told` or a reset; None: closed, or timeout_s passed."""
         cdef uint64_t deadline_ns = deadline_after(self.timeout_s)
         if self.watch == NULL and not self.is_closed and not self.ready:
             await self._open()
@@ -704,22 +703,19 @@ cdef class AioWatch(WatchBase):
                 has_news = await self._wait(deadline_ns)
                 if not has_news:
                     return None
-        found = self.ready.popleft()
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return self.first_ready()
 
     async def batches(self):
         while (found := await self._next()) is not None:
-            yield found
+            yield batch_of(found) if type(found) is tuple else found
 
     async def __aiter__(self):
-        while (found := await self._next()) is not None:
-            if isinstance(found, WatchReset):
-                yield found
-            else:
-                for event in found.events:
+        while (found := self.first_ready() if self.ready else await self._next()) is not None:
+            if type(found) is tuple:
+                for event in <tuple> (<tuple> found)[2]:
                     yield event
+            else:
+                yield found
 
 
 # --- leases -----------------------------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.threads cimport Turnstile
 from raftmeta.runtime.checkpoints cimport Checkpoints
 from raftmeta.runtime.clients_state cimport ClientServer
 from raftmeta.runtime.engine_state cimport Submission
 from raftmeta.runtime.loop cimport Loop
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.tickets cimport Mailbox, Ticket
+from raftmeta.runtime.watch_events cimport WatchEvents
 from raftmeta.wire.commands cimport CommandKind, Fence, Op
 
 cdef enum NodeLife:
@@ -30,6 +32,8 @@ cdef class NodeBase:
     cdef Vec[uint8_t] scratch           # for encoding without running any Python code
     cdef readonly dict user_machines    # opened on this node, by name: runtime/user_machine.LocalCopy
     cdef set attached           # watches and leases whose C parts the loop may still write to
+    cdef WatchEvents watch_events
+    cdef Turnstile turnstile    # threads with news of their watches pass it one by one, each when it has the GIL
     cdef object watched         # ends the thread of Config.host_watchdog_s; None without one
     cdef object faces           # asyncio faces: a fork child closes their descriptors too
     cdef bytes link_faults      # LinkFaults that hold from the start on (runtime/faults); empty but in tests

@@ -173,6 +173,7 @@ def _open_error(int status, holder, identity):
 cdef class NodeBase:
     def __cinit__(self, *args, **kwargs):
         self.attached = set()
+        self.watch_events = WatchEvents()
         self.user_machines = {}
         self.faces = weakref.WeakSet()
         self.link_faults = b""

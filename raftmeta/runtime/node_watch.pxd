@@ -1,6 +1,7 @@
 # Watching keys: what both faces make of the items of a native watch, and the sync face.
 from libc.stdint cimport uint32_t, uint64_t
 
+from raftmeta.machine.watches cimport WatchView
 from raftmeta.runtime.node_base cimport NodeBase
 from raftmeta.runtime.tickets cimport Mailbox, Ticket, WatchSignal
 
@@ -15,14 +16,16 @@ cdef class WatchBase:
     cdef bint raises_lagged
     cdef bint resets
     cdef bint is_closed
-    cdef object ready               # collections.deque of batches and resets to give out
+    cdef object ready               # collections.deque of what comes next: WatchEvents.told, resets, an error last
 
     # Submit the native watch from `resume` on, and give it back.
     cdef Ticket* submit(self, Mailbox* mailbox) except NULL
     cdef int opened(self, object pointer) except -1
     # Take what waits natively into `ready`. Returns what the caller must do next.
     cdef int take(self) except -1
-    cdef int _take_item(self, list item) except -1
+    cdef int _take_item(self, const WatchView* view) except -1
+    # The first of `ready`: a tuple as told, or a reset. Raises what stands there to be raised.
+    cdef object first_ready(self)
     cdef int _reset(self, uint64_t floor) except -1
     cdef bint can_take(self)
 
@@ -37,3 +40,7 @@ cdef class Watch(WatchBase):
     cdef object thread
     cdef int _open(self) except -1
     cdef int _close_native(self) except -1
+    cdef int _sleep(self, uint32_t seen, uint64_t pause_ns) except -1
+
+# A WatchBatch of what was told, for one caller.
+cdef object batch_of(tuple told)

@@ -15,26 +15,27 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_COMPACTED, WATCH_DELETE, WATCH_EVENTS, WATCH_LAGGED,
-                                       WATCH_NO_DELETE, WATCH_NO_PUT, WATCH_PREVIOUS, WATCH_PROGRESS,
-                                       WATCH_PROGRESS_MARK, WATCH_REMOVED, watch_take)
+from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_COMPACTED, WATCH_EVENTS, WATCH_LAGGED, WATCH_NO_DELETE,
+                                       WATCH_NO_PUT, WATCH_PREVIOUS, WATCH_PROGRESS,
+                                       WATCH_PROGRESS_MARK, WATCH_REMOVED, watch_look, watch_pass)
 from raftmeta.machine.watch_state cimport Watch as NativeWatch
-from raftmeta.native.containers cimport Vec
-from raftmeta.native.atomics cimport load_shared, store_shared
-from raftmeta.native.threads cimport boot_now_ns, futex_wait
-from raftmeta.runtime.answers cimport PURPOSE_NOTHING, PURPOSE_WATCH, deadline_after, raise_unless_ok
+from raftmeta.native.atomics cimport add_shared, load_shared, store_shared
+from raftmeta.native.threads cimport Turnstile, boot_now_ns, futex_wait, futex_wake
+from raftmeta.runtime.answers cimport PURPOSE_NOTHING, PURPOSE_WATCH, deadline_after
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.tickets cimport MAIL_WATCH
-from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
-from raftmeta.wire.python_commands cimport read_values, take_bound, take_key, take_page
+from raftmeta.wire.python_commands cimport take_bound, take_key, take_page
 
 from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NodeRemoved, NotExecuted
 from raftmeta.operations import prefix_end
-from raftmeta.results import WatchBatch, WatchEvent, WatchReset
+from raftmeta.results import WatchBatch, WatchReset
+
+cdef object _WatchBatch = WatchBatch
 
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000
+    END_LOOKED_AT_NS = 1_000_000_000    # by a thread that no signal concerns: of a node that could not say it ends
     TUNE_ITEMS = 256                # taken at once
     TUNE_ITEM_BYTES = 1024 * 1024
 
@@ -57,6 +58,10 @@ cdef tuple watch_bounds(object key, object end, object prefix):
 
 cdef bytes _raw(object text):
     return text.encode() if isinstance(text, str) else text
+
+
+cdef object batch_of(tuple told):
+    return tuple.__new__(_WatchBatch, (told[0], told[1], list(told[2]), told[3]))
 
 
 cdef class WatchBase:
@@ -90,29 +95,25 @@ cdef class WatchBase:
         return 0
 
     cdef int take(self) except -1:
+        cdef WatchView view
         cdef uint32_t count = 0
-        cdef status_t status
+        cdef uint64_t length = 0
         cdef int outcome = TAKE_WAIT
         if not self.can_take():
             return TAKE_CLOSED
-        cdef Vec[uint8_t] items = self.node.borrow_scratch()
-        try:
-            status = watch_take(<NativeWatch*> self.watch, TUNE_ITEMS, TUNE_ITEM_BYTES, &items, &count)
-            raise_unless_ok(status)
-            taken = read_values(items.data, items.size)
-        finally:
-            self.node.give_back_scratch(&items)
-        for item in taken:
-            outcome = self._take_item(item)
+        while count < TUNE_ITEMS and length < TUNE_ITEM_BYTES and watch_look(<NativeWatch*> self.watch, &view):
+            outcome = self._take_item(&view)
+            count += 1
+            length += view.bytes
+            watch_pass(<NativeWatch*> self.watch, &view)
         return outcome
 
-    cdef int _take_item(self, list item) except -1:
-        kind, revision, wall_ms, events, more = item
+    cdef int _take_item(self, const WatchView* view) except -1:
+        cdef uint64_t revision = view.revision
+        cdef uint8_t kind = view.kind
         if kind == WATCH_EVENTS or kind == WATCH_PROGRESS_MARK:
-            events = [WatchEvent("delete" if type == WATCH_DELETE else "put", record, before, revision)
-                      for type, record, before in events or ()]
-            self.resume = revision if more else revision + 1
-            self.ready.append(WatchBatch(revision, wall_ms / 1000, events, not more))
+            self.ready.append(self.node.watch_events.told(view))
+            self.resume = revision + 1 if view.is_whole else revision
             return TAKE_READY
         if kind == WATCH_LAGGED:
             self.resume = revision
@@ -128,6 +129,12 @@ cdef class WatchBase:
                 f"revision {revision} on", revision=revision))
             return TAKE_CLOSED
         return TAKE_CLOSED if kind == WATCH_CLOSED else TAKE_WAIT
+
+    cdef object first_ready(self):
+        found = self.ready.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     cdef int _reset(self, uint64_t floor) except -1:
         """History does not reach back to `resume`."""
@@ -175,6 +182,8 @@ cdef class Watch(WatchBase):
     def close(self):
         self.is_closed = True
         self._close_native()
+        add_shared(&self.signal.word, <uint32_t> 1)
+        futex_wake(&self.signal.word, 1)        # the thread of a callback
 
     def __enter__(self):
         return self
@@ -183,16 +192,15 @@ cdef class Watch(WatchBase):
         self.close()
 
     def _next(self, timeout_s):
-        """The next batch or reset; None: closed, or timeout_s passed."""
+        """What comes next, as `told` or a reset; None: closed, or timeout_s passed."""
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         cdef uint32_t seen
-        cdef uint64_t now_ns, pause_ns
+        cdef uint64_t now_ns
         cdef int outcome
         while not self.ready:
             if self.is_closed or not self.can_take():
                 return None
             seen = load_shared(&self.signal.word)
-            store_shared(&self.signal.is_awaited, <uint32_t> 1)
             outcome = self.take()
             if outcome == TAKE_REOPEN:
                 self._close_native()
@@ -203,29 +211,39 @@ cdef class Watch(WatchBase):
                 now_ns = boot_now_ns()
                 if now_ns >= deadline_ns:
                     return None
-                pause_ns = min(deadline_ns - now_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
-                with nogil:
-                    futex_wait(&self.signal.word, seen, pause_ns)
-                PyErr_CheckSignals()
-        found = self.ready.popleft()
-        if isinstance(found, Exception):
-            raise found
-        return found
+                self._sleep(seen, deadline_ns - now_ns)
+        return self.first_ready()
+
+    cdef int _sleep(self, uint32_t seen, uint64_t pause_ns) except -1:
+        """Until there is news, or a signal for this process, or pause_ns have passed: look again.
+
+        A thread that waits for the GIL asks for it every 5 ms. When a thousand did, that was most of what they did.
+        So those with news wait for each other first, where waiting costs nothing.
+        """
+        cdef Turnstile* turnstile = &self.node.turnstile
+        pause_ns = min(pause_ns, <uint64_t> (END_LOOKED_AT_NS if self.thread is not None else SIGNALS_LOOKED_AT_NS))
+        store_shared(&self.signal.is_awaited, <uint32_t> 1)
+        with nogil:
+            futex_wait(&self.signal.word, seen, pause_ns)
+            turnstile.enter()
+        turnstile.leave()
+        PyErr_CheckSignals()
+        return 0
 
     def batches(self):
         while (found := self._next(self.timeout_s)) is not None:
-            yield found
+            yield batch_of(found) if type(found) is tuple else found
 
     def __iter__(self):
-        for found in self.batches():
-            if isinstance(found, WatchReset):
-                yield found
+        while (found := self._next(self.timeout_s)) is not None:
+            if type(found) is tuple:
+                yield from (<tuple> found)[2]
             else:
-                yield from found.events
+                yield found
 
     def _call_back(self, callback):
         try:
-            for found in self.batches():
-                callback(found)
+            while (found := self._next(self.timeout_s)) is not None:
+                callback(batch_of(found) if type(found) is tuple else found)
         except (Fatal, NotExecuted):
             pass        # the node ended meanwhile

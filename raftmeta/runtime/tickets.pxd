@@ -64,7 +64,7 @@ cdef struct Ticket:
 cdef struct WatchSignal:
     Mail mail
     uint32_t word               # counts; a consumer's thread sleeps on it
-    uint32_t is_awaited
+    uint32_t is_awaited         # that thread sleeps, or is about to
     uint32_t is_posted          # in the mailbox already
     Mailbox* mailbox            # NULL: a thread consumes
     void* consumer              # a Python object that the mailbox's owner knows to be alive

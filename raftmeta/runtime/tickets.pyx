@@ -111,8 +111,9 @@ cdef void watch_signal_tell(WatchSignal* signal, Wakeups* wakeups) noexcept nogi
         if exchange_shared(&signal.is_posted, <uint32_t> 1) == 0:
             _post(signal.mailbox, &signal.mail, wakeups)
         return
+    # As in ticket_wait; a thread that is awake, or was just woken, looks again before it sleeps.
     add_shared(&signal.word, <uint32_t> 1)
-    if load_shared(&signal.is_awaited):
+    if load_shared(&signal.is_awaited) and exchange_shared(&signal.is_awaited, <uint32_t> 0):
         futex_wake(&signal.word, 1)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,57 @@ def test_a_callback_is_called_on_a_thread_of_its_own(node: raftmeta.Node) -> Non
     with node.watch("callback/k", callback=tell):
         node.put("callback/k", b"1")
         assert told.get(timeout=20) == ("raftmeta-watch", b"1")
+
+
+def test_closing_a_watch_ends_the_thread_of_its_callback(node: raftmeta.Node) -> None:
+    before = set(threading.enumerate())
+    watch = node.watch("callback/closed", callback=print)
+    (thread,) = set(threading.enumerate()) - before
+    watch.close()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_many_callbacks_are_told_everything_in_order(node: raftmeta.Node) -> None:
+    """They share the events, and pass a turnstile one by one."""
+    told: list[list[int]] = [[] for _ in range(50)]
+    all_told = threading.Semaphore(0)
+
+    def callback_of(revisions: list[int]) -> Callable[[WatchBatch | WatchReset], None]:
+        def tell(batch: WatchBatch | WatchReset) -> None:
+            revisions.append(batch.revision)
+            if len(revisions) == 100:
+                all_told.release()
+
+        return tell
+
+    with contextlib.ExitStack() as watches:
+        for revisions in told:
+            watches.enter_context(node.watch("many/k", callback=callback_of(revisions)))
+        written = [int(node.put("many/k", b"%d" % i)) for i in range(100)]
+        for _ in told:
+            assert all_told.acquire(timeout=30)
+    assert told == [written] * len(told)
+
+
+def test_watches_that_are_told_the_same_share_nothing_that_can_change(node: raftmeta.Node) -> None:
+    with (
+        node.watch(prefix="same/", timeout_s=5) as first,
+        node.watch(prefix="same/", timeout_s=5) as second,
+        node.watch("same/b", previous=True, timeout_s=5) as third,
+    ):
+        node.put("same/b", b"0")
+        node.txn([], [Put("same/a", b"1"), Put("same/b", b"2")])
+        watches = [watch.batches() for watch in (first, second, third)]
+        begun = [next(batches) for batches in watches]
+        assert [len(batch.events) for batch in begun if isinstance(batch, WatchBatch)] == [1, 1, 1]
+        told = [batch.events for batches in watches if isinstance(batch := next(batches), WatchBatch)]
+    assert told[0] == told[1]
+    assert [event.value for event in told[1]] == [b"1", b"2"]
+    told[0].clear()
+    assert len(told[1]) == 2
+    assert [(event.value, event.previous and event.previous.value) for event in told[2]] == [(b"2", b"0")]
+    assert told[1][1].previous is None
 
 
 def test_a_slow_watcher_goes_on_where_it_lagged(tmp_path: Path) -> None:
