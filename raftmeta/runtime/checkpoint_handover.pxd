@@ -15,7 +15,7 @@ from raftmeta.status cimport status_t
 cdef enum HandoverRequest:
     REQUEST_NONE = 0
     REQUEST_OPEN = 1            # -> head, membership
-    REQUEST_NEXT = 2            # -> records
+    REQUEST_NEXT = 2            # -> read
     REQUEST_FORGET = 3
     REQUEST_TAKE = 4            # head, membership, machine, dump ->
 
@@ -27,7 +27,9 @@ cdef struct Handover:
     status_t result             # of the last request
     CheckpointHead head
     Vec[uint8_t] membership     # head.membership points here
-    Vec[uint8_t] records
+    Vec[uint8_t] records        # the chunk being filled
+    const uint8_t* read         # of REQUEST_NEXT: the thread's, until it takes the next request
+    uint32_t read_length
     Machine* machine            # whose state is dumped
     Dump* dump
     DumpBase base               # the last checkpoint, pinned; its root is NULL: the next one must be a whole one

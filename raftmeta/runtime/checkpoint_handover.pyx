@@ -72,8 +72,8 @@ cdef status_t _open(void* self, CheckpointHead* head) noexcept nogil:
 cdef status_t _next(void* self, const uint8_t** records, uint32_t* length) noexcept nogil:
     cdef Handover* handover = <Handover*> self
     cdef status_t status = _ask_and_wait(handover, REQUEST_NEXT)
-    records[0] = handover.records.data
-    length[0] = <uint32_t> handover.records.size
+    records[0] = handover.read
+    length[0] = handover.read_length
     return status
 
 

@@ -5,6 +5,8 @@ cdef class Checkpoints:
     cdef Handover* handover
     cdef object store           # storage.checkpoint.CheckpointStore
     cdef object chunks          # of the checkpoint being read
+    cdef bytes given            # the chunk that the engine has
+    cdef object ahead           # the one after it, or the error in its place; None: there is none
     cdef object thread
     cdef readonly object last_error     # why the last one failed; None: it did not
 

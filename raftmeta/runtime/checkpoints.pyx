@@ -13,7 +13,7 @@ import signal
 import threading
 from pathlib import Path
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.dump cimport machine_dump_keep, machine_dump_since
@@ -77,13 +77,17 @@ cdef class Checkpoints:
 
     def _run(self):
         cdef uint32_t request
+        cdef status_t status
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             while not load_shared(&self.handover.is_closing):
                 with nogil:
                     request = handover_wait(self.handover, WAIT_NS)
                 if request != REQUEST_NONE:
-                    handover_answer(self.handover, self._serve(request))
+                    status = self._serve(request)
+                    handover_answer(self.handover, status)
+                    if status == OK and (request == REQUEST_OPEN or request == REQUEST_NEXT):
+                        self._read_ahead()
         finally:
             handover_close(self.handover)
             self.chunks = None
@@ -134,11 +138,21 @@ cdef class Checkpoints:
         return OK
 
     def _next(self):
-        cdef bytes records = next(self.chunks, b"")
-        self.handover.records.clear()
-        if not self.handover.records.append(<const uint8_t*> records, len(records)):
-            return NO_MEMORY
-        return OK if records else NOT_FOUND
+        ahead = self.ahead
+        self.ahead = None
+        if isinstance(ahead, Exception):
+            raise ahead
+        self.given = ahead or b""
+        self.handover.read = <const uint8_t*> PyBytes_AS_STRING(self.given)
+        self.handover.read_length = <uint32_t> len(self.given)
+        return OK if self.given else NOT_FOUND
+
+    def _read_ahead(self):
+        """Read and check a chunk while the engine loads the one before."""
+        try:
+            self.ahead = next(self.chunks, None)
+        except Exception as error:      # it concerns whoever asks for that chunk
+            self.ahead = error
 
     def _take(self):
         is_base = self.handover.base.root == NULL or self.store.is_base_due()
