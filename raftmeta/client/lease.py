@@ -32,21 +32,29 @@ class LeaseBase:
         self._channel = channel
         self.id = id
         self.ttl_s = ttl_s
+        self._is_lost = False  # somebody was told so: it is never held again, whatever a late keep-alive says
 
     def held(self) -> bool:
         """Whether it is certainly held now, by this process's clock.
 
         Counted from before the last acknowledged keep-alive was sent, less 5 % for clocks that drift. Between this
-        answer and what you do next the process may be paused: only a fence protects that.
+        answer and what you do next the process may be paused: only a fence protects that. Once false it stays false, and
+        the lease is kept alive no longer.
         """
         return self.remaining_s() > 0
 
     def remaining_s(self) -> float:
         """Seconds for which it is certainly held without another keep-alive."""
-        kept_s = self._channel.kept_s.get(self.id)
-        if kept_s is None:
+        if self._is_lost:
             return 0.0
-        return max(0.0, kept_s + self.ttl_s * (1 - DRIFT) - now_boot_s())
+        kept_s = self._channel.kept_s.get(self.id)
+        left_s = 0.0 if kept_s is None else kept_s + self.ttl_s * (1 - DRIFT) - now_boot_s()
+        if left_s <= 0:
+            self._is_lost = True
+            self._channel.drop_lease(
+                self.id
+            )  # kept alive no longer: its keys go, and others can have what it stood for
+        return max(0.0, left_s)
 
     def look_pause_s(self) -> float:
         """How long to wait before looking again whether it is held."""

@@ -11,12 +11,15 @@ cdef class LeaseBase:
     # Shared: sent time of the last acknowledged keep-alive plus ttl, on CLOCK_BOOTTIME; 0: lost. The loop writes to it
     # from keep() until drop() is answered; NodeBase.attached holds this object for so long.
     cdef uint64_t until_ns
+    cdef bint is_lost               # somebody was told so: it is never held again, whatever a late keep-alive says
 
     # After the grant, which was asked for at asked_ns.
     cdef Ticket* keep(self, uint64_t lease, uint64_t asked_ns, Mailbox* mailbox) except NULL
     cdef Ticket* drop(self, Mailbox* mailbox) except NULL
     # Until when it is certainly held: a margin for drifting clocks is taken off. 0: lost.
     cdef uint64_t held_until_ns(self) noexcept
+    # Told for the first time: it is kept alive no longer, so that its keys go and others can have what it stood for.
+    cdef int _lose(self) except -1
 
 cdef class Lease(LeaseBase):
     cdef object ended               # threading.Event: revoked, or the node is closed: on_lost is not called any more

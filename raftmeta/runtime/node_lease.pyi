@@ -18,7 +18,8 @@ class LeaseBase:
         """Whether it is certainly held now, by this process's clock.
 
         Counted from before the last acknowledged keep-alive was sent, less 5 % for clocks that drift. Between this
-        answer and what you do next the process may be paused: only a fence protects that.
+        answer and what you do next the process may be paused: only a fence protects that. Once false it stays false, and
+        the lease is kept alive no longer.
         """
     def remaining_s(self) -> float:
         """Seconds for which it is certainly held without another keep-alive."""

@@ -18,7 +18,7 @@ from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.wire.python_commands cimport take_number
 from raftmeta.wire.verbs cimport lease_ttl_ms
 
-from raftmeta.errors import LeaseExpired
+from raftmeta.errors import LeaseExpired, RaftmetaError
 
 cdef enum:
     DRIFT_DIVISOR = 20              # 5 %: clocks of two machines whose rates differ by more are broken
@@ -40,7 +40,7 @@ cdef class LeaseBase:
         return self.node.submit_lease(SUBMIT_DROP_LEASE, self.id, 0, &self.until_ns, mailbox)
 
     cdef uint64_t held_until_ns(self) noexcept:
-        cdef uint64_t until_ns = load_acquire(&self.until_ns)
+        cdef uint64_t until_ns = load_acquire(&self.until_ns) if not self.is_lost else 0
         return until_ns - self.ttl_ms * 1_000_000 // DRIFT_DIVISOR if until_ns != 0 else 0
 
     @property
@@ -48,15 +48,30 @@ cdef class LeaseBase:
         return self.ttl_ms / 1000.0         # C integers would divide as such
 
     def held(self):
-        return boot_now_ns() < self.held_until_ns()
+        return self.remaining_s() > 0
 
     def remaining_s(self):
         cdef uint64_t now_ns = boot_now_ns()
         cdef uint64_t until_ns = self.held_until_ns()
-        return (until_ns - now_ns) / 1e9 if now_ns < until_ns else 0.0
+        if now_ns < until_ns:
+            return (until_ns - now_ns) / 1e9
+        if not self.is_lost:
+            self._lose()
+        return 0.0
+
+    cdef int _lose(self) except -1:
+        self.is_lost = True
+        if load_acquire(&self.until_ns) == 0 or self.node.life != LIFE_RUNNING:
+            return 0                # revoked, or the loop said so and has let go of it
+        try:
+            self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+            self.node.attached.discard(self)
+        except RaftmetaError:
+            pass                    # the node ended: nobody keeps it alive
+        return 0
 
     def __repr__(self):
-        return f"<Lease {self.id} ttl_s={self.ttl_s:g} {'held' if self.held() else 'lost'}>"
+        return f"<Lease {self.id} ttl_s={self.ttl_s:g} {'held' if boot_now_ns() < self.held_until_ns() else 'lost'}>"
 
 
 cdef class Lease(LeaseBase):

@@ -68,6 +68,26 @@ def test_a_lease_whose_owner_lost_the_quorum_is_lost_to_it(tmp_path: Path) -> No
         assert lease.wait_lost(0)
 
 
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_what_was_told_to_be_lost_is_not_held_again(face: str) -> None:
+    """Its owner is heard again after it found the lease lost and before the others may: they could still renew it. It is
+    let go instead, so that what it stood for is free for others."""
+
+    async def lease_of(node: raftmeta.Node) -> raftmeta.aio.Lease:
+        return await node.aio().lease(4)
+
+    with Cluster(3) as cluster:
+        owner, leader = cluster.followers()[0], cluster.leader()
+        lease = owner.lease(4) if face == "blocking" else asyncio.run(lease_of(owner))
+        owner.put("stood for", b"1", lease=lease)
+        cluster.isolate(owner)
+        while lease.held():
+            pass
+        cluster.heal()
+        wait_until(lambda: leader.get("stood for") is None, timeout_s=30, what="the key to go with its lease")
+        assert not lease.held() and lease.remaining_s() == 0
+
+
 def test_a_revoked_lease_is_not_told_as_lost(node: raftmeta.Node) -> None:
     lost: queue.Queue[raftmeta.Lease] = queue.Queue()
     others = threading.enumerate()  # of leases of other tests, which may run for a minute
