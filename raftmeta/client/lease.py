@@ -38,8 +38,8 @@ class LeaseBase:
         """Whether it is certainly held now, by this process's clock.
 
         Counted from before the last acknowledged keep-alive was sent, less 5 % for clocks that drift. Between this
-        answer and what you do next the process may be paused: only a fence protects that. Once false it stays false, and
-        the lease is kept alive no longer.
+        answer and what you do next the process may be paused: only a fence protects that. Once false it stays
+        false, and the lease is kept alive no longer.
         """
         return self.remaining_s() > 0
 
@@ -51,9 +51,7 @@ class LeaseBase:
         left_s = 0.0 if kept_s is None else kept_s + self.ttl_s * (1 - DRIFT) - now_boot_s()
         if left_s <= 0:
             self._is_lost = True
-            self._channel.drop_lease(
-                self.id
-            )  # kept alive no longer: its keys go, and others can have what it stood for
+            self._channel.drop_lease(self.id)  # its keys go, and others can have what it stood for
         return max(0.0, left_s)
 
     def look_pause_s(self) -> float:

@@ -70,8 +70,8 @@ def test_a_lease_whose_owner_lost_the_quorum_is_lost_to_it(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
 def test_what_was_told_to_be_lost_is_not_held_again(face: str) -> None:
-    """Its owner is heard again after it found the lease lost and before the others may: they could still renew it. It is
-    let go instead, so that what it stood for is free for others."""
+    """Its owner is heard again after it found the lease lost, and before the others may: they would still renew it. It
+    is let go instead, so that what it stood for is free for others."""
 
     async def lease_of(node: raftmeta.Node) -> raftmeta.aio.Lease:
         return await node.aio().lease(4)
