@@ -101,7 +101,7 @@ def test_a_leader_on_a_full_disk_hands_over(cluster: FaultyCluster, disks: Image
     leader = cluster.leader()
     with Load(cluster, prefix="leader-full/", expected=("NoSpace",)) as load:
         disks.disks[leader.name].fill(0)
-        wait_until(lambda: is_refused_for_room(leader), timeout_s=20, what=lambda: cluster.logs())
+        wait_until(lambda: is_refused_for_room(leader), timeout_s=60, what=lambda: cluster.logs())
         cluster.leader(other_than=leader.name)
         load.wait_for_more(20)
         disks.disks[leader.name].drain()
