@@ -1,6 +1,6 @@
 """Backups: a consistent copy of all data in one file, its inspection, and a new cluster made from it.
 
-    raftmeta.snapshot.save(node, "backup.sealed")           # or a raftmeta.Client, in any process
+    raftmeta.snapshot.save(node, "backup.sealed")           # or a raftmeta.Client, in any process; or a folder
     raftmeta.snapshot.inspect("backup.sealed").revision
     raftmeta.snapshot.restore("backup.sealed", "/new/a", "a", {"a": "h1:7000", "b": "h2:7000", "c": "h3:7000"})
 
@@ -27,6 +27,7 @@ from raftmeta.config import Config, Identity
 from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
 from raftmeta.runtime.backups import BackupFile, sealed_path
 from raftmeta.runtime.node_base import NodeBase
+from raftmeta.runtime.stopped_folder import seal_checkpoint
 from raftmeta.storage.checkpoint import sync_directory
 
 __all__ = ["SnapshotInfo", "SnapshotMember", "inspect", "restore", "save", "verify"]
@@ -73,7 +74,7 @@ class SnapshotInfo:
 
 @overload
 def save(
-    source: NodeBase | Client,
+    source: NodeBase | Client | str | Path,
     path: str | Path,
     *,
     timeout_s: float | None = 60.0,
@@ -88,7 +89,7 @@ def save(
     on_progress: Progress | None = None,
 ) -> Coroutine[Any, Any, None]: ...
 def save(
-    source: NodeBase | Client | AioClient,
+    source: NodeBase | Client | AioClient | str | Path,
     path: str | Path,
     *,
     timeout_s: float | None = 60.0,
@@ -100,17 +101,22 @@ def save(
     all. The node writes it into its own folder first, so that needs room, too.
     source: a Node; or a Client of any node, which gets the file piece by piece, and has it checked as by verify()
         before it counts. Both block: on an event loop use asyncio.to_thread(), or an aio.Client and await the result.
+        Or the folder of a node that is stopped: then the file holds what its newest checkpoint does, and of what was
+        written later, which stands in its log, nothing.
     path: a file that is there is replaced once the new one is complete; its name is at most 63 bytes.
     timeout_s: wall time until there is a file to copy, in seconds; None: no limit.
     on_progress: called with the bytes so far and the bytes in all, on whichever thread copies.
     Raises InvalidArgument. Raises NotExecuted (NotReady, NodeClosed, Withdrawn: not within timeout_s, as on a full
-    disk), OSError from writing path, or SnapshotDamaged from a client: there is no new file at path.
+    disk), OSError from writing path, or SnapshotDamaged from a client or a folder: there is no new file at path.
     """
     if isinstance(source, AioClient):
         return _save_from(source, path, timeout_s, on_progress)
+    if isinstance(source, str | Path):
+        _save_checkpoint(Path(source), _named(path))
+        return None
     if not isinstance(source, NodeBase | Client):
         raise InvalidArgument(
-            f"source: must be a Node, a Client or an aio.Client, not {type(source).__name__}", field="source"
+            f"source: must be a Node, a Client, an aio.Client or a folder, not {type(source).__name__}", field="source"
         )
     with _NewFile(path) as new:
         if isinstance(source, Client):
@@ -130,6 +136,17 @@ async def _save_from(
         await client.fetch_snapshot(new.sink, timeout_s=timeout_s, on_progress=on_progress)
         await asyncio.to_thread(new.check)
         await asyncio.to_thread(new.keep)
+
+
+def _save_checkpoint(folder: Path, target: Path) -> None:
+    working = Path(tempfile.mkdtemp(prefix=".saving-", suffix=".tmp", dir=target.absolute().parent))
+    try:
+        seal_checkpoint(folder, working / target.name)
+        verify(working / target.name)
+        (working / target.name).replace(target)
+        sync_directory(target.absolute().parent)
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
 
 
 class _NewFile:

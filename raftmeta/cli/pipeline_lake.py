@@ -20,7 +20,7 @@ from raftmeta.spark.jobs import told
 
 SHOWN_VALUE_MAX = 80  # characters
 FOLDER = click.Path(path_type=Path)
-# A lake; or a sealed file or a node's folder, of which one is made for the time of the command.
+# A lake; or a sealed file, of which one is made for the time of the command.
 lake_argument = click.argument("lake", type=FOLDER)
 
 
@@ -41,7 +41,7 @@ class Time(click.ParamType[datetime.datetime, str]):
 
 @click.command()
 @click.option("--out", required=True, type=FOLDER, help="The lake; made if it is not there.")
-@click.option("--path", type=FOLDER, help="A backup, or a node's folder, instead of the store at --url.")
+@click.option("--path", type=FOLDER, help="A backup, instead of the store at --url.")
 @click.option("--from", "first", type=click.IntRange(min=1), help="Revision of a new lake's first change.")
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
 @click.option("--allow-gap", is_flag=True, help="Go on behind what the store has compacted meanwhile; note the gap.")

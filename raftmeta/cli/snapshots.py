@@ -34,9 +34,15 @@ def snapshot() -> None:
     show_default=True,
     help="Seconds until a node has written its own copy.",
 )
+@click.option("--data", type=click.Path(path_type=Path), help="Folder of a stopped node: save its last checkpoint.")
 @pass_session
-def save(session: Session, path: Path, wait_s: float) -> None:
+def save(session: Session, path: Path, wait_s: float, data: Path | None) -> None:
     """Save everything to the file PATH while writes go on. It is checked, and there only when it is whole."""
+    if data is not None:
+        with fates():
+            files.save(data, path)
+            session.show({"saved": str(path), "bytes": path.stat().st_size}, f"saved {path}")
+        return
     with session.client() as client, _progress(session) as tell:
         files.save(client, path, timeout_s=wait_s, on_progress=tell)
         session.show({"saved": str(path), "bytes": path.stat().st_size}, f"saved {path}")

@@ -1,8 +1,8 @@
 """A sealed file as tables: which one a folder holds, how it is cut for parallel readers, and its rows.
 
-A node's folder holds the snapshots that it made or got, and a backup is one (raftmeta.snapshot.save). Several readers
-read one file at once: each opens it by its path and knows by its digest that it is the same file. It decides where to
-cut. It never locks a folder, since a sealed file does not change, and never writes.
+A backup is one (raftmeta.snapshot.save), and a node's folder may hold those that it made for others or got. Several
+readers read one file at once: each opens it by its path and knows by its digest that it is the same file. It decides
+where to cut. It never locks a folder, since a sealed file does not change, and never writes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def find_snapshot(path: str | Path) -> Path:
     sealed = sorted(entry for entry in found.iterdir() if _SEALED.fullmatch(entry.name))
     if not sealed:
         raise InvalidArgument(
-            f"path: {path} holds no snapshot yet; a node makes one after Config.snapshot_log_bytes of log, or save one "
-            "with raftmeta.snapshot.save and name that file",
+            f"path: {path} holds no sealed file: a node makes one only for others. Save one with "
+            "raftmeta.snapshot.save, of a running node or of the folder of a stopped one, and name that file",
             field="path",
         )
     return sealed[-1]

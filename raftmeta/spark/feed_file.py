@@ -31,7 +31,7 @@ _UNSIGNED = (1 << 64) - 1  # tables show ids of 64 bits as signed numbers
 
 
 class FileSource:
-    """A sealed file, or the newest one in a node's folder, as a source of changes.
+    """A sealed file, or the newest one in a folder, as a source of changes.
 
     The record before an event has key, value, lease and mod revision only. Raises InvalidArgument, SnapshotDamaged,
     NewerFormat when it is opened or read.
@@ -90,7 +90,7 @@ def _event(row: dict[str, Any]) -> WatchEvent:
 
 @contextlib.contextmanager
 def lake_of(path: str | Path) -> Iterator[Lake]:
-    """The lake in this folder; of a sealed file, or of a node's folder, one that lives as long as the block.
+    """The lake in this folder; of a sealed file one that lives as long as the block.
 
     Such a lake lies in the folder for temporary files, which must mean the same on every executor. Raises ConfigError
     for what is neither; SnapshotDamaged, NewerFormat.

@@ -72,7 +72,7 @@ class SourceOptions:
             if table not in NEEDED_BY.get(name, (table,)):
                 raise _wrong(name, f"means nothing for the table {table}")
         if bool(given.get("path")) == bool(given.get("url")):
-            raise _wrong("path", "give either path, a node's folder or a sealed file, or url, raft://host:port,...")
+            raise _wrong("path", "give either path, a sealed file or a folder with some, or url, raft://host:port,...")
         return SourceOptions(
             path=given.get("path", ""),
             url=given.get("url", ""),

@@ -11,7 +11,7 @@ __all__ = ["read"]
 
 
 def read(spark: SparkSession, table: str = "kv", **options: Any) -> DataFrame:
-    """A table of a node's folder or a sealed file (path=...), or of a running cluster (url=...).
+    """A table of a sealed file (path=...), or of a running cluster (url=...).
 
     options: those of docs/pipeline.md "Tables of a cluster". Raises AnalysisException that names a wrong one; what the
     file or cluster says against it comes when rows are first asked for.

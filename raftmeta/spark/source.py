@@ -1,7 +1,7 @@
 """`format("raftmeta")`: the keyspace, its changes, members and leases as tables of Spark, and the changes as a stream.
 
     register(spark)
-    spark.read.format("raftmeta").option("prefix", "/brokers/").load("/var/lib/raftmeta/a")
+    spark.read.format("raftmeta").option("prefix", "/brokers/").load("backup.sealed")
     spark.readStream.format("raftmeta").option("url", "raft://h1:7100,h2:7100").option("table", "changes").load()
 
 What it decides: which part of a table a task reads, and which revisions a batch of the stream has. What it never does:

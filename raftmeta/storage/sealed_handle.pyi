@@ -17,6 +17,7 @@ class SealedWriterHandle:
         membership: bytes = b"",
         feature_level: int = 1,
         wall_ms: int = 0,
+        membership_index: int = 0,
     ) -> int:
         """Start the working file."""
     def chunk(self, records: bytes, *, count: int = 1, split_key: bytes | None = None) -> int:

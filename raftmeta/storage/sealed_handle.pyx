@@ -22,12 +22,13 @@ cdef class SealedWriterHandle:
             sealed.sealed_abandon(&self.writer)
 
     def begin(self, str name, *, point=(0, 0, 0), cluster=(0, 0), bytes membership=b"", uint32_t feature_level=1,
-              uint64_t wall_ms=0):
+              uint64_t wall_ms=0, uint64_t membership_index=0):
         cdef SealedHeader header
         cdef bytes encoded = name.encode()
         memset(&header, 0, sizeof(SealedHeader))
         header.point.index, header.point.term, header.point.chain = point
         header.cluster_low, header.cluster_high = cluster
+        header.membership_index = membership_index
         header.membership_length = <uint32_t> len(membership)
         header.feature_level = feature_level
         header.wall_ms = wall_ms

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import raftmeta
 from raftmeta import snapshot
+from raftmeta.cli.app import app
 from raftmeta.errors import ConfigError, InvalidArgument, NodeClosed, SnapshotDamaged
+from raftmeta.scan import Scope, SnapshotFile
 from tests.node.nodes import leader_of, running
 from tests.processes.waiting import free_ports
 
@@ -190,3 +193,62 @@ def test_save_says_what_is_wrong_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(NodeClosed):
         snapshot.save(nodes["a"], tmp_path / "backup")
     assert not list(tmp_path.glob("backup*"))
+
+
+def written_folder(folder: Path) -> int:
+    """A stopped node's folder with a checkpoint of a base and a difference; how many keys were put, a revision each."""
+    revision = 0
+    with running(folder, names="a", snapshot_log_bytes=512 << 10) as nodes:
+        node = nodes["a"]
+        seen: set[int] = set()
+        while len(seen) < 3:  # 0, the base, a difference
+            revision = node.put(f"key-{revision:06}", bytes(4096)).revision
+            seen.add(int(node.metrics()["snapshot_index"]))
+    return revision
+
+
+def test_the_folder_of_a_stopped_node_is_saved_as_of_its_checkpoint(tmp_path: Path) -> None:
+    """Each revision put one key, so the file has exactly as many keys as its revision; the folder stays as it was, and
+    the node starts from it. While a node runs there, and where nothing is, the folder is refused."""
+    last = written_folder(tmp_path)
+    before = (tmp_path / "a" / "checkpoint" / "data.mdb").read_bytes()
+    snapshot.save(tmp_path / "a", tmp_path / "folder.sealed")
+    info = snapshot.inspect(tmp_path / "folder.sealed")
+    assert 0 < info.revision <= last
+    words = ["snapshot", "save", str(tmp_path / "same.sealed"), "--data", str(tmp_path / "a")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert (tmp_path / "same.sealed").read_bytes() == (tmp_path / "folder.sealed").read_bytes()
+    file = SnapshotFile(tmp_path / "folder.sealed")
+    parts = file.key_ranges(Scope(), 4)
+    assert len(parts) > 1
+    keys = [row["key"] for start, stop in parts for batch in file.keys(Scope(start, stop), file.revision)
+            for row in batch.to_pylist()]  # fmt: skip
+    assert keys == [b"key-%06d" % number for number in range(info.revision)]
+    assert (tmp_path / "a" / "checkpoint" / "data.mdb").read_bytes() == before
+    with running(tmp_path, names="a") as nodes:
+        assert nodes["a"].status().revision >= last
+        with pytest.raises(InvalidArgument, match="a node runs in"):
+            snapshot.save(tmp_path / "a", tmp_path / "running.sealed")
+    with pytest.raises(InvalidArgument, match="holds no checkpoint"):
+        snapshot.save(tmp_path, tmp_path / "nothing.sealed")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder.sealed", "same.sealed"]
+
+
+def test_a_damaged_checkpoint_is_not_saved(tmp_path: Path) -> None:
+    """Whatever byte of its rows is wrong."""
+    written_folder(tmp_path)
+    data = tmp_path / "a" / "checkpoint" / "data.mdb"
+    whole = data.read_bytes()
+    snapshot.save(tmp_path / "a", tmp_path / "whole.sealed")
+    refused = 0
+    for place in range(len(whole) // 8, len(whole), len(whole) // 8):
+        data.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            snapshot.save(tmp_path / "a", tmp_path / "damaged.sealed")
+        except SnapshotDamaged:
+            refused += 1
+            assert not (tmp_path / "damaged.sealed").exists()
+        else:  # in a page that the newest checkpoint does not use
+            assert (tmp_path / "damaged.sealed").read_bytes() == (tmp_path / "whole.sealed").read_bytes()
+            (tmp_path / "damaged.sealed").unlink()
+    assert refused

@@ -208,7 +208,7 @@ def test_a_revision_that_is_not_there_is_an_error_that_names_what_is(
         file.check_revision(FLOOR - 1)
     with pytest.raises(FutureRevision, match=f"the newest is {file.revision}"):
         file.check_revision(file.revision + 1)
-    with pytest.raises(InvalidArgument, match="holds no snapshot yet"):
+    with pytest.raises(InvalidArgument, match="holds no sealed file"):
         find_snapshot(tmp_path)
     with pytest.raises(InvalidArgument, match="there is no file or folder"):
         find_snapshot(tmp_path / "nothing")
