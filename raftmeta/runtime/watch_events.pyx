@@ -20,7 +20,7 @@ cdef class WatchEvents:
         if view.count == 1 and view.is_whole:
             return self._one(view, kept, 0)
         events = tuple([self._one(view, kept, number)[2][0] for number in range(view.count)])
-        return view.revision, view.wall_ms / 1000, events, bool(view.is_whole)
+        return view.revision, view.wall_ms / 1000.0, events, bool(view.is_whole)
 
     cdef tuple _one(self, const WatchView* view, list kept, uint32_t number):
         """As told, with one event only."""
@@ -33,7 +33,7 @@ cdef class WatchEvents:
             return kept[place]
         type, record, before = read_values(encoded, length)[0]
         event = tuple.__new__(_WatchEvent, ("delete" if type == WATCH_DELETE else "put", record, before, view.revision))
-        one = (view.revision, view.wall_ms / 1000, (event,), True)
+        one = (view.revision, view.wall_ms / 1000.0, (event,), True)  # C integers would divide as such
         if kept is not None:
             kept[place] = one
         return one
