@@ -70,7 +70,9 @@ class SnapshotFile:
                 field="path",
             )
         self._handle = SnapshotHandle()
+        self._is_open = False
         self._check(self._handle.open(str(self.path)))
+        self._is_open = True
         facts = self._handle.facts()
         self.revision = int(facts["revision"])
         self.compacted = int(facts["compacted"])
@@ -83,7 +85,12 @@ class SnapshotFile:
 
     def _check(self, status: int) -> None:
         if status in (_CORRUPT, _INCOMPLETE, _NOT_FOUND):
-            raise SnapshotDamaged(f"path: {self.path} is not a whole snapshot: use another copy of it", field="path")
+            where = (
+                f"at byte {self._handle.offset} or behind it" if self._is_open else "in header, first chunk or footer"
+            )
+            raise SnapshotDamaged(
+                f"path: {self.path} is not a whole snapshot, damaged {where}: use another copy of it", field="path"
+            )
         if status == _NEWER_FORMAT:
             raise NewerFormat(f"path: {self.path} was written by a newer version of raftmeta", field="path")
         if status != _OK:

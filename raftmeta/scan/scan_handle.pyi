@@ -21,6 +21,9 @@ class SnapshotHandle:
     def __init__(self) -> None: ...
     def open(self, path: str) -> int:
         """Check header, footer and the head of the state; return a status. Once."""
+    @property
+    def offset(self) -> int:
+        """Where in the file the chunk begins that is read next, or that was found damaged, after open() was OK."""
     def facts(self) -> dict[str, int | str]:
         """Index, revision, floor of the history, lease clock, time, and the digest by which the file is known again."""
     def members(self) -> tuple[int, list[tuple[str, int, str, int]]]:

@@ -91,6 +91,10 @@ cdef class SnapshotHandle:
             status = rows_open(&self.rows, folder_text, name_text)
         return status
 
+    @property
+    def offset(self):
+        return self.rows.reader.offset
+
     def facts(self):
         return {
             "index": self.rows.reader.header.point.index,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from tests.scan.states import (
 )
 
 FLOOR = 150
+CHUNK_BYTES_MAX = 2 * MIB  # a chunk of 256 KiB ends with a record, and the largest has a value of 1 MiB
 
 
 @pytest.fixture(scope="module")
@@ -177,16 +179,20 @@ def test_a_file_with_a_wrong_byte_is_an_error_or_the_same_rows(
     right = everything(store[2])
     damaged = tmp_path / "damaged.sealed"
     step = max(1, len(raw) // 60)
-    noticed = 0
+    noticed = placed = 0
     for position in [*range(0, 160, 7), *range(160, len(raw), step), *range(len(raw) - 160, len(raw), 7)]:
         raw[position] ^= 0x10
         damaged.write_bytes(raw)
         try:
             assert everything(damaged) == right, position
-        except (SnapshotDamaged, NewerFormat):
+        except (SnapshotDamaged, NewerFormat) as error:
             noticed += 1
+            place = re.search(r"at byte (\d+) or behind it", str(error))
+            assert place is None or position - CHUNK_BYTES_MAX <= int(place[1]) <= position
+            placed += place is not None
         raw[position] ^= 0x10
     assert noticed > 60
+    assert placed > 5  # most of this file is its first chunk, which is read when it is opened
 
 
 def test_an_empty_store_has_no_rows(tmp_path: Path) -> None:

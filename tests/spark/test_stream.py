@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import raftmeta
+from raftmeta import snapshot
 from raftmeta.errors import Compacted, InvalidArgument
 from raftmeta.operations import Put
-from raftmeta.spark.source import ChangesReader, Part
+from raftmeta.spark.source import ChangesReader, Part, TableReader
 from tests.client.nodes import serving
 
 KEYS_EACH = 3  # of a transaction
@@ -148,6 +150,21 @@ def test_a_checkpoint_of_another_state_is_refused(store: tuple[raftmeta.Node, st
         begun.latestOffset({**mine, "revision": last + 5}, ReadAllAvailable())
     with pytest.raises(InvalidArgument, match="table: a stream has changes only"):
         ChangesReader({"url": url})
+
+
+def test_an_empty_store_is_a_table_and_a_stream_without_rows(store: tuple[raftmeta.Node, str], tmp_path: Path) -> None:
+    """Of a running cluster and of its backup; what Spark makes of a table without parts is read, too."""
+    node, url = store
+    snapshot.save(node, tmp_path / "empty.sealed")
+    for where in ({"url": url}, {"path": str(tmp_path / "empty.sealed")}):
+        for table in ("kv", "changes", "leases"):
+            reading = TableReader({"table": table, **where})
+            parts = [*reading.partitions(), InputPartition(None)]
+            assert [batch for part in parts for batch in reading.read(part)] == []
+        begun = ChangesReader({"table": "changes", **where})
+        start = begun.initialOffset()
+        assert (start["revision"], begun.latestOffset(start, ReadAllAvailable())) == (0, start)
+        assert begun.partitions(start, start) == []
 
 
 def test_history_that_goes_between_plan_and_task_is_an_error(store: tuple[raftmeta.Node, str]) -> None:
