@@ -103,7 +103,7 @@ class Config:
     segment_bytes: int = 64 * _MIB
     wal_bytes_max: int = 4 * _GIB
     reserve_bytes: int = 4 * _MIB
-    log_memory_bytes_max: int = 64 * _MIB
+    log_memory_bytes_max: int = 16 * _MIB
     append_bytes_max: int = 256 * _KIB
     inflight_bytes_max: int = 8 * _MIB
     uncommitted_bytes_max: int = 64 * _MIB

@@ -21,7 +21,7 @@ which must mean that the log was lost, and such a node must never vote.
 A node that joins a living cluster (JOINING) begins an empty log without a membership; what the leader sends names it.
 """
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta._core cimport (PEER_CONNECTED, core_compacted, core_create, core_membership, core_peer_event,
@@ -30,7 +30,7 @@ from raftmeta._core cimport (PEER_CONNECTED, core_compacted, core_create, core_m
 from raftmeta.machine.machine cimport MachineStatus, machine_create, machine_status
 from raftmeta.machine.watches cimport hub_create, hub_show
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_peer, genesis_init, genesis_persisted
-from raftmeta.native.chunks cimport Slice
+from raftmeta.native.chunks cimport Chunk, Slice
 from raftmeta.raft.membership cimport membership_decode, membership_encode
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
@@ -50,6 +50,7 @@ from raftmeta.wire.commands cimport command_init
 
 cdef enum:
     FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
+    TUNE_COPIED_BYTES = 256 * 1024      # records that are copied at once; the least chunk of the log
     IDENTITY_RETRY_TICKS = 20   # between two tries to write the genesis record on a full disk
 
 
@@ -108,13 +109,69 @@ cdef Slice _behind(const Slice* slice, index_t index) noexcept nogil:
     return rest
 
 
+cdef Slice _first_of(Slice* slice, uint64_t wanted, uint32_t bytes_max) noexcept nogil:
+    """Take whole records off the front of slice: until they have `wanted` bytes, one at least, then none beyond
+    bytes_max."""
+    cdef Slice taken = slice[0]
+    cdef uint32_t length = 0
+    cdef uint64_t record
+    while length < slice.length and length < wanted:
+        record = record_bytes((<const Record*> (slice.data + length)).length)
+        if length != 0 and length + record > bytes_max:
+            break
+        length += <uint32_t> record
+    taken.length = length
+    slice.data += length
+    slice.length -= length
+    return taken
+
+
+cdef bint _stays_in_image(const WalOpened* opened, size_t slice, uint64_t bytes_max) noexcept nogil:
+    """Whether the records that stay in memory, bytes_max of the log's last, are most of the image in which this slice
+    is the first."""
+    cdef Chunk* image = opened.slices[slice].chunk
+    cdef uint64_t live = 0
+    cdef uint64_t following = 0
+    while slice < opened.slice_count:
+        if opened.slices[slice].chunk == image:
+            live += opened.slices[slice].length
+        following += opened.slices[slice].length
+        slice += 1
+    return following <= bytes_max and live * 4 >= <uint64_t> image.used * 3
+
+
+cdef status_t _restore_slice(Engine* engine, Slice rest, uint64_t following, bint is_shared) noexcept nogil:
+    """The records of a slice with `following` bytes of others behind them. What stays in memory is copied unless it is
+    shared, so that the image of its segment can go."""
+    cdef uint64_t kept = engine.config.core.log_memory_bytes_max
+    cdef Slice part
+    cdef status_t status = OK
+    kept = kept - following if kept > following else 0
+    if is_shared or kept == 0:
+        return core_restore_records(engine.core, &rest)
+    if kept < rest.length:
+        part = _first_of(&rest, rest.length - kept, rest.length)
+        status = core_restore_records(engine.core, &part)
+    while status == OK and rest.length != 0:
+        part = _first_of(&rest, rest.length, TUNE_COPIED_BYTES)
+        part.chunk = NULL
+        status = core_restore_records(engine.core, &part)
+    return status
+
+
 cdef status_t _restore_records(Engine* engine, const WalOpened* opened, index_t first) noexcept nogil:
     """Live slices and damaged records behind `first`, merged by index."""
+    cdef Chunk* image = NULL
+    cdef bint is_shared = False
+    cdef uint64_t following = 0
     cdef size_t slice = 0
     cdef size_t damage = 0
     cdef status_t status = OK
     cdef Slice rest
     cdef index_t next
+    for slice in range(opened.slice_count):
+        following += opened.slices[slice].length
+    slice = 0
     while status == OK and (slice < opened.slice_count or damage < opened.damaged_count):
         next = (<const Record*> opened.slices[slice].data).index if slice < opened.slice_count else <index_t> 0
         if damage < opened.damaged_count and (next == 0 or opened.damaged[damage].index < next):
@@ -122,9 +179,13 @@ cdef status_t _restore_records(Engine* engine, const WalOpened* opened, index_t 
                 status = core_restore_damaged(engine.core, opened.damaged[damage].index, opened.damaged[damage].chain)
             damage += 1
         else:
+            if image != opened.slices[slice].chunk:
+                image = opened.slices[slice].chunk
+                is_shared = _stays_in_image(opened, slice, engine.config.core.log_memory_bytes_max)
+            following -= opened.slices[slice].length
             rest = _behind(&opened.slices[slice], first)
             if rest.length != 0:
-                status = core_restore_records(engine.core, &rest)
+                status = _restore_slice(engine, rest, following, is_shared)
             slice += 1
     return status
 
