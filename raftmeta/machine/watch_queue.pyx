@@ -11,6 +11,10 @@ from raftmeta.wire.commands cimport (
     KeyView, result_array, result_bool, result_key, result_nil, result_unsigned)
 
 
+cdef extern from *:
+    void prefetch "__builtin_prefetch" (const void* address) noexcept nogil
+
+
 # --- encoding ---------------------------------------------------------------------------------------------------------
 
 cdef status_t _append_record(const Entry* entry, Vec[uint8_t]* bytes) noexcept nogil:
@@ -162,6 +166,7 @@ cdef bint queue_look(const WatchQueue* queue, uint64_t shown, WatchFront* front)
     front.item = load_acquire(&queue.taken.next)
     if front.item == NULL or (front.item.kind == WATCH_EVENTS and front.item.revision > shown):
         return False
+    prefetch(load_acquire(&front.item.next))    # items of one watch lie far apart, and it is the next one
     front.first = queue.given
     front.end = front.first
     front.bytes = 0

@@ -663,23 +663,6 @@ cdef class AioWatch(WatchBase):
             self.waiter.set_result(None)
         return 0
 
-    async def _wait(self, uint64_t deadline_ns):
-        """False: no news until deadline_ns."""
-        if self.has_news:
-            return True
-        self.waiter = self.face.create_future()
-        now_ns = boot_now_ns()
-        timer = None
-        if deadline_ns != NEVER:
-            timer = self.face.event_loop.call_later(max(0, deadline_ns - now_ns) / 1e9, self._give_up)
-        try:
-            await self.waiter
-        finally:
-            self.waiter = None
-            if timer is not None:
-                timer.cancel()
-        return self.has_news
-
     def _give_up(self):
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
@@ -687,9 +670,9 @@ cdef class AioWatch(WatchBase):
     async def _next(self):
         """What comes next, as `told` or a reset; None: closed, or timeout_s passed."""
         cdef uint64_t deadline_ns = deadline_after(self.timeout_s)
-        if self.watch == NULL and not self.is_closed and not self.ready:
+        if self.watch == NULL and not self.is_closed and self.ready is None:
             await self._open()
-        while not self.ready:
+        while self.ready is None:
             if self.is_closed or not self.can_take():
                 return None
             self.has_news = False
@@ -700,17 +683,27 @@ cdef class AioWatch(WatchBase):
             elif outcome == TAKE_CLOSED:
                 await self.close()
             elif outcome == TAKE_WAIT:
-                has_news = await self._wait(deadline_ns)
-                if not has_news:
+                # Not a coroutine of its own: of idle watches there may be very many.
+                self.waiter = self.face.create_future()
+                timer = None
+                if deadline_ns != NEVER:
+                    timer = self.face.event_loop.call_later(max(0, deadline_ns - boot_now_ns()) / 1e9, self._give_up)
+                try:
+                    await self.waiter
+                finally:
+                    self.waiter = None
+                    if timer is not None:
+                        timer.cancel()
+                if not self.has_news:
                     return None
         return self.first_ready()
 
     async def batches(self):
-        while (found := await self._next()) is not None:
+        while (found := self.first_ready() if self.ready is not None else await self._next()) is not None:
             yield batch_of(found) if type(found) is tuple else found
 
     async def __aiter__(self):
-        while (found := self.first_ready() if self.ready else await self._next()) is not None:
+        while (found := self.first_ready() if self.ready is not None else await self._next()) is not None:
             if type(found) is tuple:
                 for event in <tuple> (<tuple> found)[2]:
                     yield event

@@ -16,7 +16,8 @@ cdef class WatchBase:
     cdef bint raises_lagged
     cdef bint resets
     cdef bint is_closed
-    cdef object ready               # collections.deque of what comes next: WatchEvents.told, resets, an error last
+    cdef list ready                 # what comes next: WatchEvents.told, resets, an error last; None: nothing
+    cdef Py_ssize_t given           # of those, from the first on
 
     # Submit the native watch from `resume` on, and give it back.
     cdef Ticket* submit(self, Mailbox* mailbox) except NULL
@@ -24,6 +25,7 @@ cdef class WatchBase:
     # Take what waits natively into `ready`. Returns what the caller must do next.
     cdef int take(self) except -1
     cdef int _take_item(self, const WatchView* view) except -1
+    cdef int give(self, object found) except -1             # append to `ready`
     # The first of `ready`: a tuple as told, or a reset. Raises what stands there to be raised.
     cdef object first_ready(self)
     cdef int _reset(self, uint64_t floor) except -1

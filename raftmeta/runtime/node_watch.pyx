@@ -8,10 +8,12 @@ Why the signal outlives its watch: the loop writes to it until the unwatch is do
 this object.
 """
 
-import collections
 import threading
 
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -30,6 +32,9 @@ from raftmeta.wire.python_commands cimport take_bound, take_key, take_page
 from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NodeRemoved, NotExecuted
 from raftmeta.operations import prefix_end
 from raftmeta.results import WatchBatch, WatchReset
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t count)
 
 cdef object _WatchBatch = WatchBatch
 
@@ -61,7 +66,14 @@ cdef bytes _raw(object text):
 
 
 cdef object batch_of(tuple told):
-    return tuple.__new__(_WatchBatch, (told[0], told[1], list(told[2]), told[3]))
+    cdef object batch = PyType_GenericAlloc(<PyTypeObject*> _WatchBatch, 4)    # tuple.__new__ without the call
+    cdef list events = list(<tuple> told[2])
+    cdef int place
+    for place in range(4):
+        item = events if place == 2 else told[place]
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(batch, place, item)
+    return batch
 
 
 cdef class WatchBase:
@@ -76,7 +88,6 @@ cdef class WatchBase:
         self.resume = start_revision
         self.raises_lagged = raise_lagged
         self.resets = reset
-        self.ready = collections.deque()
         memset(&self.signal, 0, sizeof(WatchSignal))
         self.signal.mail.kind = MAIL_WATCH
         self.signal.consumer = <void*> self
@@ -112,39 +123,51 @@ cdef class WatchBase:
         cdef uint64_t revision = view.revision
         cdef uint8_t kind = view.kind
         if kind == WATCH_EVENTS or kind == WATCH_PROGRESS_MARK:
-            self.ready.append(self.node.watch_events.told(view))
+            self.give(self.node.watch_events.told(view))
             self.resume = revision + 1 if view.is_whole else revision
             return TAKE_READY
         if kind == WATCH_LAGGED:
             self.resume = revision
             if not self.raises_lagged:
                 return TAKE_REOPEN
-            self.ready.append(Lagged(f"the watcher was too slow; go on from revision {revision}", revision=revision))
+            self.give(Lagged(f"the watcher was too slow; go on from revision {revision}", revision=revision))
             return TAKE_CLOSED
         if kind == WATCH_COMPACTED:
             return self._reset(revision)
         if kind == WATCH_REMOVED:
-            self.ready.append(NodeRemoved(
+            self.give(NodeRemoved(
                 f"node {self.node.identity.name} was removed from the cluster; watch at one of its members, from "
                 f"revision {revision} on", revision=revision))
             return TAKE_CLOSED
         return TAKE_CLOSED if kind == WATCH_CLOSED else TAKE_WAIT
 
+    cdef int give(self, object found) except -1:
+        if self.ready is None:
+            self.ready = []
+        self.ready.append(found)
+        return 0
+
     cdef object first_ready(self):
-        found = self.ready.popleft()
-        if isinstance(found, Exception):
+        cdef list ready = self.ready
+        found = ready[self.given]
+        ready[self.given] = None
+        self.given += 1
+        if self.given == len(ready):
+            self.ready = None
+            self.given = 0
+        if type(found) is not tuple and isinstance(found, Exception):
             raise found
         return found
 
     cdef int _reset(self, uint64_t floor) except -1:
         """History does not reach back to `resume`."""
         if not self.resets:
-            self.ready.append(Compacted(f"history begins after revision {floor}", revision=floor))
+            self.give(Compacted(f"history begins after revision {floor}", revision=floor))
             return TAKE_CLOSED
         cdef uint64_t revision = 0
         key, end = self.bounds[:self.key_length], self.bounds[self.key_length:]
         found = self.node.read_range(key, end, 0, &revision, False, False, False)
-        self.ready.append(WatchReset(revision, found.records))
+        self.give(WatchReset(revision, found.records))
         self.resume = revision + 1
         return TAKE_REOPEN
 
@@ -197,7 +220,7 @@ cdef class Watch(WatchBase):
         cdef uint32_t seen
         cdef uint64_t now_ns
         cdef int outcome
-        while not self.ready:
+        while self.ready is None:
             if self.is_closed or not self.can_take():
                 return None
             seen = load_shared(&self.signal.word)
@@ -231,11 +254,11 @@ cdef class Watch(WatchBase):
         return 0
 
     def batches(self):
-        while (found := self._next(self.timeout_s)) is not None:
+        while (found := self.first_ready() if self.ready is not None else self._next(self.timeout_s)) is not None:
             yield batch_of(found) if type(found) is tuple else found
 
     def __iter__(self):
-        while (found := self._next(self.timeout_s)) is not None:
+        while (found := self.first_ready() if self.ready is not None else self._next(self.timeout_s)) is not None:
             if type(found) is tuple:
                 yield from (<tuple> found)[2]
             else:
@@ -243,7 +266,7 @@ cdef class Watch(WatchBase):
 
     def _call_back(self, callback):
         try:
-            while (found := self._next(self.timeout_s)) is not None:
+            while (found := self.first_ready() if self.ready is not None else self._next(self.timeout_s)) is not None:
                 callback(batch_of(found) if type(found) is tuple else found)
         except (Fatal, NotExecuted):
             pass        # the node ended meanwhile
