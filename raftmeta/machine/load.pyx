@@ -16,9 +16,9 @@ from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, ses
                                         sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek,
-                                    tree_cut_chain, tree_find, tree_free_entry, tree_load, tree_load_begin,
-                                    tree_load_end, tree_new_entry, tree_put, tree_reclaim, tree_remove,
-                                    tree_writer_root)
+                                    entry_previous, tree_cut_chain, tree_find, tree_free_entry, tree_load,
+                                    tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
+                                    tree_remove, tree_writer_root)
 from raftmeta.machine.trim cimport machine_trim
 from raftmeta.machine.user_machines cimport (FORMAT_MACHINE_NAME_BYTES_MAX, UserCommand, UserMachine, UserMachines,
                                              users_are_whole, users_release, users_restore, users_restore_command,
@@ -304,8 +304,8 @@ cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* 
     if entry == NULL:
         return NO_MEMORY
     if kind == DUMP_CHANGE:
-        status = _load_change(machine, rest.data, entry)
-    elif machine.load.is_difference:
+        return _load_change(machine, entry)
+    if machine.load.is_difference:
         status = _load_changed_key(machine, entry)
     else:
         status = tree_load(machine.tree, entry)
@@ -343,16 +343,18 @@ cdef status_t _load_revision(Machine* machine, const DumpRevision* fields) noexc
     machine.load.changes_left = <uint32_t>fields.count
     return OK if history_prepare(&machine.history, <uint32_t>fields.count, fields.wall_ms) != NULL else NO_MEMORY
 
-# Put again what was put then: chain and change record come out as they were.
-cdef status_t _load_change(Machine* machine, const uint8_t* key, Entry* entry) noexcept nogil:
+# Put again what was put then: chain and change record come out as they were. Whether it is twice in one revision shows
+# when it stands in the tree, which is then of no use any more and keeps it.
+cdef status_t _load_change(Machine* machine, Entry* entry) noexcept nogil:
     cdef Step* step = machine.history.prepared
-    cdef Entry* before = tree_find(machine.tree, key, entry.key_length)
-    cdef status_t status
-    if before != NULL and before.mod_revision == entry.mod_revision:
-        return BAD_FIELD            # twice in one revision
-    status = tree_put(machine.tree, entry)
+    cdef const Entry* before
+    cdef status_t status = tree_put(machine.tree, entry)
     if status != OK:
+        tree_free_entry(machine.tree, entry)
         return status
+    before = entry_previous(entry)
+    if before != NULL and before.mod_revision == entry.mod_revision:
+        return BAD_FIELD
     step_changes(step)[step.count].after = entry
     step_changes(step)[step.count].before = before if is_live(before) else NULL
     step.count += 1
