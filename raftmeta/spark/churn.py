@@ -36,6 +36,7 @@ __all__ = ["Churned", "churn", "sizes"]
 SUMMARY = "summary.json"
 RAW_MAX = 500  # characters of a value that is not readable
 FLAPPING_SCORE = 3.5  # robust deviations above the median: the usual cut for an outlier (Iglewicz and Hoaglin, 1993)
+ASSIGNED = "struct<replicas: array<int>, adding: array<int>, removing: array<int>>"  # of a partition, by its topic
 FLAPPING_MOVES = 3  # fewer changes than that are no flapping, however quiet the others are
 
 SORTED_BY = {
@@ -254,31 +255,38 @@ def _partition_rows(events: DataFrame, settings: _Settings) -> DataFrame:
         (f.col("op") == "delete").alias("is_gone"),
         _state_of("value", layout).alias("now"),
         _state_of("prev_value", layout).alias("before"),
-        f.lit(None).cast("array<int>").alias("assigned"),
+        f.lit(None).cast(ASSIGNED).alias("assigned"),
     )  # fmt: skip
-    assignment = f.from_json(f.col("value").cast("string"), f"`{layout.assignment}` map<string, array<int>>")
+    fields = (layout.assignment, layout.adding, layout.removing)
+    kinds = ", ".join(f"`{field}` map<string, array<int>>" for field in fields)
+    assignment = f.from_json(f.col("value").cast("string"), kinds)
     topics = events.where(_is_one_of(layout.topics)).where("op = 'put'")
     assigned = topics.select(
         "revision", "sub", "ts", "is_base", "key_text", _part(layout.topics, "topic").alias("topic"),
-        f.explode_outer(assignment.getField(layout.assignment)).alias("number", "assigned"),
+        f.explode_outer(assignment.getField(layout.assignment)).alias("number", "replicas"),
+        assignment.getField(layout.adding).alias("adding"), assignment.getField(layout.removing).alias("removing"),
         f.col("value").cast("string").alias("text"),
     )  # fmt: skip
     assigned = assigned.select(
         "revision", "sub", "ts", "is_base", "key_text", "topic", _number(f.col("number")).alias("partition"), "text",
-        f.lit(False).alias("is_gone"), "assigned",
+        f.lit(False).alias("is_gone"),
+        f.when(f.col("replicas").isNotNull(), f.struct(
+            "replicas", *(f.coalesce(f.col(moved)[f.col("number")], f.array().cast("array<int>")).alias(moved)
+                          for moved in ("adding", "removing")))).alias("assigned"),
     )  # fmt: skip
     # Within one revision a state may stand before the assignment of its topic: all of the revision counts.
     whole = Window.partitionBy("topic", "partition").orderBy("revision").rangeBetween(Window.unboundedPreceding, 0)
     following = Window.partitionBy("topic", "partition").orderBy("revision", "sub")
     end = f.timestamp_millis(f.lit(settings.end_ms))
     both = states.unionByName(assigned, allowMissingColumns=True)
-    both = both.withColumn("replicas", f.last("assigned", ignorenulls=True).over(whole))
+    both = both.withColumn("of_topic", f.last("assigned", ignorenulls=True).over(whole))
     kept = both.where("assigned is null").withColumn("until", f.coalesce(f.lead("ts").over(following), end))
     return kept.select(
-        "revision", "sub", "ts", "until", "is_base", "key_text", "topic", "partition", "text", "is_gone", "replicas",
-        "now", "before",
+        "revision", "sub", "ts", "until", "is_base", "key_text", "topic", "partition", "text", "is_gone",
+        "of_topic.*", "now", "before",
         (f.col("is_gone") | (f.col("now").isNotNull() & f.col("partition").isNotNull())).alias("readable"),
-        f.array_except("replicas", "now.isr").alias("missing"),
+        # One that a partition only moves to is not missing while it catches up, as Kafka counts it.
+        f.array_except(f.array_except("of_topic.replicas", "of_topic.adding"), "now.isr").alias("missing"),
     )  # fmt: skip
 
 
@@ -289,7 +297,7 @@ def _number(column: Column) -> Column:
 def _with_time(partitions: DataFrame) -> DataFrame:
     return partitions.select(
         "revision", "sub", "ts", "topic", "partition", "now.leader", "now.leader_epoch", "now.controller_epoch",
-        "now.isr", "replicas", _lasted_ms().alias("lasted_ms"),
+        "now.isr", "replicas", "adding", "removing", _lasted_ms().alias("lasted_ms"),
     )  # fmt: skip
 
 

@@ -31,7 +31,8 @@ class Layout:
     brokers: a key for each broker that is up ({broker}). candidates: a key for each who may be controller ({broker});
     the one created first is it. controller: the one key of the controller, whose value has its id in the field
     controller_id; controller_epoch: a key whose value is a number. topics: a key with the assignment ({topic}), whose
-    field `assignment` gives the replicas of each partition. states: a key for each partition ({topic}, {partition}).
+    field `assignment` gives the replicas of each partition; of those it moves to and from, which are among them, the
+    fields `adding` and `removing`, where there are any. states: a key for each partition ({topic}, {partition}).
     """
 
     brokers: tuple[str, ...]
@@ -42,6 +43,8 @@ class Layout:
     states: tuple[str, ...] = ()
     controller_id: str = "brokerid"
     assignment: str = "partitions"
+    adding: str = "adding_replicas"
+    removing: str = "removing_replicas"
     leader: str = "leader"
     leader_epoch: str = "leader_epoch"
     epoch_of_controller: str = "controller_epoch"

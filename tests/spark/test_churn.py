@@ -47,6 +47,17 @@ STORY: list[tuple[int, dict[str, Any]]] = [
     (70, {"/brokers/ids/2": broker(2)}),
     (75, {"/brokers/ids/3": broker(3)}),
     (80, {T0: state(1, [1, 2]), T1: state(3, [2, 3], 2)}),
+    (
+        85,
+        {
+            "/brokers/topics/t": {
+                "partitions": {"0": [1, 2], "1": [1, 2, 3]},
+                "adding_replicas": {"1": [1]},
+                "removing_replicas": {"1": [2]},
+            },
+            T1: state(3, [2, 3], 2),
+        },
+    ),
     (90, {"/controller": None}),
     (95, {"/controller": {"brokerid": 2}, "/controller_epoch": 2}),
     (100, {T1: "no state", "/brokers/ids/1": broker(1) | {"rack": "r9"}}),
@@ -93,7 +104,7 @@ def rows(out: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
 
 def test_brokers_come_and_go(out: Path) -> None:
     events = [(1, "1", "up"), (1, "2", "up"), (1, "3", "up"), (4, "2", "down"), (5, "3", "down")]
-    events += [(7, "2", "up"), (8, "3", "up"), (12, "1", "changed")]
+    events += [(7, "2", "up"), (8, "3", "up"), (13, "1", "changed")]
     assert rows(out, "brokers", "revision", "broker", "event") == events
     last = pq.read_table(out / "brokers.parquet").to_pylist()[-1]
     assert (last["rack"], last["endpoints"], last["epoch"], last["lease"]) == (
@@ -116,7 +127,8 @@ def test_controllers_have_epochs_and_lengths(out: Path) -> None:
 
 
 def test_partitions_have_leaders_and_replicas(out: Path) -> None:
-    """Each state with the replicas of then, also where its topic comes after it in the same revision."""
+    """Each state with the replicas of then, also where its topic comes after it in the same revision; one that it
+    moves to is not missing."""
     found = rows(out, "partitions", "partition", "ts", "leader", "isr", "replicas", "lasted_ms")
     assert found == [
         (0, at(2), 1, [1, 2], [1, 2], 11000),
@@ -124,8 +136,11 @@ def test_partitions_have_leaders_and_replicas(out: Path) -> None:
         (0, at(80), 1, [1, 2], [1, 2], 40000),
         (1, at(2), 2, [2, 3], [2, 3], 11000),
         (1, at(13), -1, [2], [2, 3], 67000),
-        (1, at(80), 3, [2, 3], [2, 3], 20000),
+        (1, at(80), 3, [2, 3], [2, 3], 5000),
+        (1, at(85), 3, [2, 3], [1, 2, 3], 15000),
     ]
+    moves = rows(out, "partitions", "ts", "adding", "removing")
+    assert [move for move in moves if move[1] or move[2]] == [(at(85), [1], [2])]
     columns = (
         "revision",
         "partition",
@@ -159,7 +174,7 @@ def test_churn_is_counted_by_window_and_broker(out: Path) -> None:
 
 def test_what_cannot_be_read_is_told(out: Path) -> None:
     """A state that is none is in no other table, and the report says so at its top."""
-    assert rows(out, "unreadable", "revision", "key_text", "raw") == [(12, T1, '"no state"')]
+    assert rows(out, "unreadable", "revision", "key_text", "raw") == [(13, T1, '"no state"')]
     page = (out / "report.html").read_text()
     assert "1 values could not be read" in page
     assert not [word for word in ('src="http', "src='http", "@import") if word in page.replace("plotly.com", "")]
