@@ -23,7 +23,6 @@ from raftmeta.scan import Scope, SnapshotFile, find_snapshot
 from raftmeta.scan.batches import columns_of
 from raftmeta.spark.feed import Whole, feed
 from raftmeta.spark.lake import MANIFEST, Lake
-from raftmeta.spark.lake_rows import BASE, text_of
 
 __all__ = ["FileSource", "lake_of"]
 
@@ -56,6 +55,8 @@ class FileSource:
     def state(self, revision: int) -> Iterator[Any]:
         """As Source says, as tables of Arrow."""
         import pyarrow as pa
+
+        from raftmeta.spark.lake_rows import BASE, text_of
 
         names = tuple(field.name for field in BASE)
         for batch in self._file.keys(Scope(columns=names), self._file.check_revision(revision) if revision else 0):
