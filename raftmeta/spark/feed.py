@@ -2,9 +2,10 @@
 
     store ──► Source: the state once, then every change ──► Lake.append ──► files
 
-The source here is a client's watch of the whole keyspace, which goes on at another node when one dies. Whatever else
-gives whole revisions in order may take its place (Source), as a sealed file does (raftmeta/spark/feed_file.py): the
-lake itself sees to it that each counts once and that none is missing.
+The source here is a client's store: what it has already comes as columns, what is written later out of a watch of the
+whole keyspace. Both go on at another node when one dies. Whatever else gives whole revisions in order may take its
+place (Source), as a sealed file does (raftmeta/spark/feed_file.py): the lake itself sees to it that each counts once
+and that none is missing.
 
 It decides where to begin, when a file is full, and that a gap is an error unless it was asked for. It never reads the
 lake.
@@ -23,6 +24,8 @@ import raftmeta
 from raftmeta.errors import Compacted, ConfigError, InvalidArgument
 from raftmeta.operations import Get, KeyRecord
 from raftmeta.results import WatchEvent
+from raftmeta.scan import ClusterScan, Scope, node_urls
+from raftmeta.scan.batches import columns_of
 from raftmeta.spark.folders import written
 from raftmeta.spark.lake import Base, Gap, Lake, MissingRevisions
 
@@ -36,6 +39,7 @@ FILE_BYTES = 64 << 20  # bytes of keys and values before compression
 FLUSH_S = 10.0  # a lake that follows is never older than this, and that which writing takes
 QUIET_S = 5.0  # without a change for so long, ask whether anybody is there
 UNANSWERED_MAX = 6  # times that the store is newer than a watch that gives nothing: then it is given up
+TUNE_BULK_REVISIONS = 1000  # from which on connections of their own pay off: a few milliseconds
 NEVER_A_KEY = b"\0"
 
 OnProgress = Callable[[int, int], object]
@@ -60,18 +64,25 @@ class Source(Protocol):
     def state(self, revision: int) -> Iterator[list[KeyRecord] | pa.Table]:
         """All keys as of a revision, in pages: records, or rows of lake_rows.BASE. Raises Compacted, FutureRevision."""
 
-    def changes(self, first: int) -> Generator[Whole | None, None, None]:
+    def changes(self, first: int) -> Generator[Whole | pa.Table | None, None, None]:
         """Every revision from first on, whole and in order; None now and then when there is none. Raises Compacted.
 
-        It never ends by itself: whether anybody is there, tip tells.
+        One revision, or rows of lake_rows.CHANGES. It never ends by itself: whether anybody is there, tip tells.
         """
 
 
 class ClientSource:
-    """The store behind a client; the client stays the caller's. quiet_s: seconds without a change between two Nones."""
+    """The store behind a client; the client stays the caller's.
 
-    def __init__(self, client: raftmeta.Client, *, quiet_s: float = QUIET_S) -> None:
+    quiet_s: seconds without a change between two Nones. bulk_revisions: so many that are there already are read by
+    connections of their own, which make columns of them instead of objects.
+    """
+
+    def __init__(
+        self, client: raftmeta.Client, *, quiet_s: float = QUIET_S, bulk_revisions: int = TUNE_BULK_REVISIONS
+    ) -> None:
         self._client = client
+        self._bulk_revisions = bulk_revisions
         self._quiet_s = quiet_s
 
     def cluster_id(self) -> str:
@@ -95,8 +106,23 @@ class ClientSource:
                 yield page.records
                 start = page.records[-1].key + b"\0"
 
-    def changes(self, first: int) -> Generator[Whole | None, None, None]:
-        """As Source says. Pieces of a large revision are joined."""
+    def changes(self, first: int) -> Generator[Whole | pa.Table | None, None, None]:
+        """As Source says: natively as far as there are many, then as they come."""
+        tip = self.tip()
+        while tip - first >= self._bulk_revisions:
+            yield from self._in_bulk(first, tip)
+            first, tip = tip + 1, self.tip()
+        yield from self._watched(first)
+
+    def _in_bulk(self, first: int, last: int) -> Iterator[pa.Table]:
+        from raftmeta.spark.lake_rows import whole_revisions
+
+        with ClusterScan(node_urls(self._client.url), cluster=self._client.cluster) as scan:
+            scope = Scope(columns=columns_of("changes", previous=True))
+            yield from whole_revisions(scan.changes(scope, first - 1, last))
+
+    def _watched(self, first: int) -> Iterator[Whole | None]:
+        """Pieces of a large revision are joined."""
         events: list[WatchEvent] = []
         with self._client.watch("", "", start_revision=first, previous=True, timeout_s=self._quiet_s) as watch:
             while True:
@@ -192,30 +218,45 @@ class _Feeding:
             self._flush()
             self._note_current()
 
-    @property
-    def _last_pending(self) -> int:
-        return self._pending[-1][0] if self._pending else 0
+    def _add(self, changes: Whole | pa.Table, follow: bool) -> None:
+        if isinstance(changes, tuple):
+            self._last_pending = changes[0]
+            self._hold(changes, len(changes[2]), sum(len(event.key) + len(event.value) for event in changes[2]))
+        else:
+            self._add_table(changes)
+        if follow and time.monotonic() - self._since_s >= self._limits.flush_s:
+            self._flush()
 
-    def _add(self, whole: Whole, follow: bool) -> None:
-        self._pending.append(whole)
-        self._rows += len(whole[2])
-        self._bytes += sum(len(event.key) + len(event.value) for event in whole[2])
-        is_full = self._rows >= self._limits.rows or self._bytes >= self._limits.size_bytes
-        if is_full or (follow and time.monotonic() - self._since_s >= self._limits.flush_s):
+    def _add_table(self, table: pa.Table) -> None:
+        """Cut behind the revision that fills a file."""
+        while len(table):
+            revisions = table["revision"].to_numpy()
+            fills = min(len(table), max(1, self._limits.rows - self._rows))
+            end = int(revisions.searchsorted(revisions[fills - 1], side="right"))
+            part, table = table[:end], table[end:]
+            self._last_pending = int(revisions[end - 1])
+            self._hold(part, end, part["key"].nbytes + part["value"].nbytes)
+
+    def _hold(self, changes: Whole | pa.Table, rows: int, size_bytes: int) -> None:
+        self._pending.append(changes)
+        self._rows += rows
+        self._bytes += size_bytes
+        if self._rows >= self._limits.rows or self._bytes >= self._limits.size_bytes:
             self._flush()
 
     def _flush(self) -> None:
         if self._pending:
-            from raftmeta.spark.lake_rows import changes_of
+            from raftmeta.spark.lake_rows import table_of
 
-            self.lake = self.lake.append(changes_of(self._pending))
+            self.lake = self.lake.append(table_of(self._pending))
             self._unanswered = 0
         self._empty()
         if self._on_progress is not None:
             self._on_progress(self.lake.last, max(self._tip, self.lake.last))
 
     def _empty(self) -> None:
-        self._pending: list[Whole] = []
+        self._pending: list[Whole | pa.Table] = []
+        self._last_pending = 0
         self._rows = self._bytes = 0
         self._since_s = time.monotonic()
 

@@ -10,30 +10,24 @@ nothing: what a lake takes and refuses is decided by raftmeta/spark/feed.py.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 from raftmeta.errors import ConfigError, InvalidArgument
-from raftmeta.operations import KeyRecord
-from raftmeta.results import WatchEvent
 from raftmeta.scan import Scope, SnapshotFile, find_snapshot
 from raftmeta.scan.batches import columns_of
-from raftmeta.spark.feed import Whole, feed
+from raftmeta.spark.feed import feed
 from raftmeta.spark.lake import MANIFEST, Lake
 
 __all__ = ["FileSource", "lake_of"]
-
-_UNSIGNED = (1 << 64) - 1  # tables show ids of 64 bits as signed numbers
 
 
 class FileSource:
     """A sealed file, or the newest one in a folder, as a source of changes.
 
-    The record before an event has key, value, lease and mod revision only. Raises InvalidArgument, SnapshotDamaged,
-    NewerFormat when it is opened or read.
+    Raises InvalidArgument, SnapshotDamaged, NewerFormat when it is opened or read.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -56,37 +50,22 @@ class FileSource:
         """As Source says, as tables of Arrow."""
         import pyarrow as pa
 
-        from raftmeta.spark.lake_rows import BASE, text_of
+        from raftmeta.spark.lake_rows import BASE, texts_of
 
         names = tuple(field.name for field in BASE)
         for batch in self._file.keys(Scope(columns=names), self._file.check_revision(revision) if revision else 0):
             columns = dict(zip(names, batch.columns, strict=True))
-            if columns["key_text"].null_count:
-                columns["key_text"] = pa.array([text_of(key) for key in columns["key"].to_pylist()], pa.string())
+            columns["key_text"] = texts_of(columns["key"], columns["key_text"])
             yield pa.table([columns[name] for name in names], schema=BASE)
 
-    def changes(self, first: int) -> Generator[Whole | None, None, None]:
+    def changes(self, first: int) -> Generator[Any, None, None]:
         """As Source says; behind the newest revision of the file nothing comes."""
+        from raftmeta.spark.lake_rows import whole_revisions
+
         scope = Scope(columns=columns_of("changes", previous=True))
-        batches = self._file.changes(scope, None, first - 1, self._file.revision)
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for revision, group in itertools.groupby(rows, key=lambda row: row["revision"]):
-            of_revision = list(group)
-            time_s = of_revision[0]["ts"].timestamp()
-            yield revision, time_s, [_event(row) for row in of_revision]
+        yield from whole_revisions(self._file.changes(scope, None, first - 1, self._file.revision))
         while True:
             yield None
-
-
-def _event(row: dict[str, Any]) -> WatchEvent:
-    revision, key = row["revision"], row["key"]
-    is_there = row["op"] == "put"
-    numbers = (row["create_revision"], revision, row["version"], row["lease"] & _UNSIGNED)
-    record = KeyRecord(key, row["value"] if is_there else b"", *numbers)
-    before = None
-    if row["prev_revision"]:
-        before = KeyRecord(key, row["prev_value"], 0, row["prev_revision"], 0, row["prev_lease"] & _UNSIGNED)
-    return WatchEvent(row["op"], record, before, revision)
 
 
 @contextlib.contextmanager

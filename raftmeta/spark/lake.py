@@ -205,14 +205,18 @@ class Lake:
         What the lake has already is passed over. Raises MissingRevisions, and changes nothing, when a revision between
         is missing.
         """
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         changes = changes.filter(pc.greater(changes["revision"], self.last))
         if not len(changes):
             return self
         _expect_whole(changes, self.last)
-        days = pc.strftime(changes["ts"], "%Y-%m-%d")
-        files = [self._write(day, changes.filter(pc.equal(days, day))) for day in pc.unique(days).to_pylist()]
+        days = changes["ts"].cast(pa.date32())
+        files = [
+            self._write(str(day), changes.filter(pc.equal(days, pa.scalar(day, pa.date32()))))
+            for day in pc.unique(days).to_pylist()
+        ]
         return replace(self, last=files[-1].last, files=(*self.files, *files)).saved()
 
     def _write(self, day: str, changes: pa.Table) -> ChangesFile:

@@ -1,15 +1,18 @@
-"""What stands in the files of a lake: columns of changes and of states, and rows of them from events and records."""
+"""What stands in the files of a lake: columns of changes and of states, and rows of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raftmeta.operations import KeyRecord
 from raftmeta.results import WatchEvent
 
-__all__ = ["BASE", "CHANGES", "changes_of", "records_of", "signed", "text_of"]
+__all__ = ["BASE", "CHANGES", "changes_of", "records_of", "signed", "table_of", "texts_of", "whole_revisions"]
 
 CHANGES = pa.schema(
     [
@@ -46,6 +49,11 @@ def text_of(key: bytes) -> str:
     return key.decode("utf-8", "backslashreplace")
 
 
+def texts_of(keys: Any, texts: Any) -> Any:
+    """The column of text_of for key and key_text of a scan, which has null for keys that are no UTF-8."""
+    return pa.array([text_of(key) for key in keys.to_pylist()], pa.string()) if texts.null_count else texts
+
+
 def signed(number: int) -> int:
     """An id of 64 bits as the signed number of the same bits: tables have no others."""
     return number - (1 << 64) if number >> 63 else number
@@ -78,6 +86,49 @@ def changes_of(revisions: Iterable[tuple[int, float, list[WatchEvent]]]) -> pa.T
     return pa.table(
         [pa.array(column, field.type) for column, field in zip(columns, CHANGES, strict=True)], schema=CHANGES
     )
+
+
+def table_of(changes: Iterable[tuple[int, float, list[WatchEvent]] | pa.Table]) -> pa.Table:
+    """One table of what comes as rows of CHANGES, and as revisions for changes_of."""
+    tables: list[pa.Table] = []
+    for is_table, group in itertools.groupby(changes, key=lambda one: isinstance(one, pa.Table)):
+        alike: list[Any] = list(group)
+        tables += alike if is_table else [changes_of(alike)]
+    return pa.concat_tables(tables)
+
+
+def whole_revisions(batches: Iterable[Any]) -> Iterator[pa.Table]:
+    """Rows of CHANGES for batches of a scan that end anywhere: each revision in one table."""
+    held: list[pa.Table] = []
+    for batch in batches:
+        rows = _changes_in(batch)
+        revisions = rows["revision"].to_numpy()
+        begin = int(revisions.searchsorted(revisions[-1]))  # of the last revision, which may go on
+        if begin:
+            yield pa.concat_tables([*held, rows[:begin]])
+            held = []
+        elif held and held[-1]["revision"][-1] != rows["revision"][0]:
+            yield pa.concat_tables(held)
+            held = []
+        held.append(rows[begin:])
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _changes_in(batch: Any) -> pa.Table:
+    """Where a scan has 0 because there is no record, a lake has null."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    is_put = pc.equal(columns["op"], "put")
+    had_record = pc.greater(columns["prev_revision"], 0)
+    for names, is_there in (
+        (("lease", "create_revision", "version"), is_put),
+        (("prev_lease", "prev_revision"), had_record),
+    ):
+        for name in names:
+            columns[name] = pc.if_else(is_there, columns[name], pa.scalar(None, pa.int64()))
+    columns["sub"] = columns["sub"].cast(pa.int32())
+    columns["key_text"] = texts_of(columns["key"], columns["key_text"])
+    return pa.table([columns[name] for name in CHANGES.names], schema=CHANGES)
 
 
 def records_of(records: Iterable[KeyRecord]) -> pa.Table:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -157,6 +158,25 @@ def test_a_key_has_its_history(spark: Any, client: raftmeta.Client, source: Clie
     (row,) = rows_of(changes(spark, lake, key=BINARY + b"!"))
     assert row["key_text"] == "\\xff\x00\\xfe!"
     assert len(rows_of(changes(spark, lake, first=begun + 1, last=begun + 2, prefix="aud"))) == 2
+
+
+def test_changes_in_bulk_are_those_that_come_one_by_one(client: raftmeta.Client, tmp_path: Path) -> None:
+    """Init: changes of every kind. Act: feed two lakes in small files, by columns and by events. Check: the same rows,
+    no file with half a revision; the first lake goes on with what is written later."""
+    lakes = []
+    for way, least in (("bulk", 1), ("events", 1_000_000)):
+        source = ClientSource(client, quiet_s=0.2, bulk_revisions=least)
+        for seed in (4, 5):
+            if way == "bulk":
+                write_a_lot(client, seed)
+                tip = client.status().revision
+            lake = feed(source, tmp_path / way, file_rows=7).lake
+        lakes.append(lake)
+        assert lake.last == tip
+    bulk, events = (pa.concat_tables([pq.read_table(path) for path in lake.files_of(1, lake.last)]) for lake in lakes)
+    assert bulk.equals(events)
+    assert len(lakes[0].files) > 10
+    assert lakes[0].files[0].rows in range(7, 11)  # a revision is not cut, and here has at most 4 changes
 
 
 def test_a_lake_begins_where_it_is_told(
