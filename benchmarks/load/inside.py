@@ -26,6 +26,7 @@ KEYS_PER_WRITE = 2500
 CATCH_UP_S = 120.0
 PAUSE = threading.Event()  # nobody sets it
 OFFERED_MAX = 8192
+ITEMS_PER_LIST = 2000  # of one put_many
 NATIVE_KEYS_MAX = 100_000  # more would be made in Python for longer than the load runs
 
 # --- writes -----------------------------------------------------------------------------------------------------------
@@ -60,6 +61,24 @@ def puts_by_threads(
         seconds=seconds,
         warmup_s=warmup_s,
     )
+
+
+def puts_many(
+    node: raftmeta.Node, lists: int, value_bytes: int, keys: int, seconds: float, warmup_s: float
+) -> dict[str, Any]:
+    """`await put_many` of ITEMS_PER_LIST pairs, so many lists under way; count is that of pairs, times are of lists."""
+    names, values = keys_of(keys), values_of(value_bytes)
+    pairs = [(names[n], values[n % len(values)]) for n in range(keys)]
+    parts = [pairs[at : at + ITEMS_PER_LIST] for at in range(0, keys, ITEMS_PER_LIST)]
+
+    async def main() -> dict[str, Any]:
+        put_many = node.aio().put_many
+        return await closed_loop(
+            lambda number: put_many(parts[number % len(parts)]), outstanding=lists, seconds=seconds, warmup_s=warmup_s
+        )
+
+    found = dict(run_in("asyncio", main()))
+    return found | {"count": found["count"] * ITEMS_PER_LIST}
 
 
 def puts_native(

@@ -1,6 +1,6 @@
 """Durable puts of 256 bytes in three processes, beside the machine's own limit for the same work.
 
-Targets: issue "Speed" 1 and 2, but `put_many`, which has no row yet.
+Targets: issue "Speed" 1 and 2.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ SMALL_BYTES = 16
 OUTSTANDING = (1, 64, 1024)
 EVENT_LOOPS = ("asyncio", "uvloop")
 NATIVE_OUTSTANDING = (1024, 8192)
+MANY_LISTS = 8  # of put_many under way
+MANY_KEYS = 100_000
 ANSWER_S = 180.0
 
 
@@ -120,14 +122,17 @@ def targets_of(row: Row, samples: dict[str, list[Sample]]) -> list[Target]:
 
 
 def saturated(bench: Bench, cluster: Cluster) -> list[Row]:
-    """The engine without Python and with much under way."""
+    """Much under way: by `put_many`, and by the engine without Python."""
     chosen = {}
     leader = cluster.leader()
+    times = (bench.seconds, bench.warmup_s)
     for value_bytes in (SMALL_BYTES, VALUE_BYTES):
         for outstanding in NATIVE_OUTSTANDING:
             name = f"native, {value_bytes} B, {outstanding} outstanding"
-            times = (bench.seconds, bench.warmup_s)
             chosen[name] = load(leader, inside.puts_native, outstanding, value_bytes, KEYS, *times)
+        chosen[f"put_many, {value_bytes} B, {MANY_LISTS} lists outstanding"] = load(
+            leader, inside.puts_many, MANY_LISTS, value_bytes, MANY_KEYS, *times
+        )
         chosen[f"limit, {value_bytes} B"] = limit_case(bench, NATIVE_OUTSTANDING[-1], "native", value_bytes=value_bytes)
     samples = interleaved(
         {name: case for name, case in chosen.items() if bench.wants(name)}, rounds=bench.rounds, advance=bench.step
@@ -135,12 +140,12 @@ def saturated(bench: Bench, cluster: Cluster) -> list[Row]:
     rows = []
     for name, found in samples.items():
         row = row_of(name, found)
-        if name.startswith("native"):
+        if not name.startswith("limit"):
             value_bytes = int(name.split()[1])
             reference = samples.get(f"limit, {value_bytes} B")
             if reference:
                 compare_with(row, "limit (native)", found, reference)
-            if name.endswith(f"{NATIVE_OUTSTANDING[-1]} outstanding"):
+            if not name.endswith(f"{NATIVE_OUTSTANDING[0]} outstanding"):
                 row.targets = [at_least("rate", row.value, 1e6 if value_bytes == SMALL_BYTES else 8e5, "/s")]
         rows.append(row)
     return rows
