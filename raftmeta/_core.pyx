@@ -52,7 +52,7 @@ from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BACKWARDS, BROKEN_LEADER_U
                                        BROKEN_WRITE_UNKNOWN, Invariant)
 from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begin, log_chain, log_check,
                                 log_check_records, log_compact, log_first_damaged, log_init, log_last_term,
-                                log_release, log_release_memory, log_slices, log_term)
+                                log_release, log_release_memory, log_slices, log_term, log_tick)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.outbox cimport (message_init, outbox_drop_held, outbox_drop_sent, outbox_on_persisted, outbox_send,
                                    response_init)
@@ -268,6 +268,7 @@ cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil:
         return status
     core.now += 1
     core.wall_ms = max(core.wall_ms, wall_ms)
+    log_tick(&core.log)
     election_tick(core)
     if core.role == LEADER:
         rounds_tick(core)

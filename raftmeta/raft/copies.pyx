@@ -318,7 +318,8 @@ cdef void _let_go(Core* core) noexcept nogil:
     memset(&core.log.spans, 0, sizeof(core.log.spans))
     memset(&core.log.damages, 0, sizeof(core.log.damages))
     # New records begin a chunk of their own: behind the shared ones the other core writes.
-    core.log.open = core.log.spare = NULL
+    core.log.open = NULL
+    memset(&core.log.spares, 0, sizeof(core.log.spares))
     core.log.must_start_run = True
     core.write.slices = NULL
 

@@ -58,7 +58,8 @@ cdef struct Log:
     uint64_t last_lease_ms
     uint64_t end_bytes          # Run.base_bytes of a run that would begin behind `last`
     Chunk* open                 # the chunk that takes new records, held; NULL: none yet
-    Chunk* spare                # one that went out of use, for the next records; NULL: none
+    Vec[Chunk*] spares          # that went out of use, for the next records
+    uint32_t idle_ticks         # since a chunk was needed
     Ring[RecordPtr] places      # of offset + 1, offset + 2, ...; NULL: damaged
     Ring[Run] runs              # in index order
     Ring[TermSpan] spans        # in index order; the first one covers `compacted` when it is not 0
@@ -113,6 +114,8 @@ cdef status_t log_truncate(Log* log, index_t first) noexcept nogil
 # Drop from memory whole runs of entries at or below `through` until at most bytes_max bytes are left.
 cdef void log_release_memory(Log* log, index_t through, uint64_t bytes_max) noexcept nogil
 cdef void log_compact(Log* log, index_t compact_to) noexcept nogil
+# Once in a while: memory kept for records to come is given back when none came.
+cdef void log_tick(Log* log) noexcept nogil
 
 # 0 or the Invariant that is broken, in a and b the numbers that contradict it. `dear`: every record too.
 cdef uint32_t log_check(Log* log, bint dear, uint64_t* a, uint64_t* b) noexcept nogil

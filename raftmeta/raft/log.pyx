@@ -14,6 +14,10 @@ from raftmeta.raft.record cimport (RECORD_BYTES_MAX, RECORD_HEAD_BYTES, RecordPt
 from raftmeta.raft.types cimport FORMAT_RECORD_VERSION, Record, SnapshotPoint, index_t, term_t
 from raftmeta.status cimport BAD_FIELD, BAD_LENGTH, CORRUPT, NO_MEMORY, OK, STALE, status_t
 
+cdef enum:
+    TUNE_SPARES_MAX = 32
+    TUNE_SPARES_TICKS = 100     # a second, while slow writes still fill a chunk now and then
+
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef void log_init(Log* log, uint32_t chunk_bytes) noexcept nogil:
@@ -25,8 +29,10 @@ cdef void log_init(Log* log, uint32_t chunk_bytes) noexcept nogil:
 cdef void log_release(Log* log) noexcept nogil:
     _drop_runs(log)
     chunk_drop(log.open)
-    chunk_drop(log.spare)
-    log.open = log.spare = NULL
+    log.open = NULL
+    while log.spares.size:
+        _give_back_spare(log)
+    log.spares.release()
     log.places.release()
     log.runs.release()
     log.spans.release()
@@ -39,13 +45,25 @@ cdef void _drop_runs(Log* log) noexcept nogil:
         log.runs.pop_back()
 
 
-# One arena chunk that nobody reads any more is kept for the next records: fresh memory costs a page fault every 4 KiB.
+cdef void _give_back_spare(Log* log) noexcept nogil:
+    chunk_drop(log.spares.back())
+    log.spares.pop()
+
+
+# Arena chunks that nobody reads any more are kept for the next records: fresh memory costs a page fault every 4 KiB,
+# which is more than the records themselves cost. When none was needed for a while they leave, one with each tick.
 cdef void _drop_chunk(Log* log, Chunk* chunk) noexcept nogil:
-    if chunk != NULL and chunk.holders == 1 and chunk.capacity == log.chunk_bytes and log.spare == NULL:
+    if (chunk != NULL and chunk.holders == 1 and chunk.capacity == log.chunk_bytes
+            and log.spares.size < TUNE_SPARES_MAX and log.spares.push(chunk)):
         chunk.used = 0
-        log.spare = chunk
     else:
         chunk_drop(chunk)
+
+
+cdef void log_tick(Log* log) noexcept nogil:
+    log.idle_ticks += 1
+    if log.spares.size and log.idle_ticks > TUNE_SPARES_TICKS:
+        _give_back_spare(log)
 
 
 cdef void log_begin(Log* log, const SnapshotPoint* point) noexcept nogil:
@@ -230,9 +248,10 @@ cdef status_t _make_room(Log* log, uint64_t size) noexcept nogil:
         return OK
     if size > <uint64_t>RECORD_BYTES_MAX * 2:
         return BAD_LENGTH
-    if log.spare != NULL and size <= log.chunk_bytes:
-        chunk = log.spare
-        log.spare = NULL
+    log.idle_ticks = 0
+    if log.spares.size and size <= log.chunk_bytes:
+        chunk = log.spares.back()
+        log.spares.pop()
     else:
         chunk = chunk_create(<uint32_t>size if size > log.chunk_bytes else log.chunk_bytes)
     if chunk == NULL:

@@ -62,6 +62,12 @@ class LogHandle:
     def release_memory(self, through: int, bytes_max: int) -> None:
         """Whole runs up to `through` leave memory until bytes_max are left."""
 
+    def tick(self) -> None:
+        """Time passes."""
+
+    def spares(self) -> int:
+        """How many chunks are kept for records to come."""
+
     def set_pointers(
         self,
         *,

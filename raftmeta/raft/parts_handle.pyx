@@ -10,7 +10,7 @@ from raftmeta.raft.log cimport (Log, log_append, log_append_damaged, log_append_
                                 log_chain, log_check, log_check_records, log_compact, log_find_conflict,
                                 log_first_damaged, log_init, log_is_up_to_date, log_memory_bytes, log_record,
                                 log_release, log_release_memory, log_repair, log_slice, log_slices, log_term,
-                                log_truncate)
+                                log_tick, log_truncate)
 from raftmeta.raft.progress cimport (Progress, progress_can_send, progress_init, progress_on_accepted,
                                      progress_on_heartbeat_answered, progress_on_lost, progress_on_rejected,
                                      progress_on_sent, progress_on_snapshot_needed, progress_on_snapshot_over,
@@ -104,6 +104,14 @@ cdef class LogHandle:
     def release_memory(self, through, bytes_max):
         """Whole runs up to `through` leave memory until bytes_max are left."""
         log_release_memory(&self.log, through, bytes_max)
+
+    def tick(self):
+        """Time passes."""
+        log_tick(&self.log)
+
+    def spares(self):
+        """How many chunks are kept for records to come."""
+        return self.log.spares.size
 
     def set_pointers(self, *, committed=None, applied=None, snapshotted=None, staged=None, persisted=None):
         """Move the pointers that belong to the core."""

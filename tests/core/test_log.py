@@ -158,6 +158,30 @@ def test_released_entries_keep_their_terms_and_the_last_chain() -> None:
     assert log.check() == 0
 
 
+def test_chunks_out_of_use_serve_the_next_records_and_leave_when_none_come() -> None:
+    """Fresh memory for each chunk would cost more than its records; memory of a log at rest goes back."""
+    log = filled([1] * 12)
+    log.set_pointers(committed=12, staged=12, persisted=12, applied=12)
+    log.release_memory(12, 0)
+    kept = log.spares()
+    assert kept > 1
+    for _ in range(99):  # records come now and then
+        log.tick()
+    for _ in range(3):  # of four in a chunk
+        assert log.append(2, b"yy") == "OK"
+    assert log.spares() == kept - 1
+    assert [log.record(i) for i in range(13, 16)] == split(b"".join(log.record(i) or b"" for i in range(13, 16)))
+    assert log.check() == 0
+    for _ in range(100):
+        log.tick()
+        assert log.spares() == kept - 1
+    for left in range(kept - 2, -1, -1):
+        log.tick()
+        assert log.spares() == left
+    log.tick()
+    assert log.spares() == 0
+
+
 def test_compacted_entries_are_unknown_but_the_last_one() -> None:
     log = filled([1, 2, 3, 4])
     log.set_pointers(committed=4, staged=4, persisted=4, applied=4, snapshotted=3)
