@@ -40,6 +40,7 @@ cdef class NodeBase:
     cdef object __weakref__
 
     cdef int _open(self, Loop* loop, object listener) except -1
+    cdef uint64_t _session_now(self) except 0
     cdef int _check_room(self, bint is_urgent) except -1
     cdef Ticket* _send(self, Submission* submission, uint8_t purpose, Mailbox* mailbox) except NULL
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL

@@ -323,6 +323,13 @@ cdef class NodeBase:
     cdef bint has_session(self) except -1:
         return load_acquire(&self.running().session) != 0
 
+    cdef uint64_t _session_now(self) except 0:
+        """The session to encode with; it may have ended since the caller looked."""
+        cdef uint64_t session = load_acquire(&self.loop.session)
+        if session == 0:
+            raise NotReady("the session of this node ended before the operation was submitted")
+        return session
+
     cdef int _check_room(self, bint is_urgent) except -1:
         if not is_urgent and load_shared(&self.loop.in_flight) >= self.outstanding_max:
             raise Overloaded(f"{self.outstanding_max} operations of this node are under way")
@@ -356,7 +363,7 @@ cdef class NodeBase:
         cdef Loop* loop = self.running()
         self._check_room(is_urgent)
         self.scratch.clear()
-        self.encoded_session = load_acquire(&loop.session)
+        self.encoded_session = self._session_now()
         append_op(op, self.encoded_session, loop.next_sequence, load_acquire(&loop.lowest_unanswered), fence,
                   &self.scratch)
         return self._send_command(purpose, is_urgent, mailbox)
@@ -366,7 +373,7 @@ cdef class NodeBase:
         cdef Loop* loop = self.running()
         self._check_room(fence.is_present)
         self.scratch.clear()
-        self.encoded_session = load_acquire(&loop.session)
+        self.encoded_session = self._session_now()
         next[0] = append_puts(pairs, next[0], lease, self.value_bytes_max, self.encoded_session, loop.next_sequence,
                               load_acquire(&loop.lowest_unanswered), fence, &self.scratch)
         return self._send_command(PURPOSE_REVISION, fence.is_present, mailbox)
@@ -379,7 +386,7 @@ cdef class NodeBase:
         # Encoding runs Python code, and so perhaps other threads: if they submitted meanwhile, encode again.
         while True:
             sequence = self.loop.next_sequence
-            session = load_acquire(&self.loop.session)
+            session = self._session_now()
             self._encode_txn(compares, then, otherwise, fence, session)
             self.running()
             if sequence == self.loop.next_sequence:
@@ -406,7 +413,7 @@ cdef class NodeBase:
         cdef status_t status
         command_init(&command)
         command.kind = kind
-        command.session = self.encoded_session = load_acquire(&loop.session)
+        command.session = self.encoded_session = self._session_now()
         command.sequence = loop.next_sequence
         command.lowest_unanswered = load_acquire(&loop.lowest_unanswered)
         command.id = id

@@ -188,7 +188,7 @@ cdef class UserPort:
         cdef Loop* loop = node.running()
         cdef status_t status
         node._check_room(command.fence.is_present)
-        command.session = node.encoded_session = load_acquire(&loop.session)
+        command.session = node.encoded_session = node._session_now()
         command.sequence = loop.next_sequence
         command.lowest_unanswered = min(load_acquire(&loop.lowest_unanswered), lowest)
         command.name.data = <const uint8_t*> PyBytes_AS_STRING(self.name)
