@@ -75,6 +75,8 @@ class Node:
     ) -> Revision:
         """Set key to value, new or not, and return the revision.
 
+        Once the node is ready it is submitted when this is called, and not when it is awaited first; puts of one task are
+        executed in the order of the calls. What comes back is a coroutine to asyncio, but of a type of its own.
         value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
         lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
         fence: refuse with Fenced unless it, or what is held by a lead, member or lock, is still held. previous: .result is the record before, or None.

@@ -1,24 +1,29 @@
 """raftmeta.aio: the same verbs as coroutines, on asyncio and uvloop.
 
-A call encodes and submits at once, then awaits a plain future. Answers are posted by the loop thread into one mailbox
-for each event loop, which is woken once for a whole batch; its futures are resolved here, in one go. Time-outs are
-swept, not armed for each call.
+A call encodes and submits, then awaits a Call (runtime/calls). Answers are posted by the loop thread into
+one mailbox for each event loop, which is woken once for a whole batch. All of it is taken here in one go: first every
+call gets its answer, then the tasks that await them are resumed one by one, and what they submit next is rung for once.
+Time-outs are swept, not armed for each call.
 
 What it decides: what a time-out means, and whom a batch concerns. What it never does: undo a write because nobody
-waits for it any more (a cancelled future's answer is thrown away, its batch goes on), or call into an event loop from
+waits for it any more (a cancelled call's answer is thrown away, its batch goes on), or call into an event loop from
 another thread.
 """
 
 import asyncio
 
+from cpython.dict cimport PyDict_GetItem
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
 
-from raftmeta.native.atomics cimport store_release, store_shared
+from raftmeta.native.atomics cimport load_acquire, store_release, store_shared
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.net cimport posix
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, answer_of,
                                        deadline_after, error_of)
+from raftmeta.runtime.calls cimport CALL_GET, CALL_PENDING, CALL_PLAIN, CALL_PUT, Call, call_create, submitted
 from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
 from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER, LOOP_AWAIT_READY, loop_ring
 from raftmeta.runtime.node cimport Node as SyncNode
@@ -29,6 +34,7 @@ from raftmeta.runtime.node_members cimport (next_look_ns, settled_members, submi
 from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase, batch_of
 from raftmeta.runtime.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
                                        mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
+from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport Fence, Op
 from raftmeta.wire.puts cimport pairs_of
 from raftmeta.wire.python_commands cimport take_fence, take_number
@@ -45,7 +51,16 @@ cdef enum:
     TUNE_SWEEP_NS = 5_000_000       # the least distance of two looks at time-outs
     LOOKS_PER_TTL = 20
 
+cdef extern from "Python.h":
+    PyObject* PyThreadState_GetDict()
+
+# Under this name a thread keeps an object of its own for each run of an event loop (before Python 3.14, which needs no
+# such shortcut). asyncio.get_running_loop() would look there, too, but asks the system first whether this is a fork.
+cdef object _RUNNING_LOOP = "__asyncio_running_event_loop__"
 cdef object _get_running_loop = asyncio.get_running_loop
+cdef object _get_running_loop_or_none = asyncio._get_running_loop
+cdef object _NO_LEASE = 0       # the defaults, by identity: whoever gives another 0 only takes a longer way
+cdef object _NEWEST = 0
 cdef uint64_t NEVER = ~<uint64_t> 0
 
 
@@ -76,21 +91,27 @@ cdef class Node:
         while self.waiting != NULL:
             ticket = self.waiting
             self.waiting = ticket.next_waiting
+            (<Call> ticket.waiter).abandon()
             Py_DECREF(<object> ticket.waiter)
             ticket_drop(ticket)
 
     # --- life ---------------------------------------------------------------------------------------------------------
     cdef int bind(self) except -1:
         """Belong to the running event loop: at the first call, for good."""
+        cdef PyObject* run
         running = _get_running_loop()
-        if self.mailbox != NULL:
-            if running is not self.event_loop:
-                raise InvalidArgument("this face of the node belongs to another event loop: make one with aio()")
-            return 0
+        if self.mailbox == NULL:
+            self._begin_on(running)
+        elif running is not self.event_loop:
+            raise InvalidArgument("this face of the node belongs to another event loop: make one with aio()")
+        run = PyDict_GetItem(<object> PyThreadState_GetDict(), _RUNNING_LOOP)
+        self.running = None if run == NULL else <object> run
+        return 0
+
+    cdef int _begin_on(self, object event_loop) except -1:
         if self.event_loop is not None:
             raise NodeClosed("this face of the node is closed")
-        self.event_loop = running
-        self.create_future = self.event_loop.create_future
+        self.event_loop = event_loop
         self.ring = self._ring
         self.mailbox = mailbox_create()
         if self.mailbox == NULL:
@@ -126,12 +147,13 @@ cdef class Node:
             close = self.node.close
             await self.event_loop.run_in_executor(None, lambda: close(transfer=transfer))
         if self.mailbox != NULL:
-            self._on_mail()
+            self._take_mail(False)
             self._unbind()
 
     cdef int _unbind(self) except -1:
         """Whoever still waits learns that nothing more can be learned here."""
         cdef Ticket* ticket
+        cdef Call call
         self.event_loop.remove_reader(self.mailbox.event_fd)
         if self.sweep_handle is not None:
             self.sweep_handle.cancel()
@@ -141,12 +163,11 @@ cdef class Node:
         while self.waiting != NULL:
             ticket = self.waiting
             self._unlink(ticket)
-            future = <object> ticket.waiter
-            if not future.done():
-                withdrawn = ticket_withdraw(ticket)
-                future.set_exception(NodeClosed("this face of the node is closed") if withdrawn
-                                     else OutcomeUnknown("this face of the node was closed meanwhile"))
-            Py_DECREF(future)
+            call = <Call> ticket.waiter
+            withdrawn = ticket_withdraw(ticket)
+            call.fail(NodeClosed("this face of the node is closed") if withdrawn
+                      else OutcomeUnknown("this face of the node was closed meanwhile"))
+            Py_DECREF(call)
             ticket.waiter = NULL
             ticket_drop(ticket)
         return 0
@@ -167,7 +188,17 @@ cdef class Node:
     def is_running(self):
         return self.node.life == LIFE_RUNNING
 
-    # --- futures ------------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
+    cdef bint _is_ready(self) except -1:
+        cdef PyObject* run
+        if self.node.loop == NULL or load_acquire(&self.node.loop.session) == 0:
+            return False
+        if self.mailbox == NULL:
+            return self.event_loop is None and _get_running_loop_or_none() is not None and self.bind() == 0
+        run = PyDict_GetItem(<object> PyThreadState_GetDict(), _RUNNING_LOOP)
+        return (run == <PyObject*> self.running if run != NULL
+                else _get_running_loop_or_none() is self.event_loop)
+
     cdef int _link(self, Ticket* ticket) except -1:
         ticket.previous_waiting = NULL
         ticket.next_waiting = self.waiting
@@ -184,21 +215,23 @@ cdef class Node:
         else:
             self.waiting = ticket.next_waiting
 
-    cdef object future_of(self, Ticket* ticket, uint64_t deadline_ns):
-        future = self.create_future()
-        Py_INCREF(future)
-        ticket.waiter = <void*> future
+    cdef Call call_of(self, Ticket* ticket, uint64_t deadline_ns):
+        call = call_create(self, self.event_loop, CALL_PLAIN)
+        self._await(ticket, call, deadline_ns)
+        return call
+
+    cdef int _await(self, Ticket* ticket, Call call, uint64_t deadline_ns) except -1:
+        Py_INCREF(call)
+        ticket.waiter = <void*> call
         ticket.deadline_ns = deadline_ns
         self._link(ticket)
         self._ring_soon()
-        if deadline_ns < self.sweep_ns:
-            self._plan_sweep(deadline_ns)
-        return future
+        return self._plan_sweep(deadline_ns) if deadline_ns < self.sweep_ns else 0
 
     cdef int _ring_soon(self) except -1:
         """Once for what all tasks of this turn of the event loop submit; in between when that is much."""
         self.unrung += 1
-        if self.unrung == 1:
+        if self.unrung == 1 and not self.rings_itself:
             self.event_loop.call_soon(self.ring)
         elif self.unrung % TUNE_RING_EVERY == 0 and self.node.loop != NULL:
             loop_ring(self.node.loop)
@@ -238,8 +271,8 @@ cdef class Node:
             self._plan_sweep(earliest_ns)
 
     cdef int _expire(self, Ticket* ticket) except -1:
-        """Nobody waits on this future's ticket any more; the engine's hold comes back by mail."""
-        future = <object> ticket.waiter
+        """Nobody waits on this call's ticket any more; the engine's hold comes back by mail."""
+        cdef Call call = <Call> ticket.waiter
         if ticket_withdraw(ticket):
             error = Withdrawn("timed out before it was proposed; certainly not applied")
         else:
@@ -248,50 +281,93 @@ cdef class Node:
         self._unlink(ticket)
         ticket.waiter = NULL
         ticket_drop(ticket)
-        if not future.done():
-            future.set_exception(error)
-        Py_DECREF(future)
-        return 0
+        Py_DECREF(call)
+        return call.fail(error)
 
     def _on_mail(self):
+        self._take_mail(True)
+
+    cdef int _take_mail(self, bint may_resume) except -1:
+        """may_resume: no task runs now, so that tasks can be resumed from here."""
+        cdef vector[PyObject*] calls
         cdef Mail* mail
         cdef Mail* next
+        cdef Call call
         if self.mailbox == NULL:
-            return
+            return 0
         mail = mailbox_take(self.mailbox)
         while mail != NULL:
             next = mail.next
             if mail.kind == MAIL_TICKET:
-                self._deliver(<Ticket*> mail)
+                call = self._deliver(<Ticket*> mail)
+                if call is not None and may_resume:
+                    Py_INCREF(call)
+                    calls.push_back(<PyObject*> call)
+                elif call is not None:
+                    call.wake_soon()
             else:
                 store_shared(&(<WatchSignal*> mail).is_posted, <uint32_t> 0)
                 (<AioWatch> (<WatchSignal*> mail).consumer).on_news()
             mail = next
+        # Only now: what tasks do, such as to close a watch, must not meet mail that was not looked at.
+        return self._resume(&calls)
 
-    cdef int _deliver(self, Ticket* ticket) except -1:
+    cdef Call _deliver(self, Ticket* ticket):
+        """The call that this answers, if its task is to be resumed."""
+        cdef Call call
+        cdef bint must_resume = False
         if ticket.waiter == NULL:       # it expired before
             ticket_drop(ticket)
-            return 0
-        future = <object> ticket.waiter
+            return None
+        call = <Call> ticket.waiter
         self._unlink(ticket)
         ticket.waiter = NULL
+        Py_DECREF(call)
         try:
-            if not future.done():       # else it was cancelled; what it asked for was done all the same
-                if ticket.status == 0:
-                    future.set_result(answer_of(ticket, ticket.purpose))
-                else:
-                    future.set_exception(error_of(ticket))
+            if call.state == CALL_PENDING:      # else it was cancelled; what it asked for was done all the same
+                must_resume = self._answer(call, ticket)
         except Exception as error:      # an answer that cannot be read is that caller's, not its batch's
-            if not future.done():
-                future.set_exception(error)
-        Py_DECREF(future)
+            call.fail(error)
         ticket_drop(ticket)             # the engine's hold, then this face's
         ticket_drop(ticket)
+        return call if must_resume else None
+
+    cdef int _answer(self, Call call, Ticket* ticket) except -1:
+        """True: its task is to be resumed."""
+        if ticket.status == OK:
+            return call.succeed(self.node.read_key(call.key, call.revision) if call.kind == CALL_GET
+                                else answer_of(ticket, ticket.purpose))
+        error = error_of(ticket)
+        if call.kind != CALL_PUT or not isinstance(error, NotReady) or not self._put_again(call, ticket.deadline_ns):
+            call.fail(error)
+        return False
+
+    cdef int _resume(self, vector[PyObject*]* calls) except -1:
+        cdef size_t i = 0
+        cdef Call call
+        self.rings_itself = True
+        try:
+            while i < calls.size():
+                call = <Call> calls[0][i]
+                Py_DECREF(call)
+                i += 1
+                try:
+                    call.wake()
+                except Exception as error:
+                    self.event_loop.call_exception_handler({"message": "resuming a task failed", "exception": error})
+        finally:
+            self.rings_itself = False
+            while i < calls.size():     # the event loop is told to end: it resumes the others if it goes on
+                (<Call> calls[0][i]).wake_soon()
+                Py_DECREF(<object> calls[0][i])
+                i += 1
+            if self.unrung != 0:
+                self._ring()
         return 0
 
-    cdef object wish(self, uint8_t kind, uint64_t number, uint8_t purpose, uint64_t deadline_ns):
+    cdef Call wish(self, uint8_t kind, uint64_t number, uint8_t purpose, uint64_t deadline_ns):
         self.bind()
-        return self.future_of(self.node.submit_wish(kind, number, purpose, self.mailbox), deadline_ns)
+        return self.call_of(self.node.submit_wish(kind, number, purpose, self.mailbox), deadline_ns)
 
     async def _session(self, uint64_t deadline_ns):
         if self.node.has_session():
@@ -303,29 +379,59 @@ cdef class Node:
 
     # --- writes -------------------------------------------------------------------------------------------------------
     # Each is submitted by a function of C types, from inside the coroutine; a session that ended between encoding and
-    # arrival means certainly not executed, so that it is encoded anew (NotReady).
-    cdef object _submit_put(self, object key, object value, object lease, object fence, bint previous,
-                            uint64_t deadline_ns):
+    # arrival means certainly not executed, so that it is encoded anew (NotReady). put and get, which are called most,
+    # need no coroutine but before the node is ready.
+    cdef int _submit_put(self, Call call, object key, object value, object lease, object fence, bint previous,
+                         uint64_t deadline_ns) except -1:
         cdef Op op
         cdef Fence taken
         cdef uint8_t purpose = PURPOSE_PREVIOUS if previous else PURPOSE_REVISION
-        self.bind()
         put_op(key, value, lease, previous, self.node.value_bytes_max, &op)
         take_fence(fence, &taken)
-        return self.future_of(self.node.submit_op(&op, &taken, purpose, taken.is_present, self.mailbox), deadline_ns)
+        return self._await(self.node.submit_op(&op, &taken, purpose, taken.is_present, self.mailbox), call, deadline_ns)
 
-    async def put(self, key, value, *, lease=0, fence=None, previous=False, timeout_s=5.0):
+    def put(self, key, value, *, lease=0, fence=None, previous=False, timeout_s=5.0):
+        cdef Call call
+        if not self._is_ready():
+            return self._put(key, value, lease, fence, previous, timeout_s)
+        call = call_create(self, self.event_loop, CALL_PUT)
+        call.key = key
+        call.item = value
+        try:
+            if lease is not _NO_LEASE or fence is not None or previous:
+                fence = fence_of(fence)
+                call.options = (lease, fence, previous)
+            self._submit_put(call, key, value, lease, fence, previous, deadline_after(timeout_s))
+        except NotReady:
+            return self._put(key, value, lease, fence, previous, timeout_s)
+        except Exception as error:      # raised where it is awaited
+            call.fail(error)
+        return submitted(call)
+
+    async def _put(self, key, value, lease, fence, previous, timeout_s):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        if fence is not None:
-            fence = fence_of(fence)
+        cdef Call call
+        fence = fence_of(fence)
         while True:
-            if not self.node.has_session():
-                await self._session(deadline_ns)
+            await self._session(deadline_ns)
+            self.bind()
+            call = call_create(self, self.event_loop, CALL_PLAIN)
             try:
-                return await self._submit_put(key, value, lease, fence, previous, deadline_ns)
+                self._submit_put(call, key, value, lease, fence, previous, deadline_ns)
+                return await call
             except NotReady:
                 if boot_now_ns() >= deadline_ns:
                     raise
+
+    cdef bint _put_again(self, Call call, uint64_t deadline_ns) except -1:
+        """Its session ended before it arrived: the same by a task of its own. False: it is too late."""
+        cdef uint64_t now_ns = boot_now_ns()
+        if now_ns >= deadline_ns:
+            return False
+        options = (0, None, False) if call.options is None else call.options
+        timeout_s = None if deadline_ns == NEVER else (deadline_ns - now_ns) / 1e9
+        call.follow(self.event_loop.create_task(self._put(call.key, call.item, *options, timeout_s)))
+        return True
 
     cdef tuple _submit_puts(self, list pairs, Py_ssize_t first, object lease, object fence, uint64_t deadline_ns):
         """The future of the group that begins there, and the position behind it."""
@@ -336,7 +442,7 @@ cdef class Node:
         take_lease(lease, &lease_id)
         take_fence(fence, &taken)
         ticket = self.node.submit_puts(pairs, &first, lease_id, &taken, self.mailbox)
-        return self.future_of(ticket, deadline_ns), first
+        return self.call_of(ticket, deadline_ns), first
 
     async def put_many(self, items, *, lease=0, fence=None, timeout_s=30.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -359,14 +465,14 @@ cdef class Node:
             raise
         return revision
 
-    cdef object _submit_create(self, object key, object value, object lease, object fence, uint64_t deadline_ns):
+    cdef Call _submit_create(self, object key, object value, object lease, object fence, uint64_t deadline_ns):
         cdef Op op
         cdef Fence taken
         self.bind()
         create_op(key, value, lease, self.node.value_bytes_max, &op)
         take_fence(fence, &taken)
-        return self.future_of(self.node.submit_op(&op, &taken, PURPOSE_REVISION, taken.is_present, self.mailbox),
-                              deadline_ns)
+        return self.call_of(self.node.submit_op(&op, &taken, PURPOSE_REVISION, taken.is_present, self.mailbox),
+                            deadline_ns)
 
     async def create(self, key, value, *, lease=0, fence=None, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -379,15 +485,15 @@ cdef class Node:
                 if boot_now_ns() >= deadline_ns:
                     raise
 
-    cdef object _submit_update(self, object key, object value, object expected_revision, object lease, object fence,
-                               bint previous, uint64_t deadline_ns):
+    cdef Call _submit_update(self, object key, object value, object expected_revision, object lease, object fence,
+                             bint previous, uint64_t deadline_ns):
         cdef Op op
         cdef Fence taken
         cdef uint8_t purpose = PURPOSE_PREVIOUS if previous else PURPOSE_REVISION
         self.bind()
         update_op(key, value, lease, expected_revision, previous, self.node.value_bytes_max, &op)
         take_fence(fence, &taken)
-        return self.future_of(self.node.submit_op(&op, &taken, purpose, taken.is_present, self.mailbox), deadline_ns)
+        return self.call_of(self.node.submit_op(&op, &taken, purpose, taken.is_present, self.mailbox), deadline_ns)
 
     async def update(self, key, value, *, expected_revision=0, lease=0, fence=None, previous=False, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -400,15 +506,15 @@ cdef class Node:
                 if boot_now_ns() >= deadline_ns:
                     raise
 
-    cdef object _submit_delete(self, object key, object expected_revision, bint must_exist, object fence, bint previous,
-                               uint64_t deadline_ns):
+    cdef Call _submit_delete(self, object key, object expected_revision, bint must_exist, object fence, bint previous,
+                             uint64_t deadline_ns):
         cdef Op op
         cdef Fence taken
         cdef uint8_t purpose = PURPOSE_PREVIOUS if previous else PURPOSE_REVISION
         self.bind()
         delete_op(key, must_exist, expected_revision, previous, &op)
         take_fence(fence, &taken)
-        return self.future_of(self.node.submit_op(&op, &taken, purpose, True, self.mailbox), deadline_ns)
+        return self.call_of(self.node.submit_op(&op, &taken, purpose, True, self.mailbox), deadline_ns)
 
     async def delete(self, key, *, expected_revision=0, must_exist=False, fence=None, previous=False, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -421,13 +527,13 @@ cdef class Node:
                 if boot_now_ns() >= deadline_ns:
                     raise
 
-    cdef object _submit_delete_range(self, object start, object end, object fence, bint previous, uint64_t deadline_ns):
+    cdef Call _submit_delete_range(self, object start, object end, object fence, bint previous, uint64_t deadline_ns):
         cdef Op op
         cdef Fence taken
         self.bind()
         delete_range_op(start, end, previous, &op)
         take_fence(fence, &taken)
-        return self.future_of(self.node.submit_op(&op, &taken, PURPOSE_PREVIOUS, True, self.mailbox), deadline_ns)
+        return self.call_of(self.node.submit_op(&op, &taken, PURPOSE_PREVIOUS, True, self.mailbox), deadline_ns)
 
     async def delete_range(self, start="", end="", *, prefix=None, fence=None, previous=False, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -441,14 +547,14 @@ cdef class Node:
                 if boot_now_ns() >= deadline_ns:
                     raise
 
-    cdef object _submit_add(self, object key, object number, object fence, uint64_t deadline_ns):
+    cdef Call _submit_add(self, object key, object number, object fence, uint64_t deadline_ns):
         cdef Op op
         cdef Fence taken
         self.bind()
         add_op(key, number, &op)
         take_fence(fence, &taken)
-        return self.future_of(self.node.submit_op(&op, &taken, PURPOSE_PREVIOUS, taken.is_present, self.mailbox),
-                              deadline_ns)
+        return self.call_of(self.node.submit_op(&op, &taken, PURPOSE_PREVIOUS, taken.is_present, self.mailbox),
+                            deadline_ns)
 
     async def add(self, key, number=1, *, fence=None, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -468,8 +574,8 @@ cdef class Node:
             await self._session(deadline_ns)
             self.bind()
             try:
-                return await self.future_of(self.node.submit_txn(compares, then, otherwise, fence, self.mailbox),
-                                            deadline_ns)
+                return await self.call_of(self.node.submit_txn(compares, then, otherwise, fence, self.mailbox),
+                                          deadline_ns)
             except NotReady:
                 if boot_now_ns() >= deadline_ns:
                     raise
@@ -485,14 +591,30 @@ cdef class Node:
         floor = _checked_number(revision, "revision")
         await self._session(deadline_ns)
         self.bind()
-        return await self.future_of(self.node.submit_compact(floor, self.mailbox), deadline_ns)
+        return await self.call_of(self.node.submit_compact(floor, self.mailbox), deadline_ns)
 
     # --- reads --------------------------------------------------------------------------------------------------------
     async def _agree_on_read(self, uint64_t deadline_ns):
         await self._session(deadline_ns)
         await self.wish(SUBMIT_READ, 0, PURPOSE_READ, deadline_ns)
 
-    async def get(self, key, *, revision=0, local=False, timeout_s=5.0):
+    def get(self, key, *, revision=0, local=False, timeout_s=5.0):
+        cdef Call call
+        cdef uint64_t deadline_ns
+        if local or not self._is_ready():
+            return self._get(key, revision, local, timeout_s)
+        call = call_create(self, self.event_loop, CALL_GET)
+        call.key = key
+        try:
+            if revision is not _NEWEST:
+                call.revision = _checked_number(revision, "revision")
+            deadline_ns = deadline_after(timeout_s)
+            self._await(self.node.submit_wish(SUBMIT_READ, 0, PURPOSE_READ, self.mailbox), call, deadline_ns)
+        except Exception as error:      # raised where it is awaited
+            call.fail(error)
+        return submitted(call)
+
+    async def _get(self, key, revision, local, timeout_s):
         at_revision = _checked_number(revision, "revision")
         if not local:
             await self._agree_on_read(deadline_after(timeout_s))
@@ -542,7 +664,7 @@ cdef class Node:
             try:
                 if step:
                     change.begins(step, view)
-                    await self.future_of(submit_step(self.node, view, step, self.mailbox), deadline_ns)
+                    await self.call_of(submit_step(self.node, view, step, self.mailbox), deadline_ns)
             except NodeClosed:
                 raise change.timed_out() from None
             except RaftmetaError as error:
@@ -551,7 +673,7 @@ cdef class Node:
 
     async def _look(self, view, uint64_t deadline_ns):
         try:
-            await self.future_of(submit_await_membership(self.node, view, self.mailbox), deadline_ns)
+            await self.call_of(submit_await_membership(self.node, view, self.mailbox), deadline_ns)
         except NotExecuted:
             pass        # nothing has changed: look again all the same, a peer may have answered
 
@@ -612,7 +734,7 @@ cdef class AioPendingResult(PendingResult):
             raise InvalidArgument("ticket: somebody waits for it already", field="ticket")
         self.face.bind()
         ticket_hold(self.ticket)
-        return await self.face.future_of(self.ticket, deadline_after(timeout_s))
+        return await self.face.call_of(self.ticket, deadline_after(timeout_s))
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------
@@ -631,7 +753,7 @@ cdef class AioWatch(WatchBase):
         self.face.bind()
         # Its mail lies in the mailbox until it is looked at, also when the node is closed in between.
         self.face.watches.add(self)
-        self.opened(await self.face.future_of(self.submit(self.face.mailbox), deadline_ns))
+        self.opened(await self.face.call_of(self.submit(self.face.mailbox), deadline_ns))
 
     async def _close_native(self):
         watch = <size_t> self.watch
@@ -639,7 +761,7 @@ cdef class AioWatch(WatchBase):
         if not watch or self.node.life != LIFE_RUNNING or self.face.mailbox == NULL:
             return
         try:
-            await self.face.future_of(self.node.submit_unwatch(<void*> <size_t> watch, self.face.mailbox), NEVER)
+            await self.face.call_of(self.node.submit_unwatch(<void*> <size_t> watch, self.face.mailbox), NEVER)
         except (Fatal, NotExecuted):
             return          # the node ended meanwhile, and lets go of `attached` itself
         self.node.attached.discard(self)
@@ -684,7 +806,7 @@ cdef class AioWatch(WatchBase):
                 await self.close()
             elif outcome == TAKE_WAIT:
                 # Not a coroutine of its own: of idle watches there may be very many.
-                self.waiter = self.face.create_future()
+                self.waiter = self.face.event_loop.create_future()
                 timer = None
                 if deadline_ns != NEVER:
                     timer = self.face.event_loop.call_later(max(0, deadline_ns - boot_now_ns()) / 1e9, self._give_up)
@@ -721,8 +843,8 @@ cdef class AioLease(LeaseBase):
         await self.face._session(deadline_ns)
         self.face.bind()
         asked_ns = boot_now_ns()
-        granted = await self.face.future_of(self.node.submit_grant(id, self.ttl_ms, self.face.mailbox), deadline_ns)
-        await self.face.future_of(self.keep(granted, asked_ns, self.face.mailbox), NEVER)
+        granted = await self.face.call_of(self.node.submit_grant(id, self.ttl_ms, self.face.mailbox), deadline_ns)
+        await self.face.call_of(self.keep(granted, asked_ns, self.face.mailbox), NEVER)
         if on_lost is not None:
             self.watcher = self.face.event_loop.create_task(self._watch(on_lost))
 
@@ -746,12 +868,12 @@ cdef class AioLease(LeaseBase):
         self.is_revoked = True
         self.face.bind()
         if self.node.life == LIFE_RUNNING:
-            await self.face.future_of(self.drop(self.face.mailbox), NEVER)
+            await self.face.call_of(self.drop(self.face.mailbox), NEVER)
         store_release(&self.until_ns, <uint64_t> 0)
         self.node.attached.discard(self)
         await self.face._session(deadline_ns)
         try:
-            await self.face.future_of(self.node.submit_revoke(self.id, self.face.mailbox), deadline_ns)
+            await self.face.call_of(self.node.submit_revoke(self.id, self.face.mailbox), deadline_ns)
         except LeaseExpired:
             pass        # gone already, and its keys with it
 

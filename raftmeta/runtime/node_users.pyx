@@ -267,7 +267,7 @@ cdef class UserPort:
                     uint64_t deadline_ns):
         face.bind()
         ticket = self._submit_call(data, fence, waiting, face.mailbox)
-        return self.node.loop.next_sequence - 1, face.future_of(ticket, deadline_ns)
+        return self.node.loop.next_sequence - 1, face.call_of(ticket, deadline_ns)
 
     def submit_session(self, AioNode face not None, uint64_t deadline_ns):
         return face.wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
@@ -288,7 +288,7 @@ cdef class UserPort:
         self.node.running()
         face.bind()
         submission = _submission(SUBMIT_USER_LAST, self.name, NULL, 0)
-        return face.future_of(self.node._send(submission, PURPOSE_BYTES, face.mailbox), NEVER)
+        return face.call_of(self.node._send(submission, PURPOSE_BYTES, face.mailbox), NEVER)
 
 
 def level_error():

@@ -16,6 +16,7 @@ PYTHON_FACING = {
     "raftmeta.native.marks",
     "raftmeta.runtime.answers",
     "raftmeta.runtime.backups",
+    "raftmeta.runtime.calls",
     "raftmeta.runtime.checkpoints",
     "raftmeta.runtime.node",
     "raftmeta.runtime.node_aio",

@@ -14,7 +14,9 @@ import uvloop
 
 import raftmeta
 from raftmeta import aio
+from raftmeta.faults import LinkFault, set_link_faults
 from tests.node.nodes import make_nodes, one_node, running, without_quorum
+from tests.processes.waiting import wait_until
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -110,6 +112,212 @@ def test_cancelling_a_wait_undoes_no_write_and_spoils_no_batch(run: Run, node: r
             await face.delete_range(prefix="cancel/")
 
     run(main())
+
+
+def test_a_put_is_a_coroutine_to_asyncio(run: Run, node: raftmeta.Node) -> None:
+    """Everything that takes a coroutine takes it, and each tells the same."""
+
+    async def main() -> None:
+        async with node.aio() as face:
+            await face.ready()
+            first = int(await face.put("call/k", b"0"))
+            one = face.put("call/k", b"1")
+            assert asyncio.iscoroutine(one) and not asyncio.isfuture(one)
+            loop = asyncio.get_running_loop()
+            done = [
+                await one,
+                await asyncio.create_task(face.put("call/k", b"2")),
+                await asyncio.wait_for(face.put("call/k", b"3"), 30),
+                await asyncio.shield(face.put("call/k", b"4")),
+                *await asyncio.gather(face.put("call/k", b"5"), face.put("call/k", b"6")),
+                *[await each for each in asyncio.as_completed([face.put("call/k", b"7")])],
+                *[each.result() for each in (await asyncio.wait([asyncio.ensure_future(face.put("call/k", b"8"))]))[0]],
+                await asyncio.to_thread(asyncio.run_coroutine_threadsafe(face.put("call/k", b"9"), loop).result),
+                await one,
+            ]
+            assert [int(one) - first for one in done] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]
+            await face.delete("call/k")
+
+    run(main())
+
+
+def test_what_a_task_waits_for_is_a_future(run: Run, node: raftmeta.Node) -> None:
+    async def main() -> None:
+        async with node.aio() as face:
+            await face.ready()
+            told: list[Any] = []
+            call: Any = face.put("call/k", b"v").__await__()
+            assert asyncio.isfuture(call) and not asyncio.iscoroutine(call)
+            assert call.get_loop() is asyncio.get_running_loop()
+            assert not call.done() and "pending" in repr(call)
+            call.add_done_callback(told.append)
+            call.add_done_callback(told.remove)
+            assert call.remove_done_callback(told.remove) == 1 and call.remove_done_callback(told.remove) == 0
+            with pytest.raises(asyncio.InvalidStateError):
+                call.result()
+            with pytest.raises(asyncio.InvalidStateError):
+                call.exception()
+            done, _ = await asyncio.wait([call])
+            assert done == {call} and told == [call] and call.exception() is None and not call.cancelled()
+            assert call.cancel() is False
+            call.add_done_callback(told.remove)
+            assert await call == call.result() and await asyncio.gather(call, call) == [call.result()] * 2
+            assert told == []
+            read: Any = face.get("call/k")
+            both = await asyncio.gather(*[asyncio.create_task(awaited(read)) for _ in range(2)])
+            assert [one.value for one in both] == [b"v", b"v"]
+            await face.delete("call/k")
+
+    async def awaited(call: Any) -> Any:
+        return await call
+
+    run(main())
+
+
+def test_a_call_is_submitted_when_it_is_made_and_fails_where_it_is_awaited(run: Run, node: raftmeta.Node) -> None:
+    async def main() -> None:
+        problems: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: problems.append(context))
+        async with node.aio() as face:
+            await face.ready()
+            calls: list[Any] = [face.put("made/k", str(number)) for number in range(10)]
+            del calls[1:]  # nobody awaits these
+            wrong: Any = face.put("", b"v")
+            forgotten: Any = face.get("made/k", timeout_s=-1)
+            fenced: Any = face.put("made/k", b"v", fence=raftmeta.operations.Fence("made/none", 1))
+            await face.put("made/behind", b"v")
+            assert (await face.get("made/k")).value == b"9"
+            with pytest.raises(raftmeta.InvalidArgument, match="key"):
+                await wrong
+            with pytest.raises(raftmeta.Fenced):
+                await asyncio.wait_for(fenced, 30)
+            assert isinstance(fenced.__await__().exception(), raftmeta.Fenced)
+            with pytest.raises(TypeError):
+                face.put("made/k")  # type: ignore[call-arg]
+            assert problems == []
+            del forgotten
+            gc.collect()
+            assert [type(one["exception"]) for one in problems] == [raftmeta.InvalidArgument]
+            await face.delete_range(prefix="made/")
+
+    run(main())
+
+
+def test_a_cancelled_call_is_cancelled_for_all_who_wait(run: Run, node: raftmeta.Node) -> None:
+    async def main() -> None:
+        async with node.aio() as face:
+            await face.ready()
+            call: Any = face.put("cancelled/k", b"v").__await__()
+            waiting = [asyncio.ensure_future(awaited(call)) for _ in range(2)]
+            await asyncio.sleep(0)
+            assert call.cancel("enough") and call.cancelled() and call.done()
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
+            with pytest.raises(asyncio.CancelledError, match="enough"):
+                call.exception()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await face.put("cancelled/k", b"w")
+            await face.put("cancelled/after", b"v")
+            assert (await face.get("cancelled/k")).value == b"w"
+            await face.delete_range(prefix="cancelled/")
+
+    async def awaited(call: Any) -> Any:
+        return await call
+
+    run(main())
+
+
+def test_what_a_resumed_task_does_never_meets_mail_of_its_batch(run: Run, node: raftmeta.Node) -> None:
+    """A watch is closed, and a face, by tasks whose answers lie in the mailbox before that watch's news."""
+
+    async def main() -> None:
+        async with node.aio() as other:
+            face = node.aio()
+            watch: Any = face.watch(prefix="batch/")
+            await watch.__aenter__()
+
+            async def put_and_close(number: int) -> None:
+                nonlocal watch
+                await face.put(f"batch/{number}", b"v")
+                closed, watch = watch, None
+                if closed is not None:
+                    await closed.close()
+                    del closed
+                    await face.close()
+
+            tasks = [asyncio.create_task(put_and_close(number)) for number in range(20)]
+            await asyncio.sleep(0)
+            node.put("batch/last", b"v")  # blocks the event loop: all mail lies there
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert ended == [None] * 20
+            gc.collect()
+            await other.delete_range(prefix="batch/")
+
+    run(main())
+
+
+@pytest.mark.parametrize("event_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_task_that_ends_the_event_loop_loses_no_answer_of_others(
+    event_loop: Callable[[], asyncio.AbstractEventLoop], node: raftmeta.Node
+) -> None:
+    """KeyboardInterrupt in the midst of a batch: whoever was behind is resumed when the event loop goes on."""
+    loop = event_loop()
+    face = node.aio()
+
+    async def put(number: int) -> int:
+        await face.put(f"ended/{number}", b"v")
+        if number == 3:
+            raise KeyboardInterrupt
+        return number
+
+    tasks: list[asyncio.Task[int]] = []
+
+    async def submit() -> None:
+        await face.ready()
+        tasks.extend(asyncio.create_task(put(number)) for number in range(10))
+        await asyncio.sleep(0)
+        node.put("ended/last", b"v")  # blocks the event loop: all mail lies there
+        await asyncio.wait(tasks)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(submit())
+        ended = loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        assert [one for one in ended if not isinstance(one, BaseException)] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+        loop.run_until_complete(face.close())
+    finally:
+        loop.close()
+
+
+def test_a_put_of_a_session_that_has_just_ended_is_encoded_anew(run: Run, tmp_path: Path) -> None:
+    """Cut off until its session expired, a node learns so in the midst of a flood: no put ends as NotReady."""
+
+    async def main(nodes: dict[str, raftmeta.Node]) -> None:
+        name = next(name for name, node in nodes.items() if not node.status().is_leader)
+        others = [other for other in nodes if other != name]
+        events = nodes[name].events()
+
+        def sessions() -> int:
+            return max(nodes[other].metrics()["sessions"] for other in others)
+
+        async with nodes[name].aio() as face:
+            await face.ready()
+            set_link_faults(nodes[name], {other: LinkFault(cut_to=True, cut_from=True) for other in others})
+            await asyncio.to_thread(wait_until, lambda: sessions() == 2, timeout_s=30, what="the session to expire")
+            lost = asyncio.create_task(asyncio.to_thread(lambda: next(e for e in events if e.name == "session_lost")))
+            set_link_faults(nodes[name], {})
+            calls: list[Any] = []
+            while not lost.done():
+                calls += [face.put(f"flood/{number}", b"v", timeout_s=None) for number in range(10)]
+                await asyncio.sleep(0)
+            ended = await asyncio.gather(*calls, return_exceptions=True)
+            kinds = {type(one): str(one) for one in ended}
+            assert kinds.keys() <= {raftmeta.Revision, raftmeta.OutcomeUnknown, raftmeta.Overloaded}, kinds
+            await face.put("flood/after", b"v")
+
+    with running(tmp_path, session_ttl_s=1.0) as nodes:
+        run(main(nodes))
 
 
 def test_time_outs_tell_the_fate(run: Run, tmp_path: Path) -> None:

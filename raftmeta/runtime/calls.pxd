@@ -1,0 +1,52 @@
+# What awaits the answer to a call of the asyncio face: one task nearly always, and everybody else as of any future.
+from libc.stdint cimport uint8_t, uint64_t
+
+cdef enum CallKind:
+    CALL_PLAIN = 0              # the answer is the value
+    CALL_PUT = 1                # may be submitted once more, if it was certainly not executed
+    CALL_GET = 2                # the answer allows to read
+
+cdef enum CallState:
+    CALL_PENDING = 0
+    CALL_DONE = 1
+    CALL_FAILED = 2
+    CALL_CANCELLED = 3
+
+cdef class Call:
+    cdef object face            # whose mailbox the answer comes to: it lives as long as somebody may wait for this
+    cdef object event_loop
+    cdef CallState state
+    cdef object value           # CALL_DONE
+    cdef object error           # CALL_FAILED, CALL_CANCELLED
+    cdef object unseen          # a future with the same error, which logs it if nobody ever asks; None
+    cdef object wakeup          # of the one task that awaits it, None
+    cdef object context         # in which
+    cdef list callbacks         # all others, with their contexts; None: none
+    cdef bint is_blocking       # asyncio's mark of a future that a task was given to wait for
+    # what to do once more, or to read
+    cdef uint8_t kind
+    cdef object key
+    cdef object item            # to put
+    cdef tuple options          # lease, fence, previous; None: the defaults
+    cdef uint64_t revision      # to get
+    cdef object repeat          # the task that does it once more
+
+    # True: it has an only task, which wake() resumes; the caller of succeed() calls one of wake() and wake_soon().
+    cdef bint succeed(self, object value) except -1
+    # In the next turn of the event loop whoever waits learns of it. Nothing happens when the call has ended before.
+    cdef int fail(self, object error) except -1
+    cdef int wake(self) except -1               # now; outside of any task only
+    cdef int wake_soon(self) except -1
+    # Nobody will ever tell it: its task is let go.
+    cdef int abandon(self) except -1
+    cdef int _end(self, CallState state, object error) except -1
+    # As the task ends, so does this call.
+    cdef int follow(self, object task) except -1
+
+cdef Call call_create(object face, object event_loop, CallKind kind)
+
+# What a verb gives back that is submitted: a coroutine to asyncio, of which nothing is left to run but the wait.
+cdef class Submitted:
+    cdef Call call
+
+cdef Submitted submitted(Call call)
