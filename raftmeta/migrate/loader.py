@@ -40,7 +40,7 @@ from raftmeta.results import TxnReply
 
 __all__ = ["Progress", "load", "new_key", "read_progress"]
 
-TUNE_BATCH_RECORDS = 2000
+TUNE_BATCH_RECORDS = 5000  # batches wait for one another: smaller ones wait more often
 TUNE_BATCH_BYTES = 1 << 20  # of keys and values; one item may be more, a command takes 6 MiB
 LEASE_TTL_MIN_S = 1.0
 
