@@ -235,7 +235,7 @@ def test_the_folder_of_a_stopped_node_is_saved_as_of_its_checkpoint(tmp_path: Pa
 
 
 def test_a_damaged_checkpoint_is_not_saved(tmp_path: Path) -> None:
-    """Whatever byte of its rows is wrong."""
+    """Whatever byte of its rows is wrong, and wherever its file ends."""
     written_folder(tmp_path)
     data = tmp_path / "a" / "checkpoint" / "data.mdb"
     whole = data.read_bytes()
@@ -252,3 +252,8 @@ def test_a_damaged_checkpoint_is_not_saved(tmp_path: Path) -> None:
             assert (tmp_path / "damaged.sealed").read_bytes() == (tmp_path / "whole.sealed").read_bytes()
             (tmp_path / "damaged.sealed").unlink()
     assert refused
+    for length in (0, 100, len(whole) // 2, len(whole) - 4096):
+        data.write_bytes(whole[:length])
+        with pytest.raises(SnapshotDamaged, match="is damaged"):
+            snapshot.save(tmp_path / "a", tmp_path / "damaged.sealed")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "whole.sealed"]
