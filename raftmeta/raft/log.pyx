@@ -15,7 +15,7 @@ from raftmeta.raft.types cimport FORMAT_RECORD_VERSION, Record, SnapshotPoint, i
 from raftmeta.status cimport BAD_FIELD, BAD_LENGTH, CORRUPT, NO_MEMORY, OK, STALE, status_t
 
 cdef enum:
-    TUNE_SPARES_MAX = 32
+    TUNE_SPARES_MAX = 16
     TUNE_SPARES_TICKS = 100     # a second, while slow writes still fill a chunk now and then
 
 
