@@ -32,6 +32,17 @@ def write_many(node: raftmeta.Node, count: int, *, keys: int = 100, value: bytes
     asyncio.run(write())
 
 
+def write_until_cut(leader: raftmeta.Node, count: int, *, applied: int) -> None:
+    """Writes at least count, and until the log begins above what was applied."""
+    write_many(leader, count)
+
+    def is_cut() -> bool:
+        write_many(leader, 600)  # a point that came while a checkpoint was written was passed over
+        return leader.metrics()["log_first"] > applied
+
+    wait_until(is_cut, timeout_s=40, what="the log to be cut")
+
+
 def alike(nodes: list[raftmeta.Node]) -> bool:
     told = [node.status() for node in nodes]
     return len({(one.applied, one.state_hash) for one in told}) == 1
@@ -96,8 +107,7 @@ def test_a_member_that_was_away_gets_the_state(cluster: Cluster) -> None:
     behind = cluster.followers()[0].name
     applied = cluster.node(behind).status().applied
     cluster.kill(behind)
-    write_many(cluster.leader(), 5000)
-    wait_until(lambda: cluster.leader().metrics()["log_first"] > applied, timeout_s=40, what="the log to be cut")
+    write_until_cut(cluster.leader(), 5000, applied=applied)
     node = cluster.restart(behind)
     write_many(cluster.leader(), 200)
     wait_until(lambda: alike(cluster.running()), timeout_s=40, what="all to have the same")
@@ -113,8 +123,7 @@ def test_a_member_that_falls_behind_again_gets_a_state_from_which_the_log_leads_
     for _ in range(3):
         applied = cluster.node(behind).status().applied
         cluster.kill(behind)
-        write_many(leader, 5000)
-        wait_until(lambda last=applied: leader.metrics()["log_first"] > last, timeout_s=40, what="the log to be cut")  # type: ignore[misc]
+        write_until_cut(leader, 5000, applied=applied)
         assert cluster.restart(behind).metrics()["snapshots_installed"] == 1
         wait_until(lambda: alike(cluster.running()), timeout_s=40, what="all to have the same")
     for node in cluster.running():
@@ -123,8 +132,7 @@ def test_a_member_that_falls_behind_again_gets_a_state_from_which_the_log_leads_
 
 def test_a_wiped_member_gets_the_state_and_its_vote_back(cluster: Cluster) -> None:
     wiped = cluster.followers()[0].name
-    write_many(cluster.leader(), 4000)
-    wait_until(lambda: cluster.leader().metrics()["log_first"] > 1, timeout_s=40, what="the log to be cut")
+    write_until_cut(cluster.leader(), 4000, applied=1)
     cluster.wipe(wiped)
     node = cluster.restart(wiped)
     wait_until(lambda: alike(cluster.running()), timeout_s=20, what="all to have the same")
@@ -143,9 +151,7 @@ def test_callers_and_watchers_of_an_overtaken_member_lose_nothing(cluster: Clust
         cut_off.put("mine", b"1", lease=lease)
         first = cut_off.status().revision
         cluster.isolate(cut_off)
-        write_many(cluster.leader(), 6000)
-        applied = cut_off.status().applied
-        wait_until(lambda: cluster.leader().metrics()["log_first"] > applied, timeout_s=40, what="the log to be cut")
+        write_until_cut(cluster.leader(), 6000, applied=cut_off.status().applied)
         cluster.heal()
         cut_off.put("mine", b"2", lease=lease, timeout_s=20)
         assert cut_off.metrics()["snapshots_installed"] >= 1
