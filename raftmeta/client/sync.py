@@ -11,6 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeVar
 
@@ -53,6 +54,7 @@ class Client:
         self._client = AioClient(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
+        self._scheduling = threading.RLock()  # what is given to the loop is given before close() ends it
         self._thread: threading.Thread | None = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
         self._thread.start()
 
@@ -79,11 +81,10 @@ class Client:
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the client's thread and wait for it."""
         try:
-            self.check_open()
+            future = self._schedule(call)
         except NotExecuted:
             call.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
         except OutcomeTimeout as error:
@@ -94,14 +95,23 @@ class Client:
             future.cancel()  # of a wait that a signal ended
             raise
 
+    def _schedule(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+        self.check_open()  # in a forked child nobody may hold the lock who could give it back
+        with self._scheduling:
+            self.check_open()
+            return asyncio.run_coroutine_threadsafe(call, self._loop)
+
     def ready(self, timeout_s: float | None = 10.0) -> None:
         """Wait until a node serves this client. Raises ReadyTimeout."""
         self.wait(self._client.ready(timeout_s))
 
     def close(self) -> None:
         """Close session and connections and end the thread. What waits learns its fate."""
-        thread, self._thread = self._thread, None
-        if thread is None or self._pid != os.getpid():
+        if not self.is_open:
+            return
+        with self._scheduling:
+            thread, self._thread = self._thread, None
+        if thread is None:  # another thread was faster
             return
         future = asyncio.run_coroutine_threadsafe(self._client.close(), self._loop)
         try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +116,15 @@ def test_all_pages_of_a_range_are_of_one_revision(
     channel = client._client._bound
     submit = channel.submit
 
-    async def submit_and_change(frame: Any, purpose: int, deadline_s: float, **options: Any) -> Any:
-        found = await submit(frame, purpose, deadline_s, **options)
-        if purpose == RANGE:
-            served[0].add("changes")
-            served[0].put("r/6", "younger")
+    async def change(answer: Awaitable[Any]) -> Any:
+        found = await answer
+        served[0].add("changes")
+        served[0].put("r/6", "younger")
         return found
+
+    def submit_and_change(frame: Any, purpose: int, deadline_s: float, **options: Any) -> Awaitable[Any]:
+        answer = submit(frame, purpose, deadline_s, **options)
+        return change(answer) if purpose == RANGE else answer
 
     monkeypatch.setattr(channel, "submit", submit_and_change)
     assert {record.mod_revision for record in client.range(prefix="r/", revision=past).records} == {
@@ -280,6 +284,28 @@ def test_a_closed_client_leaves_no_thread_and_takes_no_call(served: tuple[raftme
     assert threading.active_count() == before
     with pytest.raises(raftmeta.NodeClosed):
         client.get("closed")
+
+
+def test_a_client_that_is_closed_lets_calls_pass_that_have_begun(
+    served: tuple[raftmeta.Node, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread closes it while a call is on its way to the client's thread: the call is answered, or told so."""
+    client = raftmeta.Client(served[1])
+    client.put("k", "1")
+    closing = threading.Thread(target=client.close)
+    schedule = asyncio.run_coroutine_threadsafe
+
+    def schedule_late(call: Any, loop: asyncio.AbstractEventLoop) -> Any:
+        if threading.current_thread() is not closing:
+            closing.start()
+            closing.join(0.5)  # it must wait for this call; if it does not, that is long enough for it
+        return schedule(call, loop)
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule_late)
+    with contextlib.suppress(raftmeta.NodeClosed):
+        assert client.get("k", local=True).value == b"1"  # type: ignore[union-attr]
+    closing.join(30)
+    assert not closing.is_alive() and not client.is_open
 
 
 @pytest.mark.parametrize(
