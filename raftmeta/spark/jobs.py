@@ -41,7 +41,10 @@ def told(spark: SparkSession, what: str, on_progress: Progress | None) -> Iterat
 
     def poll() -> None:
         while not is_over.wait(POLL_S):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            try:
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            except Exception:
+                return  # what is wrong with Spark is told by the job itself
             done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
             tell(what, done, sum(stage.numTasks for stage in stages if stage is not None))
 

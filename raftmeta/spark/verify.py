@@ -33,9 +33,10 @@ __all__ = ["Verified", "verify"]
 SUMMARY = "summary.json"
 # The JVM only adds up what native code found: thousands of rows, for which planning twice and compiling take longer
 # than computing (first run on small data: 22 s of processor time with all of it, 14 s without). What it shuffles is
-# compressed already.
+# compressed already. With one compiler only Java would give compiled code 48 MB, which a session that lives long fills:
+# then it ends with "Out of space in CodeCache".
 SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
     "spark.sql.adaptive.enabled": "false",

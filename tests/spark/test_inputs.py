@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from pyspark.errors import AnalysisException
 from raftmeta import ConfigError
 from raftmeta.check import History, read_history, write_history
 from raftmeta.cli.app import app
-from raftmeta.spark import find_runs, verify
+from raftmeta.spark import find_runs, jobs, verify
 from raftmeta.spark.session import _keeping_words
 from tests.check.store import sequential
 from tests.checks.sources import ROOT
@@ -158,6 +159,28 @@ def test_the_command_checks_a_history_by_its_name(spark: Any, tmp_path: Path) ->
     assert result.exit_code == 0
     told = json.loads(result.stdout)
     assert (told["verdict"], told["histories"][0]["components_ok"], told["rows"]["verdicts"]) == ("ok", 1, 1)
+
+
+def test_progress_ends_with_a_spark_that_tells_none() -> None:
+    """What is wrong is told by the job itself; the thread that asks how far it is ends without a word."""
+    asked = threading.Event()
+
+    class Broken:
+        """A session of which every part is this, up to the question."""
+
+        @property
+        def sparkContext(self) -> Broken:
+            return self
+
+        def statusTracker(self) -> Broken:
+            return self
+
+        def getActiveStageIds(self) -> list[int]:
+            asked.set()
+            raise RuntimeError("Out of space in CodeCache for adapters")
+
+    with jobs.told(Broken(), "histories", lambda *_: None):  # type: ignore[arg-type]
+        assert asked.wait(30)
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
