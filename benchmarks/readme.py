@@ -51,6 +51,7 @@ def table_of(reports: dict[str, dict[str, Any]]) -> str:
         for outstanding in OUTSTANDING:
             row = rates[f"{name}, put, {outstanding}"]
             share = 100 * row["value"] / limits[outstanding]
-            cells.append(f"{figure(row['value'])} ({share:.{0 if share >= 10 else 1}f} %), p99 {figure(row['details']['p99_ms'])} ms")
+            digits = 0 if share >= 10 else 1
+            cells.append(f"{figure(row['value'])} ({share:.{digits}f} %), p99 {figure(row['details']['p99_ms'])} ms")
         lines.append(f"| {name} | {' | '.join(cells)} | {rates[f'{name}, put, 1']['note']} |")
     return "\n".join(lines)
