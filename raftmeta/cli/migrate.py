@@ -1,21 +1,30 @@
-"""raftmeta migrate: read another system's files, load them into the cluster, compare, and bring it up to date."""
+"""raftmeta migrate: read another system's files, load them into the cluster, compare, and bring it up to date.
+
+A comparison is a join on Spark, or with --merge one of two sorted streams in this process. With --until-empty it is
+made again, of the files as they then are, until nothing differs.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+import raftmeta
 from raftmeta import migrate as moving
 from raftmeta.cli.session import NO, Session, fates, pass_session, text_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHOWN = 20  # differences that are printed; all are counted
 _path = click.argument("path", type=click.Path(path_type=Path))
@@ -33,6 +42,11 @@ class Options:
     scratch: Path | None
     value_bytes_max: int
     has_delete: bool
+    is_merge: bool
+    is_until_empty: bool
+    every_s: float
+    out: Path | None
+    master: str
 
     def mapping(self, kind: str, held: str = "drop") -> moving.Mapping:
         side = self.side or f"migrated/{kind}/"
@@ -44,6 +58,18 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--dry-run", "mode", flag_value="plan", help="Read and check everything, write nothing."),
         click.option("--compare", "mode", flag_value="compare", help="Show what differs. Exit code 1: something does."),
+        click.option("--merge", "is_merge", is_flag=True, help="With --compare: in this process, without Spark."),
+        click.option("--until-empty", "is_until_empty", is_flag=True, help="With --compare: again until nothing does."),
+        click.option(
+            "--every",
+            "every_s",
+            type=click.FloatRange(min=0.0),
+            default=10.0,
+            show_default=True,
+            help="Pause, seconds.",
+        ),
+        click.option("--out", type=click.Path(path_type=Path), help="With --compare: folder for all that differs."),
+        click.option("--master", default="local[*]", show_default=True, help="URL of a Spark cluster, or local[n]."),
         click.option("--update", "mode", flag_value="update", help="Write what differs."),
         click.option("--delete", "has_delete", is_flag=True, help="With --update: delete what the source has not."),
         click.option("--prefix", default="", help="Put before every key."),
@@ -57,7 +83,12 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options(settings: dict[str, Any]) -> Options:
-    return Options(**settings | {"mode": settings["mode"] or "load"})
+    options = Options(**settings | {"mode": settings["mode"] or "load"})
+    if options.mode != "compare" and (options.is_merge or options.is_until_empty or options.out is not None):
+        raise click.UsageError("--merge, --until-empty and --out belong to --compare")
+    if options.is_merge and options.out is not None:
+        raise click.UsageError("--out is a table that Spark writes: not with --merge")
+    return options
 
 
 @click.group()
@@ -135,23 +166,44 @@ def pysyncobj(session: Session, /, path: Path, journal: Path | None, **settings:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A source that was read and planned, and where it goes."""
+    """A source that was read and planned, and where it goes. spark: for a comparison, unless it is a merge."""
 
     session: Session
     source: moving.Source
     mapping: moving.Mapping
     plan: moving.Plan
-    has_delete: bool
+    options: Options
+    spark: SparkSession | None
     bar: Callable[[str], Tell]
 
 
 def _run(session: Session, options: Options, mapping: moving.Mapping, read: Callable[[Tell], moving.Source]) -> None:
-    with fates(), _bar(session) as bar, contextlib.closing(read(bar("reading"))) as source:
-        plan = moving.plan(source, mapping, value_bytes_max=options.value_bytes_max)
-        found = _MODES[options.mode](_Job(session, source, mapping, plan, options.has_delete, bar))
-        _show(session, _report(source, plan) | found)
+    with fates(), _bar(session) as bar, _spark(options) as spark:
+        while True:
+            with contextlib.closing(read(bar("reading"))) as source:
+                plan = moving.plan(source, mapping, value_bytes_max=options.value_bytes_max)
+                found = _MODES[options.mode](_Job(session, source, mapping, plan, options, spark, bar))
+                _show(session, _report(source, plan) | found)
+            if not (options.is_until_empty and found["differences"]):
+                break
+            _pause(options.every_s)
     if found.get("differences"):
         sys.exit(NO)
+
+
+@contextlib.contextmanager
+def _spark(options: Options) -> Iterator[SparkSession | None]:
+    """A session where one is needed."""
+    if options.mode != "compare" or options.is_merge:
+        yield None
+        return
+    from raftmeta.spark import spark_session
+
+    with spark_session(options.master, app="raftmeta migrate --compare") as spark:
+        yield spark
+
+
+_pause = time.sleep
 
 
 def _only_plan(job: _Job) -> dict[str, Any]:
@@ -168,13 +220,43 @@ def _load(job: _Job) -> dict[str, Any]:
 
 
 def _compare(job: _Job) -> dict[str, Any]:
-    counts: Counter[str] = Counter()
     with job.session.client() as client:
-        for difference in moving.compare(client, job.source, job.mapping):
-            counts[difference.what] += 1
-            if counts.total() <= SHOWN and not job.session.is_json:
-                click.echo(f"{difference.what:8} {text_of(difference.key)}")
+        counts, first = _merged(job, client) if job.spark is None else _joined(job, client, job.spark)
+    if not job.session.is_json:
+        for difference in first:
+            click.echo(f"{difference.what:8} {text_of(difference.key)}")
     return {"differences": counts.total(), **counts}
+
+
+def _merged(job: _Job, client: raftmeta.Client) -> tuple[Counter[str], list[moving.Difference]]:
+    counts: Counter[str] = Counter()
+    first: list[moving.Difference] = []
+    for difference in moving.compare(client, job.source, job.mapping):
+        counts[difference.what] += 1
+        if len(first) < SHOWN:
+            first.append(difference)
+    return counts, first
+
+
+def _joined(job: _Job, client: raftmeta.Client, spark: SparkSession) -> tuple[Counter[str], list[moving.Difference]]:
+    from raftmeta.spark import compare
+
+    bar, options = job.bar("comparing"), job.options
+
+    def tell(_: str, done: int, size: int) -> None:
+        bar(done, size)
+
+    found = compare(
+        spark,
+        client,
+        job.source,
+        job.mapping,
+        shown=SHOWN,
+        out=options.out,
+        scratch=options.scratch,
+        on_progress=tell,
+    )
+    return found.counts, found.first
 
 
 def _update(job: _Job) -> dict[str, Any]:
@@ -185,10 +267,10 @@ def _update(job: _Job) -> dict[str, Any]:
             job.source,
             job.mapping,
             job.plan,
-            delete=job.has_delete,
+            delete=job.options.has_delete,
             on_progress=lambda written: tell(written, 0),
         )
-    left = 0 if job.has_delete else counts["extra"]
+    left = 0 if job.options.has_delete else counts["extra"]
     return {"written": counts.total() - left, **counts}
 
 

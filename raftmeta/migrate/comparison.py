@@ -1,7 +1,8 @@
 """What is different between an old system and a cluster: a merge of two sorted streams, in the memory of one page.
 
 It decides equality of records as a load would write them, one region after another (raftmeta/migrate/mapping.py). It
-reads the cluster at one revision, so that a cluster that is written to meanwhile is not compared with a mixture.
+reads the cluster at one revision, so that a cluster that is written to meanwhile is not compared with a mixture. An
+update needs it, which writes in the order of keys, and who has no Java; raftmeta/spark/comparison.py joins instead.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from raftmeta.migrate.items import Source
 from raftmeta.migrate.mapping import Mapping, Record
 from raftmeta.operations import Get, KeyRecord, prefix_end
 
-__all__ = ["Difference", "compare", "merge", "target_records"]
+__all__ = ["Difference", "compare", "compared_revision", "compared_spans", "merge", "target_records"]
 
 PAGE_KEYS = 2000
 Keyed = TypeVar("Keyed", Record, KeyRecord)
@@ -69,10 +70,7 @@ def target_records(
 
     Raises as client.range().
     """
-    spans = [(prefix, prefix_end(prefix))]
-    if without.startswith(prefix) and without:
-        spans = [(prefix, without), (prefix_end(without), prefix_end(prefix))]
-    for start, end in spans:
+    for start, end in _spans(prefix, without):
         is_more = True
         while is_more:
             page = client.range(start, end, limit=PAGE_KEYS, revision=revision, timeout_s=timeout_s)
@@ -80,6 +78,25 @@ def target_records(
             is_more = page.more
             if is_more:
                 start = page.records[-1].key + b"\0"
+
+
+def _spans(prefix: bytes, without: bytes) -> list[tuple[bytes, bytes]]:
+    """The ranges [start, end) of the keys with one prefix and not the other."""
+    if without.startswith(prefix) and without:
+        return [(prefix, without), (prefix_end(without), prefix_end(prefix))]
+    return [(prefix, prefix_end(prefix))]
+
+
+def compared_revision(client: raftmeta.Client, mapping: Mapping, *, timeout_s: float = 30.0) -> int:
+    """The revision to compare at. Raises as client.txn()."""
+    # Through the log, so that no write that was acknowledged before is missing from this revision.
+    return int(client.txn((), [Get(mapping.progress_key)], timeout_s=timeout_s).revision)
+
+
+def compared_spans(source: Source, mapping: Mapping) -> list[tuple[int, list[tuple[bytes, bytes]]]]:
+    """(number of a region, the ranges [start, end) of its keys in the cluster) of all that is compared."""
+    regions = list(enumerate(mapping.regions(source)))
+    return [(number, _spans(region, mapping.side)) for number, region in regions if not number or mapping.has_side]
 
 
 def compare(
@@ -90,8 +107,7 @@ def compare(
     Leases are not compared: what is attached to one vanishes with it. Raises Compacted if the cluster forgets the
     revision meanwhile (its history is bounded): compare again.
     """
-    # Through the log, so that no write that was acknowledged before is missing from this revision.
-    revision = client.txn((), [Get(mapping.progress_key)], timeout_s=timeout_s).revision
+    revision = compared_revision(client, mapping, timeout_s=timeout_s)
     for number, region in enumerate(mapping.regions(source)):
         if number and not mapping.has_side:
             continue

@@ -11,6 +11,7 @@ Needs the extra `spark` and Java 17; both are looked for when a pipeline is star
 from __future__ import annotations
 
 from raftmeta.spark.churn import Churned, churn, sizes
+from raftmeta.spark.comparison import Compared, compare
 from raftmeta.spark.feed import ClientSource, Fed, Source, feed
 from raftmeta.spark.feed_file import FileSource, lake_of
 from raftmeta.spark.jobs import Progress
@@ -27,6 +28,7 @@ from raftmeta.spark.verify import Verified, verify
 __all__ = [
     "Churned",
     "ClientSource",
+    "Compared",
     "Fed",
     "FileSource",
     "Lake",
@@ -41,6 +43,7 @@ __all__ = [
     "WrittenBatch",
     "changes",
     "churn",
+    "compare",
     "feed",
     "find_runs",
     "lake_of",

@@ -41,15 +41,15 @@ def test_zookeeper_is_planned_loaded_compared_and_updated(run: Run, url: str) ->
     told = run("migrate", "zookeeper", ZOOKEEPER, "--dry-run")
     assert "last zxid: 0xd" in told and "dropped: 1 ephemeral nodes" in told and "written: 0" in told
     assert json.loads(run("--json", "migrate", "zookeeper", ZOOKEEPER))["written"] == 6
-    assert "differences: 0" in run("migrate", "zookeeper", ZOOKEEPER, "--compare")
+    assert "differences: 0" in run("migrate", "zookeeper", ZOOKEEPER, "--compare", "--merge")
     with raftmeta.Client(url) as client:
         client.put("/a", "changed")
         client.put("/more", "extra")
-    told = run("migrate", "zookeeper", ZOOKEEPER, "--compare", code=1)
+    told = run("migrate", "zookeeper", ZOOKEEPER, "--compare", "--merge", code=1)
     assert "differs  /a\n" in told and "extra    /more\n" in told and "differences: 2" in told
     assert "written: 1" in run("migrate", "zookeeper", ZOOKEEPER, "--update")
     assert "written: 1" in run("migrate", "zookeeper", ZOOKEEPER, "--update", "--delete")
-    assert "differences: 0" in run("migrate", "zookeeper", ZOOKEEPER, "--compare")
+    assert "differences: 0" in run("migrate", "zookeeper", ZOOKEEPER, "--compare", "--merge")
 
 
 def test_etcd_and_pysyncobj_are_loaded(run: Run, tmp_path: Path) -> None:
