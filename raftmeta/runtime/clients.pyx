@@ -164,7 +164,7 @@ cdef bint _prepare(ClientServer* server) noexcept nogil:
     cdef uint32_t i
     server.epoll = posix.epoll_create1(posix.EPOLL_CLOEXEC)
     server.wake_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
-    server.mailbox = mailbox_create()
+    server.mailbox = mailbox_create(True)
     server.buffer = <uint8_t*> malloc(TUNE_READ_BYTES)
     server.connections = <Connection*> calloc(count, sizeof(Connection))
     if (server.epoll < 0 or server.wake_fd < 0 or server.mailbox == NULL or server.buffer == NULL

@@ -217,7 +217,10 @@ class Node(NodeBase):
         previous: events carry the record before. puts, deletes: which kinds. progress: now and then an empty batch.
         raise_lagged: raise Lagged when this watcher was too slow, instead of going on from where it stopped.
         reset: where history is gone, give one WatchReset with all that matches, instead of raising Compacted.
-        timeout_s: an iterator ends when nothing came for so long. callback: called on a thread of its own.
+        timeout_s: an iterator ends when nothing came for so long.
+        callback: called on threads of this node that all callbacks share, one after the other; when one does not come
+        back within some 10 ms another thread goes on with those of others. One that raises is reported by
+        threading.excepthook, and its watch is closed.
         """
     def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
         """Hand the leadership to a member, by default the most advanced; returns when this node does not lead."""

@@ -113,7 +113,7 @@ cdef class Node:
             raise NodeClosed("this face of the node is closed")
         self.event_loop = event_loop
         self.ring = self._ring
-        self.mailbox = mailbox_create()
+        self.mailbox = mailbox_create(True)
         if self.mailbox == NULL:
             raise MemoryError
         self.event_loop.add_reader(self.mailbox.event_fd, self._on_mail)
@@ -753,6 +753,7 @@ cdef class AioWatch(WatchBase):
         self.face.bind()
         # Its mail lies in the mailbox until it is looked at, also when the node is closed in between.
         self.face.watches.add(self)
+        self.signal.mailbox = self.face.mailbox
         self.opened(await self.face.call_of(self.submit(self.face.mailbox), deadline_ns))
 
     async def _close_native(self):

@@ -9,6 +9,7 @@ from raftmeta.runtime.engine_state cimport Submission
 from raftmeta.runtime.loop cimport Loop
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.tickets cimport Mailbox, Ticket
+from raftmeta.runtime.watch_callbacks cimport WatchCallbacks
 from raftmeta.runtime.watch_events cimport WatchEvents
 from raftmeta.wire.commands cimport CommandKind, Fence, Op
 
@@ -33,6 +34,7 @@ cdef class NodeBase:
     cdef readonly dict user_machines    # opened on this node, by name: runtime/user_machine.LocalCopy
     cdef set attached           # watches and leases whose C parts the loop may still write to
     cdef WatchEvents watch_events
+    cdef WatchCallbacks callbacks       # None: no watch had one yet
     cdef Turnstile turnstile    # threads with news of their watches pass it one by one, each when it has the GIL
     cdef object watched         # ends the thread of Config.host_watchdog_s; None without one
     cdef object faces           # asyncio faces: a fork child closes their descriptors too
@@ -88,6 +90,7 @@ cdef class NodeBase:
     # SUBMIT_KEEP_LEASE, SUBMIT_DROP_LEASE: from the first until the second is answered the loop writes to *until_ns.
     cdef Ticket* submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
                               Mailbox* mailbox) except NULL
+    cdef WatchCallbacks watch_callbacks(self)
     cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL
 
     # Reads of the published state, in the caller's thread.

@@ -271,6 +271,8 @@ cdef class NodeBase:
             threading.Thread(target=ending.run, name="raftmeta-ending", daemon=True).start()
         else:
             has_ended = _end(loop, clients, self.checkpoints, self.close_timeout_ns)
+        if self.callbacks is not None:
+            self.callbacks.stop()
         self.attached.clear()
         return has_ended
 
@@ -460,6 +462,11 @@ cdef class NodeBase:
         submission.filter = filter
         submission.handle = signal
         return self._send(submission, PURPOSE_WATCH, mailbox)
+
+    cdef WatchCallbacks watch_callbacks(self):
+        if self.callbacks is None:
+            self.callbacks = WatchCallbacks()
+        return self.callbacks
 
     cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL:
         cdef Submission* submission

@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from raftmeta.machine.watches cimport WatchView
 from raftmeta.runtime.node_base cimport NodeBase
 from raftmeta.runtime.tickets cimport Mailbox, Ticket, WatchSignal
+from raftmeta.runtime.watch_callbacks cimport Callback, WatchCallbacks
 
 cdef class WatchBase:
     cdef NodeBase node
@@ -19,7 +20,7 @@ cdef class WatchBase:
     cdef list ready                 # what comes next: WatchEvents.told, resets, an error last; None: nothing
     cdef Py_ssize_t given           # of those, from the first on
 
-    # Submit the native watch from `resume` on, and give it back.
+    # Submit the native watch from `resume` on, whose news go where the signal says; the answer to that mailbox.
     cdef Ticket* submit(self, Mailbox* mailbox) except NULL
     cdef int opened(self, object pointer) except -1
     # Take what waits natively into `ready`. Returns what the caller must do next.
@@ -39,10 +40,18 @@ cdef enum:
 
 cdef class Watch(WatchBase):
     cdef object timeout_s
-    cdef object thread
+    cdef WatchCallbacks callbacks       # None: whoever asks takes
+    cdef WatchCallback callback
+    cdef int _begin_callback(self, object callback) except -1
+    cdef int _end_callback(self) except -1
     cdef int _open(self) except -1
     cdef int _close_native(self) except -1
     cdef int _sleep(self, uint32_t seen, uint64_t pause_ns) except -1
+
+cdef class WatchCallback(Callback):
+    cdef Watch watch
+    cdef object callback
+    cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1
 
 # A WatchBatch of what was told, for one caller.
 cdef object batch_of(tuple told)

@@ -7,6 +7,7 @@ from typing import Self
 from raftmeta.operations import Key
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 from raftmeta.runtime.node_base import NodeBase
+from raftmeta.runtime.watch_callbacks import Callback
 
 class WatchBase:
     """What the watches of both faces share."""
@@ -54,3 +55,8 @@ class Watch(WatchBase):
         """Stop watching; what was not looked at is thrown away."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+class WatchCallback(Callback):
+    """What Watch(callback=...) is told by: on the threads that all callbacks of its node share."""
+
+    def __init__(self, watch: Watch, callback: Callable[[WatchBatch | WatchReset], object]) -> None: ...

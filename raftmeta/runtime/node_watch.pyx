@@ -21,11 +21,12 @@ from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_COMPACTED, WATCH_EVEN
                                        WATCH_NO_PUT, WATCH_PREVIOUS, WATCH_PROGRESS,
                                        WATCH_PROGRESS_MARK, WATCH_REMOVED, watch_look, watch_pass)
 from raftmeta.machine.watch_state cimport Watch as NativeWatch
-from raftmeta.native.atomics cimport add_shared, load_shared, store_shared
-from raftmeta.native.threads cimport Turnstile, boot_now_ns, futex_wait, futex_wake
+from raftmeta.native.atomics cimport load_shared, store_shared
+from raftmeta.native.threads cimport Turnstile, boot_now_ns, futex_wait
 from raftmeta.runtime.answers cimport PURPOSE_NOTHING, PURPOSE_WATCH, deadline_after
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.tickets cimport MAIL_WATCH
+from raftmeta.runtime.watch_callbacks cimport Callback, WatchCallbacks
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.python_commands cimport take_bound, take_key, take_page
 
@@ -40,7 +41,6 @@ cdef object _WatchBatch = WatchBatch
 
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000
-    END_LOOKED_AT_NS = 1_000_000_000    # by a thread that no signal concerns: of a node that could not say it ends
     TUNE_ITEMS = 256                # taken at once
     TUNE_ITEM_BYTES = 1024 * 1024
 
@@ -97,7 +97,6 @@ cdef class WatchBase:
 
     cdef Ticket* submit(self, Mailbox* mailbox) except NULL:
         self.node.attached.add(self)
-        self.signal.mailbox = mailbox
         return self.node.submit_watch(<const uint8_t*> self.bounds, self.key_length, <uint32_t> len(self.bounds),
                                       self.resume, self.filter, &self.signal, mailbox)
 
@@ -180,10 +179,13 @@ cdef class Watch(WatchBase):
                          deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset)
         deadline_after(timeout_s)
         self.timeout_s = timeout_s
-        self._open()
         if callback is not None:
-            self.thread = threading.Thread(target=self._call_back, args=(callback,), name="raftmeta-watch", daemon=True)
-            self.thread.start()
+            self._begin_callback(callback)
+        try:
+            self._open()
+        except BaseException:
+            self._end_callback()
+            raise
 
     cdef int _open(self) except -1:
         cdef uint64_t deadline_ns = deadline_after(5.0)
@@ -202,11 +204,21 @@ cdef class Watch(WatchBase):
         self.node.attached.discard(self)
         return 0
 
+    cdef int _begin_callback(self, object callback) except -1:
+        self.callback = WatchCallback.__new__(WatchCallback, self, callback)
+        self.callbacks = self.node.watch_callbacks()
+        self.callbacks.add(self.callback)
+        self.signal.mailbox = self.callbacks.mailbox
+        self.signal.consumer = <void*> self.callback
+        return 0
+
+    cdef int _end_callback(self) except -1:
+        return self.callbacks.remove(self.callback) if self.callbacks is not None else 0
+
     def close(self):
         self.is_closed = True
         self._close_native()
-        add_shared(&self.signal.word, <uint32_t> 1)
-        futex_wake(&self.signal.word, 1)        # the thread of a callback
+        self._end_callback()
 
     def __enter__(self):
         return self
@@ -244,7 +256,7 @@ cdef class Watch(WatchBase):
         So those with news wait for each other first, where waiting costs nothing.
         """
         cdef Turnstile* turnstile = &self.node.turnstile
-        pause_ns = min(pause_ns, <uint64_t> (END_LOOKED_AT_NS if self.thread is not None else SIGNALS_LOOKED_AT_NS))
+        pause_ns = min(pause_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
         store_shared(&self.signal.is_awaited, <uint32_t> 1)
         with nogil:
             futex_wait(&self.signal.word, seen, pause_ns)
@@ -264,9 +276,40 @@ cdef class Watch(WatchBase):
             else:
                 yield found
 
-    def _call_back(self, callback):
+
+cdef class WatchCallback(Callback):
+    def __cinit__(self, Watch watch not None, callback):
+        self.watch = watch
+        self.callback = callback
+
+    cdef bint call(self, WatchCallbacks callbacks) except -1:
+        cdef bint has_more = False
         try:
-            while (found := self.first_ready() if self.ready is not None else self._next(self.timeout_s)) is not None:
-                callback(batch_of(found) if type(found) is tuple else found)
+            has_more = self._call_with_some(callbacks)
         except (Fatal, NotExecuted):
-            pass        # the node ended meanwhile
+            pass            # the node ended meanwhile
+        except BaseException as error:
+            self.watch.close()
+            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__,
+                                                           threading.current_thread())))
+        return has_more
+
+    cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1:
+        """What one look finds."""
+        cdef Watch watch = self.watch
+        cdef int outcome
+        if watch.is_closed or not watch.can_take():
+            watch._end_callback()
+            return False
+        outcome = watch.take()
+        if outcome == TAKE_REOPEN:
+            watch._close_native()
+            watch._open()
+        while watch.ready is not None:
+            found = watch.first_ready()
+            callbacks.on_call()
+            self.callback(batch_of(found) if type(found) is tuple else found)
+            callbacks.on_call()
+        if outcome == TAKE_CLOSED:
+            watch.close()
+        return outcome != TAKE_WAIT

@@ -23,14 +23,14 @@ cdef struct Mail:
     Mail* next
     uint8_t kind
 
-# One for each event loop: what is posted is looked at in batches. Counted by its owner and every ticket that names it.
+# One for each event loop, and one for the callbacks of watches: what is posted is looked at in batches. Counted by its owner and every ticket that names it.
 cdef struct Mailbox:
     Mailbox* next               # in the loop's list of those to ring
     bint has_news               # since the last flush; the loop thread's own
     uint32_t holders
-    uint32_t is_rung            # the eventfd was written and nobody looked since
+    uint32_t is_rung            # rung, and nobody looked since; without an eventfd the owner sleeps on it
     uint32_t is_abandoned       # its owner is gone: what is posted is thrown away
-    int event_fd
+    int event_fd                # -1: none
     Handoff[Mail] posted
 
 cdef enum TicketState:
@@ -91,10 +91,15 @@ cdef void ticket_done(Ticket* ticket, status_t status, uint64_t revision, index_
 cdef void watch_signal_tell(WatchSignal* signal, Wakeups* wakeups) noexcept nogil
 cdef void wakeups_flush(Wakeups* wakeups) noexcept nogil
 
-cdef Mailbox* mailbox_create() noexcept nogil               # NULL: no memory or no descriptor
+# with_event_fd: its owner waits for that to be readable; else in mailbox_await. NULL: no memory or no descriptor.
+cdef Mailbox* mailbox_create(bint with_event_fd) noexcept nogil
 cdef void mailbox_hold(Mailbox* mailbox) noexcept nogil
 cdef void mailbox_drop(Mailbox* mailbox) noexcept nogil
 # The owner lets go; answers that are still to come are thrown away.
 cdef void mailbox_abandon(Mailbox* mailbox) noexcept nogil
+# Any thread that has a hold, or the owner's: have it look, though nothing may be posted.
+cdef void mailbox_ring(Mailbox* mailbox) noexcept nogil
+# The owner: sleep until it is rung, at most timeout_ns.
+cdef void mailbox_await(Mailbox* mailbox, uint64_t timeout_ns) noexcept nogil
 # The owner: everything posted, in order. Tickets bring the engine's hold with them.
 cdef Mail* mailbox_take(Mailbox* mailbox) noexcept nogil

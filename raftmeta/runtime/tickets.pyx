@@ -128,13 +128,12 @@ cdef void _throw_away(Mailbox* mailbox) noexcept nogil:
 
 
 cdef void _ring(Mailbox* mailbox) noexcept nogil:
-    cdef uint64_t one = 1
     mailbox.has_news = False
     # The owner says is_abandoned and then throws away; the loop posts and then looks here: nothing is left behind.
     if load_shared(&mailbox.is_abandoned):
         _throw_away(mailbox)
-    elif exchange_shared(&mailbox.is_rung, <uint32_t> 1) == 0:
-        posix.write(mailbox.event_fd, &one, sizeof(one))
+    else:
+        mailbox_ring(mailbox)
     mailbox_drop(mailbox)
 
 
@@ -158,13 +157,13 @@ cdef void wakeups_flush(Wakeups* wakeups) noexcept nogil:
 
 
 # --- mailboxes --------------------------------------------------------------------------------------------------------
-cdef Mailbox* mailbox_create() noexcept nogil:
+cdef Mailbox* mailbox_create(bint with_event_fd) noexcept nogil:
     cdef Mailbox* mailbox = <Mailbox*> calloc(1, sizeof(Mailbox))
     if mailbox == NULL:
         return NULL
     mailbox.holders = 1
-    mailbox.event_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
-    if mailbox.event_fd < 0:
+    mailbox.event_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK) if with_event_fd else -1
+    if with_event_fd and mailbox.event_fd < 0:
         free(mailbox)
         return NULL
     return mailbox
@@ -176,15 +175,31 @@ cdef void mailbox_hold(Mailbox* mailbox) noexcept nogil:
 
 cdef void mailbox_drop(Mailbox* mailbox) noexcept nogil:
     if subtract_shared(&mailbox.holders, <uint32_t> 1) == 0:
-        posix.close(mailbox.event_fd)
+        if mailbox.event_fd >= 0:
+            posix.close(mailbox.event_fd)
         free(mailbox)
 
 
 cdef Mail* mailbox_take(Mailbox* mailbox) noexcept nogil:
     cdef uint64_t count
-    posix.read(mailbox.event_fd, &count, sizeof(count))
+    if mailbox.event_fd >= 0:
+        posix.read(mailbox.event_fd, &count, sizeof(count))
     store_shared(&mailbox.is_rung, <uint32_t> 0)
     return mailbox.posted.take()
+
+
+cdef void mailbox_ring(Mailbox* mailbox) noexcept nogil:
+    cdef uint64_t one = 1
+    if exchange_shared(&mailbox.is_rung, <uint32_t> 1) != 0:
+        return
+    if mailbox.event_fd >= 0:
+        posix.write(mailbox.event_fd, &one, sizeof(one))
+    else:
+        futex_wake(&mailbox.is_rung, 1)
+
+
+cdef void mailbox_await(Mailbox* mailbox, uint64_t timeout_ns) noexcept nogil:
+    futex_wait(&mailbox.is_rung, 0, timeout_ns)
 
 
 cdef void mailbox_abandon(Mailbox* mailbox) noexcept nogil:

@@ -28,6 +28,7 @@ PYTHON_FACING = {
     "raftmeta.runtime.node_users",
     "raftmeta.runtime.node_view",
     "raftmeta.runtime.node_watch",
+    "raftmeta.runtime.watch_callbacks",
     "raftmeta.runtime.watch_events",
     "raftmeta.wire.python_client",
     "raftmeta.wire.python_commands",

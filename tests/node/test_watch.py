@@ -86,7 +86,7 @@ def test_an_iterator_without_news_ends_after_its_time_out(node: raftmeta.Node) -
         assert [event.value for event in watch] == [b"1"]
 
 
-def test_a_callback_is_called_on_a_thread_of_its_own(node: raftmeta.Node) -> None:
+def test_a_callback_is_called_on_a_thread_of_the_node(node: raftmeta.Node) -> None:
     told: queue.Queue[tuple[str, bytes]] = queue.Queue()
 
     def tell(batch: WatchBatch | WatchReset) -> None:
@@ -98,17 +98,86 @@ def test_a_callback_is_called_on_a_thread_of_its_own(node: raftmeta.Node) -> Non
         assert told.get(timeout=20) == ("raftmeta-watch", b"1")
 
 
-def test_closing_a_watch_ends_the_thread_of_its_callback(node: raftmeta.Node) -> None:
-    before = set(threading.enumerate())
-    watch = node.watch("callback/closed", callback=print)
-    (thread,) = set(threading.enumerate()) - before
-    watch.close()
-    thread.join(30)
-    assert not thread.is_alive()
+def test_closing_the_last_watch_with_a_callback_ends_their_threads(node: raftmeta.Node) -> None:
+    watches = [node.watch("callback/closed", callback=print) for _ in range(3)]
+    for watch in watches[:2]:
+        watch.close()
+    threads = [thread for thread in threading.enumerate() if thread.name == "raftmeta-watch"]
+    assert threads
+    watches[2].close()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_callback_that_blocks_does_not_hold_up_others(node: raftmeta.Node) -> None:
+    """Several block at once, each in the middle of its events; when they go on they have missed nothing."""
+    goes_on = threading.Event()
+    told: dict[str, list[int]] = {name: [] for name in ("first", "second", "free")}
+    begun = threading.Semaphore(0)
+    has_all = threading.Semaphore(0)
+
+    def callback_of(name: str) -> Callable[[WatchBatch | WatchReset], None]:
+        def tell(batch: WatchBatch | WatchReset) -> None:
+            if name != "free" and not told[name]:
+                begun.release()
+                assert goes_on.wait(30)
+            told[name].append(batch.revision)
+            if len(told[name]) == 20:
+                has_all.release()
+
+        return tell
+
+    with contextlib.ExitStack() as watches:
+        for name in told:
+            watches.enter_context(node.watch("blocked/k", callback=callback_of(name)))
+        written = [int(node.put("blocked/k", b"%d" % i)) for i in range(20)]
+        assert begun.acquire(timeout=30)
+        assert begun.acquire(timeout=30)
+        assert has_all.acquire(timeout=30)
+        assert told == {"first": [], "second": [], "free": written}
+        goes_on.set()
+        for _ in range(2):
+            assert has_all.acquire(timeout=30)
+    assert told == dict.fromkeys(told, written)
+
+
+def test_a_callback_may_write_and_close_its_watch(node: raftmeta.Node) -> None:
+    told: queue.Queue[int] = queue.Queue()
+
+    def tell(batch: WatchBatch | WatchReset) -> None:
+        told.put(batch.revision)
+        told.put(int(node.put("answer/k", b"seen")))
+        watch.close()
+        told.put(0)
+
+    watch = node.watch("question/k", callback=tell)
+    asked = [int(node.put("question/k", b"%d" % i)) for i in range(2)]
+    assert told.get(timeout=30) == asked[0]
+    assert told.get(timeout=30) > asked[0]
+    assert told.get(timeout=30) == 0
+
+
+def test_a_callback_that_raises_is_reported_and_its_watch_ends(
+    node: raftmeta.Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: queue.Queue[BaseException | None] = queue.Queue()
+    monkeypatch.setattr(threading, "excepthook", lambda told: reported.put(told.exc_value))
+    wrong = ValueError("wrong")
+    told: queue.Queue[int] = queue.Queue()
+
+    def fail(_batch: WatchBatch | WatchReset) -> None:
+        raise wrong
+
+    with node.watch("raises/k", callback=fail), node.watch("raises/k", callback=lambda batch: told.put(batch.revision)):
+        written = [int(node.put("raises/k", b"%d" % i)) for i in range(2)]
+        assert [told.get(timeout=30) for _ in written] == written
+        assert reported.get(timeout=30) is wrong
+    assert reported.empty()
 
 
 def test_many_callbacks_are_told_everything_in_order(node: raftmeta.Node) -> None:
-    """They share the events, and pass a turnstile one by one."""
+    """They share the events, and the thread."""
     told: list[list[int]] = [[] for _ in range(50)]
     all_told = threading.Semaphore(0)
 
