@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import functools
 import importlib.util
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from raftmeta.migrate import ZooKeeperNode
 from tests.conformance.kits import free_addresses
 from tests.processes.waiting import wait_until
 
@@ -47,6 +52,34 @@ def logging_folder(folder: Path) -> Path:
         "rootLogger.level=warn\nrootLogger.appenderRef.c.ref=c\n"
     )
     return place
+
+
+def shown(node: ZooKeeperNode) -> str:
+    """A node as SnapshotFormatter prints it."""
+    owner = node.owner & (1 << 64) - 1
+    if node.is_container:
+        owner = 1 << 63
+    elif node.ttl_ms:
+        owner = 0xFF << 56 | node.ttl_ms
+    lines = [
+        node.path.decode(),
+        f"  cZxid = {node.czxid:#016x}",
+        f"  ctime = {_date(node.ctime_ms // 1000)}",
+        f"  mZxid = {node.mzxid:#016x}",
+        f"  mtime = {_date(node.mtime_ms // 1000)}",
+        f"  pZxid = {node.pzxid:#016x}",
+        f"  cversion = {node.cversion}",
+        f"  dataVersion = {node.version}",
+        f"  aclVersion = {node.aversion}",
+        f"  ephemeralOwner = {owner:#016x}",
+        f"  data = {base64.b64encode(node.data or b'').decode()}",
+    ]
+    return "\n".join(lines).strip()
+
+
+@functools.lru_cache
+def _date(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
 
 
 class ZooKeeperServer:
@@ -119,9 +152,29 @@ class ZooKeeperServer:
         assert ended.returncode == 0, ended.stderr.decode()
         return ended.stdout.decode()
 
-    def format_snapshot(self, path: Path) -> str:
-        """All nodes of a snapshot, with their data, as ZooKeeper's SnapshotFormatter shows them."""
-        return self.run("org.apache.zookeeper.server.SnapshotFormatter", "-d", str(path))
+    def format_snapshot(self, path: Path) -> Iterator[str]:
+        """All nodes of a snapshot, with their data, as ZooKeeper's SnapshotFormatter shows them: a text for each.
+
+        They are read as the tool prints them, however many there are.
+        """
+        with (self.folder / "tool.log").open("ab") as log:
+            tool = subprocess.Popen(
+                self._java("org.apache.zookeeper.server.SnapshotFormatter", "-d", str(path)),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.folder,
+                text=True,
+            )
+        assert tool.stdout is not None
+        with tool, tool.stdout:
+            lines: list[str] = []
+            for line in tool.stdout:
+                if line == "----\n":
+                    yield "".join(lines).strip()
+                    lines = []
+                else:
+                    lines.append(line)
+        assert tool.returncode == 0, (self.folder / "tool.log").read_text()
 
     def format_log(self, path: Path) -> str:
         """All transactions of a log, as ZooKeeper's TxnLogToolkit shows them."""
