@@ -162,6 +162,8 @@ cpdef enum Mark:
     MARK_QUORUM_OF_DISKS_LOST            # a majority of the voters has lost its disk
     MARK_LINK_STILL_DOWN                 # a link that was down was refused again
     MARK_LINK_LOST                       # a connection to a peer broke
+    MARK_PROPOSAL_TWICE                  # a proposal came a second time, or after a later one
+    MARK_PROPOSAL_FOR_EARLIER_LIFE       # a proposal was on its way while its target started again
     # what a node does for itself
     MARK_SESSION_LOST                    # the own session expired
     MARK_KEEP_ALIVES_UNANSWERED          # many keep-alives without an answer

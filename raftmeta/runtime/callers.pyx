@@ -11,8 +11,9 @@ its command by subtraction; `clients` holds those of clients, each in a session 
 and sequence. A client may send one command twice, through two connections: both copies are proposed and both answered.
 
 Why a refusal can still mean "not executed": a command that was handed to *one* leader only and that this leader
-refused certainly stands in no log. One that was handed over twice may stand in the first leader's log; it goes on
-waiting and is proposed until it is answered.
+refused certainly stands in no log, because a leader looks at each proposal once, however often the network brings it
+(runtime/peers). One that was handed over twice may stand in the first leader's log; it goes on waiting and is proposed
+until it is answered.
 
 What it never does: decide a command's result, wait, or drop a claimed command without an answer.
 """

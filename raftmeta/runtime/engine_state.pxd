@@ -129,6 +129,7 @@ cdef struct Link:
     uint64_t boot
     uint8_t genesis_state       # as of that HELLO
     uint64_t sequence           # frames sent on this connection
+    uint64_t asked              # context of the newest entry that this boot of it asked for; 0: none yet
     bint was_refused            # the last reconnect was refused
     uint64_t bytes_in           # of whole frames, over all connections of this name
     uint64_t bytes_out

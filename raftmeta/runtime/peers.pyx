@@ -13,12 +13,13 @@ from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, Pee
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.marks cimport (MARK_FRAME_BEFORE_FOUNDING, MARK_FRAME_OF_REMOVED, MARK_HELLO_OF_REMOVED,
-                                    MARK_LINK_LOST, MARK_LINK_STILL_DOWN, MARK_QUORUM_OF_DISKS_LOST, mark)
+                                    MARK_LINK_LOST, MARK_LINK_STILL_DOWN, MARK_PROPOSAL_FOR_EARLIER_LIFE,
+                                    MARK_PROPOSAL_TWICE, MARK_QUORUM_OF_DISKS_LOST, mark)
 from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.quorum cimport quorum_count
-from raftmeta.raft.types cimport (MEMBERS_MAX, PROPOSE, VOTER_INCOMING, Member, Membership, Message, index_t,
-                                  member_id_t)
+from raftmeta.raft.types cimport (MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE, VOTER_INCOMING, Member, Membership, Message,
+                                  index_t, member_id_t)
 from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
                                             ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
 from raftmeta.runtime.snapshot_transfer cimport transfer_step
@@ -232,6 +233,8 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello) noexcept
     cdef Link* link = &engine.links[place]
     if link.id == hello.id and hello.boot < link.boot:
         return OLD_BOOT
+    if link.id != hello.id or link.boot != hello.boot:
+        link.asked = 0
     link.is_told = link.is_told and link.id == hello.id
     link.id = hello.id
     link.boot = hello.boot
@@ -330,7 +333,27 @@ cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
     return True
 
 
-cdef status_t _step_message(Engine* engine, const FrameHeader* header, const Slice* frame) noexcept nogil:
+cdef bint _is_asked_twice(Engine* engine, Link* link, const FrameHeader* header, const Message* message) noexcept nogil:
+    """May this request for an entry have been looked at before? Then it is dropped without an answer, because a refusal
+    says "in no log", and only who sees each request once can say that:
+        1. the network delivers a PROPOSE twice; the leader appends the first copy and steps down,
+        2. it would refuse the second copy, as it leads no more,
+        3. its sender would tell the caller "certainly not executed", and the first copy is committed.
+    Contexts of one boot grow (Engine.next_batch; 0: nobody waits, runtime/housekeeping). One that was overtaken is
+    dropped too, and one for an earlier life of this node, which may have answered it: the sender asks again under a new
+    context (docs/divergence.md "Forwarded proposals")."""
+    if header.target_boot != engine.boot:
+        mark(MARK_PROPOSAL_FOR_EARLIER_LIFE)
+        return True
+    if message.context <= link.asked:
+        mark(MARK_PROPOSAL_TWICE)
+        return True
+    link.asked = message.context
+    return False
+
+
+cdef status_t _step_message(Engine* engine, uint32_t link, const FrameHeader* header,
+                            const Slice* frame) noexcept nogil:
     cdef const uint8_t* body = frame.data + FRAME_HEADER_BYTES
     cdef Slice records
     cdef Message message
@@ -345,6 +368,9 @@ cdef status_t _step_message(Engine* engine, const FrameHeader* header, const Sli
     message.target = header.target
     if message.type == PROPOSE and not _are_commands(engine, &message.records):
         return COMMAND_INVALID
+    if (message.type in (PROPOSE, MEMBERSHIP_PROPOSE) and message.context != 0
+            and _is_asked_twice(engine, &engine.links[link], header, &message)):
+        return OK
     status = core_step(engine.core, &message)
     if status == STALE or 0 < status < 64:
         return OK       # ignored or refused by the protocol: not the connection's fault
@@ -410,7 +436,7 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
         if not engine.links[inbound.link].is_wanted and header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT):
             peers_meet(engine, inbound.link)    # what it sends is to be answered, and may be the entry that names it
         if header.type == FRAME_MESSAGE:
-            status = _step_message(engine, header, frame)
+            status = _step_message(engine, inbound.link, header, frame)
         elif header.type == FRAME_GENESIS:
             status = _step_genesis(engine, header, frame)
         elif header.type == FRAME_STATE:

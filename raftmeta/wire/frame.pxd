@@ -44,9 +44,10 @@ cdef packed struct FrameHeader:
     uint64_t source_boot        # boot number of the sender: a lower one than seen before is refused
     uint64_t sequence           # counts the frames of this connection from 1, for whoever reads a capture: a gap is a
                                 # frame that found the sender's queue full, and the protocol survives it
-    uint64_t reserved0          # 0, as the next two
-    uint64_t reserved1
-    uint32_t reserved2
+    uint64_t target_boot        # boot number that the target said in its HELLO; 0 in a HELLO. What asks for an entry is
+                                # for that life of the target alone (runtime/peers)
+    uint64_t reserved0          # 0, as the next one
+    uint32_t reserved1
     uint32_t header_crc         # crc32c over bytes [8, 92): a damaged length must not be waited for
 
 # Who may speak on a connection, bound by its HELLO.

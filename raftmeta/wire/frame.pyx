@@ -35,6 +35,7 @@ cdef void frame_encode(FrameHeader* header, FrameType type, const FrameIdentity*
     header.target = identity.peer
     header.source_boot = self_boot
     header.sequence = sequence
+    header.target_boot = identity.peer_boot
     header.header_crc = _header_crc(<const uint8_t*>header)
     crc = crc32c(0, <const uint8_t*>header + CRC_FROM, FRAME_HEADER_BYTES - CRC_FROM)
     crc = crc32c(crc, body, body_length)
@@ -80,7 +81,7 @@ cdef status_t _check_header(const FrameHeader* header, uint32_t body_bytes_max) 
         return BAD_FIELD
     if header.records_length and not _may_carry_records(header.type):
         return BAD_FIELD
-    if header.flags or header.group or header.reserved0 or header.reserved1 or header.reserved2:
+    if header.flags or header.group or header.reserved0 or header.reserved1:
         return BAD_FIELD
     if header.sequence == 0:
         return BAD_FIELD

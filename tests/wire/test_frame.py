@@ -21,7 +21,7 @@ HEADER = struct.Struct("<IIBBHIIIQQQQQQQQII")
 FIELDS = [
     *("magic", "crc", "version", "type", "flags", "group", "body_length", "records_length"),
     *("cluster_low", "cluster_high", "source", "target", "source_boot", "sequence"),
-    *("reserved0", "reserved1", "reserved2", "header_crc"),
+    *("target_boot", "reserved0", "reserved1", "header_crc"),
 ]
 IDS = st.integers(1, 2**64 - 1)
 WITH_RECORDS = [FrameType.FRAME_MESSAGE, FrameType.FRAME_SNAPSHOT]
@@ -56,17 +56,26 @@ def with_header(data: bytes, *, sealed: bool = True, **changes: int) -> bytes:
     IDS,
     IDS,
     st.integers(0, 2**63),
+    st.integers(0, 2**63),
     st.integers(1, 2**63),
     st.binary(max_size=300),
     st.binary(max_size=300),
 )
 def test_a_frame_is_read_as_it_was_written(
-    type: int, cluster: tuple[int, int], peer: int, own: int, boot: int, sequence: int, body: bytes, records: bytes
+    type: int,
+    cluster: tuple[int, int],
+    peer: int,
+    own: int,
+    boot: int,
+    peer_boot: int,
+    sequence: int,
+    body: bytes,
+    records: bytes,
 ) -> None:
     """Every field at its place, both checksums by their definition, the length exact."""
     data = frame_encode(
         type,
-        {"cluster": cluster, "peer": peer, "self": own},
+        {"cluster": cluster, "peer": peer, "self": own, "peer_boot": peer_boot},
         self_boot=boot,
         sequence=sequence,
         body=body,
@@ -76,7 +85,8 @@ def test_a_frame_is_read_as_it_was_written(
     header = header_of(data)
     assert data[:4] == b"RFTM" and header["version"] == 1 and header["type"] == type
     assert (header["cluster_low"], header["cluster_high"]) == cluster
-    assert (header["source"], header["target"], header["source_boot"]) == (own, peer, boot)
+    assert (header["source"], header["target"]) == (own, peer)
+    assert (header["source_boot"], header["target_boot"]) == (boot, peer_boot)
     assert (header["sequence"], header["body_length"], header["records_length"]) == (sequence, len(body), len(records))
     assert header["crc"] == crc32c(data[8:]) and header["header_crc"] == crc32c(data[8:92])
     assert data[HEADER_BYTES:] == body + records
@@ -154,7 +164,6 @@ def test_a_length_over_the_cap_is_refused_by_the_header_alone(limit: int, body: 
         {"group": 1},
         {"reserved0": 1},
         {"reserved1": 1},
-        {"reserved2": 1},
         {"sequence": 0},
     ],
 )
