@@ -14,9 +14,9 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.machine.slab cimport slab_allocate, slab_destroy, slab_free
 from raftmeta.machine.tree_node cimport (
-    child_insert, child_position, common_length, compare_bytes, leaf_find, leaf_insert, leaf_position, node_children,
-    node_entries, node_heads, node_length, node_prefetch, node_refresh, node_separators, separator_bytes,
-    slot_remove, slots_move)
+    child_insert, child_position, common_length, compare_bytes, leaf_find, leaf_find_near, leaf_insert, leaf_position,
+    node_children, node_entries, node_heads, node_length, node_prefetch, node_refresh, node_separators, prefetch,
+    separator_bytes, slot_remove, slots_move)
 from raftmeta.machine.tree_state cimport (
     DEAD_ENTRY, DEAD_KIND_MASK, DEAD_NODE, DEAD_SEPARATOR, TREE_DEAD_PER_BLOCK, TREE_DEPTH_MAX, TREE_FANOUT_MIN,
     TREE_PIN_SLOTS, TUNE_TREE_FANOUT, Dead, DeadBlock, DeadList, Node, Root, Separator, Tree)
@@ -50,6 +50,8 @@ cdef Node* _new_node(Tree* tree, uint8_t level) noexcept nogil:
 
 
 cdef inline void _free_node(Tree* tree, Node* node) noexcept nogil:
+    if tree.near == node:
+        tree.near = NULL
     slab_free(&tree.slab, node, node_length(node.capacity, node.level))
 
 
@@ -225,6 +227,8 @@ cdef inline Node* _writable(Tree* tree, Node** place) noexcept nogil:
     if node.level:
         memcpy(node_separators(copy), node_separators(node), <size_t>node.count * 8)
     _push_dead(&tree.writing.dead, <uint64_t>node | DEAD_NODE, node.birth)
+    if tree.near == node:
+        tree.near = copy
     place[0] = copy
     return copy
 
@@ -333,36 +337,76 @@ cdef inline bint _reserve_way(Tree* tree) noexcept nogil:
     return _reserve_dead(tree, &tree.writing.dead, 3 * (TREE_DEPTH_MAX + 1))
 
 
-cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil:
+cdef inline void _meet(Tree* tree, Node* leaf, int position) noexcept nogil:
+    tree.near = leaf
+    tree.near_position = <uint32_t>position
+
+
+# Whether the key stands where the last one was met, or right behind it; then it is met. A key is found and then put, and
+# keys often come in order: both spare the way down.
+cdef inline bint _is_near(Tree* tree, const uint8_t* key, uint16_t key_length) noexcept nogil:
+    cdef int position = leaf_find_near(tree.near, tree.near_position, key, key_length)
+    if position < 0:
+        return False
+    if <uint32_t>position > tree.near_position and position + 2 < tree.near.count:
+        prefetch(node_entries(tree.near)[position + 2])     # soon to be met, if they go on in order
+    tree.near_position = <uint32_t>position
+    return True
+
+
+cdef inline void _replace(Tree* tree, Node* leaf, int position, Entry* entry) noexcept nogil:
+    cdef Entry* older = node_entries(leaf)[position]
+    entry.previous = older
+    node_entries(leaf)[position] = entry
+    _account(tree, older, entry)
+
+
+cdef inline status_t _put_from_root(Tree* tree, Entry* entry) noexcept nogil:
     cdef const uint8_t* key = entry_key(entry)
     cdef Node* leaf = NULL
-    cdef Entry* older
+    cdef int position
     cdef status_t status
-    cdef uint32_t position
-    cdef int found
     if not _reserve_way(tree):
         return NO_MEMORY
     status = _open_leaf(tree, key, entry.key_length, &leaf)
     if status != OK:
         return status
-    found = leaf_find(leaf, key, entry.key_length)
-    if found >= 0:
-        older = node_entries(leaf)[found]
-        entry.previous = older
-        node_entries(leaf)[found] = entry
-        _account(tree, older, entry)
+    position = leaf_find(leaf, key, entry.key_length)
+    if position >= 0:
+        _replace(tree, leaf, position, entry)
     else:
-        position = leaf_position(leaf, key, entry.key_length)
+        position = <int>leaf_position(leaf, key, entry.key_length)
         entry.previous = NULL
-        leaf_insert(leaf, position, entry)
+        leaf_insert(leaf, <uint32_t>position, entry)
         _account(tree, NULL, entry)
-    if entry.mod_revision > tree.revision_max:
-        tree.revision_max = entry.mod_revision
+    _meet(tree, leaf, position)
     return OK
 
 
+cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil:
+    cdef status_t status = OK
+    # A leaf that may be changed has only nodes above it that may.
+    if (tree.near != NULL and tree.near.birth == tree.writing.number
+            and _is_near(tree, entry_key(entry), entry.key_length)):
+        _replace(tree, tree.near, <int>tree.near_position, entry)
+    else:
+        status = _put_from_root(tree, entry)
+    if status == OK and entry.mod_revision > tree.revision_max:
+        tree.revision_max = entry.mod_revision
+    return status
+
+
 cdef Entry* tree_find(Tree* tree, const uint8_t* key, uint16_t key_length) noexcept nogil:
-    return <Entry*>root_find(&tree.writing, key, key_length)
+    cdef Node* leaf
+    cdef int position
+    if tree.near != NULL and _is_near(tree, key, key_length):
+        return node_entries(tree.near)[tree.near_position]
+    leaf = _leaf_of(&tree.writing, key, key_length)
+    position = leaf_find(leaf, key, key_length)
+    if position < 0:
+        return NULL
+    _meet(tree, leaf, position)
+    return node_entries(leaf)[position]
 
 
 # --- changing: taking out ---------------------------------------------------------------------------------------------
@@ -637,16 +681,20 @@ cdef Hash128 root_hash(const Root* root) noexcept nogil:
     return root.hash
 
 
-cdef const Entry* root_find(const Root* root, const uint8_t* key, uint16_t key_length) noexcept nogil:
-    cdef const Node* node = root.node
-    cdef int position
+cdef inline Node* _leaf_of(const Root* root, const uint8_t* key, uint16_t key_length) noexcept nogil:
+    cdef Node* node = root.node
     while node.level:
         node = node_children(node)[child_position(node, key, key_length)]
         node_prefetch(node)
-    position = leaf_find(node, key, key_length)
+    return node
+
+
+cdef const Entry* root_find(const Root* root, const uint8_t* key, uint16_t key_length) noexcept nogil:
+    cdef const Node* leaf = _leaf_of(root, key, key_length)
+    cdef int position = leaf_find(leaf, key, key_length)
     if position < 0:
         return NULL
-    return node_entries(node)[position]
+    return node_entries(leaf)[position]
 
 
 # The cursor stands at path[level], perhaps behind its last slot: go to the first entry from there on.

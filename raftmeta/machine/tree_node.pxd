@@ -169,6 +169,23 @@ cdef inline int leaf_find(const Node* leaf, const uint8_t* key, uint32_t length)
     return <int>position
 
 
+# As leaf_find, in the slot `position` and the one behind it only, and for any key, of this leaf or not.
+cdef inline int leaf_find_near(const Node* leaf, uint32_t position, const uint8_t* key, uint32_t length) noexcept nogil:
+    cdef uint32_t end = min(position + 2, <uint32_t>leaf.count)
+    cdef uint64_t head
+    cdef const Entry* entry
+    if length < leaf.prefix_length:
+        return -1
+    head = head_of(key, length, leaf.prefix_length)
+    while position < end:
+        if node_heads(leaf)[position] == head:
+            entry = node_entries(leaf)[position]
+            if entry.key_length == length and memcmp(entry_key(entry), key, length) == 0:
+                return <int>position
+        position += 1
+    return -1
+
+
 # The child in which the key belongs: the last one whose separator is not above it.
 cdef inline uint32_t child_position(const Node* node, const uint8_t* key, uint32_t length) noexcept nogil:
     cdef uint32_t position, other_length

@@ -70,6 +70,8 @@ cdef struct Tree:
     Root writing                # what will be published next; number = newest + 1
     Root* oldest
     uint64_t revision_max       # greatest mod_revision in the tree
+    Node* near                  # leaf of `writing` where the writer last met a key, NULL: none; in slot near_position,
+    uint32_t near_position      # if it still stands there
     uint16_t fanout
     uint16_t load_depth         # bulk load: levels of load_spine in use; 0: none under way
     Node* load_spine[TREE_DEPTH_MAX]    # bulk load: the rightmost node of every level, leaf first

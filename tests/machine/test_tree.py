@@ -86,6 +86,40 @@ def test_keys_of_every_shape_are_told_apart(fanout: int) -> None:
             assert root.get(absent) is None
 
 
+@pytest.mark.parametrize("fanout", FANOUTS)
+def test_a_key_is_found_wherever_it_moved_since_it_was_last_met(fanout: int) -> None:
+    """The writer looks first where it met a key before. Init: keys in order. Act: meet one; then copy its leaf, split
+    it, shift its slots, empty it and join it with its neighbour. Check: the newest version of it and of the next."""
+    tree = filled(fanout=fanout, keys=100)
+    revision = 100
+    for number in range(10, 90):
+        met, behind = b"key/%06d" % number, b"key/%06d" % (number + 1)
+        assert tree.find(met) is not None
+        for key in (met, met + b"+", met + b"++", behind, met):
+            revision += 1
+            tree.put(key, b"%d" % revision, revision=revision)
+            assert tree.get(met + b"-") is None
+            found = tree.find(key)
+            assert found is not None and (found[1], found[3]) == (b"%d" % revision, revision)
+        if number % 3 == 0:
+            tree.publish(revision)
+        for key in (met + b"+", met + b"++"):
+            revision += 1
+            tree.delete(key, revision=revision)
+            tree.remove(key)
+            assert tree.find(key) is None
+        assert tree.get(behind) is not None
+    for number in range(99):
+        revision += 1
+        tree.delete(b"key/%06d" % number, revision=revision)
+        tree.remove(b"key/%06d" % number)
+        assert tree.find(b"key/%06d" % number) is None
+        assert tree.get(b"key/%06d" % (number + 1)) is not None
+    tree.publish(revision)
+    with tree.pin() as root:
+        root.verify()
+
+
 def test_values_from_nothing_to_a_mebibyte_are_kept() -> None:
     """Sizes on both sides of the slab's largest object."""
     tree = TreeHandle()
