@@ -21,8 +21,9 @@ from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, le
                                       leases_grant, leases_keys, leases_release, leases_renew)
 from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
                                     planned_is_change)
-from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
-                                        sessions_end, sessions_find, sessions_open, sessions_release)
+from raftmeta.machine.sessions cimport (Kept, Session, Sessions, kept_body, session_advance, session_keep,
+                                        session_lookup, sessions_end, sessions_find, sessions_hash, sessions_open,
+                                        sessions_release)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_USER_MACHINES, PHASE_EVALUATE, PHASE_IDLE,
                                      PHASE_MAKE)
 from raftmeta.machine.state_hash cimport hash_plus
@@ -497,7 +498,7 @@ cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept
     status.lease_ms = machine.lease_ms
     status.state_hash = hash_plus(
         hash_plus(tree_hash(machine.tree), hash128(FORMAT_COUNTERS_SEED, &counters, sizeof(CountersImage))),
-        hash_plus(hash_plus(machine.leases.hash, machine.sessions.hash), machine.users.hash))
+        hash_plus(hash_plus(machine.leases.hash, sessions_hash(<Sessions*>&machine.sessions)), machine.users.hash))
 
 
 # --- the leader's engine ----------------------------------------------------------------------------------------------

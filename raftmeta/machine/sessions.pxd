@@ -15,15 +15,15 @@ cdef enum:
     # Replicated state depends on them: as FORMAT_.
     FORMAT_KEPT_BYTES_MAX = 16 << 20    # result bytes kept per session, beside the window
     FORMAT_ENDED_MAX = 65_536           # ended ids remembered, so that a late OPEN does not revive one
-    SHORT_BODY_BYTES = 36               # result of a plain put fits: no allocation
+    SHORT_BODY_BYTES = 28               # result of a plain put, or of an addition, fits: no allocation
 
 # The kept result of one applied command: one cache line.
 cdef struct Kept:
     uint64_t sequence           # 0: the slot is empty
     uint64_t revision
-    uint8_t* long_body          # NULL: the bytes stand in short_body
+    Hash128 addend              # its part of Sessions.hash
+    uint8_t[SHORT_BODY_BYTES] body      # where there is more: a pointer to the bytes (kept_body)
     uint32_t length
-    uint8_t[SHORT_BODY_BYTES] short_body
 
 cdef struct Session:
     Due due                     # first: a Due* of the heap is a Session*
@@ -34,21 +34,24 @@ cdef struct Session:
     uint32_t window
     Kept* ring                  # sequence s stands at s & (capacity - 1)
     uint64_t capacity           # 0 or a power of two
-    Hash128 addend              # its part of Sessions.hash, results apart
+    Hash128 addend              # its part of Sessions.sum, results apart; not while it is Sessions.changing
 
 cdef struct Sessions:
     Map64[Session*] by_id
     Deadlines deadlines
     Map64[uint8_t] ended        # ids of closed and expired sessions ...
     Ring[uint64_t] ended_order  # ... the oldest first
-    Hash128 hash                # sum over sessions, kept results and ended ids, mod 2^128
+    Hash128 sum                 # over sessions but `changing`, kept results and ended ids, mod 2^128
+    Session* changing           # the one that commands came for last: its addend waits until someone asks, NULL: none
 
-cdef inline const uint8_t* kept_body(const Kept* kept) noexcept nogil:
-    if kept.long_body != NULL:
-        return kept.long_body
-    return kept.short_body
+cdef inline uint8_t* kept_body(const Kept* kept) noexcept nogil:
+    if kept.length > SHORT_BODY_BYTES:
+        return (<uint8_t**>kept.body)[0]
+    return <uint8_t*>kept.body
 
 cdef void sessions_release(Sessions* sessions) noexcept nogil
+# Over all sessions, kept results and ended ids.
+cdef Hash128 sessions_hash(Sessions* sessions) noexcept nogil
 cdef Session* sessions_find(Sessions* sessions, uint64_t id) noexcept nogil
 # Ids are random, so whoever knows one and its terms is its opener: opening it again only renews it. ID_CONFLICT: open
 # with another ttl or window. SESSION_UNKNOWN: this id has ended. COMMAND_INVALID: id, ttl_ms or window out of range.

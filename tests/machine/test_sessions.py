@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.machine import commands as c
-from tests.machine.machines import Answer, Machine
+from tests.machine.machines import Answer, Machine, loaded
 
 SESSION = 77
 
@@ -234,3 +234,30 @@ def test_ended_ids_are_remembered_in_bounded_number() -> None:
     assert machine.apply(c.open_session(65_539)).status == c.SESSION_UNKNOWN
     assert machine.apply(c.open_session(4)).status == c.SESSION_UNKNOWN
     assert machine.apply(c.open_session(3)).status == c.OK
+
+
+def test_state_hash_does_not_depend_on_when_it_is_asked() -> None:
+    """What a session adds to it waits until someone asks. Init: two machines. Act: the same commands of two sessions in
+    turn, one of which ends; one machine is asked after each. Check: both hashes, and that of the state loaded anew."""
+    often, once = Machine(), Machine()
+    commands = [c.open_session(SESSION), c.open_session(78)]
+    for sequence in range(1, 40):
+        session = 78 if sequence % 5 == 0 else SESSION
+        commands.append(c.keys(c.add(b"n", 1), session=session, sequence=sequence, lowest=max(1, sequence - 7)))
+    commands += [c.close_session(78), c.keys(c.add(b"n", 1), session=SESSION, sequence=40, lowest=1)]
+    for command in commands:
+        once.apply(command)
+        often.apply(command)
+        often.state_hash()
+    assert often.state_hash() == once.state_hash() == loaded(once.handle.dump(1 << 16)).status().state_hash
+
+
+@pytest.mark.parametrize("length", [0, 10, 11, 12, 13, 14, 15, 16, 40, 1000])
+def test_results_of_any_length_are_kept_and_forgotten(machine: Machine, length: int) -> None:
+    """Short results stand in the table itself, longer ones beside it; both come back to the byte and leave no trace."""
+    machine.txn(c.put(b"k", b"v" * length))
+    first = machine.apply(c.keys(c.get(b"k"), session=SESSION, sequence=1, lowest=1))
+    again = machine.apply(c.keys(c.get(b"k"), session=SESSION, sequence=1, lowest=1))
+    assert again.is_duplicate and again.body == first.body
+    add(machine, 2, lowest=2)
+    assert machine.state_hash() == loaded(machine.handle.dump(1 << 16)).status().state_hash
