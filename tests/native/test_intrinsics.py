@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +88,17 @@ def test_crc32c_of_parts_is_that_of_the_whole(data: bytes, cut: int) -> None:
     assert crc32c(data) == crc32c_by_table(data) == expected
     assert crc32c(data[cut:], seed=crc32c(data[:cut])) == expected
     assert crc32c_by_table(data[cut:], seed=crc32c_by_table(data[:cut])) == expected
+
+
+@pytest.mark.parametrize("lane", [32, 96, 1024])
+def test_crc32c_joins_its_three_rows_at_every_length(lane: int) -> None:
+    """Long data is read in three rows at once: one and two rounds of each kind, a byte less and more, some behind."""
+    data = random.Random(lane).randbytes(6 * lane + 40)
+    for length in (3 * lane - 1, 3 * lane, 3 * lane + 1, 3 * lane + 15, 6 * lane - 1, 6 * lane, 6 * lane + 39):
+        for begin in (0, 1):
+            part = data[begin : begin + length]
+            assert crc32c(part) == crc32c_bit_by_bit(part)
+            assert crc32c(part, seed=0xDEADBEEF) == crc32c_by_table(part, seed=0xDEADBEEF)
 
 
 @pytest.mark.parametrize(("seed", "data", "expected"), HASH128_VECTORS)
