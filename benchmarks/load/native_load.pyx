@@ -172,7 +172,7 @@ def run(NodeBase node not None, list keys not None, list values not None, uint64
     windows_of(keys, &key_windows)
     windows_of(values, &value_windows)
     load.loop = node.running()
-    load.mailbox = mailbox_create()
+    load.mailbox = mailbox_create(True)
     if load.mailbox == NULL:
         raise MemoryError
     load.keys = &key_windows
