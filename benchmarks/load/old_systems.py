@@ -20,11 +20,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 import raftmeta
-from raftmeta.migrate import ZooKeeperNode
 from raftmeta.migrate.comparison import target_records
 from tests.migrate import zookeeper_client as zk
 from tests.migrate.etcd_server import EtcdServer, program, run, text
-from tests.migrate.zookeeper_server import ZooKeeperServer, shown
+from tests.migrate.zookeeper_server import ZooKeeperServer, node_of, shown
 
 BLOCK = 500  # nodes, and requests under way at once
 EVERY = 20  # blocks: one of them sequential, one with rights of its own, one whose last node was changed
@@ -117,28 +116,13 @@ def zookeeper_in(client: raftmeta.Client, side: bytes) -> Contents:
     }
     for record, beside in zip(data, sides, strict=True):
         assert beside.key == side + b"item/" + record.key, (beside.key, record.key)
-        node = node_of(record.key, record.value, json.loads(beside.value))
+        node = node_of(record.key, record.value, beside.value)
         assert int.from_bytes(counters.pop(record.key, b""), "big") == node.cversion, record.key
         secret += node.acl == SECRET_ACL
         found.add(shown(node).encode())
     assert not counters, counters
     assert secret and secret % (BLOCK - 1) == 0, secret
     return found
-
-
-def node_of(path: bytes, data: bytes, told: dict[str, object]) -> ZooKeeperNode:
-    """A node as its two keys have it (docs/migration.md)."""
-    fields = {name: told.get(name, 0) for name in ZooKeeperNode._fields[3:11]}
-    acl = tuple((permissions, scheme, who) for permissions, scheme, who in told["acl"])  # type: ignore[attr-defined]
-    return ZooKeeperNode(
-        path=path,
-        data=None if "data" in told else data,
-        acl=acl,
-        **fields,
-        owner=int(str(told.get("session", "0")), 16),
-        is_container=bool(told.get("container")),
-        ttl_ms=int(str(told.get("ttl_ms", 0))),
-    )
 
 
 # --- etcd -------------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ part of the old system stands in docs/migration.md.
 from raftmeta.migrate.catch_up import update
 from raftmeta.migrate.comparison import Difference, compare, merge
 from raftmeta.migrate.etcd import EtcdChange, EtcdSource
-from raftmeta.migrate.items import Item, Source
+from raftmeta.migrate.items import Item, Record, Source
 from raftmeta.migrate.loader import Progress, load, read_progress
-from raftmeta.migrate.mapping import Mapping, Plan, Record, plan
+from raftmeta.migrate.mapping import Mapping, Plan, plan
 from raftmeta.migrate.problems import NotMigratable, SourceDamaged
 from raftmeta.migrate.pysyncobj import PySyncObjSource
 from raftmeta.migrate.zookeeper import ZooKeeperSource

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 import raftmeta
 from raftmeta.migrate.comparison import Difference, compare
 from raftmeta.migrate.items import Source
-from raftmeta.migrate.loader import TUNE_BATCH_BYTES, TUNE_BATCH_RECORDS, Progress, new_key
+from raftmeta.migrate.loader import TUNE_BATCH_BYTES, TUNE_BATCH_RECORDS, Progress
 from raftmeta.migrate.mapping import Mapping, Plan
+from raftmeta.migrate.records_handle import new_keys
 from raftmeta.operations import Delete, Operation, Update
 
 __all__ = ["update"]
@@ -54,12 +55,12 @@ def _operations(difference: Difference) -> list[Operation]:
     key, old, new = difference.key, difference.source, difference.target
     if new is None:
         assert old is not None, "what is missing is in the source"
-        return [new_key(old)]
+        return new_keys([old._replace(holder=0)], {})
     delete = Delete(key, expected_revision=new.mod_revision, must_exist=True)
     if old is None:
         return [delete]
     if old.is_counter:
-        return [delete, new_key(old)]  # only a new counter can be set to a number
+        return [delete, *new_keys([old._replace(holder=0)], {})]  # only a new counter can be set to a number
     return [Update(key, old.value, lease=None, expected_revision=new.mod_revision)]
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 import raftmeta
-from raftmeta.migrate.items import Source
-from raftmeta.migrate.mapping import Mapping, Record
+from raftmeta.migrate.items import Record, Source
+from raftmeta.migrate.mapping import Mapping
 from raftmeta.operations import Get, KeyRecord, prefix_end
 
 __all__ = ["Difference", "compare", "compared_revision", "compared_spans", "merge", "target_records"]

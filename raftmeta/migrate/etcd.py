@@ -11,6 +11,7 @@ import hashlib
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -164,7 +165,7 @@ class EtcdSource(Closing):
     def items(self) -> Iterator[Item]:
         """All keys as of the last revision, in order."""
         dropped = Counter(self._side_dropped)
-        for key, row in self._scratch.rows():
+        for key, row in chain.from_iterable(self._scratch.rows()):
             create_revision, mod_revision, version, lease = _ROW.unpack_from(row)
             if not version:
                 continue  # its last change is a deletion

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-__all__ = ["Item", "Source"]
+__all__ = ["Item", "Record", "Source"]
 
 
 class Item(NamedTuple):
@@ -26,6 +26,18 @@ class Item(NamedTuple):
     metadata: str
     holder: int = 0
     counter: int | None = None
+    is_counter: bool = False
+
+
+class Record(NamedTuple):
+    """One key to be written. holder: of the item, where it is attached to a lease; else 0.
+
+    is_counter: it becomes a counter, which `add` moves; the value shows its number.
+    """
+
+    key: bytes
+    value: bytes
+    holder: int = 0
     is_counter: bool = False
 
 

@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass, replace
 
 import raftmeta
 from raftmeta import InvalidArgument
-from raftmeta.migrate.items import Item, Source
-from raftmeta.migrate.mapping import Mapping, Plan, Record
+from raftmeta.migrate.items import Item, Record, Source
+from raftmeta.migrate.mapping import Mapping, Plan
 from raftmeta.migrate.problems import NotMigratable
+from raftmeta.migrate.records_handle import new_keys
 from raftmeta.operations import (
-    Add,
     Compare,
     CompareOperator,
     Create,
@@ -38,7 +38,7 @@ from raftmeta.operations import (
 )
 from raftmeta.results import TxnReply
 
-__all__ = ["Progress", "load", "new_key", "read_progress"]
+__all__ = ["Progress", "load", "read_progress"]
 
 TUNE_BATCH_RECORDS = 5000  # batches wait for one another: smaller ones wait more often
 TUNE_BATCH_BYTES = 1 << 20  # of keys and values; one item may be more, a command takes 6 MiB
@@ -113,8 +113,11 @@ def load(
     writer = _Writer(client, mapping, source, timeout_s)
     with ThreadPoolExecutor(1, thread_name_prefix="raftmeta-migrate") as pool:
         under_way: Future[TxnReply] | None = None
-        for batch, records, is_last in _batches(source, mapping, progress.last_key if before else None):
-            after = _advanced(progress, batch, is_last)
+        items = iter(source.items()) if before is None else _items_after(source, progress.last_key)
+        item: Item | None = None
+        while not progress.is_done:
+            taken, last, records, item = mapping.names.fill(items, item, TUNE_BATCH_RECORDS, TUNE_BATCH_BYTES)
+            after = _advanced(progress, taken, last, item is None)
             # While this batch is prepared the one before it is written; they are never under way at once.
             compares, operations = writer.prepare(records, before, after)
             if under_way is not None:
@@ -128,44 +131,18 @@ def load(
     return progress
 
 
-def new_key(record: Record, lease: int = 0) -> Operation:
-    """What writes a record whose key is not there."""
-    if record.is_counter:
-        return Add(record.key, int.from_bytes(record.value, "big", signed=True))
-    return Create(record.key, record.value, lease=lease)
-
-
-def _advanced(progress: Progress, batch: list[bytes], is_last: bool) -> Progress:
+def _advanced(progress: Progress, items: int, last: bytes | None, is_done: bool) -> Progress:
     return replace(
         progress,
-        items=progress.items + len(batch),
+        items=progress.items + items,
         batches=progress.batches + 1,
-        last=base64.b64encode(batch[-1]).decode() if batch else progress.last,
-        is_done=is_last,
+        last=progress.last if last is None else base64.b64encode(last).decode(),
+        is_done=is_done,
     )
 
 
-def _batches(source: Source, mapping: Mapping, after: bytes | None) -> Iterator[tuple[list[bytes], list[Record], bool]]:
-    """(keys of items, their records, whether it is the last batch), from behind a key on."""
-    keys: list[bytes] = []
-    records: list[Record] = []
-    size = 0
-    for item in _items_after(source, after):
-        new = mapping.records(item)
-        new_size = sum(len(record.key) + len(record.value) for record in new)
-        if records and (len(records) + len(new) > TUNE_BATCH_RECORDS or size + new_size > TUNE_BATCH_BYTES):
-            yield keys, records, False
-            keys, records, size = [], [], 0
-        keys.append(item.key)
-        records += new
-        size += new_size
-    yield keys, records, True
-
-
-def _items_after(source: Source, after: bytes | None) -> Iterator[Item]:
-    for item in source.items():
-        if after is None or item.key > after:
-            yield item
+def _items_after(source: Source, after: bytes) -> Iterator[Item]:
+    return (item for item in source.items() if item.key > after)
 
 
 class _Writer:
@@ -189,7 +166,9 @@ class _Writer:
             compares = [Version(key) == 0, *(RangeEmpty.prefix(region) for region in self._regions if region)]
         else:
             compares = [_equal(key, before)]
-        operations = [new_key(record, self._lease(record.holder) if record.holder else 0) for record in records]
+        for holder in {record.holder for record in records if record.holder}:
+            self._grant(holder)
+        operations = new_keys(records, self._leases)
         operations.append(Put(key, after.to_bytes()))
         return compares, operations
 
@@ -219,16 +198,15 @@ class _Writer:
                 "batch was written; take another --prefix and --side, or an empty cluster"
             )
 
-    def _lease(self, holder: int) -> int:
+    def _grant(self, holder: int) -> None:
         """A lease for a session or lease of the old system, under the same number; nobody keeps it alive afterwards."""
-        lease = self._leases.get(holder)
-        if lease is None:
-            lease = holder & (1 << 63) - 1
-            ttl_s = max(self._holders.get(holder, LEASE_TTL_MIN_S), LEASE_TTL_MIN_S)
-            with contextlib.suppress(raftmeta.IdConflict):  # an interrupted load granted it
-                self._client.lease(ttl_s, id=lease, timeout_s=self._timeout_s)
-            self._leases[holder] = lease
-        return lease
+        if holder in self._leases:
+            return
+        lease = holder & (1 << 63) - 1
+        ttl_s = max(self._holders.get(holder, LEASE_TTL_MIN_S), LEASE_TTL_MIN_S)
+        with contextlib.suppress(raftmeta.IdConflict):  # an interrupted load granted it
+            self._client.lease(ttl_s, id=lease, timeout_s=self._timeout_s)
+        self._leases[holder] = lease
 
 
 def _equal(key: bytes, value: bytes) -> Compare:

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
-from typing import NamedTuple
+from itertools import islice
 
 from raftmeta import InvalidArgument
-from raftmeta.migrate.items import Item, Source
+from raftmeta.migrate.items import Item, Record, Source
 from raftmeta.migrate.problems import NotMigratable
+from raftmeta.migrate.records_handle import Names
 
 __all__ = ["HELD", "KEY_BYTES_MAX", "Mapping", "Plan", "Record", "plan"]
 
@@ -26,22 +28,11 @@ KEY_BYTES_MAX = 480  # of the store: docs/formats.md "Commands"
 VALUE_BYTES_MAX = 1 << 20  # Config.value_bytes_max, unless the caller says how much the cluster allows
 EXAMPLES = 3  # of what cannot be migrated, in an error
 HELD = ("drop", "keep", "lease")
-_DATA, _SIDE, _COUNTER = range(3)
+PLANNED_ITEMS = 256  # looked at together
+_DATA = 0  # the first region
 
 
-class Record(NamedTuple):
-    """One key to be written. holder: of the item, where it is attached to a lease; else 0.
-
-    is_counter: it becomes a counter, which `add` moves; the value shows its number.
-    """
-
-    key: bytes
-    value: bytes
-    holder: int = 0
-    is_counter: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Mapping:
     """prefix: of all data. side: of everything else. has_side: write what the store has no field for.
 
@@ -66,19 +57,19 @@ class Mapping:
     def progress_key(self) -> bytes:
         return self.side + b"progress"
 
+    @cached_property
+    def names(self) -> Names:
+        """What makes records of items."""
+        regions = (self.prefix, self.side + b"item/", self.side + b"counter/")
+        return Names(*regions, has_side=self.has_side, is_leased=self.held == "lease")
+
     def regions(self, source: Source) -> list[bytes]:
         """What the keys begin with: data, side, counters."""
         return [self.prefix + source.root, self.side + b"item/", self.side + b"counter/"]
 
     def records(self, item: Item) -> list[Record]:
         """All that is written for an item, in one transaction."""
-        key, value, metadata, holder, counter, is_counter = item
-        found = [Record(self.prefix + key, value, holder if self.held == "lease" else 0, is_counter)]
-        if self.has_side:
-            found.append(Record(self.side + b"item/" + key, metadata.encode()))
-            if counter is not None:
-                found.append(Record(self.side + b"counter/" + key, counter.to_bytes(8, "big", signed=True), 0, True))
-        return found
+        return self.names.records(item)
 
     def region(self, source: Source, number: int) -> Iterator[Record]:
         """The records of one region, in order of their keys."""
@@ -109,26 +100,23 @@ def plan(source: Source, mapping: Mapping, *, value_bytes_max: int = VALUE_BYTES
     Raises NotMigratable, with examples: keys or values that the store does not take, or that meet the side keys.
     """
     fingerprint = sha256()
-    update = fingerprint.update
     items = records = key_bytes = value_bytes = 0
     holders: set[int] = set()
     refused: list[str] = []
     count = 0
-    for item in source.items():
-        items += 1
-        for key, value, holder, is_counter in mapping.records(item):
-            records += 1
-            key_bytes += len(key)
-            value_bytes += len(value)
-            update(b"%d %d %d %d %b%b" % (len(key), len(value), holder, is_counter, key, value))
-            if len(key) > KEY_BYTES_MAX or len(value) > value_bytes_max:
-                count += 1
-                refused.append(f"{key[:60]!r} has {len(key)} bytes, its value {len(value)}")
-        if item.holder:
-            holders.add(item.holder)
-        if (mapping.prefix + item.key).startswith(mapping.side):
-            count += 1
-            refused.append(f"{item.key[:60]!r} begins with the side prefix")
+    every = source.items()
+    while chunk := list(islice(every, PLANNED_ITEMS)):
+        found = mapping.names.look(chunk, mapping.side, KEY_BYTES_MAX, value_bytes_max)
+        raw, new_records, new_key_bytes, new_value_bytes, large, astray = found
+        fingerprint.update(raw)
+        items += len(chunk)
+        records += new_records
+        key_bytes += new_key_bytes
+        value_bytes += new_value_bytes
+        holders.update(item.holder for item in chunk if item.holder)
+        count += len(large) + len(astray)
+        refused += [f"{one.key[:60]!r} has {len(one.key)} bytes, its value {len(one.value)}" for one in large]
+        refused += [f"{one.key[:60]!r} begins with the side prefix" for one in astray]
         del refused[EXAMPLES:]
     if count:
         raise NotMigratable(

@@ -18,9 +18,13 @@ from raftmeta.migrate.closing import Closing
 __all__ = ["Scratch"]
 
 CACHE_KIB = 64 * 1024
+PAGE_BYTES = 32 * 1024
+TUNE_ROWS_PER_INSERT = 100  # in one statement: half the time of as many statements
 TUNE_PENDING_ROWS = 20_000  # set one by one and not yet in the file
 TUNE_PENDING_BYTES = 32 << 20
 ROWS_PER_FETCH = 1024
+_INSERT = "insert or replace into rows values (?, ?)"
+_INSERT_MANY = _INSERT + ", (?, ?)" * (TUNE_ROWS_PER_INSERT - 1)
 
 
 class Scratch(Closing):
@@ -32,7 +36,13 @@ class Scratch(Closing):
     def __init__(self, folder: str | Path | None = None) -> None:
         place = Path(tempfile.mkdtemp(prefix="raftmeta-migrate-", dir=folder))
         self._database = sqlite3.connect(place / "rows", isolation_level=None, check_same_thread=False)
-        for setting in ("journal_mode=off", "synchronous=off", f"cache_size=-{CACHE_KIB}", "locking_mode=exclusive"):
+        for setting in (
+            f"page_size={PAGE_BYTES}",
+            "journal_mode=off",
+            "synchronous=off",
+            f"cache_size=-{CACHE_KIB}",
+            "locking_mode=exclusive",
+        ):
             self._database.execute(f"pragma {setting}")
         self._database.execute("create table rows (key blob primary key, row blob not null) without rowid")
         self._database.execute("create table members (owner integer, key blob, primary key (owner, key)) without rowid")
@@ -47,7 +57,7 @@ class Scratch(Closing):
     def put_many(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Set rows; of one key the last counts."""
         self._flush()
-        self._database.executemany("insert or replace into rows values (?, ?)", rows)
+        self._insert([field for row in rows for field in row])
 
     def put(self, key: bytes, row: bytes) -> None:
         """Set a row. A parent is set again for each of its children: rows wait in memory, and many become one."""
@@ -64,9 +74,15 @@ class Scratch(Closing):
 
     def _flush(self) -> None:
         pending, self._pending, self._pending_bytes = sorted(self._pending.items()), {}, 0
-        rows = [(key, row) for key, row in pending if row is not None]
-        self._database.executemany("insert or replace into rows values (?, ?)", rows)
+        self._insert([field for pair in pending if pair[1] is not None for field in pair])
         self._database.executemany("delete from rows where key = ?", [(key,) for key, row in pending if row is None])
+
+    def _insert(self, fields: list[bytes | None]) -> None:
+        """fields: keys and rows by turns."""
+        step = 2 * TUNE_ROWS_PER_INSERT
+        whole = len(fields) - len(fields) % step
+        self._database.executemany(_INSERT_MANY, [fields[at : at + step] for at in range(0, whole, step)])
+        self._database.executemany(_INSERT, [fields[at : at + 2] for at in range(whole, len(fields), 2)])
 
     def get(self, key: bytes) -> bytes | None:
         if key in self._pending:
@@ -74,14 +90,14 @@ class Scratch(Closing):
         found = self._get.execute("select row from rows where key = ?", (key,)).fetchone()
         return None if found is None else found[0]
 
-    def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """All rows, in order of their keys (as bytes); the table must not change meanwhile."""
+    def rows(self) -> Iterator[list[tuple[bytes, bytes]]]:
+        """All rows, in order of their keys (as bytes), in lists; the table must not change meanwhile."""
         self._flush()
         cursor = self._database.cursor()
         cursor.arraysize = ROWS_PER_FETCH
         cursor.execute("select key, row from rows order by key")
         while found := cursor.fetchmany():
-            yield from found
+            yield found
 
     # --- who belongs together -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ writes meanwhile is in the next read. It never writes there.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,13 +16,12 @@ from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.items import Item
 from raftmeta.migrate.problems import SourceDamaged, wrong_source
 from raftmeta.migrate.scratch import Scratch
-from raftmeta.migrate.zookeeper_files import Acl, LogRecord, SnapshotFile, read_log
+from raftmeta.migrate.zookeeper_files import LogRecord, SnapshotFile, read_log
 from raftmeta.migrate.zookeeper_tree import ZooKeeperNode, ZooKeeperTree
 
 __all__ = ["ZooKeeperSource"]
 
 VERSION_FOLDER = "version-2"
-SYSTEM_PATH = b"/zookeeper"
 COUNTER_BITS = 32  # of an epoch's part of a zxid
 _SNAPSHOT_NAME = re.compile(r"^snapshot\.([0-9a-f]+)(?:\.gz|\.snappy)?$")
 _LOG_NAME = re.compile(r"^log\.([0-9a-f]+)$")
@@ -112,19 +110,7 @@ class ZooKeeperSource(Closing):
     def items(self) -> Iterator[Item]:
         """All nodes that are data, in order of their paths as bytes."""
         dropped: Counter[str] = Counter()
-        rights: dict[Acl, str] = {}
-        for node in self.tree.nodes():
-            path, data, acl, *_, cversion, _, owner, _, _ = node
-            if path.startswith(SYSTEM_PATH) and (path == SYSTEM_PATH or path.startswith(SYSTEM_PATH + b"/")):
-                dropped["nodes below /zookeeper"] += 1
-                continue
-            if owner and not self._has_ephemerals:
-                dropped["ephemeral nodes"] += 1
-                continue
-            text = rights.get(acl)
-            if text is None:
-                text = rights[acl] = json.dumps(acl, separators=(",", ":"))
-            yield Item(path, data or b"", _metadata(node, text), owner, cversion if cversion > 0 else None)
+        yield from self.tree.items(has_ephemerals=self._has_ephemerals, dropped=dropped)
         self.dropped = dropped
 
     def holders(self) -> Mapping[int, float]:
@@ -145,24 +131,6 @@ class ZooKeeperSource(Closing):
 
     def close(self) -> None:
         self._scratch.close()
-
-
-def _metadata(node: ZooKeeperNode, acl: str) -> str:
-    """A JSON object; what is as it mostly is, is left out."""
-    _, data, _, czxid, mzxid, pzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, container, ttl_ms = node
-    extra = ""
-    if owner:
-        extra += f',"session":"{owner & (1 << 64) - 1:#x}"'
-    if container:
-        extra += ',"container":true'
-    if ttl_ms:
-        extra += f',"ttl_ms":{ttl_ms}'
-    if data is None:
-        extra += ',"data":null'
-    return (
-        f'{{"acl":{acl},"version":{version},"cversion":{cversion},"aversion":{aversion},"czxid":{czxid},'
-        f'"mzxid":{mzxid},"pzxid":{pzxid},"ctime_ms":{ctime_ms},"mtime_ms":{mtime_ms}{extra}}}'
-    )
 
 
 def _find(path: Path, logs: Path | None) -> tuple[list[tuple[int, Path]], Path | None]:

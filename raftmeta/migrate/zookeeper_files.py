@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from raftmeta.migrate.problems import SourceDamaged
 from raftmeta.migrate.snappy_stream import SnappyFile
+from raftmeta.migrate.zookeeper_handle import whole_nodes
 
 __all__ = ["Acl", "LogRecord", "SnapshotFile", "read_acl", "read_log"]
 
@@ -200,32 +201,13 @@ def _identity(window: _Window) -> tuple[str, str]:
 
 
 def _read_nodes(window: _Window) -> Iterator[list[tuple[bytes, bytes]]]:
-    """The loop over all nodes: it works on local names, because it runs a million times.
-
-    It takes whole nodes from the window; whatever is not one, is for _has_node to judge.
-    """
-    length_at = _INT.unpack_from
+    """All nodes, as many at a time as stand whole in the window; whatever is not one, is for _has_node to judge."""
     is_first = True
     while _has_node(window):
-        batch: list[tuple[bytes, bytes]] = []
-        buffer, position = window.buffer, window.position
-        limit = len(buffer) - 4
-        while position <= limit and len(batch) < BATCH_NODES:
-            (path_length,) = length_at(buffer, position)
-            path_start, path_end = position + 4, position + 4 + path_length
-            if path_length < 0 or path_end > limit:
-                break
-            (data_length,) = length_at(buffer, path_end)
-            end = path_end + NODE_BYTES + (data_length if data_length > 0 else 0)
-            path = buffer[path_start:path_end]
-            if path == b"/" or data_length < -1 or end > limit + 4:
-                break
-            batch.append((path, buffer[path_end:end]))
-            position = end
+        batch, window.position = whole_nodes(window.buffer, window.position, BATCH_NODES)
         if is_first and batch[0][0]:
             raise window.damaged("the first node is not the root")
         is_first = False
-        window.position = position
         yield batch
     if is_first:
         raise window.damaged("a snapshot without a root")

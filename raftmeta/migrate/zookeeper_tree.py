@@ -11,15 +11,19 @@ transaction: it is kept here, too, and compared, which proves that both trees ar
 
 from __future__ import annotations
 
+import json
 import struct
-import zlib
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from raftmeta.migrate.items import Item
 from raftmeta.migrate.problems import SourceDamaged
 from raftmeta.migrate.scratch import Scratch
 from raftmeta.migrate.zookeeper_files import Acl, LogRecord, SnapshotFile, read_acl, read_string
+from raftmeta.migrate.zookeeper_handle import CONTAINER_OWNER, items_of, node_digest, summed
 
 __all__ = ["ZooKeeperNode", "ZooKeeperTree"]
 
@@ -31,8 +35,6 @@ CREATE_SESSION, CLOSE_SESSION = -10, -11
 FORMAT_DIGEST_VERSION = 2
 OPEN_ACL = -1  # number of the list of rights that every snapshot means and none writes: world, everything
 WORLD: Acl = ((31, "world", "anyone"),)
-SYSTEM = b"/zookeeper/"  # servers change what is below on their own: the digest leaves it out
-CONTAINER_OWNER = -(1 << 63)
 TTL_MARK, TTL_MASK, TTL_VALUE_MASK = 0xFF << 56, (0xFFFFFF << 40), (1 << 40) - 1
 
 _HEADER = struct.Struct(">qiqqi")  # session, its own counter, zxid, time, kind
@@ -108,18 +110,18 @@ class ZooKeeperTree:
 
     def load(self, snapshot: SnapshotFile) -> None:
         """Take all nodes of a snapshot. Raises SourceDamaged: the tree is worth nothing then."""
-        used: set[bytes] = set()
+        used: set[int] = set()
         for batch in snapshot.nodes():
-            rows = [(path or b"/", record) for path, record in batch]
+            rows = batch if batch[0][0] else [(b"/", batch[0][1]), *batch[1:]]
+            digest, owned, rights = summed(rows)
             self._scratch.put_many(rows)
-            owned = [(owner, path) for path, record in rows if (owner := _owner(record))]
-            self._scratch.join_many((owner, path) for owner, path in owned if _is_session(owner))
-            self.digest += sum(_node_digest(path, record) for path, record in rows)
-            used |= {record[-68:-60] for _, record in rows}
+            self._scratch.join_many(owned)
+            self.digest += digest
+            used |= rights
         self.sessions = dict(snapshot.sessions)
         self._acls |= snapshot.acls
         self._numbers |= {acl: number for number, acl in snapshot.acls.items()}
-        if unknown := used - {_LONG.pack(number) for number in self._acls}:
+        if unknown := used - self._acls.keys():
             raise SourceDamaged(snapshot.path, 0, f"{len(unknown)} lists of rights are used and not in the file")
         self._sharp_from = max(self._sharp_from, snapshot.last_zxid or 0)
         if snapshot.digest is not None and snapshot.digest[1] == FORMAT_DIGEST_VERSION:
@@ -282,7 +284,7 @@ class ZooKeeperTree:
         record = self._scratch.get(path)
         if record is None:
             return
-        self.digest -= _node_digest(path, record)
+        self.digest -= node_digest(path, record)
         self._scratch.delete(path)
         if _is_session(owner := _owner(record)):
             self._scratch.leave(owner, path)
@@ -300,8 +302,8 @@ class ZooKeeperTree:
 
     def _replace(self, path: bytes, before: bytes | None, after: bytes) -> None:
         if before is not None:
-            self.digest -= _node_digest(path, before)
-        self.digest += _node_digest(path, after)
+            self.digest -= node_digest(path, before)
+        self.digest += node_digest(path, after)
         self._scratch.put(path, after)
 
     def _number_of(self, acl: Acl) -> int:
@@ -317,7 +319,7 @@ class ZooKeeperTree:
     def nodes(self) -> Iterator[ZooKeeperNode]:
         """All nodes, in order of their paths as bytes."""
         acls, unpack, make = self._acls, _NODE.unpack_from, ZooKeeperNode._make
-        for path, record in self._scratch.rows():
+        for path, record in chain.from_iterable(self._scratch.rows()):
             end = len(record) - _NODE.size
             number, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid = unpack(record, end)
             data = record[4:end] or (None if record[0] else b"")  # the length of no data is -1
@@ -327,6 +329,13 @@ class ZooKeeperTree:
                 owner = 0
             versions = (version, cversion, aversion, owner, is_container, ttl_ms)
             yield make((path, data, acls[number], czxid, mzxid, pzxid, ctime, mtime, *versions))
+
+    def items(self, *, has_ephemerals: bool, dropped: Counter[str]) -> Iterator[Item]:
+        """All nodes that are data, in order of their paths as bytes; what is left out is counted."""
+        rights = {number: json.dumps(acl, separators=(",", ":")) for number, acl in self._acls.items()}
+        rights |= {number: "" for number, acl in self._acls.items() if acl == WORLD}
+        for rows in self._scratch.rows():
+            yield from items_of(rows, rights, has_ephemerals, dropped)
 
     def ephemerals(self) -> list[tuple[int, int]]:
         """(session, how many ephemeral nodes it has)."""
@@ -349,16 +358,6 @@ def _record(data: bytes | None, acl: int, stat: _Stat) -> bytes:
 
 def _owner(record: bytes) -> int:
     return int(_LONG.unpack_from(record, len(record) - 16)[0])
-
-
-def _node_digest(path: bytes, record: bytes) -> int:
-    """What one node adds to the digest: org.apache.zookeeper.server.DigestCalculator, version 2."""
-    if path.startswith(SYSTEM):
-        return 0
-    crc32 = zlib.crc32
-    stat = record[-60:]
-    crc = crc32(record[4:-68], crc32(b"" if path == b"/" else path))
-    return crc32(stat[16:52], crc32(stat[52:], crc32(stat[:16], crc)))
 
 
 def _int_at(body: bytes, position: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ import raftmeta
 from raftmeta import InvalidArgument, migrate
 from raftmeta.migrate import Difference, Item, Mapping, NotMigratable, Record, ZooKeeperSource
 from raftmeta.migrate.comparison import target_records
-from raftmeta.operations import KeyRecord
+from raftmeta.migrate.records_handle import new_keys
+from raftmeta.operations import Add, Create, KeyRecord
 from tests.checks.sources import ROOT
 from tests.client.nodes import serving
 from tests.migrate.sources import MAPPING, SIDE, MadeSource, numbered
@@ -191,6 +193,47 @@ def test_values_up_to_the_limit_are_loaded(client: raftmeta.Client) -> None:
 def test_an_empty_source_is_loaded_too(client: raftmeta.Client) -> None:
     progress = load(client, MadeSource([]))
     assert (progress.is_done, progress.items, progress.batches) == (True, 0, 1)
+
+
+ITEMS = st.lists(
+    st.builds(
+        Item,
+        st.binary(min_size=1, max_size=3),
+        st.binary(max_size=9) | st.just(bytes(8)),
+        st.just("{}"),
+        st.integers(0, 2),
+        st.none() | st.integers(0, 9),
+    ),
+    unique_by=lambda item: item.key,
+    max_size=12,
+)
+
+
+@given(ITEMS, st.integers(1, 7), st.integers(1, 60))
+def test_batches_hold_all_records_in_order(items: list[Item], records_max: int, bytes_max: int) -> None:
+    """Within their limits unless one item alone is over them, and as few as that allows."""
+    mapping = Mapping(side=b"s/", held="lease")
+    left, ahead, batches = iter(items), None, []
+    while not batches or ahead is not None:
+        taken, last, records, ahead = mapping.names.fill(left, ahead, records_max, bytes_max)
+        assert (last is None) == (taken == 0)
+        batches.append((taken, records))
+    assert [one for _, records in batches for one in records] == [
+        one for item in items for one in mapping.records(item)
+    ]
+    sizes = [(len(records), sum(len(one.key) + len(one.value) for one in records)) for _, records in batches]
+    for (taken, _), (count, size) in zip(batches, sizes, strict=True):
+        assert taken <= 1 or (count <= records_max and size <= bytes_max)
+    for (count, size), position in zip(sizes[:-1], accumulate(taken for taken, _ in batches), strict=False):
+        following = mapping.records(items[position])
+        more = size + sum(len(one.key) + len(one.value) for one in following)
+        assert count + len(following) > records_max or more > bytes_max
+
+
+def test_records_become_the_operations_that_write_new_keys() -> None:
+    """A counter is added to, any other key is created, with the lease of its holder."""
+    records = [Record(b"a", b"1"), Record(b"b", b"2", 7), Record(b"c", (-5).to_bytes(8, "big", signed=True), 0, True)]
+    assert new_keys(records, {7: 70}) == [Create(b"a", b"1"), Create(b"b", b"2", lease=70), Add(b"c", -5)]
 
 
 KEYS = st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=2), max_size=12)

@@ -13,10 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from raftmeta import InvalidArgument
 from raftmeta.migrate import SourceDamaged, ZooKeeperNode, ZooKeeperSource
 from raftmeta.migrate.zookeeper_files import SnapshotFile, read_log
+from raftmeta.migrate.zookeeper_handle import node_digest, whole_nodes
 
 DATA = Path(__file__).parent / "data" / "zookeeper"
 SNAPSHOT, LOG = DATA / "snapshot.5", DATA / "log.6"
@@ -43,6 +46,33 @@ def log_content(path: Path, *, is_last: bool = True) -> list[bytes]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DATA, tmp_path / "version-2"))
+
+
+@given(st.binary(min_size=1, max_size=40), st.binary(max_size=300), st.binary(min_size=60, max_size=60))
+def test_the_digest_of_a_node_is_that_of_zlib(name: bytes, data: bytes, stat: bytes) -> None:
+    """Path, data, then the stat in the order of DigestCalculator; nothing below /zookeeper."""
+    record = len(data).to_bytes(4, "big") + data + bytes(8) + stat
+    expected = zlib.crc32(b"/" + name + data + stat[:16] + stat[52:] + stat[16:52])
+    assert node_digest(b"/" + name, record) == expected
+    assert node_digest(b"/zookeeper/" + name, record) == 0
+    assert node_digest(b"/", record) == zlib.crc32(data + stat[:16] + stat[52:] + stat[16:52])
+
+
+@given(st.lists(st.tuples(st.binary(max_size=9), st.none() | st.binary(max_size=30)), max_size=9), st.integers(0, 400))
+def test_only_whole_nodes_are_taken_from_a_window(nodes: list[tuple[bytes, bytes | None]], cut: int) -> None:
+    """As many as stand there before a cut, or before the end of the nodes; never one that is not whole."""
+    raw, ends = b"", [0]
+    for path, data in nodes:
+        if path == b"/":
+            path = b"//"
+        length = -1 if data is None else len(data)
+        raw += struct.pack(">i", len(path)) + path + struct.pack(">i", length) + (data or b"") + bytes(68)
+        ends.append(len(raw))
+    for window in (raw[:cut], raw + struct.pack(">i", 1) + b"/" + bytes(80)):
+        rows, end = whole_nodes(window, 0, 100)
+        assert end == max(one for one in ends if one <= len(window))
+        assert b"".join(struct.pack(">i", len(path)) + path + record for path, record in rows) == raw[:end]
+    assert whole_nodes(raw, 0, 2)[1] == ends[min(2, len(nodes))]
 
 
 def test_a_snapshot_and_its_log_are_the_tree() -> None:

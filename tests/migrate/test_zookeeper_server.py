@@ -15,7 +15,7 @@ from raftmeta.migrate import SourceDamaged, ZooKeeperSource
 from raftmeta.migrate.zookeeper_files import read_log
 from tests.migrate import zookeeper_client as zk
 from tests.migrate.zookeeper_client import ZooKeeperClient, create, create_ttl, delete, set_data
-from tests.migrate.zookeeper_server import ZooKeeperServer, shown
+from tests.migrate.zookeeper_server import ZooKeeperServer, node_of, shown
 
 SECRET_ACL = [(1, "world", "anyone"), (31, "digest", "user:c2VjcmV0")]
 WRITERS = 3
@@ -143,6 +143,18 @@ def test_rights_sessions_and_kinds_of_nodes_are_read(server: ZooKeeperServer) ->
         assert {node.path for node in ephemerals} == {b"/app/here", b"/app/lock-0000000008"}
         assert {node.owner for node in ephemerals} == set(source.holders())
         assert list(nodes) == sorted(nodes)
+
+
+def test_an_item_has_all_that_its_node_has(server: ZooKeeperServer) -> None:
+    """What is as it mostly is, is left out of the side key, and nothing else."""
+    with ZooKeeperSource(server.data) as source:
+        expected = [node for node in source.nodes() if not node.path.startswith(b"/zookeeper")]
+        items = list(source.items())
+        assert [node_of(item.key, item.value, item.metadata) for item in items] == expected
+        assert [item.holder for item in items] == [node.owner for node in expected]
+        assert [item.counter for item in items] == [node.cversion or None for node in expected]
+    plain = min(len(item.metadata) for item in items)
+    assert plain < 60
 
 
 def test_every_transaction_is_seen_as_its_own_tool_shows_it(server: ZooKeeperServer) -> None:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import functools
 import importlib.util
+import json
 import shutil
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from raftmeta.migrate import ZooKeeperNode
 from tests.conformance.kits import free_addresses
@@ -75,6 +76,21 @@ def shown(node: ZooKeeperNode) -> str:
         f"  data = {base64.b64encode(node.data or b'').decode()}",
     ]
     return "\n".join(lines).strip()
+
+
+def node_of(path: bytes, data: bytes, metadata: str | bytes) -> ZooKeeperNode:
+    """A node as its item has it, with all that is left out there (docs/migration.md "ZooKeeper")."""
+    told: dict[str, Any] = json.loads(metadata)
+    alike = {"mzxid": "czxid", "pzxid": "czxid", "mtime_ms": "ctime_ms"}
+    return ZooKeeperNode(
+        path=path,
+        data=None if "data" in told else data,
+        acl=tuple((right[0], right[1], right[2]) for right in told.get("acl", [[31, "world", "anyone"]])),
+        **{name: told.get(name, told.get(alike.get(name, ""), 0)) for name in ZooKeeperNode._fields[3:11]},
+        owner=int(told.get("session", "0"), 16),
+        is_container=told.get("container", False),
+        ttl_ms=told.get("ttl_ms", 0),
+    )
 
 
 @functools.lru_cache

@@ -1,0 +1,31 @@
+"""The loops over all nodes of a ZooKeeper tree: they run a million times, and do what zookeeper_files and _tree say.
+
+They decide nothing about a tree. They read the bytes of a node as a snapshot has it, big-endian: data with its length
+(-1: none), number of the list of rights, stat (czxid mzxid ctime mtime version cversion aversion owner pzxid).
+"""
+
+from __future__ import annotations
+
+from raftmeta.migrate.items import Item
+
+CONTAINER_OWNER: int
+
+def node_digest(path: bytes, record: bytes) -> int:
+    """What one node adds to the digest: org.apache.zookeeper.server.DigestCalculator, version 2."""
+
+def whole_nodes(buffer: bytes, position: int, most: int) -> tuple[list[tuple[bytes, bytes]], int]:
+    """(rows, where they end): at most so many nodes that stand whole in the buffer, as (path, record).
+
+    It stops before whatever is not one: the end of the nodes, or of the buffer, or damage.
+    """
+
+def summed(rows: list[tuple[bytes, bytes]]) -> tuple[int, list[tuple[int, bytes]], set[int]]:
+    """What a tree must know of rows: (sum of their digests, (session, path) of ephemerals, numbers of rights)."""
+
+def items_of(
+    rows: list[tuple[bytes, bytes]], rights: dict[int, str], has_ephemerals: bool, dropped: dict[str, int]
+) -> list[Item]:
+    """Items of (path, record) rows. rights: as JSON, by number; empty where all may do everything.
+
+    What is left out is counted in `dropped`: "nodes below /zookeeper", and unless has_ephemerals "ephemeral nodes".
+    """
