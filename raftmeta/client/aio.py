@@ -57,7 +57,7 @@ class Client:
         self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
     ) -> None:
         self._endpoints = parse_url(url)
-        self._cluster = check_name(cluster, "cluster")
+        self.url, self.cluster = url, check_name(cluster, "cluster")  # as they were given
         self._name = "" if name is None else check_name(name, "name")
         if (
             isinstance(session_ttl_s, bool)
@@ -83,7 +83,7 @@ class Client:
             if self._is_closed:
                 raise NodeClosed("the client is closed")
             channel = self._bound = Channel(
-                self._endpoints, cluster=self._cluster, name=self._name, session_ttl_s=self._session_ttl_s
+                self._endpoints, cluster=self.cluster, name=self._name, session_ttl_s=self._session_ttl_s
             )
         elif channel.loop is not asyncio.get_running_loop():
             channel.check_open()

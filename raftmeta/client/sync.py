@@ -50,8 +50,8 @@ class Client:
     def __init__(
         self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
     ) -> None:
-        self.url, self.cluster = url, cluster  # as they were given
         self._client = AioClient(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+        self.url, self.cluster = self._client.url, self._client.cluster
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._scheduling = threading.RLock()  # what is given to the loop is given before close() ends it

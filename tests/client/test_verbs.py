@@ -308,6 +308,15 @@ def test_a_client_that_is_closed_lets_calls_pass_that_have_begun(
     assert not closing.is_alive() and not client.is_open
 
 
+def test_a_client_tells_whose_it_is(served: tuple[raftmeta.Node, str]) -> None:
+    """Both faces, so that another one can be made like it."""
+    url = served[1]
+    with raftmeta.Client(url, cluster="other") as client:
+        assert (client.url, client.cluster) == (url, "other")
+    aio_client = raftmeta.aio.Client(url)
+    assert (aio_client.url, aio_client.cluster) == (url, "default")
+
+
 @pytest.mark.parametrize(
     "url", ["", "http://a:1", "raft://", "raft://a", "raft://a:0", "raft://a:1/path", "raft+unix://host/x", "raft:///x"]
 )
