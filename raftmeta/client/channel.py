@@ -659,6 +659,11 @@ class Channel:
     def is_connected(self) -> bool:
         return self._home is not None
 
+    @property
+    def cluster_id(self) -> int:
+        """Of the cluster that has answered; 0: none has."""
+        return self._cluster_id
+
     def close_watch(self, watch: int) -> None:
         found = self._watches.pop(watch, None)
         if found is not None and found[0] is not None and found[0].is_open:

@@ -13,7 +13,7 @@ which rows there are, and that none is missing; it never changes a file or a key
 from __future__ import annotations
 
 from raftmeta.scan.batches import Batches, Scope
-from raftmeta.scan.cluster import ClusterScan, node_urls
+from raftmeta.scan.cluster import ClusterScan, followers_first, node_urls
 from raftmeta.scan.files import SnapshotFile, find_snapshot
 
-__all__ = ["Batches", "ClusterScan", "Scope", "SnapshotFile", "find_snapshot", "node_urls"]
+__all__ = ["Batches", "ClusterScan", "Scope", "SnapshotFile", "find_snapshot", "followers_first", "node_urls"]

@@ -4,6 +4,10 @@ What it decides: which node is asked, followers before the leader, and where to 
 item is taken whole or not at all, so another node goes on exactly behind it. What it never does: write, open a session,
 read at a revision of its own choice, or pass over a change: an item that does not follow the one before ends the scan.
 
+A node that is taken answers one read round first: it is of the living cluster, and has applied what was there when the
+scan began. A revision never changes, so from then on its pages come out of the node's own state, and the leader hears
+nothing of the scan.
+
 Everything runs on an event loop of its own, which turns only while the next batch is waited for: a reader that is slow
 reads slowly, and nothing piles up.
 """
@@ -12,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,6 +29,7 @@ from raftmeta.errors import (
     FutureRevision,
     InvalidArgument,
     NotExecuted,
+    NotReady,
     OutcomeUnknown,
     RaftmetaError,
     ReadyTimeout,
@@ -35,14 +41,16 @@ from raftmeta.scan.files import cut_range
 from raftmeta.scan.scan_handle import FeedHandle, take_page
 from raftmeta.wire.python_client import BYTES, RANGE, VALUES
 
-__all__ = ["ClusterScan"]
+__all__ = ["ClusterScan", "followers_first", "node_urls"]
 
 T = TypeVar("T")
 
 _OK, _COMPACTED, _NOT_FOUND, _CORRUPT, _STALE = 0, 7, 73, 75, 78  # raftmeta/status.pxd
+NUMBER_MAX = (1 << 63) - 1  # the greatest revision
 _WITH_PREVIOUS = 4  # filter of a watch, docs/formats.md "Client protocol"
 PATIENCE_S = 2.0  # with a node that does not answer or is gone, before another one is asked
 ANSWER_S = 10.0  # with one whose connection lives: a page may take long on a busy machine
+TUNE_GATHER_S = 0.1  # a batch of what comes now and then is so old at most: making one costs a millisecond
 TUNE_CUT_COUNTS = 16  # of a range, to find one key that cuts it about evenly
 TUNE_CUT_KEYS = 20_000  # a part of fewer keys is not cut
 
@@ -51,6 +59,12 @@ def node_urls(url: str) -> tuple[str, ...]:
     """A URL for each node that url names. Raises ConfigError."""
     endpoints = parse_url(url)
     return (url,) if endpoints[0].address is None else tuple(f"raft://{endpoint}" for endpoint in endpoints)
+
+
+def followers_first(urls: Sequence[str], statuses: Mapping[str, NodeStatus]) -> tuple[str, ...]:
+    """All urls: those of nodes that follow, as statuses say, before the leader's and those that did not answer."""
+    followers = [url for url in urls if url in statuses and not statuses[url].is_leader]
+    return *followers, *(url for url in urls if url not in followers)
 
 
 class ClusterScan:
@@ -66,6 +80,7 @@ class ClusterScan:
         self._loop = asyncio.new_event_loop()
         self._next = 0
         self._client: Client | None = None
+        self._cluster_id = 0  # of the first node that was taken
         self._last_error: RaftmetaError | None = None
 
     def __enter__(self) -> Self:
@@ -77,8 +92,15 @@ class ClusterScan:
     def close(self) -> None:
         """Leave the node and end the loop. Safe to call twice."""
         if not self._loop.is_closed():
-            self._run(self._leave())
+            self._run(self._end())
             self._loop.close()
+
+    async def _end(self) -> None:
+        await self._leave()
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}  # Ctrl-C in the middle of a wait left it there
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(call)
@@ -91,13 +113,21 @@ class ClusterScan:
             await client.close()
 
     async def _channel(self) -> Channel:
-        """A connection to the node in use, or to the next one. Raises ReadyTimeout when that one is not there."""
-        if self._client is None:
-            self._client = Client(self._urls[self._next % len(self._urls)], cluster=self._cluster, name="scan")
-            self._next += 1
+        """A connection to the node in use, or to the next one. Raises NotExecuted: that one is not there, or no use."""
+        if self._client is not None:
+            channel = self._client.channel
+            if not channel.is_connected:
+                await channel.connected(channel.deadline(PATIENCE_S))
+            return channel
+        url = self._urls[self._next % len(self._urls)]
+        self._next += 1
+        self._client = Client(url, cluster=self._cluster, name="scan")
         channel = self._client.channel
-        if not channel.is_connected:
-            await channel.connected(channel.deadline(PATIENCE_S))
+        await channel.connected(channel.deadline(PATIENCE_S))
+        await self._asked(channel, _newest)
+        self._cluster_id = self._cluster_id or channel.cluster_id
+        if channel.cluster_id != self._cluster_id:
+            raise NotReady(f"{url} belongs to another cluster of the same name")
         return channel
 
     async def _ask(self, question: Callable[[Channel], Awaitable[T]]) -> T:
@@ -160,12 +190,7 @@ class ClusterScan:
     def newest(self) -> int:
         """The newest revision; not older than any write answered before this call."""
 
-        async def question(channel: Channel) -> int:
-            frame = channel.encoder.range(b"\0", b"\0\0", 0, 1, False, True, False)
-            revision: int = (await channel.submit(frame, RANGE, channel.deadline(ANSWER_S)))[3]
-            return revision
-
-        return self._run(self._ask(question))
+        return self._run(self._ask(_newest))
 
     def members(self) -> tuple[MemberStatus, ...]:
         """The members as last committed, linearizable."""
@@ -184,9 +209,7 @@ class ClusterScan:
         """
 
         async def question(channel: Channel) -> list[tuple[int, int, int, bytes]]:
-            # A read round, after which this node has applied what was granted before.
-            frame = channel.encoder.range(b"\0", b"\0\0", 0, 1, False, True, False)
-            await channel.submit(frame, RANGE, channel.deadline(ANSWER_S))
+            await _newest(channel)  # a read round, after which this node has applied what was granted before
             found: list[tuple[int, int, int, bytes]] = []
             more = True
             while more:
@@ -200,12 +223,8 @@ class ClusterScan:
     def count(self, start: bytes, stop: bytes, revision: int) -> int:
         """How many keys [start, stop) has as of a revision."""
 
-        async def question(channel: Channel) -> int:
-            frame = channel.encoder.range(start, stop, revision, 0, False, False, True)
-            number: int = (await channel.submit(frame, RANGE, channel.deadline(ANSWER_S)))[0]
-            return number
-
-        return self._run(self._ask(question))
+        number: int = self._run(self._pinned(start, stop, revision, RANGE, is_count=True))[0]
+        return number
 
     def key_ranges(self, scope: Scope, revision: int, parts: int) -> list[tuple[bytes, bytes]]:
         """At most `parts` ranges that together are [start, stop), of about as many keys each; found by counting."""
@@ -250,12 +269,31 @@ class ClusterScan:
     def _first(self, start: bytes, stop: bytes, revision: int) -> bytes:
         """The first key of [start, stop), empty without one."""
 
-        async def question(channel: Channel) -> bytes:
-            frame = channel.encoder.range(start, stop, revision, 1, False, True, False)
-            records = (await channel.submit(frame, RANGE, channel.deadline(ANSWER_S)))[2]
-            return records[0].key if records else b""
+        records = self._run(self._pinned(start, stop, revision, RANGE, limit=1, keys_only=True))[2]
+        return records[0].key if records else b""
 
-        return self._run(self._ask(question))
+    async def _pinned(
+        self,
+        start: bytes,
+        stop: bytes,
+        revision: int,
+        purpose: int,
+        *,
+        limit: int = 0,
+        keys_only: bool = False,
+        is_count: bool = False,
+    ) -> Any:
+        """What [start, stop) has as of a revision that exists, by the node's own state: no other one is asked."""
+
+        async def read(is_local: bool, channel: Channel) -> Any:
+            frame = channel.encoder.range(start, stop, revision, limit, is_local, keys_only, is_count)
+            return await channel.submit(frame, purpose, channel.deadline(ANSWER_S))
+
+        try:
+            return await self._ask(partial(read, True))
+        except FutureRevision:
+            # It has started again since it was taken, and is not back where it was; after a read round it is.
+            return await self._ask(partial(read, False))
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -275,15 +313,10 @@ class ClusterScan:
                     yield batch
 
     def _page(self, start: bytes, stop: bytes, revision: int) -> bytes:
-        """Keys from start on, as one answer has them. A read round makes sure that the node has the revision."""
-
-        async def question(channel: Channel) -> bytes:
-            frame = channel.encoder.range(start, stop, revision, 0, False, False, False)
-            body: bytes = await channel.submit(frame, BYTES, channel.deadline(ANSWER_S))
-            return body
-
+        """Keys from start on, as one answer has them."""
         try:
-            return self._run(self._ask(question))
+            body: bytes = self._run(self._pinned(start, stop, revision, BYTES))
+            return body
         except Compacted:
             oldest = max(status.compacted for status in self.statuses().values())
             raise Compacted(
@@ -323,6 +356,40 @@ class ClusterScan:
         if inbox is not None:
             self._run(self._let_go(inbox, False))
 
+    def follow(self, scope: Scope, low: int, quiet_s: float) -> Iterator[Any]:
+        """Record batches of the table changes: what comes behind low, each revision in one; None after quiet_s without.
+
+        It never ends by itself. Raises as changes does, and ReadyTimeout when no node answers.
+        """
+        batches = Batches("changes", scope.columns)
+        feed = FeedHandle(low, NUMBER_MAX, scope.start, scope.stop)
+        watch_filter = _WITH_PREVIOUS if scope.wants_previous() else 0
+        inbox: Inbox | None = None
+        due_s = 0.0
+        while True:
+            if inbox is None:
+                inbox = self._run(self._ask(lambda channel: _opened(channel, feed, watch_filter)))
+            is_gathering = feed.is_whole and batches.handle.rows > 0
+            self._run(_news(inbox, max(0.0, due_s - self._loop.time()) if is_gathering else quiet_s))
+            had_rows = batches.handle.rows > 0
+            body = inbox.take()
+            status = _STALE if body is None else self._taken(feed, body, batches) if body else _OK
+            if not body and not is_gathering and status == _OK and self._newest_is_missing(feed):
+                status = _STALE
+            if status == _STALE:
+                self._run(self._let_go(inbox, not body))
+                inbox = None
+            if not had_rows:
+                due_s = self._loop.time() + TUNE_GATHER_S
+            if feed.is_whole and (batches.is_full() or (batches.handle.rows and self._loop.time() >= due_s)):
+                yield batches.take()
+            elif not body and not had_rows and inbox is not None:
+                yield None
+
+    def _newest_is_missing(self, feed: FeedHandle) -> bool:
+        """True when there is a revision that the node did not give: one that says nothing may have nothing to say."""
+        return self._run(self._ask(_newest)) >= feed.next_revision
+
     @staticmethod
     def _taken(feed: FeedHandle, body: bytes, batches: Batches) -> int:
         status = feed.take(body, batches.handle)
@@ -343,24 +410,15 @@ class ClusterScan:
         return status
 
     async def _body(self, inbox: Inbox) -> bytes | None:
-        """The next items; None: this node gives no more. Raises what it refuses."""
+        """The next items of changes that exist; None: this node gives no more. Raises what it refuses."""
         silent_s = 0.0
-        while not inbox.bodies and not inbox.is_lost and inbox.error is None:
-            inbox.news.clear()
-            try:
-                async with asyncio.timeout(PATIENCE_S):
-                    await inbox.news.wait()
-            except TimeoutError:
-                silent_s += PATIENCE_S
-                if silent_s >= self._timeout_s:
-                    raise self._nobody() from None
-                if silent_s >= ANSWER_S:
-                    return None
-        if inbox.bodies:
-            return inbox.bodies.popleft()
-        if inbox.error is not None and not isinstance(inbox.error, NotExecuted):
-            raise inbox.error
-        return None
+        while not await _news(inbox, PATIENCE_S):
+            silent_s += PATIENCE_S
+            if silent_s >= self._timeout_s:
+                raise self._nobody()
+            if silent_s >= ANSWER_S:
+                return None
+        return inbox.take()
 
     async def _let_go(self, inbox: Inbox, is_gone: bool) -> None:
         if self._client is not None and not is_gone:
@@ -379,6 +437,14 @@ class Inbox(Events):
         self.is_lost = False
         self.watch = 0
 
+    def take(self) -> bytes | None:
+        """The next items, empty: there are none yet; None: none will come. Raises what the node refuses."""
+        if self.bodies:
+            return self.bodies.popleft()
+        if self.error is not None and not isinstance(self.error, NotExecuted):
+            raise self.error
+        return None if self.is_lost or self.error is not None else b""
+
     def on_items(self, body: bytes) -> None:
         self.bodies.append(body)
         self.news.set()
@@ -390,6 +456,26 @@ class Inbox(Events):
     def on_lost(self) -> None:
         self.is_lost = True
         self.news.set()
+
+
+async def _news(inbox: Inbox, wait_s: float) -> bool:
+    """Wait until take() has something to say; False: wait_s passed."""
+    if inbox.bodies or inbox.is_lost or inbox.error is not None:
+        return True
+    inbox.news.clear()
+    try:
+        async with asyncio.timeout(wait_s):
+            await inbox.news.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _newest(channel: Channel) -> int:
+    """The newest revision, by a read round; the node has applied it then."""
+    frame = channel.encoder.range(b"\0", b"\0\0", 0, 1, False, True, False)
+    revision: int = (await channel.submit(frame, RANGE, channel.deadline(ANSWER_S)))[3]
+    return revision
 
 
 async def _opened(channel: Channel, feed: FeedHandle, watch_filter: int) -> Inbox:

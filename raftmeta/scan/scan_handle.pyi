@@ -55,6 +55,9 @@ class FeedHandle:
     @property
     def told(self) -> int:
         """The revision that ended the watch, or did not follow."""
+    @property
+    def is_whole(self) -> bool:
+        """No change of next_revision was taken."""
     def begin_again(self) -> None:
         """The watch is opened again from next_revision."""
     def take(self, body: bytes, into: ColumnsHandle) -> int:

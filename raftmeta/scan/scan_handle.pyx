@@ -226,6 +226,10 @@ cdef class FeedHandle:
     def told(self):
         return self.feed.told
 
+    @property
+    def is_whole(self):
+        return self.feed.taken == 0
+
     def begin_again(self):
         self.feed.passed = 0
 

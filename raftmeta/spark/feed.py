@@ -2,10 +2,10 @@
 
     store ──► Source: the state once, then every change ──► Lake.append ──► files
 
-The source here is a client's store: what it has already comes as columns, what is written later out of a watch of the
-whole keyspace. Both go on at another node when one dies. Whatever else gives whole revisions in order may take its
-place (Source), as a sealed file does (raftmeta/spark/feed_file.py): the lake itself sees to it that each counts once
-and that none is missing.
+The source here is a client's store: its keys and changes come as columns made natively, out of pages and out of a watch
+of the whole keyspace, also while it is followed, and go on at another node when one dies. Whatever else gives whole
+revisions in order may take its place (Source), as a sealed file does (raftmeta/spark/feed_file.py): the lake itself
+sees to it that each counts once and that none is missing.
 
 It decides where to begin, when a file is full, and that a gap is an error unless it was asked for. It never reads the
 lake.
@@ -24,7 +24,7 @@ import raftmeta
 from raftmeta.errors import Compacted, ConfigError, InvalidArgument
 from raftmeta.operations import Get, KeyRecord
 from raftmeta.results import WatchEvent
-from raftmeta.scan import ClusterScan, Scope, node_urls
+from raftmeta.scan import ClusterScan, Scope, followers_first, node_urls
 from raftmeta.scan.batches import columns_of
 from raftmeta.spark.folders import written
 from raftmeta.spark.lake import Base, Gap, Lake, MissingRevisions
@@ -39,7 +39,6 @@ FILE_BYTES = 64 << 20  # bytes of keys and values before compression
 FLUSH_S = 10.0  # a lake that follows is never older than this, and that which writing takes
 QUIET_S = 5.0  # without a change for so long, ask whether anybody is there
 UNANSWERED_MAX = 6  # times that the store is newer than a watch that gives nothing: then it is given up
-TUNE_BULK_REVISIONS = 1000  # from which on connections of their own pay off: a few milliseconds
 NEVER_A_KEY = b"\0"
 
 OnProgress = Callable[[int, int], object]
@@ -74,15 +73,12 @@ class Source(Protocol):
 class ClientSource:
     """The store behind a client; the client stays the caller's.
 
-    quiet_s: seconds without a change between two Nones. bulk_revisions: so many that are there already are read by
-    connections of their own, which make columns of them instead of objects.
+    Keys and changes come by connections of their own, followers first, as columns instead of objects. quiet_s: seconds
+    without a change between two Nones.
     """
 
-    def __init__(
-        self, client: raftmeta.Client, *, quiet_s: float = QUIET_S, bulk_revisions: int = TUNE_BULK_REVISIONS
-    ) -> None:
+    def __init__(self, client: raftmeta.Client, *, quiet_s: float = QUIET_S) -> None:
         self._client = client
-        self._bulk_revisions = bulk_revisions
         self._quiet_s = quiet_s
 
     def cluster_id(self) -> str:
@@ -97,42 +93,30 @@ class ClientSource:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def state(self, revision: int) -> Iterator[list[KeyRecord]]:
-        start, more = b"", revision > 0
-        while more:
-            page = self._client.range(start, "", revision=revision)
-            more = page.more
-            if page.records:
-                yield page.records
-                start = page.records[-1].key + b"\0"
+    def state(self, revision: int) -> Iterator[pa.Table]:
+        """As Source says, as tables of Arrow."""
+        from raftmeta.spark.lake_rows import BASE, keys_in
 
-    def changes(self, first: int) -> Generator[Whole | pa.Table | None, None, None]:
-        """As Source says: natively as far as there are many, then as they come."""
-        tip = self.tip()
-        while tip - first >= self._bulk_revisions:
-            yield from self._in_bulk(first, tip)
-            first, tip = tip + 1, self.tip()
-        yield from self._watched(first)
+        if revision:
+            with self._scan() as scan:
+                yield from map(keys_in, scan.keys(Scope(columns=tuple(BASE.names)), revision))
 
-    def _in_bulk(self, first: int, last: int) -> Iterator[pa.Table]:
-        from raftmeta.spark.lake_rows import whole_revisions
+    def changes(self, first: int) -> Generator[pa.Table | None, None, None]:
+        """As Source says; what is there already as fast as it comes, then what is written."""
+        from raftmeta.spark.lake_rows import changes_in
 
-        with ClusterScan(node_urls(self._client.url), cluster=self._client.cluster) as scan:
-            scope = Scope(columns=columns_of("changes", previous=True))
-            yield from whole_revisions(scan.changes(scope, first - 1, last))
+        scope = Scope(columns=columns_of("changes", previous=True))
+        with self._scan() as scan:
+            for batch in scan.follow(scope, first - 1, self._quiet_s):
+                yield None if batch is None else changes_in(batch)
 
-    def _watched(self, first: int) -> Iterator[Whole | None]:
-        """Pieces of a large revision are joined."""
-        events: list[WatchEvent] = []
-        with self._client.watch("", "", start_revision=first, previous=True, timeout_s=self._quiet_s) as watch:
-            while True:
-                for batch in watch.batches():
-                    assert isinstance(batch, raftmeta.WatchBatch)  # no reset was asked for
-                    events += batch.events
-                    if batch.is_whole and events:
-                        yield batch.revision, batch.time_s, events
-                        events = []
-                yield None
+    @contextlib.contextmanager
+    def _scan(self) -> Iterator[ClusterScan]:
+        urls, cluster = node_urls(self._client.url), self._client.cluster
+        with ClusterScan(urls, cluster=cluster) as looking:
+            urls = followers_first(urls, looking.statuses())
+        with ClusterScan(urls, cluster=cluster) as scan:
+            yield scan
 
 
 @dataclass(frozen=True, slots=True)

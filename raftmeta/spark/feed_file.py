@@ -48,15 +48,10 @@ class FileSource:
 
     def state(self, revision: int) -> Iterator[Any]:
         """As Source says, as tables of Arrow."""
-        import pyarrow as pa
+        from raftmeta.spark.lake_rows import BASE, keys_in
 
-        from raftmeta.spark.lake_rows import BASE, texts_of
-
-        names = tuple(field.name for field in BASE)
-        for batch in self._file.keys(Scope(columns=names), self._file.check_revision(revision) if revision else 0):
-            columns = dict(zip(names, batch.columns, strict=True))
-            columns["key_text"] = texts_of(columns["key"], columns["key_text"])
-            yield pa.table([columns[name] for name in names], schema=BASE)
+        scope = Scope(columns=tuple(BASE.names))
+        yield from map(keys_in, self._file.keys(scope, self._file.check_revision(revision) if revision else 0))
 
     def changes(self, first: int) -> Generator[Any, None, None]:
         """As Source says; behind the newest revision of the file nothing comes."""

@@ -12,7 +12,17 @@ import pyarrow.compute as pc
 from raftmeta.operations import KeyRecord
 from raftmeta.results import WatchEvent
 
-__all__ = ["BASE", "CHANGES", "changes_of", "records_of", "signed", "table_of", "texts_of", "whole_revisions"]
+__all__ = [
+    "BASE",
+    "CHANGES",
+    "changes_in",
+    "changes_of",
+    "keys_in",
+    "records_of",
+    "signed",
+    "table_of",
+    "whole_revisions",
+]
 
 CHANGES = pa.schema(
     [
@@ -101,7 +111,7 @@ def whole_revisions(batches: Iterable[Any]) -> Iterator[pa.Table]:
     """Rows of CHANGES for batches of a scan that end anywhere: each revision in one table."""
     held: list[pa.Table] = []
     for batch in batches:
-        rows = _changes_in(batch)
+        rows = changes_in(batch)
         revisions = rows["revision"].to_numpy()
         begin = int(revisions.searchsorted(revisions[-1]))  # of the last revision, which may go on
         if begin:
@@ -115,8 +125,8 @@ def whole_revisions(batches: Iterable[Any]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _changes_in(batch: Any) -> pa.Table:
-    """Where a scan has 0 because there is no record, a lake has null."""
+def changes_in(batch: Any) -> pa.Table:
+    """Rows of CHANGES for a batch of a scan. Where a scan has 0 because there is no record, a lake has null."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     is_put = pc.equal(columns["op"], "put")
     had_record = pc.greater(columns["prev_revision"], 0)
@@ -129,6 +139,13 @@ def _changes_in(batch: Any) -> pa.Table:
     columns["sub"] = columns["sub"].cast(pa.int32())
     columns["key_text"] = texts_of(columns["key"], columns["key_text"])
     return pa.table([columns[name] for name in CHANGES.names], schema=CHANGES)
+
+
+def keys_in(batch: Any) -> pa.Table:
+    """Rows of BASE for a batch of a scan of its columns."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns["key_text"] = texts_of(columns["key"], columns["key_text"])
+    return pa.table([columns[name] for name in BASE.names], schema=BASE)
 
 
 def records_of(records: Iterable[KeyRecord]) -> pa.Table:

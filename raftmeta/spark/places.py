@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from raftmeta.errors import Compacted, FutureRevision
 from raftmeta.results import NodeStatus
-from raftmeta.scan import ClusterScan, Scope, SnapshotFile, find_snapshot, node_urls
+from raftmeta.scan import ClusterScan, Scope, SnapshotFile, find_snapshot, followers_first, node_urls
 from raftmeta.spark.options import SourceOptions
 
 __all__ = ["ClusterPlace", "FilePlace", "Place", "place_of"]
@@ -139,10 +139,10 @@ class ClusterPlace:
 
     def detail(self, number: int) -> tuple[Any, ...]:
         known = self._look()
-        urls = node_urls(self._options.url)
-        followers = [url for url in urls if url in known and not known[url].is_leader]
-        turned = followers[number % len(followers) :] + followers[: number % len(followers)] if followers else []
-        return *turned, *(url for url in urls if url not in followers)
+        urls = followers_first(node_urls(self._options.url), known)
+        count = sum(not status.is_leader for status in known.values())
+        turn = number % count if count else 0
+        return *urls[turn:count], *urls[:turn], *urls[count:]
 
     def keys(self, scope: Scope, revision: int) -> Iterator[Any]:
         return self._scan.keys(scope, revision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 import raftmeta
 from raftmeta.errors import Compacted, FutureRevision, InvalidArgument, ReadyTimeout
 from raftmeta.operations import Put
-from raftmeta.scan import Batches, ClusterScan, Scope, node_urls
+from raftmeta.scan import Batches, ClusterScan, Scope, followers_first, node_urls
 from raftmeta.scan.cluster import between
 from raftmeta.scan.scan_handle import ColumnsHandle, FeedHandle
 from raftmeta.wire.python_commands import decode_values
@@ -70,13 +71,21 @@ def test_every_change_is_read_once_and_in_order(cluster: tuple[dict[str, raftmet
         assert narrowed == [row for row in whole if b"key-1" <= row[4] < b"key-2"]
 
 
+VALUES, VALUE_BYTES = 60, 200_000  # more than a batch holds
+
+
+@contextlib.contextmanager
+def large_values(folder: Path) -> Iterator[tuple[dict[str, raftmeta.Node], dict[str, str], str]]:
+    """Three nodes with them, their URLs, and the name of the leader; a busy machine does not make them elect anew."""
+    with serving(folder, names="abc", election_timeout_s=2.0, heartbeat_s=0.1) as (nodes, url):
+        for number in range(VALUES):
+            nodes["a"].put(b"key-%02d" % number, bytes(VALUE_BYTES), timeout_s=TIMEOUT_S)
+        yield nodes, dict(zip(nodes, node_urls(url), strict=True)), leader_of(nodes)
+
+
 def test_a_node_that_dies_is_left_for_another(tmp_path: Path) -> None:
     """In the middle of a scan and of a feed: the rest comes from the others, with nothing twice and nothing missing."""
-    with serving(tmp_path, names="abc") as (nodes, url):
-        for number in range(40):
-            nodes["a"].put(b"key-%02d" % number, bytes(200_000))
-        urls = dict(zip(nodes, node_urls(url), strict=True))
-        leader = leader_of(nodes)
+    with large_values(tmp_path) as (nodes, urls, leader):
         first = next(name for name in nodes if name != leader)
         order = [urls[first], urls[leader], *(urls[name] for name in nodes if name not in (first, leader))]
         with ClusterScan(order, timeout_s=TIMEOUT_S) as scan, ClusterScan(order, timeout_s=TIMEOUT_S) as feed:
@@ -84,11 +93,60 @@ def test_a_node_that_dies_is_left_for_another(tmp_path: Path) -> None:
             keys = scan.keys(Scope(columns=("key",)), revision)
             changes = feed.changes(Scope(columns=("revision",)), 0, revision)
             found, changed = rows(iter([next(keys)])), rows(iter([next(changes)]))
+            assert len(found) < VALUES
+            assert len(changed) < VALUES
             nodes[first].close(transfer=False)
             found += rows(keys)
             changed += rows(changes)
-    assert [row["key"] for row in found] == [b"key-%02d" % number for number in range(40)]
+    assert [row["key"] for row in found] == [b"key-%02d" % number for number in range(VALUES)]
     assert [row["revision"] for row in changed] == list(range(1, revision + 1))
+
+
+def test_pages_of_a_revision_need_no_leader(tmp_path: Path) -> None:
+    """A revision never changes: the node that is read, which confirmed once that it has it, gives the rest alone."""
+    with large_values(tmp_path) as (nodes, urls, leader):
+        first = next(name for name in nodes if name != leader)
+        with ClusterScan([urls[first]], timeout_s=TIMEOUT_S) as scan:
+            keys = scan.keys(Scope(columns=("key",)), scan.newest())
+            found = rows(iter([next(keys)]))
+            assert len(found) < VALUES
+            for name in nodes:
+                if name != first:
+                    nodes[name].close(transfer=False)
+            found += rows(keys)
+    assert [row["key"] for row in found] == [b"key-%02d" % number for number in range(VALUES)]
+
+
+def test_a_feed_that_follows_goes_on_with_what_is_written(tmp_path: Path) -> None:
+    """Init: a past. Act: follow it, write, close the node that is followed, and write again. Check: every change once
+    and in order, as the store tells it; each revision in one batch; None while nothing comes."""
+    with serving(tmp_path, names="abc", election_timeout_s=2.0, heartbeat_s=0.1) as (nodes, url):
+        writer = leader_of(nodes)
+        fill(nodes[writer])
+        urls = dict(zip(nodes, node_urls(url), strict=True))
+        order = followers_first(list(urls.values()), {urls[name]: node.status() for name, node in nodes.items()})
+        assert order[-1] == urls[writer]
+        followed = next(name for name in nodes if urls[name] == order[0])
+        batches: list[Any] = []
+        with ClusterScan(order, timeout_s=TIMEOUT_S) as scan:
+            feed = scan.follow(Scope(columns=PREVIOUS), 0, 0.2)
+
+            def take_all() -> None:
+                while not batches or batches[-1]["revision"][-1].as_py() < nodes[writer].status().revision:
+                    batch = next(feed)
+                    if batch is not None:
+                        batches.append(batch)
+
+            take_all()
+            assert next(batch for batch in feed) is None
+            nodes[writer].txn([], [Put("followed/a", b"1"), Put("followed/b", b"2")])
+            take_all()
+            nodes[followed].close(transfer=False)
+            nodes[writer].put("followed/a", b"3", timeout_s=TIMEOUT_S)
+            take_all()
+        assert previous_rows(batches) == told_previous(nodes[writer], 0, nodes[writer].status().revision)
+    revisions = [revision for batch in batches for revision in sorted(set(batch["revision"].to_pylist()))]
+    assert revisions == sorted(set(revisions))
 
 
 def test_leases_are_listed_in_order_and_whole(tmp_path: Path) -> None:

@@ -160,23 +160,31 @@ def test_a_key_has_its_history(spark: Any, client: raftmeta.Client, source: Clie
     assert len(rows_of(changes(spark, lake, first=begun + 1, last=begun + 2, prefix="aud"))) == 2
 
 
-def test_changes_in_bulk_are_those_that_come_one_by_one(client: raftmeta.Client, tmp_path: Path) -> None:
-    """Init: changes of every kind. Act: feed two lakes in small files, by columns and by events. Check: the same rows,
-    no file with half a revision; the first lake goes on with what is written later."""
-    lakes = []
-    for way, least in (("bulk", 1), ("events", 1_000_000)):
-        source = ClientSource(client, quiet_s=0.2, bulk_revisions=least)
-        for seed in (4, 5):
-            if way == "bulk":
-                write_a_lot(client, seed)
-                tip = client.status().revision
-            lake = feed(source, tmp_path / way, file_rows=7).lake
-        lakes.append(lake)
+def test_the_changes_of_a_lake_are_those_of_a_watch(
+    client: raftmeta.Client, source: ClientSource, tmp_path: Path
+) -> None:
+    """Init: changes of every kind. Act: feed a lake in small files, write, feed it again. Check: its rows are those
+    of the events that a watch tells, and no file has half a revision."""
+    for seed in (4, 5):
+        write_a_lot(client, seed)
+        tip = client.status().revision
+        lake = feed(source, tmp_path / "lake", file_rows=7).lake
         assert lake.last == tip
-    bulk, events = (pa.concat_tables([pq.read_table(path) for path in lake.files_of(1, lake.last)]) for lake in lakes)
-    assert bulk.equals(events)
-    assert len(lakes[0].files) > 10
-    assert lakes[0].files[0].rows in range(7, 11)  # a revision is not cut, and here has at most 4 changes
+    told: list[Whole] = []
+    with client.watch("", "", start_revision=lake.oldest + 1, previous=True) as watch:
+        events: list[raftmeta.WatchEvent] = []
+        for batch in watch.batches():
+            assert isinstance(batch, raftmeta.WatchBatch)
+            events += batch.events
+            if batch.is_whole and events:
+                told.append((batch.revision, batch.time_s, events))
+                events = []
+            if batch.is_whole and batch.revision >= tip:
+                break
+    rows = pa.concat_tables([pq.read_table(path) for path in lake.files_of(lake.oldest + 1, lake.last)])
+    assert rows.equals(changes_of(told))
+    assert len(lake.files) > 10
+    assert lake.files[0].rows in range(7, 11)  # a revision is not cut, and here has at most 4 changes
 
 
 def test_a_lake_begins_where_it_is_told(
@@ -360,30 +368,6 @@ def test_a_lake_that_failed_to_begin_begins_again(spark: Any, tmp_path: Path) ->
     lake = feed(Replayed([put(4, "b")], floor=3, records={3: records}), tmp_path).lake
     assert [key for key, *_ in in_lake(spark, lake, revision=4)] == [b"a", b"b"]
     assert len(list((tmp_path / "bases").iterdir())) == 1
-
-
-def test_a_feed_goes_on_when_its_node_dies(spark: Any, tmp_path: Path) -> None:
-    """Init: three nodes, 300 revisions. Act: close the node that serves the feed in the middle, while writes go on.
-    Check: the lake has every revision once, and the state of the store."""
-    with serving(tmp_path, names="abc") as (nodes, url), raftmeta.Client(url) as client:
-        client.ready(10)
-
-        class Mortal(ClientSource):
-            def changes(self, first: int) -> Generator[Whole | None, None, None]:
-                for count, whole in enumerate(super().changes(first)):
-                    if count == 20:
-                        nodes[client.status().name].close(transfer=False)
-                        client.put("meanwhile", b"1", timeout_s=30)
-                    yield whole
-
-        for number in range(300):
-            client.put(f"k{number % 7}", str(number))
-        tip = client.status().revision
-        fed = feed(Mortal(client, quiet_s=0.2), tmp_path / "lake", file_rows=50)
-        assert fed.last >= tip
-        revisions = [row["revision"] for row in rows_of(changes(spark, fed.lake))]
-        assert sorted(revisions) == list(range(1, fed.last + 1))
-        assert in_lake(spark, fed.lake, revision=tip) == in_store(client, tip)
 
 
 def test_a_feed_that_follows_ends_in_order(tmp_path: Path) -> None:
