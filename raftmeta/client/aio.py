@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
 
 from raftmeta.client.backup import Progress, fetch
-from raftmeta.client.channel import NEVER, Channel, now_boot_s
+from raftmeta.client.channel import NEVER, Channel
 from raftmeta.client.endpoints import parse_url
+from raftmeta.client.kept import KeptLease, now_boot_s
 from raftmeta.client.lease import LeaseBase, check_ttl
 from raftmeta.client.machines import AioClientMachine
 from raftmeta.client.members import list_members, reach
@@ -363,8 +364,8 @@ class Client:
         ttl_s = check_ttl(ttl_s)
         asked_s = now_boot_s()
         granted = await self.command(NUMBER, timeout_s, lambda channel: channel.encoder.grant(id, round(ttl_s * 1000)))
-        self.channel.keep_lease(granted, ttl_s, asked_s)
-        return Lease(self, granted, ttl_s, on_lost=on_lost)
+        kept = self.channel.keep_lease(granted, ttl_s, asked_s)
+        return Lease(self, granted, kept, on_lost=on_lost)
 
     def watch(
         self,
@@ -491,8 +492,8 @@ class Client:
 class Lease(LeaseBase):
     """A lease of the asyncio client; Client.lease makes it. As a context it is revoked at the end."""
 
-    def __init__(self, client: Client, id: int, ttl_s: float, *, on_lost: Callable[[Lease], object] | None) -> None:
-        super().__init__(client.channel, id, ttl_s)
+    def __init__(self, client: Client, id: int, kept: KeptLease, *, on_lost: Callable[[Lease], object] | None) -> None:
+        super().__init__(client.channel, id, kept)
         self._client = client
         self._is_revoked = False
         self._task: asyncio.Task[None] | None = None
@@ -517,13 +518,18 @@ class Lease(LeaseBase):
         return True
 
     async def revoke(self, *, timeout_s: float | None = 5.0) -> None:
-        """Give it back: all keys attached to it are removed in one revision."""
+        """Give it back: all keys attached to it are removed in one revision.
+
+        One that is lost already is left to expire: its id may be another owner's by now.
+        """
         if self._is_revoked:
             return
         self._is_revoked = True
         if self._task is not None:
             self._task.cancel()
-        self._channel.drop_lease(self.id)
+        if not self.held():
+            return  # it expires by itself; by now its id may be another's
+        self._channel.drop_lease(self.id, self._kept)
         with contextlib.suppress(LeaseExpired):  # gone already, and its keys with it
             await self._client.command(REVISION, timeout_s, lambda channel: channel.encoder.revoke(self.id))
 

@@ -24,12 +24,12 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import time
 from typing import Any, Protocol
 
 import raftmeta.client.request as fate
 from raftmeta.client.connection import Connection, Message, NodeRefused
 from raftmeta.client.endpoints import Endpoint
+from raftmeta.client.kept import KeptLease, now_boot_s
 from raftmeta.client.request import PendingResult, Request
 from raftmeta.errors import (
     ForkedProcess,
@@ -92,8 +92,7 @@ class Channel:
         self.loop = asyncio.get_running_loop()
         self.encoder = RequestEncoder(4 << 20)  # until the node says how large values may be
         self.session_ttl_s = session_ttl_s
-        self.leases: dict[int, float] = {}  # kept alive: id, ttl in seconds
-        self.kept_s: dict[int, float] = {}  # when the last acknowledged keep-alive of a lease was sent
+        self.leases: dict[int, KeptLease] = {}  # kept alive, by id
         self.counters = {"requests": 0, "requests_repeated": 0, "connects": 0, "sessions": 0}
         self._endpoints = endpoints
         self._cluster = cluster
@@ -138,8 +137,7 @@ class Channel:
             await asyncio.wait([future])
             future.exception()
         self._is_closed = True
-        self.leases.clear()
-        self.kept_s.clear()  # nobody keeps them alive any more: none is held from here on
+        self.leases.clear()  # nobody keeps them alive any more: none is held from here on
         tasks = [task for task in (self._connecting, self._following, self._opening) if task is not None]
         for task in tasks:
             task.cancel()
@@ -597,19 +595,25 @@ class Channel:
 
     # --- keep-alives ------------------------------------------------------------------------------------------------
 
-    def keep_lease(self, lease: int, ttl_s: float, asked_s: float) -> None:
-        """Renew the lease until drop_lease; kept_s says since when it is certainly held."""
-        self.leases[lease] = ttl_s
-        self.kept_s[lease] = asked_s
+    def keep_lease(self, lease: int, ttl_s: float, asked_s: float) -> KeptLease:
+        """Renew a lease that was granted until drop_lease."""
+        kept = self.leases[lease] = KeptLease(ttl_s, asked_s)
         self._plan_keep_alive()
+        return kept
 
-    def drop_lease(self, lease: int) -> None:
-        self.leases.pop(lease, None)
-        self.kept_s.pop(lease, None)
+    def drop_lease(self, lease: int, kept: KeptLease) -> None:
+        """Renew it no longer. One that was granted under the same id since is kept on."""
+        if self.keeps(lease, kept):
+            del self.leases[lease]
+
+    def keeps(self, lease: int, kept: KeptLease) -> bool:
+        """Whether it is renewed: not dropped, and not found gone."""
+        return self.leases.get(lease) is kept
 
     def _plan_keep_alive(self) -> None:
         """One planned for an earlier moment stays: whoever takes leases all the time still keeps those it has."""
-        due_s = self.loop.time() + min([self.session_ttl_s, *self.leases.values()]) / KEEP_ALIVES_PER_TTL
+        ttls_s = [self.session_ttl_s, *(kept.ttl_s for kept in self.leases.values())]
+        due_s = self.loop.time() + min(ttls_s) / KEEP_ALIVES_PER_TTL
         if self._keeping is not None:
             if self._keeping.when() <= due_s:
                 return
@@ -625,22 +629,23 @@ class Channel:
                 self._begin_session()
             self._plan_keep_alive()
             return
-        leases = list(self.leases)
+        leases = {lease: kept for lease, kept in self.leases.items() if kept.left_s() > 0}
+        self.leases = dict(leases)
         sent_s = now_boot_s()
-        frame = self.encoder.keep_alive(leases)
+        frame = self.encoder.keep_alive(list(leases))
         future = self.submit(frame, NUMBER, self.deadline(self.session_ttl_s), is_command=True)
         future.add_done_callback(lambda done: self._kept(leases, sent_s, done))
         self._plan_keep_alive()
 
-    def _kept(self, leases: list[int], sent_s: float, future: asyncio.Future[Any]) -> None:
+    def _kept(self, leases: dict[int, KeptLease], sent_s: float, future: asyncio.Future[Any]) -> None:
+        """The store has a lease of this id; that it is ours is certain only while the last answer still holds."""
         if future.cancelled() or future.exception() is not None:
             return
-        for lease, ttl_ms in zip(leases, future.result(), strict=True):
-            if ttl_ms == 0:
-                self.kept_s.pop(lease, None)
-                self.leases.pop(lease, None)
-            elif lease in self.leases:
-                self.kept_s[lease] = max(sent_s, self.kept_s.get(lease, 0.0))
+        for (lease, kept), ttl_ms in zip(leases.items(), future.result(), strict=True):
+            if ttl_ms == 0 or kept.left_s() <= 0:
+                self.drop_lease(lease, kept)
+            else:
+                kept.since_s = max(sent_s, kept.since_s)
 
     # --- watches ----------------------------------------------------------------------------------------------------
 
@@ -687,8 +692,3 @@ class Channel:
 def _are_different(cluster_id: int, other: int) -> bool:
     """Whether these are two clusters; 0 is that of a node which was not founded yet."""
     return cluster_id != 0 and other != 0 and cluster_id != other
-
-
-def now_boot_s() -> float:
-    """CLOCK_BOOTTIME in seconds: counts the time in which the machine was suspended, as leases do."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

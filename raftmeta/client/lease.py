@@ -9,10 +9,10 @@ Unlike a node's leases these are kept alive by an event loop: a host that holds 
 
 from __future__ import annotations
 
-from raftmeta.client.channel import Channel, now_boot_s
+from raftmeta.client.channel import Channel
+from raftmeta.client.kept import KeptLease
 from raftmeta.errors import InvalidArgument
 
-DRIFT = 0.05  # clocks of two machines whose rates differ by more are broken
 LOOKS_PER_TTL = 20
 TTL_S_MIN, TTL_S_MAX = 0.1, 10 * 365 * 86400
 
@@ -28,10 +28,11 @@ def check_ttl(ttl_s: float) -> float:
 class LeaseBase:
     """What the leases of both faces share."""
 
-    def __init__(self, channel: Channel, id: int, ttl_s: float) -> None:
+    def __init__(self, channel: Channel, id: int, kept: KeptLease) -> None:
         self._channel = channel
+        self._kept = kept
         self.id = id
-        self.ttl_s = ttl_s
+        self.ttl_s = kept.ttl_s
         self._is_lost = False  # somebody was told so: it is never held again, whatever a late keep-alive says
 
     def held(self) -> bool:
@@ -47,11 +48,10 @@ class LeaseBase:
         """Seconds for which it is certainly held without another keep-alive."""
         if self._is_lost:
             return 0.0
-        kept_s = self._channel.kept_s.get(self.id)
-        left_s = 0.0 if kept_s is None else kept_s + self.ttl_s * (1 - DRIFT) - now_boot_s()
+        left_s = self._kept.left_s() if self._channel.keeps(self.id, self._kept) else 0.0
         if left_s <= 0:
             self._is_lost = True
-            self._channel.drop_lease(self.id)  # its keys go, and others can have what it stood for
+            self._channel.drop_lease(self.id, self._kept)  # its keys go, and others can have what it stood for
         return max(0.0, left_s)
 
     def look_pause_s(self) -> float:

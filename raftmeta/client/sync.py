@@ -20,7 +20,7 @@ from raftmeta.client.aio import HasId
 from raftmeta.client.aio import Lease as AioLease
 from raftmeta.client.aio import Watch as AioWatch
 from raftmeta.client.backup import Progress
-from raftmeta.client.channel import now_boot_s
+from raftmeta.client.kept import now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
@@ -463,7 +463,7 @@ class Lease(LeaseBase):
     """A lease of the blocking client; Client.lease makes it. As a context it is revoked at the end."""
 
     def __init__(self, client: Client, lease: AioLease, on_lost: Callable[[Lease], object] | None) -> None:
-        super().__init__(lease._channel, lease.id, lease.ttl_s)
+        super().__init__(lease._channel, lease.id, lease._kept)
         self._client = client
         self._lease = lease
         self._ended = threading.Event()
@@ -486,7 +486,10 @@ class Lease(LeaseBase):
         return True
 
     def revoke(self, *, timeout_s: float | None = 5.0) -> None:
-        """Give it back: all keys attached to it are removed in one revision."""
+        """Give it back: all keys attached to it are removed in one revision.
+
+        One that is lost already is left to expire: its id may be another owner's by now.
+        """
         self._ended.set()
         self._client.wait(self._lease.revoke(timeout_s=timeout_s))
 

@@ -868,10 +868,13 @@ cdef class AioLease(LeaseBase):
             return
         self.is_revoked = True
         self.face.bind()
-        if self.node.life == LIFE_RUNNING:
+        was_held = self.held()          # else it is dropped now
+        if was_held and self.node.life == LIFE_RUNNING:
             await self.face.call_of(self.drop(self.face.mailbox), NEVER)
         store_release(&self.until_ns, <uint64_t> 0)
         self.node.attached.discard(self)
+        if not was_held:
+            return      # it expires by itself; by now its id may be another's
         await self.face._session(deadline_ns)
         try:
             await self.face.call_of(self.node.submit_revoke(self.id, self.face.mailbox), deadline_ns)

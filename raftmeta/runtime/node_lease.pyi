@@ -39,6 +39,9 @@ class Lease(LeaseBase):
     def wait_lost(self, timeout_s: float | None = None) -> bool:
         """Wait until it is not held any more; False: timeout_s passed."""
     def revoke(self, *, timeout_s: float | None = 5.0) -> None:
-        """Give it back: all keys attached to it are removed in one revision."""
+        """Give it back: all keys attached to it are removed in one revision.
+
+        One that is lost already is left to expire: its id may be another owner's by now.
+        """
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...

@@ -114,10 +114,13 @@ cdef class Lease(LeaseBase):
         if self.ended.is_set():
             return
         self.ended.set()
-        if self.node.life == LIFE_RUNNING:
+        was_held = self.held()          # else it is dropped now
+        if was_held and self.node.life == LIFE_RUNNING:
             self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
         store_release(&self.until_ns, <uint64_t> 0)
         self.node.attached.discard(self)
+        if not was_held:
+            return      # it expires by itself; by now its id may be another's
         self.node.await_session(deadline_ns)
         try:
             self.node.finish(self.node.submit_revoke(self.id, NULL), PURPOSE_REVISION, deadline_ns)

@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +237,37 @@ def test_a_stalled_host_does_not_believe_in_a_lease_that_it_lost(client: raftmet
     assert not lease.held()
     with pytest.raises(raftmeta.Fenced):
         client.put("late", "1", fence=Fence("stalled", revision))
+
+
+def test_a_lost_lease_neither_keeps_nor_ends_another_of_its_id(client: raftmeta.Client, served: Any) -> None:
+    """What a client lost is granted again under the same id: to a node, and then to the client itself."""
+    lost = client.lease(0.6, id=77)
+    stall_gil(0.7)
+    with granted(lambda: served[0].lease(5, id=77)) as another:
+        served[0].put("another's", "1", lease=another)
+        lost.revoke()
+        assert served[0].get("another's") is not None
+        assert another.held() and not lost.held()
+    lost = client.lease(0.6, id=78)
+    stall_gil(0.7)
+    with granted(lambda: client.lease(5, id=78)) as again:
+        assert again.held() and not lost.held()
+        client.put("again", "1", lease=again)
+        lost.revoke()
+        assert again.held() and client.get("again") is not None
+
+
+def granted(grant: Callable[[], Any]) -> Any:
+    """The lease, once the one that had its id before has expired."""
+    found: list[Any] = []
+
+    def is_granted() -> bool:
+        with contextlib.suppress(raftmeta.IdConflict):
+            found.append(grant())
+        return bool(found)
+
+    wait_until(is_granted, timeout_s=30, what="the id to be free")
+    return found[0]
 
 
 def test_the_socket_is_for_this_user_only(served: tuple[raftmeta.Node, str]) -> None:

@@ -155,6 +155,9 @@ def test_a_lost_lease_stays_lost_when_its_id_is_granted_again() -> None:
                 wait_kept(kept)
             assert held.held()
             assert not lost.held()
+            other.put("another's", b"1", lease=held)
+            lost.revoke()
+            assert owner.get("another's") is not None
 
 
 def test_the_async_face_keeps_and_loses_leases_alike(tmp_path: Path) -> None:
