@@ -73,8 +73,9 @@ class Config:
     append_bytes_max, inflight_bytes_max, uncommitted_bytes_max: one message, the unanswered messages of one member,
         and the leader's entries without a commit.
     snapshot_log_bytes, snapshot_entries (cluster): after so many bytes (at most a quarter of wal_bytes_max), or so many
-        entries, of log a snapshot is taken. The log is kept back to the one before it: members that are no further
-        behind need no snapshot. Members that differ here work, but cannot go on with each other's transfers.
+        entries, of log a snapshot is taken; after a crash a start applies at most as much again. The log is kept back
+        to the one before it: members that are no further behind need no snapshot. Members that differ here work, but
+        cannot go on with each other's transfers.
     session_ttl_s, session_window: how long results of a silent node are kept, and how many.
     outstanding_max: operations of this node under way before Overloaded; at most session_window.
     watch_queue_bytes_max: events waiting for one watcher before it has lagged.
@@ -108,7 +109,7 @@ class Config:
     inflight_bytes_max: int = 8 * _MIB
     uncommitted_bytes_max: int = 64 * _MIB
     snapshot_log_bytes: int = 256 * _MIB  # several times the history, which steady writes make new between two
-    snapshot_entries: int = 1_000_000
+    snapshot_entries: int = 2_000_000  # of the smallest puts 200 MB; a start applies them in a second
     session_ttl_s: float = 60.0
     session_window: int = 16_384
     outstanding_max: int = 16_384
