@@ -2,12 +2,11 @@
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 
+from raftmeta.native.prefetch cimport prefetch_to_write
+
 
 cdef extern from "<stdlib.h>" nogil:
     void* aligned_alloc(size_t alignment, size_t length)
-
-cdef extern from *:
-    void prefetch_to_write "__builtin_prefetch" (const void* address, int is_write) noexcept nogil
 
 cdef extern from "<sys/mman.h>" nogil:
     int madvise(void* address, size_t length, int advice)

@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.slab cimport slab_allocate, slab_destroy, slab_free
 from raftmeta.machine.tree_node cimport (
     child_insert, child_position, common_length, compare_bytes, leaf_find, leaf_find_near, leaf_insert, leaf_position,
-    node_children, node_entries, node_heads, node_length, node_prefetch, node_refresh, node_separators, prefetch,
+    node_children, node_entries, node_heads, node_length, node_prefetch, node_refresh, node_separators,
     separator_bytes, slot_remove, slots_move)
 from raftmeta.machine.tree_state cimport (
     DEAD_ENTRY, DEAD_KIND_MASK, DEAD_NODE, DEAD_SEPARATOR, TREE_DEAD_PER_BLOCK, TREE_DEPTH_MAX, TREE_FANOUT_MIN,
@@ -23,6 +23,7 @@ from raftmeta.machine.tree_state cimport (
 from raftmeta.native.atomics cimport (
     add_shared, give_way, load_acquire, load_shared, store_release, store_shared, subtract_shared, swap_shared)
 from raftmeta.native.intrinsics cimport hash128
+from raftmeta.native.prefetch cimport prefetch
 from raftmeta.status cimport ALREADY, BAD_FIELD, INVARIANT_BROKEN, NO_MEMORY, NOT_FOUND, OK
 
 
@@ -33,6 +34,7 @@ ctypedef const Root* const_root_t
 
 cdef enum:
     FORMAT_ENTRY_HASH_SEED = 0x656E747279   # "entry"
+    TUNE_DEAD_AHEAD = 4                     # dead objects that are asked for before their turn
     TREE_ALIGNMENT = 128                    # two cache lines: adjacent ones are fetched in pairs
 
 
@@ -587,13 +589,17 @@ cdef bint _is_held(Tree* tree, Root* root) noexcept nogil:
 cdef uint32_t _drop_root(Tree* tree, Root* root, uint32_t budget) noexcept nogil:
     cdef Root* newer = root.newer
     cdef Root* older = root.older
+    cdef DeadBlock* block
     cdef Dead* item
     cdef uint64_t seen_by
     while newer.dead.first != NULL:
         if budget == 0:
             return 0
         budget -= 1
-        item = &newer.dead.first.items[newer.dead.first.first]
+        block = newer.dead.first
+        item = &block.items[block.first]
+        if block.first + TUNE_DEAD_AHEAD < block.end:
+            prefetch(<void*>block.items[block.first + TUNE_DEAD_AHEAD].object)
         if older != NULL:
             seen_by = older.revision if item.object & DEAD_KIND_MASK == DEAD_ENTRY else older.number
             if item.birth <= seen_by:

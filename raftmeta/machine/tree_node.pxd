@@ -9,10 +9,7 @@ from libc.string cimport memcmp, memcpy, memmove
 from raftmeta.machine.tree cimport Entry, entry_key
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT, Node, Separator
 from raftmeta.native.intrinsics cimport big64
-
-
-cdef extern from *:
-    void prefetch "__builtin_prefetch" (const void* address) noexcept nogil
+from raftmeta.native.prefetch cimport prefetch
 
 
 cdef inline uint64_t* node_heads(const Node* node) noexcept nogil:

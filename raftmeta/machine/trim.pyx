@@ -8,10 +8,8 @@ from libc.stdint cimport uint32_t
 from raftmeta.machine.history cimport Change, Step, history_drop_front, history_free_kept, history_step, step_changes
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, tree_cut_chain, tree_find, tree_remove
 from raftmeta.native.atomics cimport load_acquire
+from raftmeta.native.prefetch cimport prefetch
 from raftmeta.status cimport NO_MEMORY
-
-cdef extern from *:
-    void prefetch "__builtin_prefetch" (const void* address) noexcept nogil
 
 cdef enum:
     TUNE_AHEAD = 4                  # changes whose entries are asked for before their turn

@@ -6,13 +6,10 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, entry_value
 from raftmeta.machine.watches cimport WATCH_DELETE, WATCH_EVENTS, WATCH_PUT
 from raftmeta.native.atomics cimport add_shared, load_acquire, store_release, subtract_shared
+from raftmeta.native.prefetch cimport prefetch
 from raftmeta.status cimport NO_MEMORY, OK
 from raftmeta.wire.commands cimport (
     KeyView, result_array, result_bool, result_key, result_nil, result_unsigned)
-
-
-cdef extern from *:
-    void prefetch "__builtin_prefetch" (const void* address) noexcept nogil
 
 
 # --- encoding ---------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from raftmeta.native.intrinsics cimport hash64, load32, next_random
 from raftmeta.native.marks cimport (MARK_BATCH_TAKEN_BACK, MARK_LOG_DAMAGED, MARK_LOG_LOST, MARK_LOG_TORN,
                                     MARK_MARK_REACHED_FURTHER, MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_BEGUN,
                                     MARK_SEGMENT_HEADER_HEALED, MARK_SEGMENT_USED_AGAIN, MARK_TORN_BATCH_ERASED, mark)
+from raftmeta.native.prefetch cimport prefetch
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
@@ -45,6 +46,7 @@ cdef enum:
     ALIGNMENT_BYTES_DEFAULT = 4096
     WAL_ZEROS_BYTES = 64 * 1024
     TUNE_MARK_SYNC_BATCHES = 1024   # the mark is synced at least that often, and by wal_idle
+    TUNE_RECORDS_AHEAD = 6          # records whose heads are asked for before their turn
     TUNE_RETIRED_MAX = 8            # segments kept to be used again
     TUNE_RETIRED_ROOM = 4           # x segment_bytes: they are kept while the disk has more room than this
     TUNE_REACH_PART = 16            # of a segment: what an open reads behind the end; then the mark is synced once more
@@ -645,17 +647,20 @@ cdef status_t _restart_stream(Wal* wal, const SnapshotPoint* point) noexcept nog
 cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noexcept nogil:
     cdef const Record* record = NULL
     cdef index_t index = batch.first
-    cdef uint64_t offset
+    cdef uint64_t offset, length
     cdef uint32_t i
     wal.next_chains.clear()
     for i in range(batch.slice_count):
         offset = 0
         while offset + sizeof(Record) <= batch.slices[i].length:
             record = <const Record*> (batch.slices[i].data + offset)
+            length = record_bytes(record.length)
+            # Another thread wrote them, so each head has to be fetched from there; most are about as long as this one.
+            prefetch(<const uint8_t*> record + TUNE_RECORDS_AHEAD * length)
             if record.index != index or not wal.next_chains.push(record.chain):
                 return INVARIANT_BROKEN if record.index != index else NO_MEMORY
             index += 1
-            offset += record_bytes(record.length)
+            offset += length
         if offset != batch.slices[i].length:
             return INVARIANT_BROKEN
         header.records_bytes += offset
