@@ -12,13 +12,15 @@ and value, 4 each; branch: position 4, size of key 4, page 8), then what they po
 
 from __future__ import annotations
 
-import mmap
+import os
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from raftmeta.migrate.closing import Closing
+from raftmeta.migrate.etcd_handle import leaf_of
 from raftmeta.migrate.problems import SourceDamaged
 
 __all__ = ["BoltFile"]
@@ -33,7 +35,6 @@ DEPTH_MAX = 64
 _PAGE = struct.Struct("<QHHI")
 _META = struct.Struct("<IIIIQQQQQQ")  # magic version page-size flags root sequence freelist pages txid checksum
 _BRANCH = struct.Struct("<IIQ")
-_LEAF = struct.Struct("<IIII")
 _BUCKET = struct.Struct("<QQ")
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
@@ -53,19 +54,14 @@ class BoltFile(Closing):
 
     def __init__(self, path: Path, *, size: int | None = None) -> None:
         self.path = path
-        self._file = path.open("rb")
-        try:
-            self._bytes = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (ValueError, OSError) as error:
-            self._file.close()
-            raise SourceDamaged(path, 0, "an empty file is no database") from error
-        self._size = len(self._bytes) if size is None else size
+        self._file = path.open("rb", buffering=0)  # pages are read one by one: a mapping would count as memory
+        self._size = os.fstat(self._file.fileno()).st_size if size is None else size
         try:
             self._meta = self._newest_meta()
         except BaseException:
             self.close()
             raise
-        self._seen: set[int] = set()
+        self._seen = bytearray()
 
     @property
     def transaction(self) -> int:
@@ -97,12 +93,10 @@ class BoltFile(Closing):
     def _meta_at(self, offset: int) -> _Meta | None:
         if offset + _PAGE.size + _META.size > self._size:
             return None
-        _, kind, _, _ = _PAGE.unpack_from(self._bytes, offset)
-        magic, version, page_bytes, _, root, _, _, pages, transaction, checksum = _META.unpack_from(
-            self._bytes, offset + _PAGE.size
-        )
-        start = offset + _PAGE.size
-        is_sound = _fnv_1a(self._bytes[start : start + _META.size - 8]) == checksum
+        page = self._read(offset, _PAGE.size + _META.size)
+        _, kind, _, _ = _PAGE.unpack_from(page)
+        magic, version, page_bytes, _, root, _, _, pages, transaction, checksum = _META.unpack_from(page, _PAGE.size)
+        is_sound = _fnv_1a(page[_PAGE.size : -8]) == checksum
         if kind != META or magic != FORMAT_MAGIC or version != FORMAT_VERSION or not is_sound:
             return None
         if offset not in (0, page_bytes):
@@ -113,32 +107,29 @@ class BoltFile(Closing):
 
     def buckets(self) -> list[bytes]:
         """The names of the buckets at the top."""
-        self._seen = set()
-        return [key for key, _, flags in self._elements(self._meta.root, None) if flags & BUCKET]
+        return [key for key, _, flags in chain.from_iterable(self._leaves(self._meta.root)) if flags & BUCKET]
 
     def rows(self, bucket: bytes) -> Iterator[tuple[bytes, bytes]]:
         """(key, value) of a bucket at the top, in order of keys; nothing if there is no such bucket."""
-        self._seen = set()
-        for key, value, flags in self._elements(self._meta.root, None):
+        return ((key, value) for key, value, _ in chain.from_iterable(self.leaves(bucket)))
+
+    def leaves(self, bucket: bytes) -> Iterator[list[tuple[bytes, bytes, int]]]:
+        """As rows, page by page, and with flags."""
+        for key, value, flags in chain.from_iterable(list(self._leaves(self._meta.root))):
             if key == bucket and flags & BUCKET:
-                yield from self._rows_of(value)
+                if len(value) < _BUCKET.size:
+                    raise SourceDamaged(self.path, 0, f"a bucket of {len(value)} bytes")
+                root, _ = _BUCKET.unpack_from(value)
+                if root:
+                    yield from self._leaves(root)
+                else:
+                    yield self._leaf(value[_BUCKET.size :], 0, None)  # the page itself, within the value
                 return
 
-    def _rows_of(self, value: bytes) -> Iterator[tuple[bytes, bytes]]:
-        if len(value) < _BUCKET.size:
-            raise SourceDamaged(self.path, 0, f"a bucket of {len(value)} bytes")
-        root, _ = _BUCKET.unpack_from(value)
-        inline = value[_BUCKET.size :] if root == 0 else None
-        for key, row, _ in self._elements(root, inline):
-            yield key, row
-
-    def _elements(self, root: int, inline: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
-        """(key, value, flags) below a page, from left to right. inline: the page itself, within a value."""
-        if inline is not None:
-            yield from self._leaf(inline, 0)
-            return
-        previous = b""
-        is_first = True
+    def _leaves(self, root: int) -> Iterator[list[tuple[bytes, bytes, int]]]:
+        """(key, value, flags) below a page, from left to right, page by page."""
+        self._seen = bytearray(self._meta.pages // 8 + 1)  # a bit for each page
+        previous: bytes | None = None
         stack = [iter([root])]
         while stack:
             number = next(stack[-1], None)
@@ -152,21 +143,27 @@ class BoltFile(Closing):
                 continue
             if kind != LEAF:
                 raise self._damaged(number, f"a page of kind {kind:#x} where there should be a leaf")
-            for key, value, flags in self._leaf(page, number):
-                if not is_first and key <= previous:
-                    raise self._damaged(number, "keys that do not go upward")
-                previous, is_first = key, False
-                yield key, value, flags
+            found = self._leaf(page, number, previous)
+            if found:
+                previous = found[-1][0]
+                yield found
 
     def _page(self, number: int) -> bytes:
         size = self._meta.page_bytes
-        if not 2 <= number < self._meta.pages or number in self._seen:
+        if not 2 <= number < self._meta.pages or self._seen[number >> 3] >> (number & 7) & 1:
             raise SourceDamaged(self.path, 0, f"a reference to page {number}, which is outside or was there before")
-        self._seen.add(number)
-        own_number, _, _, overflow = _PAGE.unpack_from(self._bytes, number * size)
+        self._seen[number >> 3] |= 1 << (number & 7)
+        page = self._read(number * size, size)
+        own_number, _, _, overflow = _PAGE.unpack_from(page)
         if own_number != number or number + overflow >= self._meta.pages:
             raise self._damaged(number, f"a page that calls itself {own_number} and has {overflow} more")
-        return self._bytes[number * size : (number + 1 + overflow) * size]
+        return self._read(number * size, size * (1 + overflow)) if overflow else page
+
+    def _read(self, offset: int, length: int) -> bytes:
+        piece = os.pread(self._file.fileno(), length, offset)
+        if len(piece) < length:
+            raise SourceDamaged(self.path, offset, f"the file ends {length - len(piece)} bytes too early")
+        return piece
 
     def _children(self, page: bytes, number: int) -> list[int]:
         _, _, count, _ = _PAGE.unpack_from(page)
@@ -174,22 +171,11 @@ class BoltFile(Closing):
             raise self._damaged(number, f"a page of {count} elements")
         return [_BRANCH.unpack_from(page, _PAGE.size + position * _BRANCH.size)[2] for position in range(count)]
 
-    def _leaf(self, page: bytes, number: int) -> Iterator[tuple[bytes, bytes, int]]:
-        if len(page) < _PAGE.size:
-            raise self._damaged(number, f"a page of {len(page)} bytes")
-        _, kind, count, _ = _PAGE.unpack_from(page)
-        limit = len(page)
-        if kind != LEAF or _PAGE.size + count * _LEAF.size > limit:
-            raise self._damaged(number, f"a page of kind {kind:#x} with {count} elements")
-        element = _PAGE.size
-        for _ in range(count):
-            flags, position, key_length, value_length = _LEAF.unpack_from(page, element)
-            start = element + position
-            middle, end = start + key_length, start + key_length + value_length
-            if end > limit or start < _PAGE.size + count * _LEAF.size or key_length == 0:
-                raise self._damaged(number, "an element that points out of its page")
-            yield page[start:middle], page[middle:end], flags
-            element += _LEAF.size
+    def _leaf(self, page: bytes, number: int, previous: bytes | None) -> list[tuple[bytes, bytes, int]]:
+        try:
+            return leaf_of(page, previous)
+        except ValueError as error:
+            raise self._damaged(number, str(error)) from None
 
     def _damaged(self, number: int, what: str) -> SourceDamaged:
         return SourceDamaged(self.path, number * self._meta.page_bytes, what, "use another copy")
@@ -197,7 +183,6 @@ class BoltFile(Closing):
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        self._bytes.close()
         self._file.close()
 
 

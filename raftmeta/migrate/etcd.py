@@ -11,12 +11,14 @@ import hashlib
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from raftmeta.migrate.bolt import BoltFile
 from raftmeta.migrate.closing import Closing
+from raftmeta.migrate.etcd_handle import changes_of, fold
 from raftmeta.migrate.items import Item
 from raftmeta.migrate.problems import SourceDamaged, wrong_source
 from raftmeta.migrate.scratch import Scratch
@@ -26,9 +28,10 @@ __all__ = ["EtcdChange", "EtcdSource"]
 HASH_BYTES = 32
 SECTOR = 512  # a database is whole pages; with the hash behind it, it is 32 bytes more
 BATCH_ROWS = 4096
+BATCH_BYTES = 8 << 20
 DATA_FILE = Path("member", "snap", "db")
-_REVISION = struct.Struct(">QcQ")
-_ROW = struct.Struct("<QQQQ")  # create revision, mod revision, version, lease; then the value
+_ROW = struct.Struct("=QQQQ")  # create revision, mod revision, version, lease; then the value: as fold() makes it
+T = TypeVar("T")
 
 
 class EtcdChange(NamedTuple):
@@ -134,31 +137,28 @@ class EtcdSource(Closing):
 
     def changes(self) -> Iterator[EtcdChange]:
         """Every change that the database still has, in order of revisions; below the compaction only what was alive."""
-        for row_key, row in self._file.rows(b"key"):
-            if len(row_key) not in (17, 18) or row_key[8:9] != b"_" or row_key[17:] not in (b"", b"t"):
-                raise SourceDamaged(self.path, 0, f"a revision that is none: {row_key.hex()}")
-            revision, _, sub = _REVISION.unpack_from(row_key)
-            key, create_revision, mod_revision, version, value, lease = _key_value(self.path, row)
-            is_delete = len(row_key) == 18
-            if not key or (not is_delete and mod_revision != revision):
-                raise SourceDamaged(self.path, 0, f"revision {revision}.{sub} holds a record of {mod_revision}")
-            yield EtcdChange(revision, sub, key, value, create_revision, version, lease, is_delete)
+        for rows in self._file.leaves(b"key"):
+            yield from map(EtcdChange._make, self._sound(changes_of, rows))
 
     def _fold(self) -> None:
         """The last change of each key counts; rows come in order of revisions."""
-        batch: dict[bytes, bytes] = {}
-        for change in self.changes():
-            self.rows += 1
-            self.revision = change.revision
-            numbers = (0, 0, 0, 0)
-            if not change.is_delete:
-                numbers = (change.create_revision, change.revision, change.version, change.lease)
-            batch[change.key] = _ROW.pack(*numbers) + change.value
-            if len(batch) >= BATCH_ROWS:
-                self._scratch.put_many(sorted(batch.items()))
+        last: dict[bytes, bytes] = {}
+        size = 0
+        for rows in self._file.leaves(b"key"):
+            self.revision = self._sound(partial(fold, last=last), rows)
+            self.rows += len(rows)
+            size += sum(len(row) for _, row, _ in rows)
+            if len(last) >= BATCH_ROWS or size > BATCH_BYTES:
+                self._scratch.put_many(sorted(last.items()))
                 self._on_progress(self.rows, 0)
-                batch = {}
-        self._scratch.put_many(sorted(batch.items()))
+                last, size = {}, 0
+        self._scratch.put_many(sorted(last.items()))
+
+    def _sound(self, read: Callable[[list[tuple[bytes, bytes, int]]], T], rows: list[tuple[bytes, bytes, int]]) -> T:
+        try:
+            return read(rows)
+        except ValueError as error:
+            raise SourceDamaged(self.path, 0, str(error)) from None
 
     # --- what is in it ------------------------------------------------------------------------------------------------
 
@@ -223,36 +223,6 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError("a number of more than 64 bits")
-
-
-def _key_value(path: Path, row: bytes) -> tuple[bytes, int, int, int, bytes, int]:
-    """(key, create revision, mod revision, version, value, lease) of a row."""
-    key = value = b""
-    numbers = [0] * 7
-    position, limit = 0, len(row)
-    try:
-        while position < limit:
-            tag = row[position]
-            number = row[position + 1]
-            position += 2
-            if number >= 0x80:
-                number, position = _varint(row, position - 1)
-            if tag == 0x0A or tag == 0x2A:
-                end = position + number
-                if end > limit:
-                    raise ValueError("bytes that go beyond the record")
-                if tag == 0x0A:
-                    key = row[position:end]
-                else:
-                    value = row[position:end]
-                position = end
-            elif tag in (0x10, 0x18, 0x20, 0x30):
-                numbers[tag >> 3] = number
-            else:
-                raise ValueError(f"a field of tag {tag:#x}")
-    except (IndexError, ValueError) as error:
-        raise SourceDamaged(path, 0, f"a record that makes no sense ({error})") from error
-    return key, numbers[2], numbers[3], numbers[4], value, numbers[6]
 
 
 def _lease_ttl(path: Path, row: bytes) -> float:
