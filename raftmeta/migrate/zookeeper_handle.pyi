@@ -22,6 +22,21 @@ def whole_nodes(buffer: bytes, position: int, most: int) -> tuple[list[tuple[byt
 def summed(rows: list[tuple[bytes, bytes]]) -> tuple[int, list[tuple[int, bytes]], set[int]]:
     """What a tree must know of rows: (sum of their digests, (session, path) of ephemerals, numbers of rights)."""
 
+def create_of(body: bytes, position: int) -> tuple[bytes, bytes, bytes, int]:
+    """(path, data with its length, list of rights as its bytes, where that ends) of what a transaction creates.
+
+    Raises ValueError: they make no sense.
+    """
+
+def new_record(data: bytes, rights: int, zxid: int, time_ms: int, owner: int) -> bytes:
+    """The record of a node that was just created. data: with its length. rights: the number of its list."""
+
+def children_of(record: bytes) -> tuple[int, int]:
+    """(cversion, pzxid) of a node."""
+
+def with_children(record: bytes, cversion: int, pzxid: int) -> bytes:
+    """The record with these two."""
+
 def items_of(
     rows: list[tuple[bytes, bytes]], rights: dict[int, str], has_ephemerals: bool, dropped: dict[str, int]
 ) -> list[Item]:

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.migrate.items import Item
 
@@ -175,6 +175,97 @@ def summed(list rows not None):
             previous = number
             is_first = False
     return digest, owned, rights
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+cdef inline void _put_int(uint8_t* at, int32_t number) noexcept nogil:
+    cdef int position
+    for position in range(4):
+        at[position] = <uint8_t> ((<uint32_t> number >> (24 - 8 * position)) & 0xff)
+
+cdef inline void _put_long(uint8_t* at, int64_t number) noexcept nogil:
+    _put_int(at, <int32_t> (number >> 32))
+    _put_int(at + 4, <int32_t> <uint32_t> number)
+
+
+cdef Py_ssize_t _end_of(const uint8_t* at, Py_ssize_t position, Py_ssize_t limit) except -1:
+    """Where a string, or data, ends that begins with its length; of length -1 it is empty."""
+    cdef int32_t length
+    if limit - position < 4:
+        raise ValueError("it ends too early")
+    length = _int_at(at + position)
+    if length < -1 or length > limit - position - 4:
+        raise ValueError(f"{length} bytes")
+    return position + 4 + (length if length > 0 else 0)
+
+
+def create_of(bytes body not None, Py_ssize_t position):
+    """(path, data with its length, list of rights as its bytes, where that ends) of what a transaction creates.
+
+    Raises ValueError: they make no sense.
+    """
+    cdef const uint8_t* at = <const uint8_t*> PyBytes_AS_STRING(body)
+    cdef Py_ssize_t limit = PyBytes_GET_SIZE(body)
+    cdef Py_ssize_t path_end, data_end, end
+    cdef int32_t count
+    if position < 0:
+        raise ValueError(f"position {position}")
+    path_end = _end_of(at, position, limit)
+    data_end = _end_of(at, path_end, limit)
+    if limit - data_end < 4:
+        raise ValueError("it ends before the rights")
+    count = _int_at(at + data_end)
+    if count > limit:
+        raise ValueError(f"{count} rights")
+    end = data_end + 4
+    while count > 0:
+        end = _end_of(at, _end_of(at, end + 4, limit), limit)
+        count -= 1
+    return (PyBytes_FromStringAndSize(<const char*> at + position + 4, path_end - position - 4),
+            PyBytes_FromStringAndSize(<const char*> at + path_end, data_end - path_end),
+            PyBytes_FromStringAndSize(<const char*> at + data_end, end - data_end), end)
+
+
+def new_record(bytes data not None, int64_t rights, int64_t zxid, int64_t time_ms, int64_t owner):
+    """The record of a node that was just created. data: with its length. rights: the number of its list."""
+    cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
+    cdef bytes record = PyBytes_FromStringAndSize(NULL, length + 8 + STAT_BYTES)
+    cdef uint8_t* at = <uint8_t*> PyBytes_AS_STRING(record)
+    memcpy(at, PyBytes_AS_STRING(data), length)
+    at += length
+    _put_long(at, rights)
+    at += 8
+    memset(at, 0, STAT_BYTES)
+    _put_long(at, zxid)
+    _put_long(at + 8, zxid)
+    _put_long(at + 16, time_ms)
+    _put_long(at + 24, time_ms)
+    _put_long(at + 44, owner)
+    _put_long(at + 52, zxid)
+    return record
+
+
+def children_of(bytes record not None):
+    """(cversion, pzxid) of a node."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(record)
+    cdef const uint8_t* stat = <const uint8_t*> PyBytes_AS_STRING(record) + size - STAT_BYTES
+    if size < NODE_BYTES:
+        raise ValueError(f"a node of {size} bytes")
+    return _int_at(stat + 36), _long_at(stat + 52)
+
+
+def with_children(bytes record not None, int32_t cversion, int64_t pzxid):
+    """The record with these two."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(record)
+    cdef bytes changed
+    cdef uint8_t* stat
+    if size < NODE_BYTES:
+        raise ValueError(f"a node of {size} bytes")
+    changed = PyBytes_FromStringAndSize(PyBytes_AS_STRING(record), size)
+    stat = <uint8_t*> PyBytes_AS_STRING(changed) + size - STAT_BYTES
+    _put_int(stat + 36, cversion)
+    _put_long(stat + 52, pzxid)
+    return changed
 
 
 # --- items ------------------------------------------------------------------------------------------------------------

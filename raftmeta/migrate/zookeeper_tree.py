@@ -23,7 +23,16 @@ from raftmeta.migrate.items import Item
 from raftmeta.migrate.problems import SourceDamaged
 from raftmeta.migrate.scratch import Scratch
 from raftmeta.migrate.zookeeper_files import Acl, LogRecord, SnapshotFile, read_acl, read_string
-from raftmeta.migrate.zookeeper_handle import CONTAINER_OWNER, items_of, node_digest, summed
+from raftmeta.migrate.zookeeper_handle import (
+    CONTAINER_OWNER,
+    children_of,
+    create_of,
+    items_of,
+    new_record,
+    node_digest,
+    summed,
+    with_children,
+)
 
 __all__ = ["ZooKeeperNode", "ZooKeeperTree"]
 
@@ -103,6 +112,7 @@ class ZooKeeperTree:
         self._scratch = scratch
         self._acls: dict[int, Acl] = {OPEN_ACL: WORLD}
         self._numbers: dict[Acl, int] = {WORLD: OPEN_ACL}
+        self._known_rights: dict[bytes, int] = {}  # as bytes of a transaction; as many as there are lists of rights
         self._sharp_from = zxid  # until when the snapshot was written; before, the tree is none that ever was
         self._snapshot_digest = (0, 0)  # zxid, value
 
@@ -207,9 +217,7 @@ class ZooKeeperTree:
         raise ValueError(f"kind {kind} is not known")
 
     def _apply_create(self, kind: int, body: bytes, position: int, session: int, zxid: int, time_ms: int) -> int:
-        path, position = read_string(body, position)
-        data, position = _read_data(body, position)
-        acl, position = read_acl(body, position)
+        path, data, rights, position = create_of(body, position)
         owner = 0
         if kind in (CREATE, CREATE_2):
             owner = session if body[position] else 0
@@ -225,8 +233,8 @@ class ZooKeeperTree:
             (ttl_ms,) = _LONG.unpack_from(body, position)
             position += 8
             owner = (TTL_MARK | ttl_ms) - (1 << 64)
-        stat = _Stat(zxid, zxid, time_ms, time_ms, 0, 0, 0, owner, zxid)
-        self._create(path, _record(data, self._number_of(acl), stat), owner, parent_cversion, zxid, kind)
+        record = new_record(data, self._number_of_bytes(rights), zxid, time_ms, owner)
+        self._create(path, record, owner, parent_cversion, zxid, kind)
         return position
 
     def _apply_multi(self, body: bytes, position: int, session: int, zxid: int, time_ms: int) -> int:
@@ -264,10 +272,10 @@ class ZooKeeperTree:
         exists = self._scratch.get(path) is not None
         if exists and kind != CREATE:
             return
-        data, acl, stat = _parts(before)
-        cversion = stat.cversion + 1 if parent_cversion == -1 else parent_cversion
-        if cversion > stat.cversion:  # not where the snapshot saw later children
-            self._replace(parent, before, _record(data, acl, stat._replace(cversion=cversion, pzxid=zxid)))
+        old_cversion, _ = children_of(before)
+        cversion = old_cversion + 1 if parent_cversion == -1 else parent_cversion
+        if cversion > old_cversion:  # not where the snapshot saw later children
+            self._replace(parent, before, with_children(before, cversion, zxid))
         if not exists:
             self._replace(path, None, record)
             if _is_session(owner):
@@ -278,9 +286,9 @@ class ZooKeeperTree:
         before = self._scratch.get(parent)
         if before is None:
             return
-        data, acl, stat = _parts(before)
-        if zxid > stat.pzxid:  # also where the snapshot did not see the node any more
-            self._replace(parent, before, _record(data, acl, stat._replace(pzxid=zxid)))
+        cversion, pzxid = children_of(before)
+        if zxid > pzxid:  # also where the snapshot did not see the node any more
+            self._replace(parent, before, with_children(before, cversion, zxid))
         record = self._scratch.get(path)
         if record is None:
             return
@@ -305,6 +313,13 @@ class ZooKeeperTree:
             self.digest -= node_digest(path, before)
         self.digest += node_digest(path, after)
         self._scratch.put(path, after)
+
+    def _number_of_bytes(self, rights: bytes) -> int:
+        """As _number_of, of the list as a transaction has it: nearly all have one of few."""
+        number = self._known_rights.get(rights)
+        if number is None:
+            number = self._known_rights[rights] = self._number_of(read_acl(rights, 0)[0])
+        return number
 
     def _number_of(self, acl: Acl) -> int:
         number = self._numbers.get(acl)
