@@ -411,8 +411,15 @@ cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil:
 
 
 # --- a turn -----------------------------------------------------------------------------------------------------------
+cdef uint64_t _patience_ns(Loop* loop) noexcept nogil:
+    """How late a tick may come: another one while a leader is known and no caller of this node waits for anything."""
+    if loop.engine.state != ENGINE_RUNNING or loop.engine.core_status.leader == 0 or load_shared(&loop.in_flight):
+        return 0
+    return <uint64_t> loop.engine.config.tick_ms * 1_000_000
+
+
 cdef int _timeout_ms(Loop* loop) noexcept nogil:
-    cdef uint64_t deadline_ns = min(engine_deadline_ns(&loop.engine), loop.transport.deadline_ns)
+    cdef uint64_t deadline_ns = min(engine_deadline_ns(&loop.engine) + _patience_ns(loop), loop.transport.deadline_ns)
     cdef uint64_t now_ns = boot_now_ns()
     if loop.engine.state == ENGINE_STOPPED:
         return LONGEST_WAIT_MS
