@@ -17,6 +17,8 @@ from raftmeta.status cimport status_t
 
 cdef enum:
     FORMAT_DUMP_VERSION = 1
+    TUNE_OUTGROWN_SHARE = 4         # of the keys of a base: a quarter
+    TUNE_OUTGROWN_OBJECTS = 65536   # some 10 MB; what pins less is worth its memory
 
 # FORMAT_: every record is this head and `length` bytes: the struct of its kind, then what the comment says. All numbers
 # are little-endian.
@@ -135,3 +137,6 @@ cdef void machine_dump_keep(Machine* machine, Dump* dump, DumpBase* base) noexce
 # The state that machine_load_done accepted, before anything is applied to it, as base.
 cdef void machine_dump_base_loaded(Machine* machine, DumpBase* base) noexcept nogil
 cdef void machine_dump_base_forget(Machine* machine, DumpBase* base) noexcept nogil
+# So much was overwritten since that a difference would hardly be smaller than a whole dump, while what was overwritten
+# stays in memory for its sake. The thread that applies.
+cdef bint machine_dump_base_is_outgrown(const DumpBase* base) noexcept nogil

@@ -18,7 +18,8 @@ from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
 from raftmeta.machine.state cimport PHASE_IDLE
 from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek,
-                                    entry_at_pinned, entry_key, entry_value, root_difference, tree_pin, tree_unpin)
+                                    entry_at_pinned, entry_key, entry_value, root_count, root_difference, tree_pin,
+                                    tree_pinned, tree_unpin)
 from raftmeta.machine.user_machines cimport UserCommand, UserDump, UserMachine, user_command_bytes
 from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_drop, chunk_hold
@@ -154,6 +155,13 @@ cdef void machine_dump_base_forget(Machine* machine, DumpBase* base) noexcept no
     if base.root != NULL:
         tree_unpin(machine.tree, base.root)
     base.root = NULL
+
+cdef bint machine_dump_base_is_outgrown(const DumpBase* base) noexcept nogil:
+    cdef uint64_t most
+    if base.root == NULL:
+        return False
+    most = max(<uint64_t>TUNE_OUTGROWN_OBJECTS, root_count(base.root) // TUNE_OUTGROWN_SHARE)
+    return tree_pinned(base.root) > most
 
 cdef void _free(DumpCursor* cursor) noexcept nogil:
     cdef size_t i

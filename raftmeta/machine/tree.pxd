@@ -108,6 +108,9 @@ cdef status_t tree_publish(Tree* tree, uint64_t revision) noexcept nogil
 # Give back what no reader can see any more: at most objects_max objects and one look at every live root, between
 # batches.
 cdef void tree_reclaim(Tree* tree, uint32_t objects_max) noexcept nogil
+# Objects that newer roots do not see and that cannot go before this pinned root does, as far as tree_reclaim has come.
+# The writer's thread only.
+cdef uint64_t tree_pinned(const Root* root) noexcept nogil
 cdef const Root* tree_writer_root(Tree* tree) noexcept nogil        # unpublished changes included; writer's thread only
 
 # --- readers, any thread ----------------------------------------------------------------------------------------------

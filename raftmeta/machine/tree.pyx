@@ -147,11 +147,13 @@ cdef inline void _push_dead(DeadList* dead, uint64_t object, uint64_t birth) noe
     block.items[block.end].object = object
     block.items[block.end].birth = birth
     block.end += 1
+    dead.count += 1
 
 
 cdef void _pop_dead(Tree* tree, DeadList* dead) noexcept nogil:
     cdef DeadBlock* block = dead.first
     block.first += 1
+    dead.count -= 1
     if block.first == block.end:
         dead.first = block.next
         if dead.first == NULL:
@@ -563,6 +565,7 @@ cdef status_t tree_publish(Tree* tree, uint64_t revision) noexcept nogil:
     root.dead.spare = NULL
     tree.writing.dead.first = NULL
     tree.writing.dead.final = NULL
+    tree.writing.dead.count = 0
     tree.writing.number += 1
     store_shared(&tree.published, root)
     return OK
@@ -673,6 +676,10 @@ cdef const Root* tree_enter(Tree* tree) noexcept nogil:
 
 cdef void tree_leave(Tree* tree) noexcept nogil:
     store_release[const_root_t](&tree.entered, NULL)
+
+
+cdef uint64_t tree_pinned(const Root* root) noexcept nogil:
+    return root.newer.dead.count if root.newer != NULL else 0
 
 
 cdef uint64_t root_revision(const Root* root) noexcept nogil:

@@ -51,6 +51,7 @@ cdef struct DeadList:
     DeadBlock* first
     DeadBlock* final
     DeadBlock* spare
+    uint64_t count              # items in the list
 
 # One version of the whole tree. Roots live in a list by age; only the writer reads `older`, `newer` and `dead`.
 cdef struct Root:

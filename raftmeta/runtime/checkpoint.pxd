@@ -6,7 +6,7 @@
 # Who calls what, on which thread. Nothing here is called by two threads at once:
 #     open, next, forget      the opening thread, inside engine_boot, before the log is read. May block.
 #     begin_from              the opening thread after a load; later the thread of the engine, after an install.
-#     take, poll              the thread of the engine, in its turns. Must not block, nor wait for another thread.
+#     take, poll, tick        the thread of the engine, in its turns. Must not block, nor wait for another thread.
 # The port may have a thread of its own; between take and the poll that ends it that thread alone uses the dump.
 # Whoever made the port ends its thread before the engine is released.
 #
@@ -49,3 +49,5 @@ cdef struct CheckpointPort:
     status_t (*take)(void* self, const CheckpointHead* head, Machine* machine, Dump* dump) noexcept nogil
     # Asked once per tick after take. NOT_READY: under way; OK: durable; anything else: failed, nothing has changed.
     status_t (*poll)(void* self) noexcept nogil
+    # Once per tick while no take is under way: what is pinned for the next difference may be let go.
+    void (*tick)(void* self) noexcept nogil

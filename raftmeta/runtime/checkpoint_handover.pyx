@@ -7,7 +7,8 @@ for a thread that is gone: after handover_close every request is answered NODE_C
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from raftmeta.machine.dump cimport (DumpHead, machine_dump_base_forget, machine_dump_base_loaded, machine_dump_next)
+from raftmeta.machine.dump cimport (DumpHead, machine_dump_base_forget, machine_dump_base_is_outgrown,
+                                    machine_dump_base_loaded, machine_dump_next)
 from raftmeta.native.atomics cimport add_shared, load_shared, store_shared
 from raftmeta.native.threads cimport futex_wait, futex_wake
 from raftmeta.status cimport ALREADY, NODE_CLOSED, NOT_READY, NO_MEMORY, OK
@@ -39,6 +40,7 @@ cdef CheckpointPort handover_port(Handover* handover) noexcept nogil:
     port.begin_from = _begin_from
     port.take = _take
     port.poll = _poll
+    port.tick = _tick
     return port
 
 
@@ -109,6 +111,12 @@ cdef status_t _take(void* self, const CheckpointHead* head, Machine* machine, Du
 cdef status_t _poll(void* self) noexcept nogil:
     cdef Handover* handover = <Handover*> self
     return NOT_READY if load_shared(&handover.request) != REQUEST_NONE else handover.result
+
+
+cdef void _tick(void* self) noexcept nogil:
+    cdef Handover* handover = <Handover*> self
+    if load_shared(&handover.request) == REQUEST_NONE and machine_dump_base_is_outgrown(&handover.base):
+        machine_dump_base_forget(handover.machine, &handover.base)
 
 
 # --- what the thread calls --------------------------------------------------------------------------------------------

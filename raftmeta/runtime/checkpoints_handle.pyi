@@ -22,6 +22,8 @@ class CheckpointPortHandle:
         """Begin a dump of the machine and hand it over."""
     def poll(self) -> int:
         """Ask how it goes; ends the dump when it is over."""
+    def tick(self) -> None:
+        """Let it think about what it pins."""
     def stop(self, timeout_s: float) -> bool:
         """End the thread; False: it did not end in time."""
     @property

@@ -1,4 +1,5 @@
 # The checkpoint port of a node for tests: called as the engine calls it, with a machine of the test's own.
+cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -15,6 +16,8 @@ cdef enum:
     PREPARE_RECORDS = 1000
 
 
+# Its fields must still be there when a test has failed and its frames are collected as a cycle.
+@cython.no_gc_clear
 cdef class CheckpointPortHandle:
     cdef Checkpoints checkpoints
     cdef CheckpointPort port
@@ -83,6 +86,9 @@ cdef class CheckpointPortHandle:
         if status != NOT_READY:
             machine_dump_end(self.machine.machine, &self.dump)
         return status
+
+    def tick(self):
+        self.port.tick(self.port.self)
 
     def stop(self, double timeout_s):
         return self.checkpoints.stop(timeout_s)

@@ -329,6 +329,8 @@ cdef status_t snapshots_tick(Engine* engine) noexcept nogil:
     cdef status_t status = OK
     if engine.snapshots.taking_state == TAKING_CHECKPOINT:
         status = _poll_checkpoint(engine)
+    elif engine.checkpoints.self != NULL:
+        engine.checkpoints.tick(engine.checkpoints.self)
     if status != OK or engine.ticks % engine.config.core.election_timeout_ticks != 0:
         return status
     if engine.free_bytes < engine.config.core.free_bytes_min and engine.snapshots.checkpointed != 0:

@@ -146,6 +146,10 @@ cdef status_t _poll(void* port) noexcept nogil:
     return NOT_READY if status == OK else _end(node, self, status)
 
 
+cdef void _tick(void* _port) noexcept nogil:
+    pass            # simulated states are small, and what they pin too
+
+
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef CheckpointPort checkpoint_port(SimNode* node) noexcept nogil:
     cdef CheckpointPort port
@@ -156,6 +160,7 @@ cdef CheckpointPort checkpoint_port(SimNode* node) noexcept nogil:
     port.begin_from = _begin_from
     port.take = _take
     port.poll = _poll
+    port.tick = _tick
     return port
 
 

@@ -107,6 +107,26 @@ def test_a_restarted_node_goes_on_with_differences(port: CheckpointPortHandle, t
     assert again.stop(10)
 
 
+def test_a_base_of_which_much_was_overwritten_is_not_kept_in_memory(port: CheckpointPortHandle) -> None:
+    """A difference would be as long as a whole checkpoint; ARCHITECTURE "Checkpoints"."""
+    machine = MachineHandle()
+    fill(machine, 80_000, b"")
+    port.begin_from(machine, is_kept=False)
+    assert took(port) == c.OK
+    change(machine, 1)
+    port.tick()
+    assert took(port) == c.OK
+    assert port.layers == [BASE, DIFFERENCE]
+    fill(machine, 80_000, b"other")
+    machine.apply(c.compact(machine.status().revision))
+    fill(machine, 80_000, b"again")  # while this is applied the history goes, a slice with each
+    port.tick()
+    assert took(port) == c.OK
+    assert port.layers == [BASE]
+    assert port.open()[0] == c.OK
+    assert dumped(loaded(port)) == dumped(machine)
+
+
 def test_after_an_install_the_next_one_is_whole(port: CheckpointPortHandle) -> None:
     """The other state shares no root with the one before; what was pinned of that is let go."""
     machine, installed = MachineHandle(), MachineHandle()
