@@ -27,7 +27,8 @@ cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil:
     cdef DiskJob* job = <DiskJob*> calloc(1, sizeof(DiskJob))
     if job != NULL:
         job.kind = kind
-        job.is_background = kind >= JOB_TAKE
+        # What a member that is behind reads must not keep acknowledgements back: jobs are handed back together.
+        job.is_background = kind >= JOB_TAKE or kind == JOB_READ
     return job
 
 
