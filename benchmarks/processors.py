@@ -5,24 +5,38 @@ On a machine that others use, wall times tell little; processor time beside them
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# Spins for a share of each 2 ms until its input is closed.
+SAMPLE_S = 0.1
+# Uses processor time as its argument says, [[seconds from its start, processor seconds until then], ...], until its
+# input is closed, and tells how much it had. What others kept it from it makes up for: wall time that it merely spun
+# through would be less than was asked for where they want the processors, too.
 BURNER = """
-import select, sys, time
-share = float(sys.argv[1])
+import json, select, sys, time
+steps = json.loads(sys.argv[1])
+begun_s, used_s, step = time.perf_counter(), time.process_time(), 0
 while not select.select([sys.stdin], [], [], 0)[0]:
-    end_s = time.perf_counter() + 0.002 * share
-    while time.perf_counter() < end_s:
+    now_s = time.perf_counter() - begun_s
+    while step < len(steps) - 1 and steps[step][0] <= now_s:
+        step += 1
+    while time.process_time() - used_s < steps[step][1] and time.perf_counter() - begun_s < now_s + 0.01:
         pass
-    time.sleep(0.002 * (1.0 - share))
+    if time.process_time() - used_s >= steps[step][1]:
+        time.sleep(0.001)
+print(time.process_time() - used_s)
 """
+
+Steps = list[tuple[float, float]]  # wall seconds from a beginning, processor seconds used until then
 
 
 def processor_s(*, without: Collection[int] = ()) -> float:
@@ -39,6 +53,12 @@ def processor_s(*, without: Collection[int] = ()) -> float:
     return sum(used[pid] for pid in ours) / TICKS_PER_S
 
 
+def process_s(pid: int) -> float:
+    """Processor time until now of one process, all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / TICKS_PER_S
+
+
 def thread_s(pid: int, name: str) -> float:
     """Processor time until now of the threads of this name in a process."""
     found = 0
@@ -50,14 +70,55 @@ def thread_s(pid: int, name: str) -> float:
 
 
 @contextmanager
-def burning(processors: float) -> Iterator[None]:
-    """As much processor time as that many processors have is used by others during the block."""
-    count = max(1, os.cpu_count() or 1)
-    share = min(1.0, processors / count)
-    command = [sys.executable, "-S", "-c", BURNER, str(share)]
-    burners = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(count)]
+def recording(used_s: Callable[[], float]) -> Iterator[Steps]:
+    """What used_s tells during the block, from its beginning on, every SAMPLE_S and at its end."""
+    steps: Steps = []
+    is_over = threading.Event()
+    begun_s, before_s = time.perf_counter(), used_s()
+
+    def sample() -> None:
+        steps.append((time.perf_counter() - begun_s, used_s() - before_s))
+
+    def sample_on() -> None:
+        while not is_over.wait(SAMPLE_S):
+            sample()
+
+    sampler = threading.Thread(target=sample_on)
+    sampler.start()
     try:
-        yield
+        yield steps
     finally:
-        for burner in burners:
-            burner.communicate()
+        is_over.set()
+        sampler.join()
+        sample()
+
+
+@dataclass(slots=True)
+class Burnt:
+    """What burners used, known when they ended."""
+
+    processor_s: float = 0.0
+
+
+@contextmanager
+def burning(steps: Steps) -> Iterator[Burnt]:
+    """As much processor time is used by others during the block, and at the same times, as far as they get it.
+
+    They are twice as many as processors: so many threads of Spark and its workers want them at a time.
+    """
+    count = 2 * max(1, os.cpu_count() or 1)
+    shares = [(at_s, used_s / count) for at_s, used_s in steps]
+    command = [sys.executable, "-S", "-c", BURNER, json.dumps(shares)]
+    burners = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
+    burnt = Burnt()
+    try:
+        yield burnt
+    finally:
+        burnt.processor_s = sum(float(burner.communicate()[0]) for burner in burners)
+
+
+def evenly(steps: Steps) -> Steps:
+    """The same processor time in the same time, spread over it."""
+    seconds, used_s = steps[-1]
+    count = max(1, round(seconds / SAMPLE_S))
+    return [(seconds * n / count, used_s * n / count) for n in range(1, count + 1)]
