@@ -346,8 +346,8 @@ cdef inline void _meet(Tree* tree, Node* leaf, int position) noexcept nogil:
     tree.near_position = <uint32_t>position
 
 
-# Whether the key stands where the last one was met, or right behind it; then it is met. A key is found and then put, and
-# keys often come in order: both spare the way down.
+# Whether the key stands where the last one was met, or right behind it; then it is met. A key is found and then put,
+# and keys often come in order: both spare the way down.
 cdef inline bint _is_near(Tree* tree, const uint8_t* key, uint16_t key_length) noexcept nogil:
     cdef int position = leaf_find_near(tree.near, tree.near_position, key, key_length)
     if position < 0:

@@ -20,7 +20,7 @@ from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.native.prefetch cimport prefetch
 from raftmeta.raft.record cimport record_bytes, record_payload
-from raftmeta.raft.types cimport Record, index_t
+from raftmeta.raft.types cimport Record
 from raftmeta.runtime.callers cimport callers_answer, callers_applied, callers_await, callers_serve_reads
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.runtime.housekeeping cimport housekeeping_keep_alive_applied

@@ -23,7 +23,8 @@ cdef struct Mail:
     Mail* next
     uint8_t kind
 
-# One for each event loop, and one for the callbacks of watches: what is posted is looked at in batches. Counted by its owner and every ticket that names it.
+# One for each event loop, and one for the callbacks of watches: what is posted is looked at in batches. Counted by its
+# owner and every ticket that names it.
 cdef struct Mailbox:
     Mailbox* next               # in the loop's list of those to ring
     bint has_news               # since the last flush; the loop thread's own

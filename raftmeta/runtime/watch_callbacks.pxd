@@ -1,8 +1,8 @@
 # Callbacks of a node's watches: whoever has news is called, in turn, on threads that all of them share.
 #
-# What it decides: on which thread, and in which order. One thread, the runner, calls; another, the onlooker, looks at it
-# from time to time. When a callback has not come back and others have news, the onlooker becomes the runner, and a new
-# one looks on; a runner that was relieved ends with what it has in hand. So there are two threads, and one more for
+# What it decides: on which thread, and in which order. One thread, the runner, calls; another, the onlooker, looks at
+# it from time to time. When a callback has not come back and others have news, the onlooker becomes the runner, and a
+# new one looks on; a runner that was relieved ends with what it has in hand. So there are two threads, and one more for
 # each callback that blocks. What it never does: call one callback on two threads at once, or keep a thread when none
 # is open.
 #
@@ -55,5 +55,5 @@ cdef class Callback:
     cdef bint is_in_hand
     cdef bint has_news              # since it is in hand
 
-    # Tell it some of what there is. True: there may be more, call again when others have had their turn. Raises nothing.
+    # Tell it some of what there is. True: there may be more, call again when others had their turn. Raises nothing.
     cdef bint call(self, WatchCallbacks callbacks) except -1
