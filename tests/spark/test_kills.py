@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,36 +57,42 @@ def small_steps(spark: Any) -> Iterator[Any]:
     spark.conf.set(name, before)
 
 
-def gate(folder: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """For mapInArrow: it tells that the first rows are there by a file, and gives none before another file is."""
-    here, there = str(folder / "reading"), str(folder / "killed")
+class Gate:
+    """What Spark reads stops at it after the first rows, until the block is left: a lock on a file."""
 
-    def hold(batches: Iterator[Any]) -> Iterator[Any]:
-        import time
-        from pathlib import Path
+    def __init__(self, folder: Path) -> None:
+        self._here, self._lock = folder / "reading", folder / "gate"
 
-        until_s = time.monotonic() + 300.0
-        for batch in batches:
-            Path(here).touch()
-            while not Path(there).exists():
-                if time.monotonic() > until_s:
-                    raise TimeoutError("nobody killed the node")
-                time.sleep(0.01)
-            yield batch
+    def __enter__(self) -> Self:
+        self._held = self._lock.open("w")
+        fcntl.flock(self._held, fcntl.LOCK_EX)
+        return self
 
-    return hold
+    def __exit__(self, *_exc: object) -> None:
+        self._held.close()
 
+    def wait_for_rows(self) -> None:
+        wait_until(self._here.exists, what="the first rows", timeout_s=TIMEOUT_S)
 
-def kill_the_one_that_serves(cluster: ServingCluster, folder: Path) -> Callable[[], int]:
-    """Once rows are read, and on with them; the function tells how many requests the others had since."""
-    wait_until(lambda: (folder / "reading").exists(), what="the first rows", timeout_s=TIMEOUT_S)
-    asked = kill(cluster)
-    (folder / "killed").touch()
-    return asked
+    def holding(self) -> Callable[[Iterator[Any]], Iterator[Any]]:
+        """For mapInArrow, in another process."""
+        here, lock = str(self._here), str(self._lock)
+
+        def hold(batches: Iterator[Any]) -> Iterator[Any]:
+            import fcntl
+            from pathlib import Path
+
+            for batch in batches:
+                Path(here).touch()
+                with Path(lock).open() as at:
+                    fcntl.flock(at, fcntl.LOCK_SH)
+                yield batch
+
+        return hold
 
 
 def kill(cluster: ServingCluster) -> Callable[[], int]:
-    """As above, at once: of the followers the first one of the URL serves."""
+    """Kill the first follower of the URL, which serves; the function tells how many requests the others had since."""
     leader = cluster.leader()
     victim = next(node for node in cluster.nodes.values() if node.name != leader.name)
     assert victim.call(metrics)["client_connections"] > 0
@@ -104,12 +111,14 @@ def test_a_table_is_whole_when_its_node_is_killed(small_steps: Any, cluster: Ser
     its value, as of the revision at which the scan began."""
     with raftmeta.Client(cluster.url) as client, ThreadPoolExecutor(1) as thread:
         client.ready(TIMEOUT_S)
-        frame = read(small_steps, url=cluster.url, columns="key,value,mod_revision").mapInArrow(
-            gate(tmp_path), "key binary, value binary, mod_revision bigint"
-        )
-        scanned = thread.submit(frame.select("key", F.md5("value").alias("digest"), "mod_revision").collect)
-        asked = kill_the_one_that_serves(cluster, tmp_path)
-        client.put("key-001", b"later", timeout_s=TIMEOUT_S)
+        with Gate(tmp_path) as gate:
+            frame = read(small_steps, url=cluster.url, columns="key,value,mod_revision").mapInArrow(
+                gate.holding(), "key binary, value binary, mod_revision bigint"
+            )
+            scanned = thread.submit(frame.select("key", F.md5("value").alias("digest"), "mod_revision").collect)
+            gate.wait_for_rows()
+            client.put("key-001", b"later", timeout_s=TIMEOUT_S)
+            asked = kill(cluster)
         rows = scanned.result(TIMEOUT_S)
     assert asked() > 0
     assert sorted((bytes(row.key), row.digest, row.mod_revision) for row in rows) == [
@@ -124,15 +133,17 @@ def test_a_stream_has_each_change_once_when_its_node_is_killed(
     stream = small_steps.readStream.format("raftmeta").options(
         table="changes", url=cluster.url, columns="revision,sub,value"
     )
-    query = (
-        stream.load()
-        .mapInArrow(gate(tmp_path), "revision bigint, sub bigint, value binary")
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "check"))
-        .trigger(availableNow=True)
-        .start(str(tmp_path / "out"))
-    )
-    asked = kill_the_one_that_serves(cluster, tmp_path)
+    with Gate(tmp_path) as gate:
+        query = (
+            stream.load()
+            .mapInArrow(gate.holding(), "revision bigint, sub bigint, value binary")
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "check"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "out"))
+        )
+        gate.wait_for_rows()
+        asked = kill(cluster)
     query.awaitTermination()
     assert asked() > 0
     rows = small_steps.read.parquet(str(tmp_path / "out")).collect()
@@ -167,7 +178,7 @@ def test_a_lake_is_whole_when_its_node_is_killed(cluster: ServingCluster, tmp_pa
                         raise KeyboardInterrupt
 
         fed = feed(Mortal(client, quiet_s=0.5), tmp_path / "lake", follow=True)
-        assert asked[0]() > 0
+        assert asked[0]() > later  # which are this test's own
     assert (fed.last, fed.changes) == (VALUES + later, VALUES + later)
     paths = fed.lake.files_of(1, fed.last)
     rows = pa.concat_tables([pq.read_table(path, columns=["revision", "key", "value"]) for path in paths]).to_pylist()
