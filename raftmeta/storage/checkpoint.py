@@ -273,21 +273,16 @@ class CheckpointStore:
         try:
             with self._noting_damage(), _told_apart(self.path):
                 self._remove_unnamed()
-                manifest = self._write_layer(head, kept, number, chunks)
+                layer = self._write_chunks(number, chunks, FORMAT_DIFFERENCE if kept else FORMAT_BASE)
+                manifest = replace(head, layers=(*kept, layer))
+                self._commit(manifest)
         except CheckpointFailed:
             self._has_failed = True
             raise
-        self.manifest = manifest
         return manifest
 
-    def _write_layer(
-        self, head: Manifest, kept: tuple[Layer, ...], number: int, chunks: Iterable[tuple[bytes, int]]
-    ) -> Manifest:
-        """In transactions of bounded size: what no manifest names is nobody's.
-
-        The last is the step that counts: it replaces the manifest, and what that does not name goes. A checkpoint of
-        few changes is that one only: each makes LMDB sync twice, and the log waits for the same disk.
-        """
+    def _write_chunks(self, number: int, chunks: Iterable[tuple[bytes, int]], kind: int) -> Layer:
+        """In transactions of bounded size: what no manifest names is nobody's."""
         checksums: list[int] = []
         record_count = record_bytes = pending_bytes = 0
         transaction = self._open_environment().begin(write=True)
@@ -303,16 +298,18 @@ class CheckpointStore:
                 record_count += count
                 record_bytes += len(records)
                 pending_bytes += len(records)
-            kind = FORMAT_DIFFERENCE if kept else FORMAT_BASE
-            layer = Layer(number, len(checksums), kind, record_count, record_bytes, *_hash_of(checksums))
-            manifest = replace(head, layers=(*kept, layer))
-            transaction.put(_MANIFEST_KEY, manifest.pack())
-            self._remove_rows(transaction, {one.number for one in manifest.layers})
             transaction.commit()
         except BaseException:
             transaction.abort()
             raise
-        return manifest
+        return Layer(number, len(checksums), kind, record_count, record_bytes, *_hash_of(checksums))
+
+    def _commit(self, manifest: Manifest) -> None:
+        """The one step that counts: the manifest is replaced, and what it does not name goes, or neither."""
+        with self._open_environment().begin(write=True) as transaction:
+            transaction.put(_MANIFEST_KEY, manifest.pack())
+            self._remove_rows(transaction, {layer.number for layer in manifest.layers})
+        self.manifest = manifest
 
     def _remove_unnamed(self) -> None:
         """Chunks of a layer that was never finished."""

@@ -197,7 +197,7 @@ def test_a_failed_checkpoint_leaves_the_one_before_and_the_next_difference_holds
     assert took(port) == c.OK
     change(machine, 1)
     with monkeypatch.context() as patch:
-        patch.setattr("raftmeta.storage.checkpoint.CheckpointStore._write_layer", full_map)
+        patch.setattr("raftmeta.storage.checkpoint.CheckpointStore._commit", full_map)
         assert took(port) == NO_SPACE
     change(machine, 3)
     assert took(port) == c.OK
