@@ -34,7 +34,10 @@ FORMAT_BASE, FORMAT_DIFFERENCE = 1, 2
 FORMAT_MAP_BYTES = 1 << 40  # set once: growing a map that is open is unsafe; takes address space, not room
 MEMBERSHIP_BYTES_MAX = 16 * 1024
 ROW_BYTES_MAX = 16 * 1024 * 1024 + 64
-TUNE_TRANSACTION_BYTES = 16 * 1024 * 1024  # LMDB keeps what is not committed in memory
+# One sync flushes no more than this: while a disk is at it, the log's own syncs wait (docs/decisions/state-tree.md).
+# LMDB keeps what is not committed in memory, too.
+TUNE_TRANSACTION_BYTES = 512 * 1024
+TUNE_ROOM_BYTES = 16 * 1024 * 1024  # a disk with less is taken as full
 
 _MANIFEST_KEY = b"m"
 _MANIFEST = struct.Struct("<IIB3xIQQQQQQQIIQQ")
@@ -176,7 +179,7 @@ def _told_apart(path: Path) -> Iterator[None]:
 
 
 def _is_full(path: Path) -> bool:
-    return path.exists() and shutil.disk_usage(path).free < TUNE_TRANSACTION_BYTES
+    return path.exists() and shutil.disk_usage(path).free < TUNE_ROOM_BYTES
 
 
 def sync_directory(path: Path) -> None:
