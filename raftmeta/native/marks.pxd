@@ -66,6 +66,8 @@ cpdef enum Mark:
     MARK_PIPELINE_LOST                   # what was sent ahead may be lost: probe again
     MARK_LAST_APPENDS_UNANSWERED         # a heartbeat was answered and the last APPENDs were not
     MARK_SNAPSHOT_CAUGHT_UP              # a member reached the log by a snapshot
+    MARK_SNAPSHOT_STILL_NEEDED           # it refused the point of the snapshot that it waits for
+    MARK_LOG_SERVES_AFTER_ALL            # it waited for a snapshot, and the log has what it lacks
     MARK_LEARNER_ROUND                   # a learner reached the end of a round of catching up
     MARK_PIPELINED                       # a probe was answered: APPENDs are sent ahead
     # damaged records

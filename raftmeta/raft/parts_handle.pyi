@@ -141,7 +141,7 @@ class ProgressHandle:
     def on_accepted(self, index: int, compacted: int = 0) -> bool:
         """The member acknowledged index. True: match has grown."""
 
-    def on_rejected(self, index: int, meet: int) -> bool:
+    def on_rejected(self, index: int, meet: int, compacted: int = 0) -> bool:
         """The member refused. False: an answer of the past."""
 
     def on_lost(self) -> None:

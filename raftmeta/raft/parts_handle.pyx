@@ -245,9 +245,9 @@ cdef class ProgressHandle:
         """The member acknowledged index. True: match has grown."""
         return bool(progress_on_accepted(&self.progress, index, compacted))
 
-    def on_rejected(self, index, meet):
-        """The member refused. False: an answer of the past."""
-        return bool(progress_on_rejected(&self.progress, index, meet))
+    def on_rejected(self, index, meet, compacted=0):
+        """The member refused. False: nothing new."""
+        return bool(progress_on_rejected(&self.progress, index, meet, compacted))
 
     def on_lost(self):
         """A send failed."""

@@ -8,7 +8,7 @@
 #                    answer accepted                         it needs a compacted entry
 #          PROBE -------------------> REPLICATE      PROBE, REPLICATE ----------------> SNAPSHOT
 #          PROBE <------------------- REPLICATE      PROBE <--------------------------- SNAPSHOT
-#                  rejected or lost                       installed, failed, reconnected
+#                  rejected or lost                 installed, failed, or the log can serve it
 #
 # Invariant: match < next. It never decides what is committed and sends nothing itself.
 from libc.stdint cimport uint32_t, uint64_t
@@ -61,7 +61,10 @@ cdef status_t progress_on_sent(Progress* progress, index_t last, uint64_t bytes)
 # The member acknowledged `index`. True: match has grown.
 cdef bint progress_on_accepted(Progress* progress, index_t index, index_t compacted) noexcept nogil
 # The member refused the APPEND after `index`; the logs may meet at `meet`. False: an answer of the past.
-cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet) noexcept nogil
+# While it waits for a snapshot: what is refused is the empty APPEND at the snapshot's point, and `meet` at or above
+# `compacted` says that the log has all that it lacks, so it needs none. A file at or below what it applied is one that it
+# will never ask for.
+cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet, index_t compacted) noexcept nogil
 cdef void progress_on_lost(Progress* progress) noexcept nogil                # a send failed, the connection broke
 cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, index_t last) noexcept nogil
 cdef void progress_on_snapshot_needed(Progress* progress, index_t index) noexcept nogil

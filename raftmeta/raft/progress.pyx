@@ -5,7 +5,8 @@ from libc.string cimport memset
 from raftmeta.native.buggify cimport BUGGIFY_APPENDS_AGAIN, BUGGIFY_HINT_IGNORED, BUGGIFY_WINDOW_OF_ONE, buggify
 from raftmeta.native.marks cimport (MARK_ACKNOWLEDGED_LESS, MARK_LAST_APPENDS_UNANSWERED, MARK_LEARNER_ROUND,
                                     MARK_PIPELINED, MARK_PIPELINE_LOST, MARK_REFUSAL_BELOW_MATCH,
-                                    MARK_REFUSAL_OF_THE_PAST, MARK_SNAPSHOT_CAUGHT_UP, mark)
+                                    MARK_REFUSAL_OF_THE_PAST, MARK_SNAPSHOT_CAUGHT_UP,
+                                    MARK_LOG_SERVES_AFTER_ALL, MARK_SNAPSHOT_STILL_NEEDED, mark)
 from raftmeta.raft.types cimport index_t, member_id_t
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
@@ -95,14 +96,19 @@ cdef void _become_probe(Progress* progress, index_t next) noexcept nogil:
     progress.snapshot_index = 0
 
 
-cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet) noexcept nogil:
-    if progress.state == SNAPSHOT_WAIT or index <= progress.match:
+cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet, index_t compacted) noexcept nogil:
+    if index <= progress.match:
         mark(MARK_REFUSAL_BELOW_MATCH)
         return False
     # One refusal answers the probe; those of APPENDs that were pipelined before come late and say nothing new.
-    if progress.state == PROBE and progress.next - 1 != index:
+    if progress.state != REPLICATE and progress.next - 1 != index:
         mark(MARK_REFUSAL_OF_THE_PAST)
         return False
+    if progress.state == SNAPSHOT_WAIT:
+        if meet < compacted:
+            mark(MARK_SNAPSHOT_STILL_NEEDED)
+            return False
+        mark(MARK_LOG_SERVES_AFTER_ALL)
     _become_probe(progress, index if index < meet + 1 or buggify(BUGGIFY_HINT_IGNORED) else meet + 1)
     return True
 

@@ -182,9 +182,9 @@ cdef status_t replication_on_append_response(Core* core, const Message* message,
     core.must_replicate = True
     if message.reject:
         # The member named the last place where its terms can agree with ours; skip our terms above its one too.
-        meet = log_find_conflict(&core.log, message.hint, message.log_term)
+        meet = min(message.hint, log_find_conflict(&core.log, message.hint, message.log_term))
         mark(MARK_APPEND_REFUSED)
-        return OK if progress_on_rejected(progress, message.index, meet) else STALE
+        return OK if progress_on_rejected(progress, message.index, meet, core.log.compacted) else STALE
     if message.index > core.log.last:
         return BAD_FIELD            # it cannot hold what was never sent
     if message.flags & MESSAGE_REPAIRING and message.index < core.log.compacted and progress.state != SNAPSHOT_WAIT:

@@ -339,11 +339,9 @@ cdef bint _has_others(const Engine* engine) noexcept nogil:
 
 cdef status_t _renew(Engine* engine, Identity* identity) noexcept nogil:
     """It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log")."""
-    cdef status_t status
     if not _has_others(engine):
         return CORRUPT      # nobody could bring it back: the files stay for those who can still read something in them
-    status = identity_renew(identity, &engine.random)
-    return status if status != OK else restore_forget(engine)
+    return identity_renew(identity, &engine.random)
 
 
 cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpened* opened) noexcept nogil:
@@ -355,12 +353,16 @@ cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpene
     memset(<void*> &restored, 0, sizeof(Restored))
     if is_member and not begins:
         status = restore_state(engine, &restored)
-        # The log does not reach back to any copy of the state that is whole: as good as lost.
-        is_lost = begins = status == OK and restored.point.index < opened.start.index
+        # As good as lost: the log reaches back to no copy of the state that is whole, or it ends before a file that was
+        # received, vouched for, and is not whole: a crash came before the log began behind it (runtime/snapshot_install).
+        is_lost = begins = status == OK and (restored.point.index < opened.start.index
+                                             or restored.passed_over > max(restored.point.index, opened.last))
         if is_lost and restored.has_unreadable:
             status = DISK_FAILED    # a copy that could not be read now may be the one
     if status == OK:
         status = _renew(engine, identity) if is_lost else identity_count_boot(identity)
+    if status == OK and is_member and begins:
+        status = restore_forget(engine)     # also when a boot before this one renewed the identity and got no further
     if status == OK:
         status = _begin_with(engine, wal, identity, opened, &restored, is_member, begins)
     restored_release(&restored)

@@ -28,7 +28,8 @@ cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil:
     if job != NULL:
         job.kind = kind
         # What a member that is behind reads must not keep acknowledgements back: jobs are handed back together.
-        job.is_background = kind >= JOB_TAKE or kind == JOB_READ
+        # Not JOB_READ: what a node reads in order to apply it must not be gone by a JOB_BEGIN_LOG that came later.
+        job.is_background = kind >= JOB_TAKE
     return job
 
 

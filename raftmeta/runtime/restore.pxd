@@ -12,6 +12,7 @@ cdef struct Restored:
     SnapshotPoint point         # index 0: there is none, the state begins empty
     bint is_checkpoint          # it came from the checkpoint port
     bint has_unreadable         # the disk failed at a copy that may be sound: its contents are not known
+    index_t passed_over         # the newest sealed file that is not whole, 0: none
     uint64_t wall_ms
     uint64_t lease_ms
     index_t membership_index

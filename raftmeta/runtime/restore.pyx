@@ -209,6 +209,7 @@ cdef status_t _try_sealed(Engine* engine, index_t index, Restored* restored) noe
         return OK if engine.snapshots.files.push(file) else <status_t> NO_MEMORY
     if not _is_damage(restored, status):
         return status
+    restored.passed_over = max(restored.passed_over, index)
     engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_DAMAGED, index, status, 0)
     return OK
 

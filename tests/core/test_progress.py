@@ -112,7 +112,7 @@ def test_nothing_is_sent_while_a_snapshot_is() -> None:
     progress.on_snapshot_needed(7)
     assert progress.pointers().state == "SNAPSHOT_WAIT"
     assert not progress.can_send(WINDOW)
-    assert not progress.on_rejected(9, 0)
+    assert not progress.on_rejected(9, 8), "of an APPEND sent before"
     progress.on_lost()
     assert progress.pointers().state == "SNAPSHOT_WAIT"
 
@@ -124,10 +124,23 @@ def test_lost_answer_to_a_snapshot_is_found_out_by_an_empty_append() -> None:
     progress.on_heartbeat_answered(1, 9)
     assert (progress.pointers().must_send_empty, progress.pointers().next) == (True, 8)
     progress.on_sent(7, 0)
-    assert not progress.on_rejected(7, 3)
+    assert not progress.on_rejected(7, 3, 5)
     assert progress.pointers().state == "SNAPSHOT_WAIT"
     assert progress.on_accepted(7, 7)
     assert (progress.pointers().state, progress.pointers().next) == ("REPLICATE", 8)
+
+
+def test_member_that_the_log_can_serve_waits_for_no_snapshot() -> None:
+    """It has applied all of the snapshot's file, so it never asks for it, and refuses the point above it."""
+    progress = ProgressHandle(9)
+    progress.on_snapshot_needed(7)
+    progress.on_heartbeat_answered(1, 9)
+    progress.on_sent(7, 0)
+    assert not progress.on_rejected(7, 4, 5), "5 is compacted: the log cannot follow on 4"
+    assert progress.on_rejected(7, 5, 5)
+    pointers = progress.pointers()
+    assert (pointers.state, pointers.next, pointers.snapshot_index) == ("PROBE", 6, 0)
+    assert progress.can_send(WINDOW)
 
 
 def test_installed_snapshot_is_followed_by_a_probe_behind_it() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import raftmeta
+from raftmeta import snapshot
 from raftmeta.testing import Cluster
 from tests.node.nodes import MIB, leader_of, running
 from tests.processes.waiting import wait_until
@@ -139,6 +140,31 @@ def test_a_wiped_member_gets_the_state_and_its_vote_back(cluster: Cluster) -> No
     assert node.metrics()["snapshots_installed"] >= 1
     wait_until(
         lambda: all(member.role == "voter" for member in cluster.leader().status().members),
+        timeout_s=20,
+        what="three voters",
+    )
+
+
+def test_a_received_state_that_rotted_before_the_log_began_costs_the_member_its_vote(cluster: Cluster) -> None:
+    """docs/decisions/log.md "A lost log": the file was vouched for, the crash came before the log began behind it.
+
+    To go on from the older state, with the same vote, would take back what the member acknowledged.
+    """
+    behind = cluster.followers()[0]
+    name, applied, former = behind.name, behind.status().applied, behind.status().id
+    cluster.kill(name)
+    write_until_cut(cluster.leader(), 3000, applied=applied)
+    received = cluster.folder / name / f"{cluster.leader().status().applied:016x}.sealed"
+    snapshot.save(cluster.leader(), received)
+    damaged = bytearray(received.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    received.write_bytes(damaged)
+    node = cluster.restart(name)
+    assert node.status().id != former
+    assert any(event.name == "snapshot_damaged" for event in node.events(timeout_s=0))
+    wait_until(lambda: alike(cluster.running()), timeout_s=40, what="all to have the same")
+    wait_until(
+        lambda: sum(member.role == "voter" for member in cluster.leader().status().members) == 3,
         timeout_s=20,
         what="three voters",
     )
