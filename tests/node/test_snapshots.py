@@ -170,6 +170,21 @@ def test_a_received_state_that_rotted_before_the_log_began_costs_the_member_its_
     )
 
 
+def test_a_received_state_that_cannot_be_read_ends_the_start(cluster: Cluster) -> None:
+    """docs/decisions/log.md D6: unreadable is not lost. Nothing is thrown away, and the next start may read it."""
+    behind = cluster.followers()[0]
+    name, applied, former = behind.name, behind.status().applied, behind.status().id
+    cluster.kill(name)
+    write_until_cut(cluster.leader(), 3000, applied=applied)
+    received = cluster.folder / name / f"{cluster.leader().status().applied:016x}.sealed"
+    received.mkdir()  # reading it fails as a bad sector does, and not as an absent file does
+    with pytest.raises(raftmeta.DiskFailed):
+        cluster.restart(name)
+    received.rmdir()
+    assert cluster.restart(name).status().id == former
+    wait_until(lambda: alike(cluster.running()), timeout_s=40, what="all to have the same")
+
+
 def test_callers_and_watchers_of_an_overtaken_member_lose_nothing(cluster: Cluster) -> None:
     """ARCHITECTURE "Snapshots": answers come from the session table, events from the history of the new state."""
     cut_off = cluster.followers()[0]
