@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import readme, results
-from benchmarks.bench import Bench, Suite, all_suites
+from benchmarks.bench import Bench, Suite, all_suites, chosen_suites
 from benchmarks.page import write_page
 from benchmarks.table import lines_of
 
@@ -29,7 +29,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="measure, write JSON and the page")
-    run.add_argument("suites", nargs="*", metavar="SUITE", help="of those that `list` shows; all by default")
+    run.add_argument(
+        "suites", nargs="*", metavar="SUITE", help="of those that `list` shows; all but the long ones by default"
+    )
     run.add_argument("-k", default="", metavar="REGEX", help='rows to measure, searched in "suite: row"')
     run.add_argument("--trial", action="store_true", help="one short round of each: is everything there, does it work?")
     run.add_argument("--noisy", action="store_true", help="go on although other programs use the machine")
@@ -64,9 +66,7 @@ def run(options: argparse.Namespace) -> int:
     began_s = time.monotonic()
     failed = []
     with tempfile.TemporaryDirectory(prefix="run-", dir=options.folder) as scratch:
-        for name, suite in all_suites().items():
-            if options.suites and name not in options.suites:
-                continue
+        for name, suite in chosen_suites(options.suites).items():
             try:
                 measure(name, suite, options, Path(scratch), folder, busy)
             except Exception as error:  # one suite that fails is told, and must not cost the others' minutes

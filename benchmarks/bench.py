@@ -1,7 +1,7 @@
 """One run of the benchmarks: which rows are wanted, where scratch folders lie, and what the user sees meanwhile.
 
-A suite is a module of benchmarks/suites with ORDER, TITLE and `run(bench) -> list[Row]`. It asks bench.wants() before
-it measures a row, and tells bench.step() what it does.
+A suite is a module of benchmarks/suites with ORDER, TITLE and `run(bench) -> list[Row]`; one with IS_LONG runs only
+when it is named. It asks bench.wants() before it measures a row, and tells bench.step() what it does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,6 +63,13 @@ class Bench:
         """A scratch folder on the disk that is measured; nothing of it stays."""
         with TemporaryDirectory(prefix=f"{self.suite}-", dir=self._folder) as made:
             yield Path(made)
+
+
+def chosen_suites(names: Sequence[str]) -> dict[str, Suite]:
+    """Those of these names; without any all but the long ones."""
+    if names:
+        return {name: suite for name, suite in all_suites().items() if name in names}
+    return {name: suite for name, suite in all_suites().items() if not getattr(suite, "IS_LONG", False)}
 
 
 def all_suites() -> dict[str, Suite]:
