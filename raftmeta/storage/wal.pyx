@@ -49,6 +49,7 @@ cdef enum:
     TUNE_RECORDS_AHEAD = 6          # records whose heads are asked for before their turn
     TUNE_RETIRED_MAX = 8            # segments kept to be used again
     TUNE_RETIRED_ROOM = 4           # x segment_bytes: they are kept while the disk has more room than this
+    TUNE_ZEROS_PER_SYNC = 4 << 20   # a sync behind each step would record each growth of the file by itself
     TUNE_REACH_PART = 16            # of a segment: what an open reads behind the end; then the mark is synced once more
 
 cdef const char* SPARE_FILE_NAME = "spare"
@@ -429,10 +430,12 @@ cdef status_t _open_spare(Wal* wal, Spare* spare, bint create) noexcept nogil:
     return status
 
 
-# Write up to bytes_max zeros at offset, not beyond `wanted`, and sync them.
+# Write up to bytes_max zeros at offset, not beyond `wanted`. They are synced once in a while and at the end: not for
+# their own sake, nothing says that they are there, but so that no sync of a batch has blocks to record.
 cdef status_t _fill_with_zeros(Wal* wal, file_t file, uint64_t offset, uint64_t wanted,
                                uint32_t bytes_max) noexcept nogil:
     cdef uint64_t length = min(wanted - min(wanted, offset), <uint64_t> bytes_max)
+    cdef uint64_t end = offset + length
     cdef Slice part
     cdef status_t status
     memset(<void*> &part, 0, sizeof(Slice))
@@ -446,7 +449,9 @@ cdef status_t _fill_with_zeros(Wal* wal, file_t file, uint64_t offset, uint64_t 
     if wal.parts.size == 0:
         return OK
     status = wal.disk.write(wal.disk.self, file, offset, wal.parts.data, wal.parts.size)
-    return status if status != OK else wal.disk.sync(wal.disk.self, file)
+    if status != OK or (end < wanted and end // TUNE_ZEROS_PER_SYNC == offset // TUNE_ZEROS_PER_SYNC):
+        return status
+    return wal.disk.sync(wal.disk.self, file)
 
 
 cdef status_t _grow_spare(Wal* wal, Spare* spare, uint64_t wanted, uint32_t bytes_max) noexcept nogil:

@@ -160,6 +160,23 @@ def test_a_removed_segment_is_used_again_without_reviving_its_batches() -> None:
     assert live_records(log)[-1] == log.model.records[-1]
 
 
+def test_zeros_ahead_are_synced_when_a_file_has_all_of_them() -> None:
+    """A sync behind each step would record each growth of the file; nobody misses zeros that a power cut takes."""
+    log = begun_log(segment_bytes=1 << 20)
+    while not log.wal.prepare(8192)[1]:
+        pass
+    assert log.append([300_000, 300_000, 300_000]) and log.append([300_000])  # takes the spare
+    syncs, writes = log.disk.counters["syncs"], log.disk.counters["writes"]
+    while not log.wal.prepare(8192)[1]:
+        pass
+    assert log.disk.counters["writes"] - writes == (1 << 20) // 8192
+    assert log.disk.counters["syncs"] - syncs == 1
+    assert log.append([300_000]) and log.append([300_000]) and log.append([300_000])  # and the next one
+    assert log.wal.prepare(8192)[0] == Status.OK
+    assert log.crash()
+    assert live_records(log) == list(log.model.records)
+
+
 def test_an_install_begins_a_new_stream() -> None:
     """After a snapshot was installed the old entries are void, whatever files a crash leaves."""
     log = begun_log()
