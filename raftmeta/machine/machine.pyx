@@ -78,6 +78,7 @@ cdef Machine* machine_create_with(const MachineLimits* limits, uint16_t fanout, 
     if machine.tree == NULL:
         free(machine)
         return NULL
+    machine.tree.slab.store = limits.pieces
     return machine
 
 cdef void machine_destroy(Machine* machine) noexcept nogil:

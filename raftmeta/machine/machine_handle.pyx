@@ -84,6 +84,7 @@ cdef class MachineHandle:
         limits.value_bytes_max = value_bytes_max
         limits.session_window = session_window
         limits.changes_per_slice = changes_per_slice
+        limits.pieces = NULL
         self.machine = machine_create_with(
             &limits, fanout, UINT64_MAX if tree_bytes_max is None else <uint64_t>tree_bytes_max)
         if self.machine == NULL:

@@ -5,6 +5,8 @@
 # comes from malloc and goes back at once. A zeroed Slab with bytes_max set is an empty one.
 from libc.stdint cimport uint8_t, uint64_t
 
+from raftmeta.native.pieces cimport PieceStore
+
 cdef enum:
     TUNE_SLAB_OBJECT_BYTES_MAX = 2304   # holds a node of 64 children and a 2 KiB value with its header
     SLAB_CLASSES = 289                  # one free list for each 8 bytes of size
@@ -25,6 +27,7 @@ cdef struct Slab:
     uint8_t* end
     SlabPiece* pieces
     SlabLarge* large
+    PieceStore* store                   # where large pieces lie ready; NULL: nowhere
     uint64_t piece_bytes                # size of the newest piece
     uint64_t bytes_max                  # used_bytes never passes it
     uint64_t used_bytes                 # handed out and not given back

@@ -2,19 +2,15 @@
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 
+from raftmeta.native.pieces cimport PIECE_BYTES, piece_create
 from raftmeta.native.prefetch cimport prefetch_to_write
 
 
 cdef extern from "<stdlib.h>" nogil:
     void* aligned_alloc(size_t alignment, size_t length)
 
-cdef extern from "<sys/mman.h>" nogil:
-    int madvise(void* address, size_t length, int advice)
-    int MADV_HUGEPAGE
-
 cdef enum:
-    TUNE_PIECE_BYTES_MIN = 64 * 1024            # a small store stays small
-    TUNE_PIECE_BYTES_MAX = 2 * 1024 * 1024      # one huge page of x86-64 and aarch64
+    TUNE_PIECE_BYTES_MIN = 64 * 1024            # a small store stays small; up to PIECE_BYTES
 
 
 cdef inline size_t _rounded(size_t length) noexcept nogil:
@@ -27,16 +23,23 @@ cdef inline void _give(Slab* slab, void* memory, size_t rounded) noexcept nogil:
     slab.free[rounded >> 3] = item
 
 
+cdef inline void* _new_piece(Slab* slab, uint64_t length) noexcept nogil:
+    cdef void* piece = NULL
+    if length != PIECE_BYTES:
+        return aligned_alloc(4096, length)
+    if slab.store != NULL:
+        piece = slab.store.take()
+    return piece if piece != NULL else piece_create()
+
+
 # A new piece; what is left of the last one becomes one free object.
 cdef bint _grow(Slab* slab) noexcept nogil:
     cdef uint64_t length = slab.piece_bytes * 2 if slab.piece_bytes else <uint64_t>TUNE_PIECE_BYTES_MIN
-    if length > TUNE_PIECE_BYTES_MAX:
-        length = TUNE_PIECE_BYTES_MAX
-    cdef SlabPiece* piece = <SlabPiece*>aligned_alloc(length if length == TUNE_PIECE_BYTES_MAX else 4096, length)
+    if length > PIECE_BYTES:
+        length = PIECE_BYTES
+    cdef SlabPiece* piece = <SlabPiece*>_new_piece(slab, length)
     if piece == NULL:
         return False
-    if length == TUNE_PIECE_BYTES_MAX:
-        madvise(piece, length, MADV_HUGEPAGE)   # advice: a kernel without huge pages refuses it, nothing is lost
     cdef size_t rest = slab.end - slab.next
     if rest >= sizeof(SlabFree):
         _give(slab, slab.next, rest)

@@ -11,6 +11,7 @@ from raftmeta.machine.tree_state cimport Tree
 from raftmeta.machine.user_machines cimport UserMachines
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
+from raftmeta.native.pieces cimport PieceStore
 from raftmeta.raft.types cimport index_t
 from raftmeta.wire.commands cimport Command
 
@@ -26,6 +27,7 @@ cdef struct MachineLimits:
     uint32_t value_bytes_max        # results depend on these two: in production they are the formats' own, whatever a
     uint32_t session_window         # node's Config says, which decides only what its own callers may ask for
     uint32_t changes_per_slice      # apply gives APPLY_MORE after that many key changes of one entry
+    PieceStore* pieces              # where memory for the state lies ready; NULL: nowhere
 
 # How far the entry under way is.
 cdef enum Phase:

@@ -42,9 +42,12 @@ class PinnedRoot:
         """([(older record, newer record), ...], more) of keys >= start that differ."""
 
 class TreeHandle:
-    """A state tree of its own: fanout children a node, at most bytes_max bytes in use."""
+    """A state tree of its own: fanout children a node, at most bytes_max bytes in use.
 
-    def __init__(self, *, fanout: int = 64, bytes_max: int = 0xFFFFFFFFFFFFFFFF) -> None: ...
+    prepares: the next piece of memory is touched ahead, by a thread.
+    """
+
+    def __init__(self, *, fanout: int = 64, bytes_max: int = 0xFFFFFFFFFFFFFFFF, prepares: bool = False) -> None: ...
     def put(self, key: bytes, value: bytes, *, revision: int, lease: int = 0) -> None:
         """Put a new version of key."""
     def delete(self, key: bytes, *, revision: int) -> None:
@@ -97,6 +100,9 @@ class TreeHandle:
     @property
     def used_bytes(self) -> int:
         """Bytes in use."""
+    @property
+    def has_piece_ready(self) -> bool:
+        """Whether the next piece of memory lies ready."""
     @property
     def retained_bytes(self) -> int:
         """Bytes taken from the system."""

@@ -13,8 +13,10 @@ from raftmeta.machine.tree cimport (
     tree_remove, tree_unpin, tree_used_bytes, tree_writer_root)
 from raftmeta.machine.tree_node cimport compare_bytes
 from raftmeta.machine.tree_state cimport Root, Tree
+from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128, hash128, next_random
+from raftmeta.native.pieces cimport PieceStore
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
 
 
@@ -248,15 +250,23 @@ cdef class PinnedRoot:
 
 
 cdef class TreeHandle:
-    """A state tree of its own: fanout children a node, at most bytes_max bytes in use."""
-    cdef Tree* _tree
+    """A state tree of its own: fanout children a node, at most bytes_max bytes in use.
 
-    def __cinit__(self, *, uint16_t fanout=64, uint64_t bytes_max=0xFFFFFFFFFFFFFFFF):
+    prepares: the next piece of memory is touched ahead, by a thread.
+    """
+    cdef Tree* _tree
+    cdef PieceStore _pieces
+
+    def __cinit__(self, *, uint16_t fanout=64, uint64_t bytes_max=0xFFFFFFFFFFFFFFFF, bint prepares=False):
+        memset(&self._pieces, 0, sizeof(self._pieces))
         self._tree = tree_create_with(fanout, bytes_max)
-        if self._tree == NULL:
+        if self._tree == NULL or (prepares and not self._pieces.start()):
             raise MemoryError("no tree")
+        if prepares:
+            self._tree.slab.store = &self._pieces
 
     def __dealloc__(self):
+        self._pieces.close()
         if self._tree != NULL:
             tree_destroy(self._tree)
 
@@ -385,6 +395,11 @@ cdef class TreeHandle:
     def used_bytes(self):
         """Bytes in use."""
         return tree_used_bytes(self._tree)
+
+    @property
+    def has_piece_ready(self):
+        """Whether the next piece of memory lies ready."""
+        return load_acquire(&self._pieces.ready) != NULL
 
     @property
     def retained_bytes(self):

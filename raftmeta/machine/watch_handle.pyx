@@ -64,6 +64,7 @@ cdef class WatchedMachine:
         limits.value_bytes_max = 1 << 20
         limits.session_window = 16
         limits.changes_per_slice = 1000
+        limits.pieces = NULL
         self._machine = machine_create(&limits)
         self._hub = hub_create(queue_bytes_max)
         if self._machine == NULL or self._hub == NULL:

@@ -40,6 +40,7 @@ cdef status_t backup_load(Backup* backup, const char* folder, const char* name) 
     limits.value_bytes_max = VALUE_BYTES_MAX
     limits.session_window = SESSION_WINDOW
     limits.changes_per_slice = 1
+    limits.pieces = NULL
     status = real_disk_open(&backup.disk, folder)
     backup.port = real_disk_port(&backup.disk)
     if status == OK:

@@ -1,7 +1,8 @@
-# One node as a heap block and two native threads; everything a handle needs, nothing of Python.
+# One node as a heap block and three native threads; everything a handle needs, nothing of Python.
 #
 #     loop thread     epoll: sockets, submissions, finished disk jobs, time -> the engine, one turn at a time
 #     write thread    the log (runtime/write_thread)
+#     memory thread   the next piece of memory for the state (native/pieces)
 #     callers         any thread: encode, submit, wait on a ticket; read the published state of the machine
 #
 # Order of life: loop_create, settings into loop.engine.config and loop_add_peer, loop_open (folder, identity, log),
@@ -12,6 +13,7 @@ from raftmeta._core cimport CoreStatus
 from raftmeta.machine.machine cimport MachineStatus
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.pieces cimport PieceStore
 from raftmeta.native.threads cimport Handoff, Published, pthread_t
 from raftmeta.net.transport_state cimport Transport, TransportLimits
 from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t
@@ -98,6 +100,7 @@ cdef struct Loop:
     RealDisk disk
     Wal* wal
     Identity* identity
+    PieceStore pieces               # for the state's memory, with a thread of its own
     WriteThread writer
     Handoff[DiskJob] jobs_done
     Handoff[Submission] submissions

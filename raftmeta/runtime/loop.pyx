@@ -547,6 +547,9 @@ cdef status_t loop_open(Loop* loop, const char* path, uint64_t* holder) noexcept
     limits.segment_bytes = loop.engine.config.segment_bytes
     limits.log_bytes_max = loop.engine.config.wal_bytes_max
     limits.reserve_bytes = loop.engine.config.reserve_bytes
+    if not loop.pieces.start():
+        return NO_MEMORY
+    loop.engine.config.machine.pieces = &loop.pieces
     loop.wal = wal_create(&loop.engine.disk, &limits, next_random(&loop.random))
     loop.identity = identity_create(&loop.engine.disk, loop.engine.config.name, loop.engine.config.name_length,
                                     loop.engine.config.cluster_name, loop.engine.config.cluster_name_length)
@@ -615,6 +618,7 @@ cdef void loop_destroy(Loop* loop) noexcept nogil:
     transport_close(&loop.transport)
     faults_release(&loop.faults)
     engine_release(&loop.engine)
+    loop.pieces.close()
     loop.awaiting.release()
     free(loop.inbounds)
     if loop.event_log != NULL:

@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from raftmeta.machine.tree_handle import TreeHandle
+from tests.processes.waiting import wait_until
 
 FANOUTS = [4, 8, 64]
 MASK_64 = (1 << 64) - 1
@@ -128,6 +129,28 @@ def test_values_from_nothing_to_a_mebibyte_are_kept() -> None:
         tree.put(b"size/%07d" % size, bytes([number]) * size, revision=number + 1)
     tree.publish(len(sizes))
     assert [tree.get(b"size/%07d" % size) for size in sizes] == [bytes([n]) * s for n, s in enumerate(sizes)]
+
+
+def test_the_next_piece_of_memory_lies_ready_once_a_state_is_large() -> None:
+    """Its pages are touched by a thread, or a put would wait for them; a small state holds no memory ahead."""
+    tree = TreeHandle(prepares=True)
+    puts = iter(range(1, 1_000_000))
+
+    def grow_to(retained_bytes: int) -> None:
+        while tree.retained_bytes < retained_bytes:
+            revision = next(puts)
+            tree.put(b"grows/%07d" % revision, b"v" * 2000, revision=revision)
+
+    grow_to(1 << 20)
+    assert not tree.has_piece_ready
+    for size_bytes in (4 << 20, 8 << 20, 16 << 20):
+        grow_to(size_bytes)
+        wait_until(lambda: tree.has_piece_ready, timeout_s=20, what="a piece that lies ready")
+    last = next(puts) - 1
+    tree.publish(last)
+    assert tree.get(b"grows/%07d" % last) == b"v" * 2000
+    with tree.pin() as root:
+        root.verify()
 
 
 def test_state_hash_is_the_sum_of_the_documented_entry_hashes() -> None:
