@@ -33,7 +33,7 @@ from libc.stdint cimport INT64_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from raftmeta.native.buggify cimport BUGGIFY_MEMORY_DROPPED, buggify
+from raftmeta.native.buggify cimport BUGGIFY_LOG_LEFT_ON_DISK, BUGGIFY_MEMORY_DROPPED, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
@@ -219,7 +219,7 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
     configuration_on_committed(core)
     reset_election_timer(core)
     log_release_memory(&core.log, min(core.log.committed, log_first_damaged(&core.log) - 1),
-                       core.config.log_memory_bytes_max)
+                       0 if buggify(BUGGIFY_LOG_LEFT_ON_DISK) else core.config.log_memory_bytes_max)
     return _end(core, OK)
 
 

@@ -48,6 +48,7 @@ cpdef enum Buggify:
     # the log on disk
     BUGGIFY_SEGMENT_ROLLED_EARLY         # a batch begins a segment, though the last one has room
     BUGGIFY_MARK_SYNCED_EARLY            # the mark is synced with a batch that does not need it
+    BUGGIFY_LOG_LEFT_ON_DISK             # at a start no committed record stays in memory: what is to be applied is read
     BUGGIFY_POINTS                       # how many there are
 
 cdef extern from "buggify.hpp" namespace "raftmeta" nogil:

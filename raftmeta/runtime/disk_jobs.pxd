@@ -19,7 +19,7 @@ from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
 cdef enum DiskJobKind:
     JOB_WRITE = 1               # batch: one Ready.write of the core
-    JOB_READ = 2                # peer, first, bytes_max: records that left memory
+    JOB_READ = 2                # peer, first, bytes_max: records that left memory; for a peer in the background
     JOB_IDENTITY = 3            # genesis: persist the genesis record (and begin the log when FOUNDED)
     JOB_COMPACT = 4             # point: segments that hold nothing behind it go
     JOB_BEGIN_LOG = 5           # point, membership: the log begins anew behind an installed snapshot

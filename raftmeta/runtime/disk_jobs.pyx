@@ -27,8 +27,6 @@ cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil:
     cdef DiskJob* job = <DiskJob*> calloc(1, sizeof(DiskJob))
     if job != NULL:
         job.kind = kind
-        # What a member that is behind reads must not keep acknowledgements back: jobs are handed back together.
-        # Not JOB_READ: what a node reads in order to apply it must not be gone by a JOB_BEGIN_LOG that came later.
         job.is_background = kind >= JOB_TAKE
     return job
 

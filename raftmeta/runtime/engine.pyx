@@ -261,9 +261,16 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
 
 
 cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
+    """How a read could miss records that this node has to apply, and stop it:
+        1. its next committed records have left memory and are read from the log file,
+        2. a snapshot beyond them is installed, and the log begins anew behind it,
+        3. were the read a job of the background, it would be done after 2, and they would be gone.
+    For a member that is behind it is one: acknowledgements do not wait for it, jobs of one batch are handed back
+    together. If the log went on without those records meanwhile, that member gets a snapshot."""
     cdef DiskJob* job = disk_job_create(JOB_READ)
     if job == NULL:
         return NO_MEMORY
+    job.is_background = read.peer != 0
     job.peer = read.peer
     job.first = read.first
     job.bytes_max = read.bytes_max

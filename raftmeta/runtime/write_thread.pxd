@@ -3,6 +3,7 @@ from libc.stdint cimport uint32_t
 
 from raftmeta.native.threads cimport Handoff, pthread_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
+from raftmeta.runtime.job_order cimport BackgroundJobs
 from raftmeta.status cimport status_t
 from raftmeta.storage.wal_state cimport Wal
 
@@ -12,7 +13,7 @@ cdef struct WriteThread:
     void* loop
     void (*ring_loop)(void* loop) noexcept nogil
     Wal* wal                        # the thread's own while it runs, as is
-    DiskJob* background             # jobs that wait for those of the log, in order
+    BackgroundJobs background
     void* identity
     uint32_t bell                   # counts; the thread sleeps on it
     uint32_t is_asleep

@@ -1,8 +1,7 @@
 """The write thread of a node.
 
-What it decides: when the disk is idle enough to prepare the next segment, and that a job of the background comes after
-those of the log, one step between two batches. What it never does: reorder jobs otherwise, look at what they carry, or
-wake the loop more than once for one batch.
+What it decides: when the disk is idle enough to prepare the next segment. What it never does: do jobs in another order
+than runtime/job_order says, look at what they carry, or wake the loop more than once for one batch.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -10,6 +9,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from raftmeta.native.atomics cimport add_shared, exchange_shared, load_shared, store_shared
 from raftmeta.native.threads cimport futex_wait, futex_wake, thread_join, thread_start
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_jobs_run
+from raftmeta.runtime.job_order cimport order_arrived, order_background
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.storage.wal cimport wal_idle, wal_prepare
 
@@ -30,31 +30,9 @@ cdef void _hand_back(WriteThread* writer, DiskJob* first) noexcept nogil:
     writer.ring_loop(writer.loop)
 
 
-cdef void _set_aside(WriteThread* writer, DiskJob** jobs) noexcept nogil:
-    """Take the jobs of the background out of the list, to the end of their own."""
-    cdef DiskJob** place = jobs
-    cdef DiskJob** end = &writer.background
-    cdef DiskJob* job
-    while end[0] != NULL:
-        end = &end[0].next
-    while place[0] != NULL:
-        job = place[0]
-        if not job.is_background:
-            place = &job.next
-            continue
-        place[0] = job.next
-        job.next = NULL
-        end[0] = job
-        end = &job.next
-
-
 cdef void _run_background(WriteThread* writer) noexcept nogil:
     """One step: whatever the log has to write meanwhile waits no longer than that."""
-    cdef DiskJob* job = writer.background
-    if job == NULL:
-        return
-    writer.background = job.next
-    job.next = NULL
+    cdef DiskJob* job = order_background(&writer.background)
     disk_jobs_run(writer.wal, writer.identity, job)
     _hand_back(writer, job)
 
@@ -87,13 +65,12 @@ cdef void* _write_main(void* argument) noexcept nogil:
         seen = load_shared(&writer.bell)
         if load_shared(&writer.is_aborted):
             return NULL
-        jobs = writer.asked.take()
-        _set_aside(writer, &jobs)
+        jobs = order_arrived(&writer.background, writer.asked.take())
         if jobs != NULL:
             disk_jobs_run(writer.wal, writer.identity, jobs)
             _hand_back(writer, jobs)
             is_prepared = False
-        if writer.background != NULL:
+        if writer.background.first != NULL:
             _run_background(writer)     # also under load: else the log would grow without a snapshot behind it
         elif jobs != NULL:
             continue

@@ -19,6 +19,7 @@ cdef enum SimEventKind:
     SIM_SENDING = 12            # a client of another process does its next step: life is its number
     SIM_REST = 13               # a quiet hour begins
     SIM_COPY = 14               # a node's copy of the user machine does what it was given
+    SIM_BACKGROUND = 15         # a job of the background of a node's disk has waited long enough
 
 cdef struct SimEvent:
     uint64_t time_ns

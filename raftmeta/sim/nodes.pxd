@@ -14,6 +14,8 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil
 # The disk does what is queued.
 cdef void node_disk(World* world, SimNode* node) noexcept nogil
 cdef void node_disk_done(World* world, SimNode* node) noexcept nogil
+# The first job of its background has waited long enough.
+cdef void node_background(World* world, SimNode* node) noexcept nogil
 # A node that is down loses its disk: it will come back blank, as another incarnation.
 cdef void node_wipe(World* world, SimNode* node) noexcept nogil
 # The world's time at which the node's own clock shows local_ns, or a little later.

@@ -2,7 +2,8 @@
 
 The disk works in two steps, as the write thread does: SIM_JOBS does what is queued at that moment (so a crash before it
 loses the write, a crash inside it tears it), SIM_JOBS_DONE tells the engine (so a crash in between has written what
-nobody was told).
+nobody was told). Which jobs are next says runtime/job_order, as in production; how long the background waits beyond its
+turn, as it does behind slow syncs, is up to chance (SimConfig.background_us).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -21,9 +22,10 @@ from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVEN
                                             EVENT_LOG_OPENED, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
                                             EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED,
                                             EVENT_SNAPSHOT_TAKEN, EVENT_TRACE, Engine, EngineConfig)
+from raftmeta.runtime.job_order cimport order_arrived, order_background
 from raftmeta.sim.checkpoints cimport checkpoint_let_go, checkpoint_port, checkpoint_wipe
 from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
-from raftmeta.sim.events cimport SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
+from raftmeta.sim.events cimport SIM_BACKGROUND, SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_look, network_node_down, network_node_up, network_port
 from raftmeta.sim.schedule cimport schedule_after, schedule_at
@@ -43,6 +45,7 @@ cdef enum:
     SIM_TURNS_MAX = 10_000      # of one engine at one moment: more means that it never rests
     MILLION = 1_000_000
     WALL_BEGIN_MS = 1_700_000_000_000
+    BACKGROUND_WAITS_1_IN = 8   # of its steps: a snapshot takes many
     CLOCK_BASE_NS_MAX = 3_600_000_000_000   # what a node's clock may read when it boots, beside the world's beginning
 
 
@@ -162,6 +165,47 @@ cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
                 world.now_ns + _disk_ns(world, 20_000, world.config.faults.disk_us * 1000))
 
 
+cdef uint64_t _background_wait_ns(World* world) noexcept nogil:
+    """Over several magnitudes: short waits are passed by one batch, long ones by a change of leaders and its snapshot."""
+    cdef uint64_t draw = next_random(&world.random_background)
+    if draw % BACKGROUND_WAITS_1_IN != 0 or not world.faults_are_on:
+        return 0
+    return (draw >> 16) % ((<uint64_t> world.config.background_us * 1000 >> (draw >> 8) % 8) + 1)
+
+
+cdef bint _background_is_due(World* world, SimNode* node) noexcept nogil:
+    if node.background.first == NULL:
+        return False
+    if not node.is_wait_drawn:
+        node.is_wait_drawn = True
+        node.background_ns = world.now_ns + _background_wait_ns(world)
+        if node.background_ns > world.now_ns:
+            schedule_at(world, SIM_BACKGROUND, node.number, node.life, node.background_ns)
+    return node.background_ns <= world.now_ns
+
+
+cdef DiskJob* _take_step(SimNode* node) noexcept nogil:
+    node.is_wait_drawn = False
+    node.is_background_next = False
+    return order_background(&node.background)
+
+
+cdef DiskJob* _take_jobs(World* world, SimNode* node) noexcept nogil:
+    """What the disk does next; NULL: nothing, or nothing yet."""
+    cdef DiskJob* jobs = node.jobs_first
+    if node.is_background_next and _background_is_due(world, node):
+        return _take_step(node)
+    node.jobs_first = node.jobs_last = NULL
+    if world.config.background_us == 0:
+        return jobs
+    jobs = order_arrived(&node.background, jobs)
+    if jobs == NULL:
+        return _take_step(node) if _background_is_due(world, node) else NULL
+    world.counts.overtaken += node.background.first != NULL and node.is_wait_drawn
+    node.is_background_next = True
+    return jobs
+
+
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef void node_create(World* world, SimNode* node, unsigned int number) noexcept nogil:
     node.world = world
@@ -257,6 +301,7 @@ cdef void _begin_life(World* world, SimNode* node) noexcept nogil:
     node.is_cut = False
     node.wake_ns = 0
     node.jobs_scheduled = False
+    node.is_background_next = node.is_wait_drawn = False
     node.applied = node.committed = 0
     node.term = 0
     node.next_sequence = 0
@@ -343,7 +388,8 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
     workload_forget_node(world, node)
     _drop_jobs(node.jobs_first)
     _drop_jobs(node.jobs_done)
-    node.jobs_first = node.jobs_last = node.jobs_done = NULL
+    _drop_jobs(node.background.first)
+    node.jobs_first = node.jobs_last = node.jobs_done = node.background.first = NULL
     network_node_down(world, node)
     _release(node)
     node.is_up = False
@@ -390,6 +436,7 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
         workload_forget_node(node.world, node)
     _drop_jobs(node.jobs_first)
     _drop_jobs(node.jobs_done)
+    _drop_jobs(node.background.first)
     _release(node)
     checkpoint_wipe(node)
     if node.disk != NULL:
@@ -430,8 +477,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void node_disk(World* world, SimNode* node) noexcept nogil:
-    cdef DiskJob* jobs = node.jobs_first
-    node.jobs_first = node.jobs_last = NULL
+    cdef DiskJob* jobs = _take_jobs(world, node)
     node.jobs_done = jobs
     if jobs == NULL:
         node.jobs_scheduled = False
@@ -454,6 +500,10 @@ cdef void node_disk_done(World* world, SimNode* node) noexcept nogil:
         next = job.next
         engine_job_done(node.engine, job)
         job = next
-    if node.jobs_first != NULL:
+    if node.jobs_first != NULL or _background_is_due(world, node):
         _plan_disk(world, node)
     node_run(world, node)
+
+
+cdef void node_background(World* world, SimNode* node) noexcept nogil:
+    _plan_disk(world, node)

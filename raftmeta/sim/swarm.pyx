@@ -14,6 +14,7 @@ cdef enum:
     USER_STREAM = 0x05e4
     USER_LARGE_PPM = 31_250
     ROT_STREAM = 0x0207
+    BACKGROUND_STREAM = 0xbac6
 
 
 cdef uint32_t _rate(uint64_t* random, uint32_t most_ppm) noexcept nogil:
@@ -55,6 +56,14 @@ cdef void _draw_users(SimConfig* config) noexcept nogil:
 cdef void _draw_rot(SimConfig* config) noexcept nogil:
     cdef uint64_t random = ~config.seed ^ ROT_STREAM
     config.faults.rot_ppm = _rate(&random, 150_000)
+
+
+cdef void _draw_background(SimConfig* config) noexcept nogil:
+    """Every world keeps production's order; in half of them the background waits no longer than it must."""
+    cdef uint64_t random = ~config.seed ^ BACKGROUND_STREAM
+    config.background_us = 1
+    if next_random(&random) & 1:
+        config.background_us = <uint32_t> 15_625 << next_random(&random) % 8
 
 
 cdef void swarm_config(SimConfig* config) noexcept nogil:
@@ -100,3 +109,4 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     _draw_rests(config)
     _draw_users(config)
     _draw_rot(config)
+    _draw_background(config)

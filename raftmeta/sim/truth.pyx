@@ -467,7 +467,8 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
     node.durable.is_whole = True
     if node.engine.applied != 0:
         _note_snapshot(world, node, node.engine.applied)
-    for index in range(1, status.last + 1):
+    _note_left(world, node)
+    for index in range(node.engine.core.log.offset + 1, status.last + 1):
         record = log_record(&node.engine.core.log, index)
         if record != NULL:
             _note_record(world, node, record)
@@ -480,6 +481,24 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
             violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
         elif status.last < node.acked_index and status.last_term <= node.acked_term:
             violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
+
+
+cdef void _note_left(World* world, SimNode* node) noexcept nogil:
+    """What was recovered and left memory is committed and whole: the chain hash of the last one stands for all before."""
+    cdef index_t last = node.engine.core.log.offset
+    cdef index_t at
+    cdef uint64_t chain = 0
+    if last <= node.engine.applied:
+        return
+    if (last > world.truth.committed or not log_chain(&node.engine.core.log, last, &chain)
+            or chain != world.truth.chains.data[last]):
+        violate(world, VIOLATION_LOG_MATCHING, node.number, last, world.truth.committed)
+        return
+    if not _grow(world, &node.durable.chains, last + 1) or not _grow(world, &node.durable.terms, last + 1):
+        return
+    for at in range(node.engine.applied + 1, last + 1):
+        node.durable.chains.data[at] = world.truth.chains.data[at]
+        node.durable.terms.data[at] = world.truth.terms.data[at]
 
 
 cdef void _note_damaged(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:

@@ -10,14 +10,15 @@ from libc.string cimport memset
 
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport hash64, next_random
-from raftmeta.sim.events cimport (SIM_CLIENT, SIM_CONNECT, SIM_COPY, SIM_FAULT, SIM_FRAME, SIM_HEAL, SIM_JOBS,
-                                  SIM_JOBS_DONE, SIM_REST, SIM_RESTART, SIM_REVEAL, SIM_ROOM, SIM_SENDING, SIM_WAKE,
-                                  SimEvent, events_pop)
+from raftmeta.sim.events cimport (SIM_BACKGROUND, SIM_CLIENT, SIM_CONNECT, SIM_COPY, SIM_FAULT, SIM_FRAME, SIM_HEAL,
+                                  SIM_JOBS, SIM_JOBS_DONE, SIM_REST, SIM_RESTART, SIM_REVEAL, SIM_ROOM, SIM_SENDING,
+                                  SIM_WAKE, SimEvent, events_pop)
 from raftmeta.sim.buggify cimport buggify_begin, buggify_enter, buggify_leave
 from raftmeta.sim.clients cimport clients_act
 from raftmeta.sim.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.network cimport network_connect, network_deliver, network_heal, network_release
-from raftmeta.sim.nodes cimport node_boot, node_create, node_destroy, node_disk, node_disk_done, node_run
+from raftmeta.sim.nodes cimport (node_background, node_boot, node_create, node_destroy, node_disk, node_disk_done,
+                                 node_run)
 from raftmeta.sim.rests cimport rests_begin, rests_plan
 from raftmeta.sim.schedule cimport schedule, schedule_after
 from raftmeta.sim.story cimport story_after, story_before
@@ -64,6 +65,7 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
     world.random_workload = next_random(&random)
     world.random_rests = next_random(&random)
     world.random_users = next_random(&random)
+    world.random_background = next_random(&random)
     world.now_ns = SIM_BEGIN_NS
     command_init(&world.command)
     world.faults_are_on = True
@@ -136,6 +138,8 @@ cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexc
         node_disk(world, node)
     elif event.kind == SIM_JOBS_DONE:
         node_disk_done(world, node)
+    elif event.kind == SIM_BACKGROUND:
+        node_background(world, node)
     elif event.kind == SIM_CONNECT:
         network_connect(world, event)
         if node.is_up:

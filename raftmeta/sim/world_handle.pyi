@@ -25,6 +25,8 @@ class World:
     checkpoints: 1: nodes keep their own copies behind the checkpoint port, as they do in production.
     users: 1: clients also give commands to a user machine, of which each node has a copy.
     user_large_ppm: of these commands, in millionths, as many are so large that some of them make a dump due.
+    background_us: the longest time for which a job of the background waits beyond its turn while others are done;
+    0: a node's disk does all jobs as they came, which tapes of old need and production does not do.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
@@ -48,6 +50,7 @@ class World:
         checkpoints: int = 0,
         users: int = 0,
         user_large_ppm: int = 0,
+        background_us: int = 0,
         ruin: int = 0,
         **faults: int,
     ) -> None: ...

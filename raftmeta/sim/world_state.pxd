@@ -27,6 +27,7 @@ from raftmeta.raft.types cimport HardState, index_t, member_id_t, member_mask_t,
 from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, Inbound
+from raftmeta.runtime.job_order cimport BackgroundJobs
 from raftmeta.sim.disk cimport SimDisk
 from raftmeta.sim.events cimport SimEvents
 from raftmeta.status cimport status_t
@@ -144,6 +145,8 @@ cdef struct SimConfig:
     uint32_t election_timeout_ticks     # short, and leaders come and go
     uint32_t append_bytes_max   # of one APPEND: small, and a tail arrives in parts (paper Figure 8)
     bint has_checkpoints        # nodes keep their own copies behind the checkpoint port, not in sealed files
+    uint32_t background_us      # the longest wait of a job of the background beyond its turn; 0: all jobs are done as
+                                # they came, which production does not (tapes of that time)
     bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/atlas)
     uint32_t rest_us            # the longest quiet hour; 0: clients never pause
     uint32_t busy_us            # mean time between two of them
@@ -294,6 +297,10 @@ cdef struct SimNode:
     DiskJob* jobs_last
     DiskJob* jobs_done          # done, not told yet
     bint jobs_scheduled
+    BackgroundJobs background   # set aside (runtime/job_order)
+    bint is_background_next     # a batch was done since the last step of the background
+    bint is_wait_drawn          # for its first job,
+    uint64_t background_ns      # which is not done before
     Inbound[SIM_NODES_MAX] inbound
     uint64_t[SIM_NODES_MAX] inbound_life        # life of the peer that opened it
     bint[SIM_NODES_MAX] connects                # a SIM_CONNECT is scheduled
@@ -433,6 +440,7 @@ cdef struct SimCounts:
     uint64_t wall_jumps
     uint64_t full_disks
     uint64_t refused_writes     # that found no room
+    uint64_t overtaken          # jobs of the background that waited beyond their turn while others were done
     uint64_t replays
     uint64_t memberships        # committed changes
     uint64_t changes            # asked for by the operator
@@ -462,6 +470,7 @@ cdef struct World:
     uint64_t[BUGGIFY_POINTS] buggify_random
     uint64_t[BUGGIFY_POINTS] buggify_fired      # how often
     uint64_t random_rests
+    uint64_t random_background
     uint64_t random_users
     SimNode[SIM_NODES_MAX] nodes
     member_mask_t[SIM_NODES_MAX] hears      # node i receives from the nodes in hears[i]

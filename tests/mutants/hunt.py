@@ -64,6 +64,13 @@ PROFILES: dict[str, dict[str, int]] = {
         "fault_gap_us": 40_000, "down_us": 50_000, "client_gap_us": 10_000, "election_timeout_ticks": 10,
         "buggify_snapshot_instead": 200_000, "buggify_install_postponed": 990_000, "buggify_apply_postponed": 995_000,
     },
+    # Nodes start with a long tail that is read from their log's files one record at a time, are given a snapshot
+    # meanwhile, and the background of their disks waits.
+    "orders": {
+        "nodes": 5, "snapshot_entries": 64, "append_bytes_max": 64, "partition_ppm": 500_000, "crash_ppm": 900_000,
+        "fault_gap_us": 60_000, "down_us": 200_000, "client_gap_us": 3_000, "election_timeout_ticks": 10,
+        "background_us": 50_000, "buggify_log_left_on_disk": 990_000, "buggify_snapshot_instead": 200_000,
+    },
 }  # fmt: skip
 
 

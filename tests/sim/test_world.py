@@ -74,7 +74,7 @@ def test_no_seed_breaks_an_invariant(first: int) -> None:
     [
         "dropped", "duplicated", "corrupted", "reordered", "partitions", "crashes", "power_cuts", "isolations",
         "pauses", "transfers", "wipes", "flips", "rotten_files", "misdirections", "damaged", "disk_errors",
-        "wall_jumps", "full_disks", "refused_writes", "replays", "cores",
+        "wall_jumps", "full_disks", "refused_writes", "overtaken", "replays", "cores",
     ],
 )  # fmt: skip
 def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
@@ -128,6 +128,19 @@ def test_quiet_hours_are_quiet() -> None:
         world.run(10)
     assert calls() > told
     assert world.violation is None
+
+
+def test_the_background_of_a_disk_is_overtaken_where_the_profile_says_so() -> None:
+    """Without it all jobs are done as they came, which keeps old tapes; else as in production."""
+    overtaken = {}
+    for background_us in (0, 1, 500_000):
+        world = World(2, snapshot_entries=32, background_us=background_us)
+        world.run(20_000)
+        world.settle()
+        assert world.violation is None and world.counts["snapshots"] > 10
+        overtaken[background_us] = world.counts["overtaken"]
+    assert overtaken[0] == 0
+    assert overtaken[1] < 100 < overtaken[500_000]
 
 
 def test_the_seeds_cover_sizes_and_each_fault_with_even_chance() -> None:
