@@ -62,8 +62,8 @@ cdef status_t progress_on_sent(Progress* progress, index_t last, uint64_t bytes)
 cdef bint progress_on_accepted(Progress* progress, index_t index, index_t compacted) noexcept nogil
 # The member refused the APPEND after `index`; the logs may meet at `meet`. False: an answer of the past.
 # While it waits for a snapshot: what is refused is the empty APPEND at the snapshot's point, and `meet` at or above
-# `compacted` says that the log has all that it lacks, so it needs none. A file at or below what it applied is one that it
-# will never ask for.
+# `compacted` says that the log has all that it lacks, so it needs none. A file at or below what it applied is one that
+# it will never ask for.
 cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet, index_t compacted) noexcept nogil
 cdef void progress_on_lost(Progress* progress) noexcept nogil                # a send failed, the connection broke
 cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, index_t last) noexcept nogil

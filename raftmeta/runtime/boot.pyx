@@ -354,7 +354,7 @@ cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpene
     if is_member and not begins:
         status = restore_state(engine, &restored)
         # As good as lost: the log reaches back to no copy of the state that is whole, or it ends before a file that was
-        # received, vouched for, and is not whole: a crash came before the log began behind it (runtime/snapshot_install).
+        # received, vouched for, and is not whole: a crash came before the log began behind it (snapshot_install).
         is_lost = begins = status == OK and (restored.point.index < opened.start.index
                                              or restored.passed_over > max(restored.point.index, opened.last))
         if is_lost and restored.has_unreadable:
