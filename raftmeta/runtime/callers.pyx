@@ -38,6 +38,7 @@ from raftmeta.wire.msgpack cimport Reader, read_array, read_uint, reader_over
 
 cdef enum:
     TUNE_PROPOSE_COUNT_MAX = 4096   # commands handed to the core at once
+    TUNE_READ_TIMEOUTS = 16         # election time-outs for which one leader is asked in one term: its reads end then
     RESULT_ELEMENTS = 3             # docs/formats.md "Results"
     RESULT_STATUS_MAX = 63
 
@@ -378,9 +379,10 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
     if status != OK:
         return status if status >= 96 else OK       # not yet: they go on waiting
     memset(&fresh, 0, sizeof(ReadRound))
-    fresh.context = engine.next_read_context
+    fresh.context = fresh.first_context = engine.next_read_context
     fresh.count = <uint32_t> engine.readers_waiting.size
     fresh.asked_tick = engine.ticks
+    _name_leader(engine, &fresh)
     for i in range(engine.readers_waiting.size):
         if not engine.readers.push(engine.readers_waiting.data[i]):
             return NO_MEMORY
@@ -390,15 +392,31 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
     return OK
 
 
+cdef void _name_leader(const Engine* engine, ReadRound* round) noexcept nogil:
+    round.leader = engine.core_status.leader
+    round.term = engine.core_status.term
+    round.since_ns = engine.now_ns
+
+
 cdef status_t _ask_again(Engine* engine, ReadRound* round) noexcept nogil:
-    """A new context for a round that got no answer; an old context is never used twice (docs/divergence.md "Reads")."""
+    """A new context for a round that got no answer; an old context is never used twice (docs/divergence.md "Reads").
+
+    The answer to its first context still counts: it too was asked for after all of these reads were. How reads came to
+    no end without that: 1. turns came so late that an answer took longer than an election time-out; 2. each time the
+    round was asked for anew before the answer came, and the answer was to a context that nobody knew any more.
+    """
     cdef status_t status
     engine.next_read_context += 1
     status = core_read_index(engine.core, engine.next_read_context)
-    if status == OK:
-        round.context = engine.next_read_context
-        round.asked_tick = engine.ticks
-    return status
+    if status != OK:
+        return status
+    if round.leader != engine.core_status.leader or round.term != engine.core_status.term:
+        _name_leader(engine, round)
+    if round.context == 0:
+        round.first_context = engine.next_read_context
+    round.context = engine.next_read_context
+    round.asked_tick = engine.ticks
+    return OK
 
 
 cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept nogil:
@@ -406,14 +424,14 @@ cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept no
     cdef ReadRound* round
     for position in range(engine.read_rounds.size):
         round = &engine.read_rounds.at(position)
-        if round.context != ready.context:
+        if ready.context != round.context and ready.context != round.first_context:
             continue
         if ready.status == OK:
             round.is_answered = True
             round.index = ready.index
         else:
             mark(MARK_READ_ROUND_VOID)
-            round.context = 0       # void: callers_repeat_reads asks again
+            round.context = round.first_context = 0         # void: callers_repeat_reads asks again
         return
 
 
@@ -421,13 +439,31 @@ cdef void callers_serve_reads(Engine* engine) noexcept nogil:
     cdef ReadRound* round
     while engine.read_rounds.size != 0:
         round = &engine.read_rounds.front()
+        if not round.is_answered and _is_hopeless(engine, round):
+            _end_round(engine, NO_LEADER)
+            continue
         if not round.is_answered or round.index > engine.published:
             return
-        for _ in range(round.count):
-            engine.callers.done(engine.callers.self, engine.readers.front(), OK, 0, round.index, NULL, 0)
-            engine.readers.pop_front()
         engine.counters.reads_served += round.count
-        engine.read_rounds.pop_front()
+        _end_round(engine, OK)
+
+
+cdef bint _is_hopeless(const Engine* engine, const ReadRound* round) noexcept nogil:
+    """A leader is there and answers no round: turns, here or there, come so late that each counts as a clock jump, which
+    voids what is under way. Counted by the clock, since ticks that are missed are not made up for."""
+    cdef uint64_t timeout_ns = <uint64_t> engine.config.core.election_timeout_ticks * engine.config.tick_ms * 1_000_000
+    return (round.leader == engine.core_status.leader and round.term == engine.core_status.term
+            and engine.now_ns - round.since_ns > TUNE_READ_TIMEOUTS * timeout_ns)
+
+
+cdef void _end_round(Engine* engine, status_t status) noexcept nogil:
+    """The oldest one, with all its readers."""
+    cdef ReadRound round = engine.read_rounds.front()
+    cdef uint64_t index = round.index if status == OK else engine.applied
+    for _ in range(round.count):
+        engine.callers.done(engine.callers.self, engine.readers.front(), status, 0, index, NULL, 0)
+        engine.readers.pop_front()
+    engine.read_rounds.pop_front()
 
 
 cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
@@ -435,6 +471,9 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
     cdef ReadRound* round
     for position in range(engine.read_rounds.size):
         round = &engine.read_rounds.at(position)
+        if engine.core_status.leader == 0:
+            round.since_ns = engine.now_ns      # nobody is asked
+            continue
         if round.is_answered:
             continue
         if (round.context == 0 or engine.ticks - round.asked_tick >= engine.config.core.election_timeout_ticks

@@ -192,7 +192,11 @@ cdef struct CommandQueue:
     size_t next_queued          # position from which QUEUED ones may stand
 
 cdef struct ReadRound:
-    uint64_t context            # 0: void, to be asked again
+    uint64_t context            # it was last asked for under; 0: void, to be asked again
+    uint64_t first_context      # and first: an answer to it counts, too
+    member_id_t leader          # whom it asks,
+    term_t term
+    uint64_t since_ns           #   since when; for too long, and its readers are told NO_LEADER
     bint is_answered
     index_t index
     uint32_t count              # owners at the front of Engine.readers that belong to this round

@@ -226,6 +226,8 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
         _check_command(world, node, call, status, revision, index, body, length)
     elif status == OK:
         _check_read(world, node, call)
+    else:
+        world.counts.reads_refused += 1
     call_give_back(world, call)
 
 

@@ -126,6 +126,19 @@ cdef bint _is_paused(World* world, SimNode* node) noexcept nogil:
     return node.paused_until_ns > world.now_ns
 
 
+cdef bint _is_late(World* world, SimNode* node, const SimEvent* event) noexcept nogil:
+    """The loop's next turn is not yet due (SimConfig.turn_us); else all that happens at this moment belongs to it. The
+    write thread goes on."""
+    if world.config.turn_us == 0 or not world.faults_are_on or event.kind == SIM_JOBS:
+        return False
+    if world.now_ns == node.turn_ns:
+        return False
+    if world.now_ns < node.turn_ns + <uint64_t> world.config.turn_us * 1000:
+        return True
+    node.turn_ns = world.now_ns
+    return False
+
+
 # --- events -----------------------------------------------------------------------------------------------------------
 cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexcept nogil:
     if event.kind == SIM_WAKE:
@@ -156,7 +169,7 @@ cdef void _postpone(World* world, SimEvent* event, uint64_t time_ns) noexcept no
 
 cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
     cdef SimNode* node = clients_act(world, number)
-    if node != NULL:
+    if node != NULL and world.config.turn_us == 0:      # else it is found in its next turn
         node_run(world, node)
     schedule_after(world, SIM_SENDING, 0, number, 2 * world.config.faults.client_gap_us, &world.random_workload)
 
@@ -180,6 +193,8 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
         rests_begin(world)
     elif event.kind in (SIM_CLIENT, SIM_SENDING) and world.rest_until_ns > world.now_ns:
         _postpone(world, event, world.rest_until_ns)
+    elif event.kind == SIM_CLIENT and node.is_up and _is_late(world, node, event):
+        _postpone(world, event, node.turn_ns + <uint64_t> world.config.turn_us * 1000)
     elif event.kind == SIM_CLIENT:
         if node.is_up and not _is_paused(world, node) and world.clients_are_on:
             workload_call(world, node)
@@ -191,6 +206,8 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
             _client_acts(world, <uint32_t> event.life)
     elif _is_paused(world, node):
         _postpone(world, event, node.paused_until_ns + 1)
+    elif _is_late(world, node, event):
+        _postpone(world, event, node.turn_ns + <uint64_t> world.config.turn_us * 1000)
     elif event.kind == SIM_FRAME:
         network_deliver(world, event)
         if node.is_up and node.engine != NULL:

@@ -81,7 +81,8 @@ cdef dict _profile(const SimConfig* config):
             "tick_ms": config.tick_ms, "rest_us": config.rest_us, "busy_us": config.busy_us,
             "election_timeout_ticks": config.election_timeout_ticks, "append_bytes_max": config.append_bytes_max,
             "checkpoints": config.has_checkpoints, "users": config.has_users,
-            "user_large_ppm": config.user_large_ppm, "background_us": config.background_us, "ruin": config.is_ruin,
+            "user_large_ppm": config.user_large_ppm, "background_us": config.background_us,
+            "turn_us": config.turn_us, "ruin": config.is_ruin,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned> number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned> number]}}
@@ -102,8 +103,8 @@ cdef class World:
                   history_bytes_max: int = 65536, lease_ttl_ms: int = 1000, snapshot_entries: int = 300,
                   snapshot_chunk_bytes: int = 2048, tick_ms: int = 10, election_timeout_ticks: int = 50,
                   append_bytes_max: int = 262144, rest_us: int = 0, busy_us: int = 1_000_000, checkpoints: int = 0,
-                  users: int = 0, user_large_ppm: int = 0, background_us: int = 0, ruin: int = 0,
-                  **faults):
+                  users: int = 0, user_large_ppm: int = 0, background_us: int = 0, turn_us: int = 0,
+                  ruin: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -128,6 +129,7 @@ cdef class World:
         config.has_users = users != 0
         config.user_large_ppm = user_large_ppm
         config.background_us = background_us
+        config.turn_us = turn_us
         config.is_ruin = ruin != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)

@@ -147,6 +147,7 @@ cdef struct SimConfig:
     bint has_checkpoints        # nodes keep their own copies behind the checkpoint port, not in sealed files
     uint32_t background_us      # the longest wait of a job of the background beyond its turn; 0: all jobs are done as
                                 # they came, which production does not (tapes of that time)
+    uint32_t turn_us            # the least time between two turns of a node's loop, on a machine that is too busy
     bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/atlas)
     uint32_t rest_us            # the longest quiet hour; 0: clients never pause
     uint32_t busy_us            # mean time between two of them
@@ -282,6 +283,7 @@ cdef struct SimNode:
     bint has_halted             # in ruin: its folder cannot be run, for good
     uint64_t paused_until_ns
     uint64_t wake_ns            # of the scheduled SIM_WAKE, 0: none
+    uint64_t turn_ns            # when its last turn was: what comes later waits for SimConfig.turn_us
     Engine* engine
     SimDisk* disk
     SimCheckpoint checkpoint
@@ -426,6 +428,7 @@ cdef struct SimCounts:
     uint64_t user_commands      # run, on all copies
     uint64_t user_loads         # of a dump
     uint64_t reads
+    uint64_t reads_refused
     uint64_t watch_events
     uint64_t progress_marks
     uint64_t truncations
@@ -440,7 +443,7 @@ cdef struct SimCounts:
     uint64_t wall_jumps
     uint64_t full_disks
     uint64_t refused_writes     # that found no room
-    uint64_t overtaken          # jobs of the background that waited beyond their turn while others were done
+    uint64_t overtaken          # batches of jobs that were done before a job of the background which had come before
     uint64_t replays
     uint64_t memberships        # committed changes
     uint64_t changes            # asked for by the operator
