@@ -6,7 +6,8 @@ cdef class Checkpoints:
     cdef object store           # storage.checkpoint.CheckpointStore
     cdef object chunks          # of the checkpoint being read
     cdef bytes given            # the chunk that the engine has
-    cdef object ahead           # the one after it, or the error in its place; None: there is none
+    cdef object ahead           # a deque of those after it; at its end an error, or None: there are no more
+    cdef bint is_read           # that end stands in `ahead`, or was given
     cdef object thread
     cdef readonly object last_error     # why the last one failed; None: it did not
 

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import threading
+from collections import deque
 from pathlib import Path
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -34,6 +35,7 @@ cdef enum:
     # A chunk is copied once under the GIL; beside a busy thread each return from LMDB may wait 5 ms for it, so few
     # chunks are better than small ones (docs/decisions/state-tree.md "Checkpoints").
     TUNE_CHUNK_BYTES = 512 * 1024
+    TUNE_CHUNKS_AHEAD = 4
     WAIT_NS = 60_000_000_000    # the bell always rings in between
 
 _log = logging.getLogger("raftmeta.checkpoint")
@@ -48,6 +50,8 @@ cdef class Checkpoints:
         self.handover = handover_create()
         if self.handover == NULL:
             raise MemoryError
+        self.ahead = deque()
+        self.is_read = True
         self.store = CheckpointStore(Path(os.path.abspath(os.fsdecode(data_dir))) / FOLDER)
 
     def __dealloc__(self):
@@ -119,6 +123,8 @@ cdef class Checkpoints:
         if manifest is None:
             return NOT_FOUND
         self.chunks = self.store.records()
+        self.ahead.clear()
+        self.is_read = False
         membership = manifest.membership
         self.handover.membership.clear()
         if not self.handover.membership.append(<const uint8_t*> membership, len(membership)):
@@ -138,8 +144,9 @@ cdef class Checkpoints:
         return OK
 
     def _next(self):
-        ahead = self.ahead
-        self.ahead = None
+        if not self.ahead and not self.is_read:
+            self._read()
+        ahead = self.ahead.popleft() if self.ahead else None
         if isinstance(ahead, Exception):
             raise ahead
         self.given = ahead or b""
@@ -148,11 +155,18 @@ cdef class Checkpoints:
         return OK if self.given else NOT_FOUND
 
     def _read_ahead(self):
-        """Read and check a chunk while the engine loads the one before."""
+        """Read and check chunks while the engine loads one: it seldom waits then, whoever else wants the processors."""
+        while (not self.is_read and len(self.ahead) < TUNE_CHUNKS_AHEAD
+               and load_shared(&self.handover.request) == REQUEST_NONE):
+            self._read()
+
+    def _read(self):
         try:
-            self.ahead = next(self.chunks, None)
+            chunk = next(self.chunks, None)
         except Exception as error:      # it concerns whoever asks for that chunk
-            self.ahead = error
+            chunk = error
+        self.is_read = chunk is None or isinstance(chunk, Exception)
+        self.ahead.append(chunk)
 
     def _take(self):
         is_base = self.handover.base.root == NULL or self.store.is_base_due()
