@@ -17,7 +17,7 @@ from raftmeta.status cimport status_t
 
 cdef enum:
     FORMAT_DUMP_VERSION = 1
-    TUNE_OUTGROWN_SHARE = 4         # of the keys of a base: a quarter
+    TUNE_OUTGROWN_SHARE = 8         # of the keys of a base: an eighth
     TUNE_OUTGROWN_OBJECTS = 65536   # some 10 MB; what pins less is worth its memory
 
 # FORMAT_: every record is this head and `length` bytes: the struct of its kind, then what the comment says. All numbers

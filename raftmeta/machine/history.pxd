@@ -4,29 +4,34 @@
 # of the machine) moves at once; the memory below it is given back later, in bounded steps (trim.pyx). Steps stand in
 # blocks that never move, so a dump may read old blocks while new ones are filled; steps that it shows are kept beside
 # the ring when they are dropped, until no dump is under way.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from raftmeta.machine.tree cimport Entry
+from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_previous
 from raftmeta.native.containers cimport Ring
 
 cdef enum:
     HISTORY_BLOCK_STEPS = 256
     FORMAT_CHANGE_BYTES = 64        # what a change counts in history_bytes beside its key and value
 
-# One change of a key, in the order of the entry. `after` is a tombstone (flags & ENTRY_TOMBSTONE) for a delete.
+# One change of a key, in the order of the entry. `after` is a tombstone (flags & ENTRY_TOMBSTONE) for a delete. What the
+# key was before is change_before: the chain behind `after` is cut only when this change falls below the floor.
 cdef struct Change:
     const Entry* after
-    const Entry* before             # NULL: the key did not exist
 
-# One revision.
-cdef struct Step:
-    uint64_t wall_ms                # of the entry, advisory
-    uint64_t bytes_through          # history bytes ever, this revision included
-    uint32_t count
-    Change* many                    # NULL: the one change stands in `single`
+cdef union StepChanges:
+    Change* many
     Change single
 
+# One revision. A million small puts have as many, so it is kept small.
+cdef struct Step:
+    uint64_t wall_ms                # of the entry, advisory
+    uint32_t bytes                  # that it counts in history_bytes
+    uint16_t count                  # at most CHANGES_MAX
+    uint8_t is_many                 # the changes stand in `many`; else the one change in `single`
+    StepChanges changes
+
 cdef struct HistoryBlock:
+    uint64_t bytes_before           # history bytes ever, of the revisions before this block
     Step[HISTORY_BLOCK_STEPS] steps
 
 # Steps of the revisions (trimmed, newest]; revision r stands in block r / HISTORY_BLOCK_STEPS.
@@ -40,9 +45,16 @@ cdef struct History:
     uint64_t bytes_through          # of the newest step
     Step* prepared                  # not yet committed
     uint32_t trimmed_changes        # of the step after `trimmed`, when that was too long for one go
+    uint64_t measured               # a revision, the first above the floor: 0, not known
+    uint64_t measured_before        # history bytes ever, of the revisions before it
 
 cdef inline Change* step_changes(Step* step) noexcept nogil:
-    return step.many if step.many != NULL else &step.single
+    return step.changes.many if step.is_many else &step.changes.single
+
+# What the key of a change above the floor was; NULL: it did not exist.
+cdef inline const Entry* change_before(const Change* change) noexcept nogil:
+    cdef const Entry* before = entry_previous(change.after)
+    return before if before != NULL and not before.flags & ENTRY_TOMBSTONE else NULL
 
 cdef void history_release(History* history) noexcept nogil
 # The step of revision newest + 1 with room for `count` changes, not counted before history_commit. NULL: no memory.

@@ -8,7 +8,7 @@ cdef inline uint64_t _block_of(uint64_t revision) noexcept nogil:
 
 cdef void history_release(History* history) noexcept nogil:
     if history.prepared != NULL:
-        free(history.prepared.many)
+        _free_changes(history.prepared)
     history_free_kept(history, UINT32_MAX)
     history.kept.release()
     while history.trimmed < history.newest:
@@ -32,14 +32,16 @@ cdef Step* history_prepare(History* history, uint32_t count, uint64_t wall_ms) n
         if fresh == NULL or not history.blocks.push(fresh):
             free(fresh)
             return NULL
+        fresh.bytes_before = history.bytes_through
     cdef Step* step = &history.blocks.at(block).steps[revision % HISTORY_BLOCK_STEPS]
     step.wall_ms = wall_ms
     step.count = 0
-    step.many = NULL
-    step.bytes_through = history.bytes_through
-    if count > 1:
-        step.many = <Change*>malloc(count * sizeof(Change))
-        if step.many == NULL:
+    step.bytes = 0
+    step.is_many = count > 1
+    step.changes.many = NULL
+    if step.is_many:
+        step.changes.many = <Change*>malloc(count * sizeof(Change))
+        if step.changes.many == NULL:
             return NULL
     history.prepared = step
     return step
@@ -48,8 +50,8 @@ cdef void history_commit(History* history, Step* step) noexcept nogil:
     cdef const Change* changes = step_changes(step)
     cdef uint32_t i
     for i in range(step.count):
-        step.bytes_through += FORMAT_CHANGE_BYTES + changes[i].after.key_length + changes[i].after.value_length
-    history.bytes_through = step.bytes_through
+        step.bytes += FORMAT_CHANGE_BYTES + changes[i].after.key_length + changes[i].after.value_length
+    history.bytes_through += step.bytes
     history.newest += 1
     history.prepared = NULL
 
@@ -59,25 +61,30 @@ cdef Step* history_step(History* history, uint64_t revision) noexcept nogil:
 cdef uint64_t history_bytes(History* history, uint64_t compacted) noexcept nogil:
     if compacted >= history.newest:
         return 0
-    # Bytes before the first step that counts: those through it, without its own.
-    cdef Step* first = history_step(history, compacted + 1)
-    cdef const Change* changes = step_changes(first)
-    cdef uint64_t own_bytes = 0
+    if history.measured != compacted + 1:
+        _measure(history, compacted + 1)
+    return history.bytes_through - history.measured_before
+
+# Steps below the floor that were given back still say how many bytes they had, as long as their block stands.
+cdef void _measure(History* history, uint64_t revision) noexcept nogil:
+    cdef const HistoryBlock* block = history.blocks.at(_block_of(revision) - history.first_block)
     cdef uint32_t i
-    for i in range(first.count):
-        own_bytes += FORMAT_CHANGE_BYTES + changes[i].after.key_length + changes[i].after.value_length
-    return history.bytes_through - (first.bytes_through - own_bytes)
+    history.measured = revision
+    history.measured_before = block.bytes_before
+    for i in range(<uint32_t>(revision % HISTORY_BLOCK_STEPS)):
+        history.measured_before += block.steps[i].bytes
 
 
 # --- giving back ------------------------------------------------------------------------------------------------------
 cdef inline void _free_changes(Step* step) noexcept nogil:
-    free(step.many)
-    step.many = NULL
+    if step.is_many:
+        free(step.changes.many)
+        step.changes.many = NULL
 
 cdef void _free_block(HistoryBlock* block) noexcept nogil:
     cdef size_t i
     for i in range(HISTORY_BLOCK_STEPS):
-        free(block.steps[i].many)
+        _free_changes(&block.steps[i])
     free(block)
 
 cdef bint _drop_block(History* history) noexcept nogil:

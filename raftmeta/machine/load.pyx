@@ -11,7 +11,6 @@ from raftmeta.machine.history cimport (History, Step, history_begin_at, history_
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
                                       leases_release)
 from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
-from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
@@ -356,7 +355,6 @@ cdef status_t _load_change(Machine* machine, Entry* entry) noexcept nogil:
     if before != NULL and before.mod_revision == entry.mod_revision:
         return BAD_FIELD
     step_changes(step)[step.count].after = entry
-    step_changes(step)[step.count].before = before if is_live(before) else NULL
     step.count += 1
     machine.load.changes_left -= 1
     if machine.load.changes_left == 0:

@@ -406,7 +406,6 @@ cdef status_t _change(Machine* machine, const Planned* planned) noexcept nogil:
         tree_free_entry(machine.tree, entry)
         return NO_MEMORY
     step_changes(step)[step.count].after = entry
-    step_changes(step)[step.count].before = before if is_live(before) else NULL
     step.count += 1
     return OK if _move_attachment(machine, before, entry) else NO_MEMORY
 

@@ -7,6 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from raftmeta.machine.history cimport change_before
 from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, DumpBase,
                                        MachineLimits, MachineStatus, machine_apply, machine_changes,
                                        machine_create_with, machine_destroy, machine_due_leases, machine_due_sessions,
@@ -56,7 +57,7 @@ cdef bytes _dump(UserDump* dump):
 
 cdef list _changes(const Change* changes, uint32_t count):
     cdef uint32_t i
-    return [(_entry(changes[i].after), _entry(changes[i].before)) for i in range(count)]
+    return [(_entry(changes[i].after), _entry(change_before(&changes[i]))) for i in range(count)]
 
 cdef bint _append_record(Vec[uint8_t]* out, uint64_t index, bytes payload, uint8_t entry_type, uint64_t lease_ms,
                          uint64_t wall_ms):

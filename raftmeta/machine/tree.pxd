@@ -21,12 +21,10 @@ cdef enum:
 
 # One version of one key: one allocation, immutable once published. Key bytes, then value bytes, follow the struct.
 # FORMAT_: the bytes from create_revision to the end of the value are what the entry's hash covers, in this order
-# (docs/formats.md "Checksums").
+# (docs/formats.md "Checksums"). It is the addend of the state hash, and computed when the entry comes and when it goes.
 cdef struct Entry:
     Entry* previous             # older version of this key, NULL: none, with ENTRY_CUT: below the history floor; read
                                 # it by entry_previous
-    uint64_t hash_low           # 128-bit hash of (metadata, key, value): the addend of the state hash
-    uint64_t hash_high
     uint64_t create_revision
     uint64_t mod_revision
     uint64_t version            # 1 at create, +1 at each change; 0 in a tombstone

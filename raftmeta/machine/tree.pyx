@@ -34,6 +34,7 @@ ctypedef const Root* const_root_t
 
 cdef enum:
     FORMAT_ENTRY_HASH_SEED = 0x656E747279   # "entry"
+    HASHED_FIELDS_BYTES = 40                # from create_revision to the key
     TUNE_DEAD_AHEAD = 4                     # dead objects that are asked for before their turn
     TREE_ALIGNMENT = 128                    # two cache lines: adjacent ones are fetched in pairs
 
@@ -81,7 +82,6 @@ cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, 
                            uint64_t lease, uint16_t flags) noexcept nogil:
     cdef size_t payload = <size_t>key_length + value_length
     cdef Entry* entry = <Entry*>slab_allocate(&tree.slab, sizeof(Entry) + payload)
-    cdef Hash128 digest
     if entry == NULL:
         return NULL
     entry.previous = NULL
@@ -95,9 +95,6 @@ cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, 
     memcpy(<uint8_t*>entry_key(entry), key, key_length)
     if value_length:
         memcpy(<uint8_t*>entry_value(entry), value, value_length)
-    digest = hash128(FORMAT_ENTRY_HASH_SEED, &entry.create_revision, 40 + payload)
-    entry.hash_low = digest.low
-    entry.hash_high = digest.high
     return entry
 
 
@@ -314,16 +311,23 @@ cdef status_t _open_leaf(Tree* tree, const uint8_t* key, uint16_t key_length, No
     return OK
 
 
+cdef inline Hash128 _hash_of(const Entry* entry) noexcept nogil:
+    return hash128(FORMAT_ENTRY_HASH_SEED, &entry.create_revision,
+                   HASHED_FIELDS_BYTES + entry.key_length + <size_t>entry.value_length)
+
+
 cdef inline void _add_hash(Root* root, const Entry* entry) noexcept nogil:
-    cdef uint64_t low = root.hash.low + entry.hash_low
-    root.hash.high += entry.hash_high + <uint64_t>(low < entry.hash_low)
+    cdef Hash128 digest = _hash_of(entry)
+    cdef uint64_t low = root.hash.low + digest.low
+    root.hash.high += digest.high + <uint64_t>(low < digest.low)
     root.hash.low = low
 
 
 cdef inline void _subtract_hash(Root* root, const Entry* entry) noexcept nogil:
+    cdef Hash128 digest = _hash_of(entry)
     cdef uint64_t low = root.hash.low
-    root.hash.low = low - entry.hash_low
-    root.hash.high -= entry.hash_high + <uint64_t>(low < entry.hash_low)
+    root.hash.low = low - digest.low
+    root.hash.high -= digest.high + <uint64_t>(low < digest.low)
 
 
 # The newest version of a key changes from `older` to `newer`; NULL: the key is not in the tree.

@@ -25,7 +25,7 @@ cdef void machine_trim(Machine* machine, uint32_t changes_max) noexcept nogil:
     while machine.history.trimmed < machine.compacted:
         step = history_step(&machine.history, machine.history.trimmed + 1)
         if step.count == 1 and machine.history.trimmed + 1 + TUNE_AHEAD <= machine.compacted:
-            prefetch(history_step(&machine.history, machine.history.trimmed + 1 + TUNE_AHEAD).single.after)
+            prefetch(history_step(&machine.history, machine.history.trimmed + 1 + TUNE_AHEAD).changes.single.after)
         while trimmed[0] < step.count:
             if trimmed[0] + TUNE_AHEAD < step.count:
                 prefetch(step_changes(step)[trimmed[0] + TUNE_AHEAD].after)

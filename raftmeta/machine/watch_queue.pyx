@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from raftmeta.machine.history cimport change_before
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, entry_value
 from raftmeta.machine.watches cimport WATCH_DELETE, WATCH_EVENTS, WATCH_PUT
 from raftmeta.native.atomics cimport add_shared, load_acquire, store_release, subtract_shared
@@ -31,11 +32,8 @@ cdef status_t _append_record(const Entry* entry, Vec[uint8_t]* bytes) noexcept n
 cdef status_t event_encode(const Change* change, bint with_previous, Vec[uint8_t]* bytes,
                            EventSpan* span) noexcept nogil:
     cdef bint is_delete = change.after.flags & ENTRY_TOMBSTONE
-    cdef const Entry* before = change.before
+    cdef const Entry* before = change_before(change) if with_previous else NULL
     cdef status_t status
-    # A key deleted before is a key that did not exist, whether or not its tombstone is still there.
-    if not with_previous or (before != NULL and before.flags & ENTRY_TOMBSTONE):
-        before = NULL
     span.offset = bytes.size
     status = result_array(bytes, 3)
     if status == OK:

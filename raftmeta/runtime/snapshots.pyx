@@ -20,7 +20,7 @@ from libc.string cimport memset
 
 from raftmeta._core cimport core_compacted
 from raftmeta.machine.machine cimport (MachineStatus, machine_destroy, machine_dump_begin, machine_dump_end,
-                                       machine_dump_prepare, machine_status)
+                                       machine_dump_prepare, machine_publish, machine_status)
 from raftmeta.native.buggify cimport BUGGIFY_DUMP_OF_ONE, BUGGIFY_LOG_CUT_EARLY, buggify
 from raftmeta.native.marks cimport (MARK_FILE_LENT, MARK_OLDER_FILE_RECEIVED, MARK_OLD_FILE_REMOVED, MARK_SNAPSHOT_DUE,
                                     MARK_SNAPSHOT_WITHOUT_ROOM, mark)
@@ -331,6 +331,9 @@ cdef status_t snapshots_tick(Engine* engine) noexcept nogil:
         status = _poll_checkpoint(engine)
     elif engine.checkpoints.self != NULL:
         engine.checkpoints.tick(engine.checkpoints.self)
+    if status == OK and engine.machine != NULL and not engine.apply_is_partial and not engine.must_publish:
+        # What the last checkpoint held is given back in slices, also where nothing is applied any more.
+        status = machine_publish(engine.machine)
     if status != OK or engine.ticks % engine.config.core.election_timeout_ticks != 0:
         return status
     if engine.free_bytes < engine.config.core.free_bytes_min and engine.snapshots.checkpointed != 0:
