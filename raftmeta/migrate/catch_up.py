@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import raftmeta
 from raftmeta.migrate.comparison import Difference, compare
 from raftmeta.migrate.items import Source
-from raftmeta.migrate.loader import TUNE_BATCH_BYTES, TUNE_BATCH_RECORDS, Progress
+from raftmeta.migrate.loader import TUNE_BATCH_BYTES, TUNE_BATCH_RECORDS, Leases, Progress
 from raftmeta.migrate.mapping import Mapping, Plan
 from raftmeta.migrate.records_handle import new_keys
 from raftmeta.operations import Delete, Operation, Update
@@ -34,16 +34,18 @@ def update(
     """Write all differences and return how many there were of each kind (Difference.what).
 
     delete: also delete what is extra: keys that are gone from the old system, and every other key in the regions of the
-    mapping; without it they are only counted. A key that is attached to a lease keeps it. Raises KeyExists,
-    KeyMissing, CompareFailed: somebody wrote a key meanwhile, and nothing of its batch was written. Raises
-    NotExecuted, OutcomeUnknown: as client.txn(); call it again.
+    mapping; without it they are only counted. A key that is attached to a lease keeps it; one that is missing is
+    attached as a load does it. Raises KeyExists, KeyMissing, CompareFailed: somebody wrote a key meanwhile, and nothing
+    of its batch was written. Raises LeaseExpired: one that a load granted ended just now. Raises NotExecuted,
+    OutcomeUnknown: as client.txn(). Call it again after any of these.
     """
     counts: Counter[str] = Counter()
+    leases = Leases(client, source, timeout_s)
     written = 0
     for batch in _batches(compare(client, source, mapping, timeout_s=timeout_s)):
         counts.update(difference.what for difference in batch)
         wanted = [difference for difference in batch if delete or difference.source is not None]
-        _write(client, wanted, timeout_s)
+        _write(client, wanted, leases, timeout_s)
         written += len(batch)
         on_progress(written)
     done = Progress(source.kind, source.position, plan.fingerprint, plan.items, 0, "", True)
@@ -51,21 +53,21 @@ def update(
     return counts
 
 
-def _operations(difference: Difference) -> list[Operation]:
+def _operations(difference: Difference, leases: Leases) -> list[Operation]:
     key, old, new = difference.key, difference.source, difference.target
     if new is None:
         assert old is not None, "what is missing is in the source"
-        return new_keys([old._replace(holder=0)], {})
+        return new_keys([old], leases.of([old]))
     delete = Delete(key, expected_revision=new.mod_revision, must_exist=True)
     if old is None:
         return [delete]
     if old.is_counter:
-        return [delete, *new_keys([old._replace(holder=0)], {})]  # only a new counter can be set to a number
+        return [delete, *new_keys([old], {})]  # only a new counter can be set to a number
     return [Update(key, old.value, lease=None, expected_revision=new.mod_revision)]
 
 
-def _write(client: raftmeta.Client, differences: list[Difference], timeout_s: float) -> None:
-    operations = [operation for difference in differences for operation in _operations(difference)]
+def _write(client: raftmeta.Client, differences: list[Difference], leases: Leases, timeout_s: float) -> None:
+    operations = [operation for difference in differences for operation in _operations(difference, leases)]
     try:
         client.txn((), operations, timeout_s=timeout_s)
     except raftmeta.OutcomeUnknown as error:
@@ -78,7 +80,9 @@ def _batches(differences: Iterator[Difference]) -> Iterator[list[Difference]]:
     batch: list[Difference] = []
     size = 0
     for difference in differences:
-        new_size = len(difference.key) + len(difference.source.value if difference.source else b"")
+        # Both values are held until the batch is written, though only one of them is sent.
+        sides = (difference.source, difference.target)
+        new_size = len(difference.key) + sum(len(side.value) for side in sides if side is not None)
         if batch and (len(batch) >= TUNE_BATCH_RECORDS or size + new_size > TUNE_BATCH_BYTES):
             yield batch
             batch, size = [], 0

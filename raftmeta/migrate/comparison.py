@@ -14,10 +14,11 @@ import raftmeta
 from raftmeta.migrate.items import Record, Source
 from raftmeta.migrate.mapping import Mapping
 from raftmeta.operations import Get, KeyRecord, prefix_end
+from raftmeta.scan import ClusterScan, node_urls
 
 __all__ = ["Difference", "compare", "compared_revision", "compared_spans", "merge", "target_records"]
 
-PAGE_KEYS = 2000
+PAGE_KEYS = 2000  # of one answer, which is of a mebibyte at most
 Keyed = TypeVar("Keyed", Record, KeyRecord)
 
 
@@ -66,18 +67,15 @@ def _sorted(stream: Iterable[Keyed], name: str) -> Iterator[Keyed]:
 def target_records(
     client: raftmeta.Client, prefix: bytes, *, without: bytes = b"", revision: int = 0, timeout_s: float = 30.0
 ) -> Iterator[KeyRecord]:
-    """The records with a prefix at one revision, page by page; without: a prefix that is left out.
+    """The records with a prefix at one revision, one answer of a node after the other; without: a prefix left out.
 
-    Raises as client.range().
+    revision: 0: the newest. Raises Compacted, FutureRevision, and NotExecuted when no node answers.
     """
-    for start, end in _spans(prefix, without):
-        is_more = True
-        while is_more:
-            page = client.range(start, end, limit=PAGE_KEYS, revision=revision, timeout_s=timeout_s)
-            yield from page.records
-            is_more = page.more
-            if is_more:
-                start = page.records[-1].key + b"\0"
+    with ClusterScan(node_urls(client.url), cluster=client.cluster, timeout_s=timeout_s) as scan:
+        revision = revision or scan.newest()
+        for start, end in _spans(prefix, without):
+            for page in scan.records(start, end, revision, limit=PAGE_KEYS):
+                yield from page
 
 
 def _spans(prefix: bytes, without: bytes) -> list[tuple[bytes, bytes]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 
@@ -38,7 +38,7 @@ from raftmeta.operations import (
 )
 from raftmeta.results import TxnReply
 
-__all__ = ["Progress", "load", "read_progress"]
+__all__ = ["Leases", "Progress", "load", "read_progress"]
 
 TUNE_BATCH_RECORDS = 5000  # batches wait for one another: smaller ones wait more often
 TUNE_BATCH_BYTES = 1 << 20  # of keys and values; one item may be more, a command takes 6 MiB
@@ -145,15 +145,37 @@ def _items_after(source: Source, after: bytes) -> Iterator[Item]:
     return (item for item in source.items() if item.key > after)
 
 
+class Leases:
+    """The leases of sessions and leases of the old system, under the same numbers, granted when a record names one.
+
+    They are kept alive until the client is closed, and by nobody afterwards.
+    """
+
+    def __init__(self, client: raftmeta.Client, source: Source, timeout_s: float) -> None:
+        self._client = client
+        self._holders = source.holders()
+        self._timeout_s = timeout_s
+        self._granted: dict[int, int] = {}
+
+    def of(self, records: Iterable[Record]) -> dict[int, int]:
+        """The lease of each holder that the records name."""
+        for holder in {record.holder for record in records if record.holder} - self._granted.keys():
+            lease = holder & (1 << 63) - 1
+            ttl_s = max(self._holders.get(holder, LEASE_TTL_MIN_S), LEASE_TTL_MIN_S)
+            with contextlib.suppress(raftmeta.IdConflict):  # an earlier load granted it, and it has not ended yet
+                self._client.lease(ttl_s, id=lease, timeout_s=self._timeout_s)
+            self._granted[holder] = lease
+        return self._granted
+
+
 class _Writer:
     """Makes transactions of records, and the leases that they need."""
 
     def __init__(self, client: raftmeta.Client, mapping: Mapping, source: Source, timeout_s: float) -> None:
         self._client = client
         self._mapping = mapping
-        self._holders = source.holders()
         self._regions = mapping.regions(source)
-        self._leases: dict[int, int] = {}
+        self._leases = Leases(client, source, timeout_s)
         self._timeout_s = timeout_s
 
     def prepare(
@@ -166,9 +188,7 @@ class _Writer:
             compares = [Version(key) == 0, *(RangeEmpty.prefix(region) for region in self._regions if region)]
         else:
             compares = [_equal(key, before)]
-        for holder in {record.holder for record in records if record.holder}:
-            self._grant(holder)
-        operations = new_keys(records, self._leases)
+        operations = new_keys(records, self._leases.of(records))
         operations.append(Put(key, after.to_bytes()))
         return compares, operations
 
@@ -197,16 +217,6 @@ class _Writer:
                 "there are keys already where the migration would write, or another migration runs: nothing of this "
                 "batch was written; take another --prefix and --side, or an empty cluster"
             )
-
-    def _grant(self, holder: int) -> None:
-        """A lease for a session or lease of the old system, under the same number; nobody keeps it alive afterwards."""
-        if holder in self._leases:
-            return
-        lease = holder & (1 << 63) - 1
-        ttl_s = max(self._holders.get(holder, LEASE_TTL_MIN_S), LEASE_TTL_MIN_S)
-        with contextlib.suppress(raftmeta.IdConflict):  # an interrupted load granted it
-            self._client.lease(ttl_s, id=lease, timeout_s=self._timeout_s)
-        self._leases[holder] = lease
 
 
 def _equal(key: bytes, value: bytes) -> Compare:

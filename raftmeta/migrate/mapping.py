@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import islice
 
 from raftmeta import InvalidArgument
 from raftmeta.migrate.items import Item, Record, Source
@@ -28,7 +27,8 @@ KEY_BYTES_MAX = 480  # of the store: docs/formats.md "Commands"
 VALUE_BYTES_MAX = 1 << 20  # Config.value_bytes_max, unless the caller says how much the cluster allows
 EXAMPLES = 3  # of what cannot be migrated, in an error
 HELD = ("drop", "keep", "lease")
-PLANNED_ITEMS = 256  # looked at together
+PLANNED_ITEMS = 256  # looked at together, or as many as have so many bytes in values
+PLANNED_BYTES = 2 << 20
 _DATA = 0  # the first region
 
 
@@ -104,8 +104,7 @@ def plan(source: Source, mapping: Mapping, *, value_bytes_max: int = VALUE_BYTES
     holders: set[int] = set()
     refused: list[str] = []
     count = 0
-    every = source.items()
-    while chunk := list(islice(every, PLANNED_ITEMS)):
+    for chunk in _chunks(source.items()):
         found = mapping.names.look(chunk, mapping.side, KEY_BYTES_MAX, value_bytes_max)
         raw, new_records, new_key_bytes, new_value_bytes, large, astray = found
         fingerprint.update(raw)
@@ -126,3 +125,17 @@ def plan(source: Source, mapping: Mapping, *, value_bytes_max: int = VALUE_BYTES
             count=count,
         )
     return Plan(items, records, key_bytes, value_bytes, len(holders), Counter(source.dropped), fingerprint.hexdigest())
+
+
+def _chunks(items: Iterator[Item]) -> Iterator[list[Item]]:
+    """All items, some at a time: few enough that their copies are nothing beside what one value may have."""
+    found: list[Item] = []
+    size = 0
+    for item in items:
+        found.append(item)
+        size += len(item.value)
+        if len(found) == PLANNED_ITEMS or size >= PLANNED_BYTES:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found

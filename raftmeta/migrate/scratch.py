@@ -22,7 +22,8 @@ PAGE_BYTES = 32 * 1024
 TUNE_ROWS_PER_INSERT = 100  # in one statement: half the time of as many statements
 TUNE_PENDING_ROWS = 20_000  # set one by one and not yet in the file
 TUNE_PENDING_BYTES = 32 << 20
-ROWS_PER_FETCH = 1024
+TUNE_LIST_ROWS = 1024
+TUNE_LIST_BYTES = 2 << 20  # of rows given out at once: their readers hold copies of them
 _INSERT = "insert or replace into rows values (?, ?)"
 _INSERT_MANY = _INSERT + ", (?, ?)" * (TUNE_ROWS_PER_INSERT - 1)
 
@@ -93,10 +94,15 @@ class Scratch(Closing):
     def rows(self) -> Iterator[list[tuple[bytes, bytes]]]:
         """All rows, in order of their keys (as bytes), in lists; the table must not change meanwhile."""
         self._flush()
-        cursor = self._database.cursor()
-        cursor.arraysize = ROWS_PER_FETCH
-        cursor.execute("select key, row from rows order by key")
-        while found := cursor.fetchmany():
+        found: list[tuple[bytes, bytes]] = []
+        size = 0
+        for row in self._database.cursor().execute("select key, row from rows order by key"):
+            found.append(row)
+            size += len(row[1])
+            if len(found) == TUNE_LIST_ROWS or size >= TUNE_LIST_BYTES:
+                yield found
+                found, size = [], 0
+        if found:
             yield found
 
     # --- who belongs together -----------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from raftmeta.errors import (
     ReadyTimeout,
     error_from_status,
 )
+from raftmeta.operations import KeyRecord
 from raftmeta.results import MemberStatus, NodeStatus
 from raftmeta.scan.batches import Batches, Scope
 from raftmeta.scan.files import cut_range
@@ -302,7 +303,7 @@ class ClusterScan:
         batches = Batches("kv", scope.columns)
         start, more = scope.start, not scope.holds_nothing()
         while more:
-            body = self._page(start, scope.stop, revision)
+            body: bytes = self._page(start, scope.stop, revision, BYTES)
             status, more, key = take_page(body, revision, batches.handle)
             if status != _OK:
                 raise error_from_status(status, detail="a page of keys cannot be read")
@@ -312,11 +313,22 @@ class ClusterScan:
                 if batch is not None:
                     yield batch
 
-    def _page(self, start: bytes, stop: bytes, revision: int) -> bytes:
+    def records(self, start: bytes, stop: bytes, revision: int, *, limit: int = 0) -> Iterator[list[KeyRecord]]:
+        """The keys of [start, stop) as of a revision, as one answer has them: a mebibyte and one record more at most.
+
+        limit: of the records of an answer, 0: none. Raises Compacted, FutureRevision.
+        """
+        more = True
+        while more:
+            _, more, found, _ = self._page(start, stop, revision, RANGE, limit=limit)
+            if found:
+                yield found
+                start = found[-1].key + b"\0"
+
+    def _page(self, start: bytes, stop: bytes, revision: int, purpose: int, *, limit: int = 0) -> Any:
         """Keys from start on, as one answer has them."""
         try:
-            body: bytes = self._run(self._pinned(start, stop, revision, BYTES))
-            return body
+            return self._run(self._pinned(start, stop, revision, purpose, limit=limit))
         except Compacted:
             oldest = max(status.compacted for status in self.statuses().values())
             raise Compacted(

@@ -18,6 +18,7 @@ from raftmeta.migrate import Difference, Item, Mapping, NotMigratable, Record, Z
 from raftmeta.migrate.comparison import target_records
 from raftmeta.migrate.records_handle import new_keys
 from raftmeta.operations import Add, Create, KeyRecord
+from raftmeta.scan import ClusterScan, node_urls
 from tests.checks.sources import ROOT
 from tests.client.nodes import serving
 from tests.migrate.sources import MAPPING, SIDE, MadeSource, numbered
@@ -181,6 +182,19 @@ def test_ephemerals_are_attached_to_a_lease_for_each_session(client: raftmeta.Cl
     load(client, source, Mapping(side=SIDE, held="lease"))
     found = keys(client, b"/e/")
     assert {record.key: record.lease for record in found.values()} == {b"/e/0": 7, b"/e/1": 8, b"/e/2": 7, b"/e/3": 8}
+
+
+def test_an_update_attaches_what_is_missing_to_its_session(client: raftmeta.Client) -> None:
+    """To the lease that the load granted, if that is still there, and else to one that is granted now."""
+    mapping = Mapping(side=SIDE, held="lease")
+    holders = {7: 600.0, 9: 500.0}
+    load(client, MadeSource([Item(b"/e/0", b"", "{}", holder=7)], holders=holders), mapping)
+    items = [Item(b"/e/%d" % number, b"", "{}", holder=holder) for number, holder in enumerate((7, 7, 9, 0))]
+    source = MadeSource(items, holders=holders)
+    assert migrate.update(client, source, mapping, migrate.plan(source, mapping)) == {"missing": 6}
+    assert [record.lease for record in keys(client, b"/e/").values()] == [7, 7, 9, 0]
+    with ClusterScan(node_urls(client.url)) as scan:
+        assert {id: ttl_ms for id, ttl_ms, _, _ in scan.leases()} == {7: 600_000, 9: 500_000}
 
 
 def test_values_up_to_the_limit_are_loaded(client: raftmeta.Client) -> None:
