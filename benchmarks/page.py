@@ -62,7 +62,7 @@ def section(report: dict[str, Any]) -> Iterable[str]:
 
 def plots(suite: str, rows: Rows) -> Iterable[str]:
     """The plots of a suite, where its rows have what they need."""
-    if suite in ("puts", "peers", "reads"):
+    if suite in ("puts", "peers", "reads", "scans"):
         yield against(rows, "outstanding", "operations under way", series=label_of, is_latency=True)
     if suite == "sizes":
         for parameter, words in (("value_bytes", "bytes of a value"), ("outstanding", "operations under way")):
