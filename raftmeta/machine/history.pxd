@@ -13,8 +13,8 @@ cdef enum:
     HISTORY_BLOCK_STEPS = 256
     FORMAT_CHANGE_BYTES = 64        # what a change counts in history_bytes beside its key and value
 
-# One change of a key, in the order of the entry. `after` is a tombstone (flags & ENTRY_TOMBSTONE) for a delete. What the
-# key was before is change_before: the chain behind `after` is cut only when this change falls below the floor.
+# One change of a key, in the order of the entry. `after` is a tombstone (flags & ENTRY_TOMBSTONE) for a delete. What
+# the key was before is change_before: the chain behind `after` is cut only when this change falls below the floor.
 cdef struct Change:
     const Entry* after
 

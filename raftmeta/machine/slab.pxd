@@ -32,8 +32,8 @@ cdef struct SlabSpan:
     SlabChunk* chunk
     uint32_t object_bytes               # 0: blank
     uint32_t used                       # objects handed out and not given back
-    uint32_t begun_bytes                # [begun_bytes, SPAN_BYTES) was never handed out since it was blank; 0: blank, and
-                                        # given back to the system but for its first page
+    uint32_t begun_bytes                # [begun_bytes, SPAN_BYTES) was never handed out since it was blank; 0: blank,
+                                        # and given back to the system but for its first page
     uint32_t is_listed                  # it has room
     uint64_t _line_end[2]
 

@@ -449,8 +449,8 @@ cdef void callers_serve_reads(Engine* engine) noexcept nogil:
 
 
 cdef bint _is_hopeless(const Engine* engine, const ReadRound* round) noexcept nogil:
-    """A leader is there and answers no round: turns, here or there, come so late that each counts as a clock jump, which
-    voids what is under way. Counted by the clock, since ticks that are missed are not made up for."""
+    """A leader is there and answers no round: turns, here or there, come so late that each counts as a clock jump,
+    which voids what is under way. Counted by the clock, since ticks that are missed are not made up for."""
     cdef uint64_t timeout_ns = <uint64_t> engine.config.core.election_timeout_ticks * engine.config.tick_ms * 1_000_000
     return (round.leader == engine.core_status.leader and round.term == engine.core_status.term
             and engine.now_ns - round.since_ns > TUNE_READ_TIMEOUTS * timeout_ns)

@@ -30,7 +30,7 @@ from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_look, network_node_down, network_node_up, network_port
 from raftmeta.sim.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
-                                 truth_recovered)
+                                 truth_recovered, truth_truncated)
 from raftmeta.sim.user_copies cimport copies_look
 from raftmeta.sim.watches cimport watches_look, watches_woken
 from raftmeta.sim.workload cimport workload_done, workload_forget_node
@@ -146,6 +146,7 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
         truth_leader(node.world, node, a >> 8)
     elif a & 0xFF == TRACE_TRUNCATED:
         node.world.counts.truncations += 1
+        truth_truncated(node, a >> 8, b)
 
 
 # --- schedule ---------------------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
 
 
 cdef uint64_t _background_wait_ns(World* world) noexcept nogil:
-    """Over several magnitudes: short waits are passed by one batch, long ones by a change of leaders and its snapshot."""
+    """Over several magnitudes: one batch passes a short wait, a change of leaders and its snapshot a long one."""
     cdef uint64_t draw = next_random(&world.random_background)
     if draw % BACKGROUND_WAITS_1_IN != 0 or not world.faults_are_on:
         return 0

@@ -9,6 +9,8 @@ from raftmeta.status cimport status_t
 cdef void truth_leader(World* world, SimNode* node, term_t term) noexcept nogil
 # I5, I6 and what I8 will be held against: the node is about to send this message.
 cdef void truth_message(World* world, SimNode* node, const Message* message) noexcept nogil
+# The node cut its log from `first` on for the leader of this term.
+cdef void truth_truncated(SimNode* node, term_t term, index_t first) noexcept nogil
 # I2: records were handed to the node's disk. I5-I7: after a disk job, look at what is really durable.
 cdef void truth_durable(World* world, SimNode* node) noexcept nogil
 # I4, I7, I9, I10, I20: the node ran.

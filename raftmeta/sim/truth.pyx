@@ -208,6 +208,16 @@ cdef void _check_acknowledgement(World* world, SimNode* node, const Message* mes
     node.acked_term = message.term
 
 
+cdef void truth_truncated(SimNode* node, term_t term, index_t first) noexcept nogil:
+    """What it vouched for in an earlier term counts no further than where a leader of a later one has it cut (paper
+    5.3): that leader's entries may be of terms before the cut ones', and a crash may leave but some of them."""
+    cdef uint64_t chain = 0
+    if node.acked_index < first or term <= node.acked_term:
+        return
+    node.acked_index = first - 1 if log_chain(&node.engine.core.log, first - 1, &chain) else 0
+    node.acked_chain = chain
+
+
 cdef void _check_vote(World* world, SimNode* node, member_id_t candidate, term_t term) noexcept nogil:
     """I6: an incarnation votes for one candidate in a term, over all its lives (paper 5.2)."""
     cdef uint64_t[2] ballot
@@ -484,7 +494,7 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void _note_left(World* world, SimNode* node) noexcept nogil:
-    """What was recovered and left memory is committed and whole: the chain hash of the last one stands for all before."""
+    """What was recovered and left memory is committed and whole: the hash of the last one stands for all before."""
     cdef index_t last = node.engine.core.log.offset
     cdef index_t at
     cdef uint64_t chain = 0
