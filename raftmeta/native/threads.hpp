@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -106,26 +105,6 @@ inline int thread_start(pthread_t* thread, thread_body body, void* argument, con
     if (!failed) pthread_setname_np(*thread, name);
     return failed;
 }
-
-// The calling thread runs so long at a time where others want its processor: a short slice is let in sooner when it
-// wakes up, a long one later, and what each gets in all stays the same, as do policy and niceness that the host gave.
-// Returns the slice of before, to be given back; 0 where there is none: kernels before 6.12 take no notice.
-inline uint64_t thread_run_slices(uint64_t slice_ns) noexcept {
-    struct {  // struct sched_attr of linux/sched/types.h, as it first was
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-    } wanted = {};
-    if (syscall(SYS_sched_getattr, 0, &wanted, sizeof(wanted), 0) != 0) return 0;
-    if (wanted.policy != SCHED_OTHER && wanted.policy != SCHED_BATCH) return 0;  // elsewhere it means something else
-    uint64_t before = wanted.runtime;
-    wanted.runtime = slice_ns;
-    syscall(SYS_sched_setattr, 0, &wanted, 0);  // refused in a sandbox, perhaps: then it stays as it was
-    return before;
-}
-
 // False: it did not end within timeout_ns.
 inline bool thread_join(pthread_t thread, uint64_t timeout_ns) noexcept {
     struct timespec until;

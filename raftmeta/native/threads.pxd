@@ -1,10 +1,6 @@
 # Declarations of threads.hpp; the rules of use are on its first page.
 from libc.stdint cimport uint32_t, uint64_t
 
-cdef enum:
-    # Of a thread that others wait for; a turn of the loop takes some 50 us. The kernel's own is some milliseconds.
-    TUNE_SLICE_NS = 300_000
-
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_t:
@@ -33,7 +29,6 @@ cdef extern from "threads.hpp" namespace "raftmeta" nogil:
 
     ctypedef void* (*thread_body)(void*) noexcept nogil
     int thread_start(pthread_t* thread, thread_body body, void* argument, const char* name)
-    uint64_t thread_run_slices(uint64_t slice_ns)
     bint thread_join(pthread_t thread, uint64_t timeout_ns)
     uint64_t boot_now_ns()
     uint64_t wall_now_ms()

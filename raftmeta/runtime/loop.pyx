@@ -32,8 +32,7 @@ from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_shared, 
                                       subtract_shared)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport next_random
-from raftmeta.native.threads cimport (TUNE_SLICE_NS, Handoff, boot_now_ns, thread_join, thread_run_slices,
-                                      thread_start, wall_now_ms)
+from raftmeta.native.threads cimport Handoff, boot_now_ns, thread_join, thread_start, wall_now_ms
 from raftmeta.net cimport posix
 from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child, transport_event,
                                      transport_flush, transport_init, transport_nudge, transport_reset,
@@ -472,7 +471,6 @@ cdef void* _loop_main(void* argument) noexcept nogil:
     cdef posix.epoll_event[TUNE_EVENTS_PER_WAIT] events
     cdef bint more = True
     cdef int count
-    thread_run_slices(TUNE_SLICE_NS)
     while not load_shared(&loop.is_closing):
         count = _wait(loop, events, more)
         loop.turns += 1

@@ -7,8 +7,7 @@ than runtime/job_order says, look at what they carry, or wake the loop more than
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.atomics cimport add_shared, exchange_shared, load_shared, store_shared
-from raftmeta.native.threads cimport (TUNE_SLICE_NS, futex_wait, futex_wake, thread_join, thread_run_slices,
-                                      thread_start)
+from raftmeta.native.threads cimport futex_wait, futex_wake, thread_join, thread_start
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_jobs_run
 from raftmeta.runtime.job_order cimport order_arrived, order_background
 from raftmeta.status cimport NO_MEMORY, OK, status_t
@@ -62,7 +61,6 @@ cdef void* _write_main(void* argument) noexcept nogil:
     cdef DiskJob* jobs
     cdef uint32_t seen
     cdef bint is_prepared = False
-    thread_run_slices(TUNE_SLICE_NS)
     while True:
         seen = load_shared(&writer.bell)
         if load_shared(&writer.is_aborted):

@@ -65,6 +65,3 @@ class FeedHandle:
 
 def take_page(body: bytes, revision: int, into: ColumnsHandle) -> tuple[int, bool, bytes]:
     """Take a page of a range: a status, whether there is more, and the last key. Raises MemoryError."""
-
-def run_slices(slice_ns: int) -> int:
-    """Let the calling thread run so long at a time; returns how long it did, 0 where the kernel has no such slices."""

@@ -7,7 +7,6 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.machine.dump cimport DUMP_LEASE, DumpHead, DumpLease
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.threads cimport thread_run_slices
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Member, Membership
 from raftmeta.scan.change_rows cimport ChangeRows, change_rows_begin, change_rows_next, change_rows_release
@@ -255,7 +254,3 @@ def take_page(bytes body not None, uint64_t revision, ColumnsHandle into not Non
     if status == NO_MEMORY:
         raise MemoryError
     return status, bool(more), _bytes_of(key, key_length) if status == OK and key != NULL else b""
-
-
-def run_slices(uint64_t slice_ns):
-    return thread_run_slices(slice_ns)

@@ -34,8 +34,7 @@ NEEDED_BY = {  # tables that an option says something about; without an entry: a
     "previous": ("changes",),
     "revisions_per_batch": ("changes",),
 }
-NAMES = ("path", "url", "cluster", "table", "timeout_s", "background", *NEEDED_BY)
-WORDS = {"true": True, "false": False}
+NAMES = ("path", "url", "cluster", "table", "timeout_s", *NEEDED_BY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class SourceOptions:
     """What a query reads. Either path or url is given.
 
     revision: of the keyspace, or the last one of changes; 0: the newest. start_revision: the first one of changes; 0:
-    the oldest that there is; -1: those that come (a stream only). background: tasks let other programs in first.
+    the oldest that there is; -1: those that come (a stream only).
     """
 
     path: str
@@ -56,7 +55,6 @@ class SourceOptions:
     partitions: int
     revisions_per_batch: int
     timeout_s: float
-    background: bool
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> SourceOptions:
@@ -86,7 +84,6 @@ class SourceOptions:
             partitions=_number(given, "partitions", 8, 1, 10_000),
             revisions_per_batch=_number(given, "revisions_per_batch", 200_000, 1, NUMBER_MAX),
             timeout_s=_number(given, "timeout_s", 30, 1, 86_400),
-            background=_word(given, "background", "true"),
         )
 
 
@@ -104,13 +101,6 @@ def _number(given: Mapping[str, str], name: str, default: int, least: int, most:
     return number
 
 
-def _word(given: Mapping[str, str], name: str, default: str) -> bool:
-    text = given.get(name, default)
-    if text.lower() not in WORDS:
-        raise _wrong(name, f"must be true or false, not {text!r}")
-    return WORDS[text.lower()]
-
-
 def _start_revision(given: Mapping[str, str]) -> int:
     words = {"oldest": 0, "now": -1}
     text = given.get("start_revision", "1")
@@ -118,13 +108,16 @@ def _start_revision(given: Mapping[str, str]) -> int:
 
 
 def _columns(given: Mapping[str, str], table: str) -> tuple[str, ...]:
-    previous = _word(given, "previous", "false")
+    words = {"true": True, "false": False}
+    previous = given.get("previous", "false").lower()
+    if previous not in words:
+        raise _wrong("previous", f"must be true or false, not {given['previous']!r}")
     if "columns" not in given:
-        return columns_of(table, previous=previous) if table in TABLES else ()
+        return columns_of(table, previous=words[previous]) if table in TABLES else ()
     columns = tuple(name.strip() for name in given["columns"].split(","))
     if len(set(columns)) != len(columns):
         raise _wrong("columns", f"{given['columns']!r} names one twice")
-    if previous:
+    if words[previous]:
         raise _wrong("previous", "name the columns that you want of the record before in columns")
     return columns
 

@@ -14,7 +14,6 @@ A reader that is sent to an executor carries options and no open file: Spark's w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,14 +28,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from raftmeta.errors import InvalidArgument
 from raftmeta.scan import Batches, Scope
 from raftmeta.scan.batches import TABLES
-from raftmeta.scan.scan_handle import run_slices
 from raftmeta.spark.options import OTHER_TABLES, SourceOptions
 from raftmeta.spark.places import Place, place_of
 from raftmeta.spark.shipping import travelling
 
 __all__ = ["RaftmetaSource"]
-
-TUNE_SLICE_NS = 20_000_000  # of a reader's thread; the kernel's own is some milliseconds
 
 
 class RaftmetaSource(DataSource):
@@ -125,24 +121,13 @@ def _read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
     if not isinstance(partition, Part):  # what Spark makes of a table without parts
         return
     detail = partition.detail[:-1] if partition.kind == "changes" else partition.detail
-    with in_background(options.background), place_of(options, detail) as place:
+    with place_of(options, detail) as place:
         if partition.kind == "keys":
             yield from place.keys(partition.scope, partition.high)
         elif partition.kind == "changes":
             yield from place.changes(partition.scope, partition.detail[-1], partition.low, partition.high)
         else:
             yield from place.rows(options.table)
-
-
-@contextmanager
-def in_background(is_wanted: bool) -> Iterator[None]:
-    """The thread runs long at a time for the block: threads that woke up for a short while are let in before it."""
-    before = run_slices(TUNE_SLICE_NS) if is_wanted else 0
-    try:
-        yield
-    finally:
-        if before:
-            run_slices(before)  # a worker of Spark's goes on with other tasks
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -16,7 +16,6 @@ import pytest
 
 import raftmeta
 from tests.node.nodes import make_nodes, one_node, running
-from tests.processes.scheduling import scheduling
 from tests.processes.waiting import wait_until
 
 
@@ -30,22 +29,6 @@ def threads() -> int:
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-# --- processors -------------------------------------------------------------------------------------------------------
-
-
-def test_threads_that_others_wait_for_run_briefly_at_a_time(tmp_path: Path) -> None:
-    """And keep what the host was given; the other threads, the host's own among them, are left alone."""
-    with one_node(tmp_path):
-        named = {
-            (task / "comm").read_text().strip(): scheduling(int(task.name))
-            for task in Path("/proc/self/task").iterdir()
-        }
-        ours = scheduling()
-        brief = ours._replace(slice_ns=300_000 if ours.slice_ns else 0)
-        assert (named.pop("raftmeta-loop"), named.pop("raftmeta-log")) == (brief, brief)
-        assert {(found.policy, found.slice_ns) for found in named.values()} == {(ours.policy, ours.slice_ns)}
 
 
 # --- what is left behind ----------------------------------------------------------------------------------------------

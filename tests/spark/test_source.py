@@ -18,9 +18,8 @@ from raftmeta import snapshot
 from raftmeta.errors import InvalidArgument, RaftmetaError
 from raftmeta.spark import read
 from raftmeta.spark.options import SourceOptions
-from raftmeta.spark.source import RaftmetaSource, TableReader
+from raftmeta.spark.source import RaftmetaSource
 from tests.client.nodes import serving
-from tests.processes.scheduling import scheduling
 from tests.scan.states import NOT_TEXT, fill
 
 FLOOR = 100
@@ -93,7 +92,6 @@ def test_changes_members_and_leases_are_tables(spark: Any, store: tuple[raftmeta
         ("kv", {"revision": "900000"}, "revision: 900000 is not in"),
         ("kv", {"prefix": "a", "start": "b"}, "prefix: give either prefix, or start and end"),
         ("kv", {"prefix": "zz", "keys": "hex"}, "is not made of hexadecimal digits"),
-        ("kv", {"background": "yes"}, "background: must be true or false, not 'yes'"),
         ("kv", {"url": "raft://a:1"}, "path: give either path"),
         ("tables", {}, "table: must be one of kv, changes, members, leases"),
         ("changes", {"previous": "maybe"}, "previous: must be true or false, not 'maybe'"),
@@ -128,22 +126,6 @@ def test_a_file_that_is_damaged_is_an_error(spark: Any, store: tuple[raftmeta.No
     damaged.write_bytes(raw)
     with pytest.raises(PySparkException, match="is not a whole snapshot"):
         read(spark, path=str(damaged)).count()
-
-
-@pytest.mark.parametrize("is_background", [True, False])
-def test_a_task_lets_others_in_first_while_it_reads(store: tuple[raftmeta.Node, str, str], is_background: bool) -> None:
-    """Its worker goes on with other tasks as it was, also when a task is given up."""
-    before = scheduling()
-    wanted = before._replace(slice_ns=20_000_000) if is_background and before.slice_ns else before
-    reader = TableReader({"url": store[1], "background": str(is_background)})
-    for part in reader.partitions():
-        rows = reader.read(part)
-        assert next(rows).num_rows > 0
-        assert scheduling() == wanted
-        rows.close()
-        assert scheduling() == before
-        assert sum(batch.num_rows for batch in reader.read(part)) > 0
-        assert scheduling() == before
 
 
 def test_keys_that_are_no_text_can_be_asked_for() -> None:
