@@ -16,9 +16,9 @@ import raftmeta.client.aio as client
 from raftmeta import interfaces
 from raftmeta.recipes import coordination
 from raftmeta.runtime import node_aio
-from raftmeta.runtime.node_aio import AioLease as Lease
-from raftmeta.runtime.node_aio import AioPendingResult as PendingResult
-from raftmeta.runtime.node_aio import AioWatch as Watch
+from raftmeta.runtime.node_lease_aio import AioLease as Lease
+from raftmeta.runtime.node_mailbox import AioPendingResult as PendingResult
+from raftmeta.runtime.node_watch_aio import AioWatch as Watch
 from raftmeta.runtime.user_machine_aio import AioPendingCall as PendingCall
 from raftmeta.runtime.user_machine_aio import AioUserMachine as UserMachine
 

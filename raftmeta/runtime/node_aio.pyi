@@ -1,23 +1,23 @@
 """The asyncio face of a node: the verbs of raftmeta.Node as coroutines."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from raftmeta.config import Config, Identity
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
-from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.results import MemberStatus, NodeStatus, TxnReply
 from raftmeta.runtime.node import Node as SyncNode
 from raftmeta.runtime.node import _HasId
-from raftmeta.runtime.node_base import PendingResult
-from raftmeta.runtime.node_lease import LeaseBase as _LeaseBase
-from raftmeta.runtime.node_watch import WatchBase as _WatchBase
+from raftmeta.runtime.node_lease_aio import AioLease
+from raftmeta.runtime.node_mailbox import MailboxFace
+from raftmeta.runtime.node_watch_aio import AioWatch
 from raftmeta.runtime.user_machine_aio import AioUserMachine
 from raftmeta.wire.revision import Revision
 
-class Node:
+class Node(MailboxFace):
     """One member of a cluster, or with `of` the face of one that runs already; belongs to one event loop.
 
     As a context a node of its own is started and closed. Arguments and errors are those of raftmeta.Node; cancelling a
@@ -36,7 +36,6 @@ class Node:
         cluster: str = "default",
         config: Config | None = None,
     ) -> None: ...
-    def __del__(self) -> None: ...
     @classmethod
     def of(cls, node: SyncNode) -> Self:
         """A face of a running node; closing it leaves the node."""
@@ -258,50 +257,3 @@ class Node:
 
         restart_maxima: after this reading the longest times (`..._max`) are measured anew.
         """
-
-class AioPendingResult(PendingResult):
-    """An operation whose caller ran out of time: OutcomeUnknown.ticket."""
-
-    async def result(self, timeout_s: float | None = 5.0) -> Any:
-        """Go on waiting for the same operation, which is applied at most once; see PendingResult."""
-
-class AioWatch(_WatchBase):
-    """A watch of the asyncio face; Node.watch makes it. One task consumes it."""
-
-    def __init__(
-        self,
-        face: Node,
-        key: Key | None = None,
-        end: Key | None = None,
-        *,
-        prefix: Key | None = None,
-        start_revision: int = 0,
-        previous: bool = False,
-        puts: bool = True,
-        deletes: bool = True,
-        progress: bool = False,
-        raise_lagged: bool = False,
-        reset: bool = False,
-        timeout_s: float | None = None,
-    ) -> None: ...
-    def batches(self) -> AsyncIterator[WatchBatch | WatchReset]:
-        """Changes as the node delivers them, one revision (or a part of a large one) at a time."""
-    def __aiter__(self) -> AsyncIterator[WatchEvent | WatchReset]: ...
-    async def close(self) -> None:
-        """Stop watching; what was not looked at is thrown away."""
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
-
-class AioLease(_LeaseBase):
-    """A lease of the asyncio face; Node.lease makes it. As a context it is revoked at the end."""
-
-    def __init__(self, face: Node, ttl_s: float) -> None: ...
-    async def wait_lost(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is not held any more; False: timeout_s passed."""
-    async def revoke(self, *, timeout_s: float | None = 5.0) -> None:
-        """Give it back: all keys attached to it are removed in one revision.
-
-        One that is lost already is left to expire: its id may be another owner's by now.
-        """
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...

@@ -5,7 +5,7 @@ from typing import Any
 
 from raftmeta.errors import ReadyTimeout
 from raftmeta.runtime.node import Node
-from raftmeta.runtime.node_aio import Node as AioNode
+from raftmeta.runtime.node_mailbox import MailboxFace
 from raftmeta.runtime.user_copy import News
 
 # Events of a copy, for UserPort.tell.
@@ -69,18 +69,18 @@ class UserPort:
     def last(self) -> int:
         """Return the index of the last command that this node has for the machine; 0: none."""
     def submit_call(
-        self, face: AioNode, data: bytes, fence: Any, waiting: dict[int, None], deadline_ns: int
+        self, face: MailboxFace, data: bytes, fence: Any, waiting: dict[int, None], deadline_ns: int
     ) -> tuple[int, Future[int]]:
         """call() without waiting; the caller takes the sequence back when the future fails."""
     def has_session(self) -> bool:
         """Whether commands can be encoded now; if not, await submit_session first."""
     def unreachable(self) -> list[str]:
         """Names of the peers that this node has no connection to."""
-    def submit_session(self, face: AioNode, deadline_ns: int) -> Future[None]:
+    def submit_session(self, face: MailboxFace, deadline_ns: int) -> Future[None]:
         """Done when the node is ready."""
-    def submit_await(self, face: AioNode, deadline_ns: int) -> Future[None]:
+    def submit_await(self, face: MailboxFace, deadline_ns: int) -> Future[None]:
         """Done when has_users()."""
-    def submit_read(self, face: AioNode, deadline_ns: int) -> Future[None]:
+    def submit_read(self, face: MailboxFace, deadline_ns: int) -> Future[None]:
         """Done when a linearizable read may be served from what submit_last says then."""
-    def submit_last(self, face: AioNode) -> Future[bytes]:
+    def submit_last(self, face: MailboxFace) -> Future[bytes]:
         """last(), as 8 bytes, little-endian."""

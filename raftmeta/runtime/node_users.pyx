@@ -21,7 +21,7 @@ from raftmeta.runtime.engine_state cimport (EVENT_USER_DIVERGED, EVENT_USER_FAIL
 from raftmeta.runtime.loop cimport LOOP_AWAIT_READY, LOOP_AWAIT_USERS, Loop, loop_ring, loop_submit
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node cimport Node
-from raftmeta.runtime.node_aio cimport Node as AioNode
+from raftmeta.runtime.node_mailbox cimport MailboxFace
 from raftmeta.runtime.tickets cimport Mailbox, Ticket
 from raftmeta.runtime.user_fetches cimport (ASK_OUTCOME, SUBMIT_USER_ANSWER, SUBMIT_USER_JOIN, SUBMIT_USER_LEAVE,
                                             UserAsk, UserFetch, UserNews)
@@ -263,13 +263,13 @@ cdef class UserPort:
         return int.from_bytes(body, "little")
 
     # --- callers on an event loop -------------------------------------------------------------------------------------
-    def submit_call(self, AioNode face not None, bytes data not None, fence, dict waiting not None,
+    def submit_call(self, MailboxFace face not None, bytes data not None, fence, dict waiting not None,
                     uint64_t deadline_ns):
         face.bind()
         ticket = self._submit_call(data, fence, waiting, face.mailbox)
         return self.node.loop.next_sequence - 1, face.call_of(ticket, deadline_ns)
 
-    def submit_session(self, AioNode face not None, uint64_t deadline_ns):
+    def submit_session(self, MailboxFace face not None, uint64_t deadline_ns):
         return face.wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
 
     def has_session(self):
@@ -278,13 +278,13 @@ cdef class UserPort:
     def unreachable(self):
         return self.node.unreachable()
 
-    def submit_await(self, AioNode face not None, uint64_t deadline_ns):
+    def submit_await(self, MailboxFace face not None, uint64_t deadline_ns):
         return face.wish(LOOP_AWAIT_USERS, 0, PURPOSE_NOTHING, deadline_ns)
 
-    def submit_read(self, AioNode face not None, uint64_t deadline_ns):
+    def submit_read(self, MailboxFace face not None, uint64_t deadline_ns):
         return face.wish(SUBMIT_READ, 0, PURPOSE_READ, deadline_ns)
 
-    def submit_last(self, AioNode face not None):
+    def submit_last(self, MailboxFace face not None):
         self.node.running()
         face.bind()
         submission = _submission(SUBMIT_USER_LAST, self.name, NULL, 0)

@@ -31,6 +31,8 @@ cdef class WatchBase:
     cdef object first_ready(self)
     cdef int _reset(self, uint64_t floor) except -1
     cdef bint can_take(self)
+    # Something new lies in the native watch; called by the face whose mailbox its signal names, where it names one.
+    cdef int on_news(self) except -1
 
 cdef enum:
     TAKE_WAIT = 0                   # nothing yet

@@ -95,6 +95,9 @@ cdef class WatchBase:
     cdef bint can_take(self):
         return self.watch != NULL and self.node.life == LIFE_RUNNING
 
+    cdef int on_news(self) except -1:
+        return 0
+
     cdef Ticket* submit(self, Mailbox* mailbox) except NULL:
         self.node.attached.add(self)
         return self.node.submit_watch(<const uint8_t*> self.bounds, self.key_length, <uint32_t> len(self.bounds),
