@@ -6,7 +6,7 @@ from raftmeta.native.threads cimport Turnstile
 from raftmeta.runtime.checkpoints cimport Checkpoints
 from raftmeta.runtime.clients_state cimport ClientServer
 from raftmeta.runtime.engine_state cimport Submission
-from raftmeta.runtime.loop cimport Loop
+from raftmeta.runtime.loop cimport LinkTable, Loop
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.tickets cimport Mailbox, Ticket
 from raftmeta.runtime.watch_callbacks cimport WatchCallbacks
@@ -106,10 +106,9 @@ cdef class NodeBase:
     cdef void give_back_scratch(self, Vec[uint8_t]* taken) noexcept
 
     cdef int read_status(self, StatusBlock* status) except -1
+    cdef int read_links(self, LinkTable* links) except -1
     cdef uint64_t member_by_name(self, object name) except? 0
-    cdef list unreachable(self)
-    cdef list names_of_links(self, uint32_t places)         # a bit for each place in the table of links
-    # A NotReady of that kind which names the peers that are away and the voters that lost their disks.
+    # A NotReady of that kind (runtime/node_links).
     cdef object not_ready(self, object kind, str message)
 
     # The calling thread waits, without the GIL: True when done. Signals are looked at often enough for Ctrl-C.

@@ -18,12 +18,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
-from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX
 from raftmeta.native.atomics cimport load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.raft.state cimport core_config_init
-from raftmeta.raft.types cimport MEMBERS_MAX
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN,
                                        PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
                                        raise_status, raise_unless_ok)
@@ -31,25 +28,26 @@ from raftmeta.runtime.checkpoint_handover cimport handover_port
 from raftmeta.runtime.checkpoints cimport Checkpoints
 from raftmeta.runtime.clients cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.runtime.clients_state cimport ClientServer
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH,
-                                            SUBMIT_WATCH, EngineConfig, Submission)
+from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH,
+                                            Submission)
 from raftmeta.runtime.faults cimport faults_set
 from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, READER_HOST, LinkTable, loop_abort,
-                                    loop_add_peer, loop_close_in_child, loop_create, loop_destroy, loop_enter,
-                                    loop_leave, loop_open, loop_ring, loop_start, loop_stop, loop_submit)
+                                    loop_close_in_child, loop_create, loop_destroy, loop_enter, loop_leave,
+                                    loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.runtime.node_clients cimport open_clients
+from raftmeta.runtime.node_links cimport id_of_link, not_ready_error
+from raftmeta.runtime.node_start cimport fill_loop, open_error
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
-from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, OK, status_t
+from raftmeta.status cimport NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, Bytes, Command,
                                      CommandKind, command_encode, command_init, command_release)
 from raftmeta.wire.puts cimport append_puts
 from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, take_key, take_page
 
 from raftmeta.config import Config, Identity
-from raftmeta.errors import (ConfigError, FolderInUse, ForeignFolder, ForkedProcess, InvalidArgument,
-                             NewerFormat, NodeClosed, NodeRemoved, NotReady, OutcomeTimeout, Overloaded, ReadyTimeout,
-                             Withdrawn, error_from_status)
+from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved, NotReady, OutcomeTimeout, Overloaded,
+                             ReadyTimeout, Withdrawn, error_from_status)
 from raftmeta.operations import RangeResult
 from raftmeta.runtime.node_clients import listen_at
 
@@ -59,11 +57,6 @@ cdef enum:
     WATCHDOG_LOOKS = 5                      # the host is to be seen so often within Config.host_watchdog_s
     TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
     TUNE_SCRATCH_BYTES = 1024 * 1024        # kept between calls
-    TUNE_CHANGES_PER_SLICE = 1000
-    TUNE_PROPOSE_BYTES = 1024 * 1024
-    TUNE_LOG_CHUNK_BYTES = 1024 * 1024
-    TUNE_STATE_INTERVAL = 1024              # entries between two points at which members compare their states
-    FORMAT_SNAPSHOT_CHUNK_BYTES = 256 * 1024    # alike on all members: their sealed files are then the same bytes
 
 # Nodes that run in this process, for its fork children only.
 _running_nodes = weakref.WeakSet()
@@ -86,87 +79,6 @@ def _close_files_in(folder):
                 os.close(int(name))
         except OSError:
             pass        # that of the listing itself
-
-
-# --- starting ---------------------------------------------------------------------------------------------------------
-cdef int _fill_config(EngineConfig* into, object config, object identity) except -1:
-    name = identity.name.encode()
-    cluster = identity.cluster.encode()
-    address = str(identity.advertise).encode()
-    tick_ms = max(1, round(config.tick_s * 1000))
-    into.name_length = len(name)
-    memcpy(into.name, <const uint8_t*> <bytes> name, len(name))
-    into.cluster_name_length = len(cluster)
-    memcpy(into.cluster_name, <const uint8_t*> <bytes> cluster, len(cluster))
-    into.address_length = len(address)
-    memcpy(into.address, <const uint8_t*> <bytes> address, len(address))
-    core_config_init(&into.core, 0, 0)
-    into.core.tick_ms = tick_ms
-    into.core.heartbeat_ticks = max(1, round(config.heartbeat_s * 1000 / tick_ms))
-    into.core.election_timeout_ticks = round(config.election_timeout_s * 1000 / tick_ms)
-    into.core.append_bytes_max = config.append_bytes_max
-    into.core.log_chunk_bytes = TUNE_LOG_CHUNK_BYTES
-    into.core.inflight_bytes_max = config.inflight_bytes_max
-    into.core.uncommitted_bytes_max = config.uncommitted_bytes_max
-    into.core.log_memory_bytes_max = config.log_memory_bytes_max
-    into.core.free_bytes_min = config.reserve_bytes
-    into.core.lease_reads = config.lease_reads
-    into.core.checks = config.checks
-    into.machine.value_bytes_max = FORMAT_VALUE_BYTES_MAX
-    into.machine.session_window = FORMAT_SESSION_WINDOW_MAX
-    into.machine.changes_per_slice = TUNE_CHANGES_PER_SLICE
-    into.tick_ms = tick_ms
-    into.segment_bytes = config.segment_bytes
-    into.wal_bytes_max = config.wal_bytes_max
-    into.reserve_bytes = config.reserve_bytes
-    into.history_bytes_max = config.history_bytes_max
-    # Two intervals are kept, a third fills while the snapshot of the second is taken.
-    into.snapshot_log_bytes = min(config.snapshot_log_bytes, config.wal_bytes_max // 4)
-    into.snapshot_entries = config.snapshot_entries
-    into.snapshot_chunk_bytes = FORMAT_SNAPSHOT_CHUNK_BYTES
-    into.session_ttl_ms = round(config.session_ttl_s * 1000)
-    into.session_window = config.session_window
-    into.outstanding_max = config.outstanding_max
-    into.watch_queue_bytes_max = config.watch_queue_bytes_max
-    into.apply_slice_ns = round(config.apply_slice_s * 1e9)
-    into.host_watchdog_ns = round(config.host_watchdog_s * 1e9)
-    into.propose_bytes_max = TUNE_PROPOSE_BYTES
-    return 0
-
-
-cdef int _fill_limits(Loop* loop, object config) except -1:
-    loop.transport_limits.unbound_max = config.unbound_connections_max
-    loop.transport_limits.hello_timeout_ns = round(config.hello_timeout_s * 1e9)
-    loop.transport_limits.queue_bytes_max = config.link_queue_bytes_max
-    loop.transport_limits.reconnect_min_ns = round(config.reconnect_min_s * 1e9)
-    loop.transport_limits.reconnect_max_ns = round(config.reconnect_max_s * 1e9)
-    return 0
-
-
-cdef int _add_peers(Loop* loop, object identity) except -1:
-    for name, address in sorted(identity.peers.items()):
-        is_self = name == identity.name
-        raw_name = name.encode()
-        raw_address = str(identity.advertise if is_self else address).encode()
-        raise_unless_ok(loop_add_peer(loop, <const uint8_t*> <bytes> raw_name, <uint8_t> len(raw_name),
-                                      <const uint8_t*> <bytes> raw_address, <uint8_t> len(raw_address), is_self))
-    return 0
-
-
-def _open_error(int status, holder, identity):
-    """Why a folder cannot be run."""
-    path = identity.data_dir
-    if status == IN_USE:
-        return FolderInUse(f"data_dir: process {holder or '(unknown)'} runs a node in {path}", pid=holder)
-    if status == FOREIGN_CLUSTER:
-        return ForeignFolder(f"data_dir: {path} belongs to another cluster than {identity.cluster!r}", field="data_dir")
-    if status == FOREIGN_NODE:
-        return ForeignFolder(f"data_dir: {path} belongs to another node than {identity.name!r}", field="data_dir")
-    if status == NEWER_FORMAT:
-        return NewerFormat(f"data_dir: {path} was written by a newer version of raftmeta", field="data_dir")
-    if status == NOT_FOUND:
-        return ConfigError(f"data_dir: the folder above {path} does not exist", field="data_dir")
-    return error_from_status(status, detail=str(path))
 
 
 # --- the handle -------------------------------------------------------------------------------------------------------
@@ -235,18 +147,15 @@ cdef class NodeBase:
         cdef status_t status
         cdef bytes path = os.fsencode(self.identity.data_dir)
         cdef const char* path_bytes = path
-        _fill_config(&loop.engine.config, self.config, self.identity)
-        loop.engine.divergence.interval = TUNE_STATE_INTERVAL
+        fill_loop(loop, self.config, self.identity)
         loop.engine.host_ns = boot_now_ns()
-        _fill_limits(loop, self.config)
-        _add_peers(loop, self.identity)
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))
         loop.engine.checkpoints = handover_port(self.checkpoints.handover)
         self.checkpoints.start()
         with nogil:
             status = loop_open(loop, path_bytes, &holder)
         if status != OK:
-            raise _open_error(status, holder, self.identity)
+            raise open_error(status, holder, self.identity)
         self.clients = open_clients(loop, self.identity, self.config)
         raise_unless_ok(loop_start(loop, <int> listener.detach()))
         return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
@@ -572,56 +481,28 @@ cdef class NodeBase:
             pass
         return 0
 
+    cdef int read_links(self, LinkTable* links) except -1:
+        self.started()
+        while not self.loop.links.read(links):
+            pass
+        return 0
+
     cdef uint64_t member_by_name(self, object name) except? 0:
         cdef LinkTable links
         cdef StatusBlock status
-        cdef int i
-        raw = name.encode() if isinstance(name, str) else name
         self.running()
-        while not self.loop.links.read(&links):
-            pass
         if name == self.identity.name:
             self.read_status(&status)
             return status.id
-        for i in range(MEMBERS_MAX):
-            if (<char*> links.links[i].name)[:links.links[i].name_length] == raw and links.links[i].id != 0:
-                return links.links[i].id
-        raise InvalidArgument(f"to: no member {name!r} is known here", field="to")
-
-    cdef list unreachable(self):
-        cdef LinkTable links
-        cdef int i
-        while not self.loop.links.read(&links):
-            pass
-        return [
-            (<char*> links.links[i].name)[:links.links[i].name_length].decode()
-            for i in range(MEMBERS_MAX)
-            if links.links[i].name_length != 0 and not links.links[i].is_self and not links.links[i].is_up
-        ]
+        self.read_links(&links)
+        return id_of_link(&links, name)
 
     cdef object not_ready(self, object kind, str message):
+        cdef LinkTable links
         cdef StatusBlock status
         self.read_status(&status)
-        away = self.unreachable()
-        if status.engine_state == ENGINE_RUNNING and not status.core.is_member:
-            message += f": it waits for add_member({self.identity.name!r}, {str(self.identity.advertise)!r})"
-        lost = self.names_of_links(status.lost_links)
-        if lost and 2 * (status.voter_count - status.lost_count) <= status.voter_count:
-            message += (f"; {len(lost)} of {status.voter_count} voters lost their disks ({', '.join(lost)}), so no "
-                        "majority can ever be had: restore the cluster from a backup")
-        elif lost:
-            message += f"; lost its disk and waits for a leader to take it back: {', '.join(lost)}"
-        if away:
-            message += f"; no connection to {', '.join(away)}"
-        return kind(message, unreachable=away, lost_disks=lost)
-
-    cdef list names_of_links(self, uint32_t places):
-        cdef LinkTable links
-        cdef int i
-        while not self.loop.links.read(&links):
-            pass
-        return sorted((<char*> links.links[i].name)[:links.links[i].name_length].decode()
-                      for i in range(MEMBERS_MAX) if places >> i & 1)
+        self.read_links(&links)
+        return not_ready_error(kind, message, self.identity, &status, &links)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
     cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:

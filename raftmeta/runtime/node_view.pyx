@@ -23,6 +23,7 @@ from raftmeta.runtime.loop cimport LinkStatus, LinkTable, loop_ring
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node_base cimport LIFE_FORKED, NodeBase
 from raftmeta.runtime.node_clients cimport client_metrics
+from raftmeta.runtime.node_links cimport name_of_link, names_of_links
 
 from raftmeta.member_rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import NodeEvent, NodeStatus
@@ -106,8 +107,7 @@ cdef list link_rows(NodeBase node):
     cdef const LinkStatus* link
     cdef int i
     cdef list rows = []
-    while not node.loop.links.read(&links):
-        pass
+    node.read_links(&links)
     for i in range(MEMBERS_MAX):
         link = &links.links[i]
         if link.name_length != 0:
@@ -126,7 +126,9 @@ cdef object _state(const StatusBlock* block):
 
 cdef object status_of(NodeBase node):
     cdef StatusBlock block
+    cdef LinkTable links
     node.read_status(&block)
+    node.read_links(&links)
     members = member_statuses(node.identity.name, block.id, membership_rows(node)[0], link_rows(node),
                               {name: str(address) for name, address in node.identity.peers.items()})
     leader = next((each.name for each in members if each.id == block.core.leader and each.id), "")
@@ -142,7 +144,7 @@ cdef object status_of(NodeBase node):
         committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted,
         last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted,
         keys=block.machine.keys, state_hash=state_hash, feature_level=block.machine.feature_level,
-        version=VERSION, lost_disks=tuple(node.names_of_links(block.lost_links)),
+        version=VERSION, lost_disks=tuple(names_of_links(&links, block.lost_links)),
         members=members)
 
 
@@ -218,13 +220,14 @@ cdef object _event(NodeBase node, const EventBlock* block):
     if "machine" in facts:
         facts["machine"] = list(node.user_machines)[facts["machine"]]
     if "peer" in facts and node.loop != NULL:
-        while not node.loop.links.read(&links):
-            pass
-        place = facts["peer"]
-        is_link = place < MEMBERS_MAX
-        facts["peer"] = links.links[place].name[:links.links[place].name_length].decode() if is_link else ""
+        node.read_links(&links)
+        facts["peer"] = name_of_link(&links, facts["peer"])
     if "names" in facts:
-        facts["names"] = ",".join(node.names_of_links(facts["names"])) if node.loop != NULL else ""
+        names = []
+        if node.loop != NULL:
+            node.read_links(&links)
+            names = names_of_links(&links, facts["names"])
+        facts["names"] = ",".join(names)
     return NodeEvent(block.number, block.wall_ms / 1000.0, name, facts)
 
 

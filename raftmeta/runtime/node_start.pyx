@@ -1,0 +1,110 @@
+"""What the loop of a node is given before it starts, and why a folder cannot be run.
+
+What it decides: what a Config and an Identity come to in native units, and the bounds that follow from several
+settings. What it never does: judge a setting (raftmeta/config), or open anything (runtime/boot).
+"""
+
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX
+from raftmeta.raft.state cimport core_config_init
+from raftmeta.runtime.answers cimport raise_unless_ok
+from raftmeta.runtime.engine_state cimport EngineConfig
+from raftmeta.runtime.loop cimport Loop, loop_add_peer
+from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, status_t
+
+from raftmeta.errors import ConfigError, FolderInUse, ForeignFolder, NewerFormat, error_from_status
+
+cdef enum:
+    TUNE_CHANGES_PER_SLICE = 1000
+    TUNE_PROPOSE_BYTES = 1024 * 1024
+    TUNE_LOG_CHUNK_BYTES = 1024 * 1024
+    TUNE_STATE_INTERVAL = 1024              # entries between two points at which members compare their states
+    FORMAT_SNAPSHOT_CHUNK_BYTES = 256 * 1024    # alike on all members: their sealed files are then the same bytes
+
+
+cdef int fill_loop(Loop* loop, object config, object identity) except -1:
+    _fill_config(&loop.engine.config, config, identity)
+    loop.engine.divergence.interval = TUNE_STATE_INTERVAL
+    _fill_limits(loop, config)
+    return _add_peers(loop, identity)
+
+
+cdef int _fill_config(EngineConfig* into, object config, object identity) except -1:
+    name = identity.name.encode()
+    cluster = identity.cluster.encode()
+    address = str(identity.advertise).encode()
+    tick_ms = max(1, round(config.tick_s * 1000))
+    into.name_length = len(name)
+    memcpy(into.name, <const uint8_t*> <bytes> name, len(name))
+    into.cluster_name_length = len(cluster)
+    memcpy(into.cluster_name, <const uint8_t*> <bytes> cluster, len(cluster))
+    into.address_length = len(address)
+    memcpy(into.address, <const uint8_t*> <bytes> address, len(address))
+    core_config_init(&into.core, 0, 0)
+    into.core.tick_ms = tick_ms
+    into.core.heartbeat_ticks = max(1, round(config.heartbeat_s * 1000 / tick_ms))
+    into.core.election_timeout_ticks = round(config.election_timeout_s * 1000 / tick_ms)
+    into.core.append_bytes_max = config.append_bytes_max
+    into.core.log_chunk_bytes = TUNE_LOG_CHUNK_BYTES
+    into.core.inflight_bytes_max = config.inflight_bytes_max
+    into.core.uncommitted_bytes_max = config.uncommitted_bytes_max
+    into.core.log_memory_bytes_max = config.log_memory_bytes_max
+    into.core.free_bytes_min = config.reserve_bytes
+    into.core.lease_reads = config.lease_reads
+    into.core.checks = config.checks
+    into.machine.value_bytes_max = FORMAT_VALUE_BYTES_MAX
+    into.machine.session_window = FORMAT_SESSION_WINDOW_MAX
+    into.machine.changes_per_slice = TUNE_CHANGES_PER_SLICE
+    into.tick_ms = tick_ms
+    into.segment_bytes = config.segment_bytes
+    into.wal_bytes_max = config.wal_bytes_max
+    into.reserve_bytes = config.reserve_bytes
+    into.history_bytes_max = config.history_bytes_max
+    # Two intervals are kept, a third fills while the snapshot of the second is taken.
+    into.snapshot_log_bytes = min(config.snapshot_log_bytes, config.wal_bytes_max // 4)
+    into.snapshot_entries = config.snapshot_entries
+    into.snapshot_chunk_bytes = FORMAT_SNAPSHOT_CHUNK_BYTES
+    into.session_ttl_ms = round(config.session_ttl_s * 1000)
+    into.session_window = config.session_window
+    into.outstanding_max = config.outstanding_max
+    into.watch_queue_bytes_max = config.watch_queue_bytes_max
+    into.apply_slice_ns = round(config.apply_slice_s * 1e9)
+    into.host_watchdog_ns = round(config.host_watchdog_s * 1e9)
+    into.propose_bytes_max = TUNE_PROPOSE_BYTES
+    return 0
+
+
+cdef int _fill_limits(Loop* loop, object config) except -1:
+    loop.transport_limits.unbound_max = config.unbound_connections_max
+    loop.transport_limits.hello_timeout_ns = round(config.hello_timeout_s * 1e9)
+    loop.transport_limits.queue_bytes_max = config.link_queue_bytes_max
+    loop.transport_limits.reconnect_min_ns = round(config.reconnect_min_s * 1e9)
+    loop.transport_limits.reconnect_max_ns = round(config.reconnect_max_s * 1e9)
+    return 0
+
+
+cdef int _add_peers(Loop* loop, object identity) except -1:
+    for name, address in sorted(identity.peers.items()):
+        is_self = name == identity.name
+        raw_name = name.encode()
+        raw_address = str(identity.advertise if is_self else address).encode()
+        raise_unless_ok(loop_add_peer(loop, <const uint8_t*> <bytes> raw_name, <uint8_t> len(raw_name),
+                                      <const uint8_t*> <bytes> raw_address, <uint8_t> len(raw_address), is_self))
+    return 0
+
+
+cdef object open_error(status_t status, uint64_t holder, object identity):
+    path = identity.data_dir
+    if status == IN_USE:
+        return FolderInUse(f"data_dir: process {holder or '(unknown)'} runs a node in {path}", pid=holder)
+    if status == FOREIGN_CLUSTER:
+        return ForeignFolder(f"data_dir: {path} belongs to another cluster than {identity.cluster!r}", field="data_dir")
+    if status == FOREIGN_NODE:
+        return ForeignFolder(f"data_dir: {path} belongs to another node than {identity.name!r}", field="data_dir")
+    if status == NEWER_FORMAT:
+        return NewerFormat(f"data_dir: {path} was written by a newer version of raftmeta", field="data_dir")
+    if status == NOT_FOUND:
+        return ConfigError(f"data_dir: the folder above {path} does not exist", field="data_dir")
+    return error_from_status(status, detail=str(path))
