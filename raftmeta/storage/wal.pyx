@@ -1,8 +1,8 @@
 """The log on disk: batches made durable one after another, segments that follow each other, records read back.
 
-What it decides: where a batch goes, when a new segment begins, which files a compaction frees or keeps. What it never
+What it decides: where a batch goes, when a new segment begins, which segments a compaction lets go. What it never
 does: acknowledge before the sync returned; write again to a sector that holds acknowledged bytes; go on after a failed
-write or sync (decisions/log.md D5); judge terms or votes.
+write or sync (decisions/log.md D5); judge terms or votes. Files before and after they are segments: storage/spares.
 
     wal_append
         _gather             walk the records once: indexes, chain hashes, bytes
@@ -16,7 +16,7 @@ A full disk is not a failure: NO_SPACE leaves the log as it was.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memset, strcpy
+from libc.string cimport memcmp, memset
 
 from raftmeta.native.buggify cimport BUGGIFY_MARK_SYNCED_EARLY, BUGGIFY_SEGMENT_ROLLED_EARLY, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop
@@ -24,36 +24,31 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, load32, next_random
 from raftmeta.native.marks cimport (MARK_BATCH_TAKEN_BACK, MARK_LOG_DAMAGED, MARK_LOG_LOST, MARK_LOG_TORN,
                                     MARK_MARK_REACHED_FURTHER, MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_BEGUN,
-                                    MARK_SEGMENT_HEADER_HEALED, MARK_SEGMENT_USED_AGAIN, MARK_TORN_BATCH_ERASED, mark)
+                                    MARK_SEGMENT_HEADER_HEALED, MARK_TORN_BATCH_ERASED, mark)
 from raftmeta.native.prefetch cimport prefetch
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
-from raftmeta.status cimport DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, NOT_FOUND, OK, STALE, status_t
+from raftmeta.status cimport DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, OK, STALE, status_t
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forget, extents_replace
 from raftmeta.storage.mark cimport MarkSlot, mark_close, mark_make_room, mark_sync, mark_write
 from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
-                                        recover, retired_name, retired_number, segment_name, segment_number)
+                                        recover, segment_name, segment_number)
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
                                        SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader, batch_header_encode,
                                        segment_header_decode, segment_header_encode)
+from raftmeta.storage.spares cimport (retired_drop, segment_retire, spare_open, spares_adopt, spares_close, spares_init,
+                                      spares_prepare, spares_room)
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WAL_VOID, WalBatch,
                                    WalOpened)
-from raftmeta.storage.wal_state cimport Extent, Segment, Spare, Wal, WalLimits
+from raftmeta.storage.wal_state cimport WAL_ZEROS_BYTES, Extent, Segment, Spare, Wal, WalLimits
 
 cdef enum:
     ALIGNMENT_BYTES_DEFAULT = 4096
-    WAL_ZEROS_BYTES = 64 * 1024
     TUNE_MARK_SYNC_BATCHES = 1024   # the mark is synced at least that often, and by wal_idle
     TUNE_RECORDS_AHEAD = 6          # records whose heads are asked for before their turn
-    TUNE_RETIRED_MAX = 8            # segments kept to be used again
-    TUNE_RETIRED_ROOM = 4           # x segment_bytes: they are kept while the disk has more room than this
-    TUNE_ZEROS_PER_SYNC = 4 << 20   # a sync behind each step would record each growth of the file by itself
     TUNE_REACH_PART = 16            # of a segment: what an open reads behind the end; then the mark is synced once more
-
-cdef const char* SPARE_FILE_NAME = "spare"
-cdef const char* RESERVE_FILE_NAME = "reserve"
 
 
 # Where a batch goes.
@@ -75,8 +70,7 @@ cdef Wal* wal_create(const DiskPort* disk, const WalLimits* limits, uint64_t ran
     if wal.limits.alignment_bytes == 0:
         wal.limits.alignment_bytes = ALIGNMENT_BYTES_DEFAULT
     wal.random = random_seed
-    wal.spare.name = SPARE_FILE_NAME
-    wal.reserve.name = RESERVE_FILE_NAME
+    spares_init(wal)
     wal.zeros = <uint8_t*> calloc(1, WAL_ZEROS_BYTES)
     if wal.zeros == NULL:
         free(wal)
@@ -90,8 +84,7 @@ cdef void _close_files(Wal* wal) noexcept nogil:
     if wal.read_is_open:
         wal.disk.close(wal.disk.self, wal.read_file)
     wal.file_is_open = wal.read_is_open = False
-    _close_spare(wal, &wal.spare)
-    _close_spare(wal, &wal.reserve)
+    spares_close(wal)
     mark_close(&wal.mark, wal.disk)
 
 
@@ -130,7 +123,7 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
     status = recover(wal, &found, &opened.dropped_bytes)
     if status == OK:
         wal.was_opened = True
-        status = _adopt_spares(wal)
+        status = spares_adopt(wal)
     if status == OK and found not in (FOUND_BLANK, FOUND_LOST, FOUND_VOID):
         status = _settle(wal)
     if status != OK:
@@ -271,20 +264,6 @@ cdef status_t _remove_below(Wal* wal, uint64_t number) noexcept nogil:
     return status
 
 
-# How large the spare and the reserve of an earlier life are, and which segments it retired.
-cdef status_t _adopt_spares(Wal* wal) noexcept nogil:
-    cdef uint64_t number
-    cdef size_t i
-    cdef status_t status = _open_spare(wal, &wal.spare, False)
-    if status in (OK, NOT_FOUND):
-        status = _open_spare(wal, &wal.reserve, False)
-    for i in range(wal.names.size):
-        number = retired_number(wal.names.data[i].text)
-        if number != 0 and not wal.retired.push(number):
-            return NO_MEMORY
-    return OK if status == NOT_FOUND else status
-
-
 # The live records of one extent in its segment's image.
 cdef Slice _slice_of(Wal* wal, const Extent* extent) noexcept nogil:
     cdef Slice slice
@@ -392,108 +371,14 @@ cdef status_t wal_idle(Wal* wal) noexcept nogil:
     return status if status == OK else _poison(wal, status)
 
 
-# --- spare and reserve ------------------------------------------------------------------------------------------------
-cdef void _close_spare(Wal* wal, Spare* spare) noexcept nogil:
-    if spare.is_open:
-        wal.disk.close(wal.disk.self, spare.file)
-    spare.is_open = False
-
-
-# A retired segment becomes the spare: its bytes are written over as they are, and no zeros before them. None of them
-# can be taken for new ones (decisions/log.md "Used again").
-cdef status_t _take_retired(Wal* wal, const Spare* spare) noexcept nogil:
-    cdef char[FILE_NAME_BYTES_MAX + 1] name
-    cdef status_t status
-    if spare != &wal.spare or wal.retired.size == 0:
-        return OK
-    retired_name(wal.retired.back(), name)
-    mark(MARK_SEGMENT_USED_AGAIN)
-    status = wal.disk.rename(wal.disk.self, name, spare.name)
-    if status == OK:
-        wal.retired.pop()
-    return status
-
-
-cdef status_t _open_spare(Wal* wal, Spare* spare, bint create) noexcept nogil:
-    cdef status_t status
-    if spare.is_open:
-        return OK
-    spare.size_bytes = 0
-    status = wal.disk.open(wal.disk.self, spare.name, False, &spare.file)
-    if status == NOT_FOUND and create:
-        status = _take_retired(wal, spare)
-        if status == OK:
-            status = wal.disk.open(wal.disk.self, spare.name, True, &spare.file)
-    if status == OK:
-        spare.is_open = True
-        status = wal.disk.size(wal.disk.self, spare.file, &spare.size_bytes)
-    return status
-
-
-# Write up to bytes_max zeros at offset, not beyond `wanted`. They are synced once in a while and at the end: not for
-# their own sake, nothing says that they are there, but so that no sync of a batch has blocks to record.
-cdef status_t _fill_with_zeros(Wal* wal, file_t file, uint64_t offset, uint64_t wanted,
-                               uint32_t bytes_max) noexcept nogil:
-    cdef uint64_t length = min(wanted - min(wanted, offset), <uint64_t> bytes_max)
-    cdef uint64_t end = offset + length
-    cdef Slice part
-    cdef status_t status
-    memset(<void*> &part, 0, sizeof(Slice))
-    part.data = wal.zeros
-    wal.parts.clear()
-    while length:
-        part.length = <uint32_t> min(length, <uint64_t> WAL_ZEROS_BYTES)
-        length -= part.length
-        if not wal.parts.push(part):
-            return NO_MEMORY
-    if wal.parts.size == 0:
-        return OK
-    status = wal.disk.write(wal.disk.self, file, offset, wal.parts.data, wal.parts.size)
-    if status != OK or (end < wanted and end // TUNE_ZEROS_PER_SYNC == offset // TUNE_ZEROS_PER_SYNC):
-        return status
-    return wal.disk.sync(wal.disk.self, file)
-
-
-cdef status_t _grow_spare(Wal* wal, Spare* spare, uint64_t wanted, uint32_t bytes_max) noexcept nogil:
-    cdef status_t status = _open_spare(wal, spare, True)
-    if status == OK:
-        status = _fill_with_zeros(wal, spare.file, spare.size_bytes, wanted, bytes_max)
-    if status == OK:
-        status = wal.disk.size(wal.disk.self, spare.file, &spare.size_bytes)
-    return status
-
-
-# A segment that was begun without a spare: the sync of a batch is twice as fast where the file need not grow.
-cdef status_t _grow_last(Wal* wal, uint32_t bytes_max) noexcept nogil:
-    cdef Segment* last = &wal.segments.back()
-    cdef status_t status = _fill_with_zeros(wal, wal.file, last.allocated_bytes, last.size_bytes, bytes_max)
-    if status == OK:
-        status = wal.disk.size(wal.disk.self, wal.file, &last.allocated_bytes)
-    return status
-
-
-cdef bint _is_last_allocated(const Wal* wal) noexcept nogil:
-    cdef const Segment* last = &wal.segments.data[wal.segments.size - 1]
-    return last.allocated_bytes >= last.size_bytes
-
-
+# --- prepare ----------------------------------------------------------------------------------------------------------
 cdef status_t wal_prepare(Wal* wal, uint32_t bytes_max, bint* is_complete) noexcept nogil:
     cdef status_t status
     is_complete[0] = False
     if wal.failed != OK or not wal.is_writable:
         return wal.failed
-    # The reserve first: it is what keeps votes possible when the disk is full.
-    if wal.reserve.size_bytes < wal.limits.reserve_bytes:
-        status = _grow_spare(wal, &wal.reserve, wal.limits.reserve_bytes, bytes_max)
-    elif not _is_last_allocated(wal):
-        status = _grow_last(wal, bytes_max)
-    else:
-        status = _grow_spare(wal, &wal.spare, wal.limits.segment_bytes, bytes_max)
-    if status not in (OK, NO_SPACE):
-        return _poison(wal, status)
-    is_complete[0] = (wal.reserve.size_bytes >= wal.limits.reserve_bytes and _is_last_allocated(wal)
-                      and wal.spare.size_bytes >= wal.limits.segment_bytes)
-    return status
+    status = spares_prepare(wal, bytes_max, is_complete)
+    return status if status in (OK, NO_SPACE) else _poison(wal, status)
 
 
 # --- a new segment ----------------------------------------------------------------------------------------------------
@@ -520,7 +405,7 @@ cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const Snaps
     cdef SegmentHeader header
     cdef Segment* segment = &place.segment
     cdef Slice part
-    cdef status_t status = _open_spare(wal, spare, True)
+    cdef status_t status = spare_open(wal, spare, True)
     if status != OK:
         return status
     _fill_segment_header(wal, flags, start, &header)
@@ -887,64 +772,6 @@ cdef size_t _first_kept(const Wal* wal, const SnapshotPoint* point) noexcept nog
     return 0
 
 
-# Is there room to keep another file for later? Beside the log within its limit, and beside what else is on the disk.
-cdef bint _may_keep(const Wal* wal) noexcept nogil:
-    cdef uint64_t segment_bytes = wal.limits.segment_bytes
-    cdef uint64_t kept = (wal.retired.size + 1) * segment_bytes
-    cdef uint64_t room = 0
-    if wal.retired.size >= TUNE_RETIRED_MAX or wal.disk.free_bytes(wal.disk.self, &room) != OK:
-        return False
-    return (room >= TUNE_RETIRED_ROOM * segment_bytes
-            and (wal.limits.log_bytes_max == 0 or wal.used_bytes + kept <= wal.limits.log_bytes_max))
-
-
-# What the file of a segment becomes that leaves the log; False: nothing, it is removed.
-cdef bint _new_name(Wal* wal, const Segment* segment, char* name) noexcept nogil:
-    if wal.reserve.size_bytes < wal.limits.reserve_bytes and segment.allocated_bytes >= wal.limits.reserve_bytes:
-        _close_spare(wal, &wal.reserve)
-        strcpy(name, RESERVE_FILE_NAME)
-        return True
-    if segment.allocated_bytes != wal.limits.segment_bytes or not _may_keep(wal):
-        return False
-    retired_name(segment.number, name)
-    return True
-
-
-# One segment leaves the log.
-cdef status_t _retire(Wal* wal, const Segment* segment) noexcept nogil:
-    cdef char[FILE_NAME_BYTES_MAX + 1] name
-    cdef char[FILE_NAME_BYTES_MAX + 1] new_name
-    cdef bint is_kept = _new_name(wal, segment, new_name)
-    cdef status_t status
-    segment_name(segment.number, name)
-    if is_kept:
-        status = wal.disk.rename(wal.disk.self, name, new_name)
-    else:
-        status = wal.disk.remove(wal.disk.self, name)
-    # Each name is gone for good before the next one goes: what a crash leaves has no gap.
-    if status == OK:
-        status = wal.disk.sync_directory(wal.disk.self)
-    if status != OK or not is_kept:
-        return status
-    if retired_number(new_name) == 0:
-        return _open_spare(wal, &wal.reserve, False)
-    return OK if wal.retired.push(segment.number) else NO_MEMORY
-
-
-# The disk is nearly full: files that only wait to be used again are the first to go.
-cdef status_t _drop_retired(Wal* wal) noexcept nogil:
-    cdef char[FILE_NAME_BYTES_MAX + 1] name
-    cdef uint64_t room = 0
-    cdef status_t status = wal.disk.free_bytes(wal.disk.self, &room)
-    while status == OK and wal.retired.size != 0 and room < TUNE_RETIRED_ROOM * <uint64_t> wal.limits.segment_bytes:
-        retired_name(wal.retired.back(), name)
-        wal.retired.pop()
-        status = wal.disk.remove(wal.disk.self, name)
-        if status == OK:
-            status = wal.disk.free_bytes(wal.disk.self, &room)
-    return status
-
-
 cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
     cdef size_t kept
     cdef size_t i
@@ -958,7 +785,7 @@ cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
         wal.disk.close(wal.disk.self, wal.read_file)
         wal.read_is_open = False
     for i in range(kept):
-        status = _retire(wal, &wal.segments.data[i])
+        status = segment_retire(wal, &wal.segments.data[i])
         if status != OK:
             return _poison(wal, status)
         wal.used_bytes -= wal.segments.data[i].end
@@ -966,7 +793,7 @@ cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
     wal.segments.drop_front(kept)
     wal.start = wal.segments.data[0].start
     extents_forget(&wal.extents, &wal.damaged, wal.start.index)
-    status = _drop_retired(wal)
+    status = retired_drop(wal)
     return status if status == OK else _poison(wal, status)
 
 
@@ -976,7 +803,7 @@ cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil:
     if wal.failed != OK or not wal.is_writable or wal.disk.free_bytes(wal.disk.self, &room) != OK:
         return 0
     last = &wal.segments.back()
-    room += wal.spare.size_bytes + wal.retired.size * wal.limits.segment_bytes
+    room += spares_room(wal)
     if not last.flags & SEGMENT_IS_RESERVE:
         room += last.size_bytes - min(last.size_bytes, last.end)
     if wal.limits.log_bytes_max != 0:

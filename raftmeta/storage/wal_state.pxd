@@ -1,4 +1,4 @@
-# What a Wal holds in memory; only storage/wal and storage/recovery look inside.
+# What a Wal holds in memory; only the modules of storage/ that make it up look inside.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Chunk, Slice
@@ -8,6 +8,9 @@ from raftmeta.raft.types cimport HardState, SnapshotPoint, index_t
 from raftmeta.status cimport status_t
 from raftmeta.storage.mark cimport Mark
 from raftmeta.storage.segment cimport BatchSummary
+
+cdef enum:
+    WAL_ZEROS_BYTES = 64 * 1024     # of Wal.zeros
 
 cdef struct WalLimits:
     uint32_t segment_bytes          # of a preallocated segment; 64 MiB in production, 4 KiB upwards in simulation
@@ -90,7 +93,7 @@ cdef struct Wal:
     Vec[uint8_t] head           # of the segment or batch being written
     Vec[uint64_t] next_chains
     Vec[Slice] parts
-    uint8_t* zeros              # WAL_ZEROS_BYTES of them
+    uint8_t* zeros              # WAL_ZEROS_BYTES of them, for padding and for what is erased or prepared
     Vec[FileName] names
     # wal_open's answer
     Vec[Slice] found_slices
