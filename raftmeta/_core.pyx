@@ -37,22 +37,21 @@ from raftmeta.native.buggify cimport BUGGIFY_LOG_LEFT_ON_DISK, BUGGIFY_MEMORY_DR
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
-from raftmeta.native.marks cimport (MARK_INSTALLED_AND_LOG_BEGUN, MARK_INSTALLED_OF_HIGHER_TERM,
-                                    MARK_INSTALLED_OVER_NEWER_TAIL, MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD_TERM,
-                                    MARK_PROPOSED_WITHOUT_LEADER, MARK_READ_ASKED_OF_NO_LEADER, MARK_REPAIR_WRITTEN,
-                                    MARK_SNAPSHOT_STREAM_BROKE, MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED,
-                                    mark)
+from raftmeta.native.marks cimport (MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD_TERM, MARK_PROPOSED_WITHOUT_LEADER,
+                                    MARK_READ_ASKED_OF_NO_LEADER, MARK_REPAIR_WRITTEN, MARK_SNAPSHOT_STREAM_BROKE,
+                                    MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED, mark)
 from raftmeta.raft.configuration cimport (configuration_change, configuration_forward, configuration_on_committed,
                                           configuration_on_propose, configuration_set, configuration_tick)
 from raftmeta.raft.election cimport (become_follower, campaign, election_on_persisted, election_on_refused,
                                      election_on_request, election_on_response, election_on_timeout_now, election_tick,
                                      reset_election_timer)
+from raftmeta.raft.install cimport forget_entries, install
 from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BACKWARDS, BROKEN_LEADER_UNKNOWN_TO_ITSELF,
                                        BROKEN_MATCH_BEYOND_LAST, BROKEN_MATCH_NOT_BELOW_NEXT, BROKEN_PLACES,
                                        BROKEN_WRITE_UNKNOWN, Invariant)
-from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begin, log_chain, log_check,
-                                log_check_records, log_compact, log_first_damaged, log_init, log_last_term,
-                                log_release, log_release_memory, log_slices, log_term, log_tick)
+from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begin, log_check, log_check_records,
+                                log_compact, log_first_damaged, log_init, log_last_term, log_release,
+                                log_release_memory, log_slices, log_tick)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.outbox cimport (message_init, outbox_drop_held, outbox_drop_sent, outbox_on_persisted, outbox_send,
                                    response_init)
@@ -76,9 +75,9 @@ from raftmeta.raft.state cimport (Core, CoreConfig, broken, has_own_commit, in_f
 from raftmeta.raft.transfer cimport transfer_begin, transfer_tick
 from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_RESPONSE, HEARTBEAT, HEARTBEAT_RESPONSE,
                                   MEMBERSHIP_PROPOSE, MESSAGE_WAITING, PRE_VOTE, PRE_VOTE_RESPONSE, PROPOSE,
-                                  PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE, SNAPSHOT, SNAPSHOT_RESPONSE,
-                                  TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, HardState, Membership, Message, Record,
-                                  SnapshotPoint, index_t, member_id_t, term_t)
+                                  PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE, SNAPSHOT, TIMEOUT_NOW, TRANSFER,
+                                  VOTE, VOTE_RESPONSE, HardState, Membership, Message, Record, SnapshotPoint, index_t,
+                                  member_id_t, term_t)
 from raftmeta.status cimport BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_READY, OK, STALE, status_t
 
 cdef enum:
@@ -539,61 +538,11 @@ cdef status_t core_snapshot_installed(Core* core, const SnapshotPoint* point, co
         return status
     if point.index <= core.log.applied:
         return STALE
-    if point.term > core.hard.term:
-        mark(MARK_INSTALLED_OF_HIGHER_TERM)
-        become_follower(core, point.term, 0)        # it came from a member that is ahead of us
-    # The tail stays when it continues the snapshot and the disk has it that far; else the log begins anew after point.
-    if _continues(core, point):
-        mark(MARK_INSTALLED_OVER_NEWER_TAIL)
-        core.log.committed = max(core.log.committed, point.index)
-        core.log.applied = core.log.snapshotted = point.index
-        _compact(core, point.index)
-        core.log.compacted_term = point.term        # the entry there may be damaged
-        core.log.offset_chain = point.chain
-        status = _replace_memberships(core, membership, point.index)
-    else:
-        begins[0] = True
-        mark(MARK_INSTALLED_AND_LOG_BEGUN)
-        log_begin(&core.log, point)
-        core.matched = 0
-        core.write_last = 0             # a write under way vouches for nothing that is still in the log
-        core.repaired.clear()
-        outbox_drop_held(core)
-        status = configuration_set(core, membership)
-    core.applying = point.index
+    status = install(core, point, membership, begins)
     _drop_slices(&core.apply_slices)
     _drop_slices(&core.fetched)
     core.is_fetching = False
-    if core.leader != 0:
-        core.matched = max(core.matched, point.index)       # committed, so the leader has it too
-    configuration_on_committed(core)
-    _report_snapshot(core, point.index)
     return _end(core, status)
-
-
-# A damaged entry is known by its chain hash alone. What stands behind it was acknowledged and must not be dropped.
-cdef bint _continues(Core* core, const SnapshotPoint* point) noexcept nogil:
-    cdef uint64_t chain = 0
-    if core.log.persisted < point.index:
-        return False
-    if log_term(&core.log, point.index) == point.term:
-        return True
-    return log_chain(&core.log, point.index, &chain) and chain == point.chain
-
-
-# The snapshot's configuration, then those of the entries that were kept behind it.
-cdef status_t _replace_memberships(Core* core, const Membership* membership, index_t index) noexcept nogil:
-    cdef status_t status = configuration_set(core, membership)
-    return status if status != OK else take_configurations(core, index + 1)
-
-
-cdef void _report_snapshot(Core* core, index_t index) noexcept nogil:
-    cdef Message message
-    if core.role == LEADER or core.leader == 0:
-        return
-    response_init(core, &message, SNAPSHOT_RESPONSE, core.leader)
-    message.index = index
-    outbox_send(core, &message)
 
 
 cdef status_t core_compacted(Core* core, index_t snapshotted, index_t compact_to) noexcept nogil:
@@ -603,19 +552,8 @@ cdef status_t core_compacted(Core* core, index_t snapshotted, index_t compact_to
     if snapshotted > core.log.applied or compact_to > snapshotted:
         return BAD_FIELD
     core.log.snapshotted = max(core.log.snapshotted, snapshotted)
-    _compact(core, compact_to)
+    forget_entries(core, compact_to)
     return _end(core, OK)
-
-
-cdef void _compact(Core* core, index_t compact_to) noexcept nogil:
-    cdef size_t i, kept = 0
-    log_compact(&core.log, compact_to)
-    # What was mended but is gone now need not be written again.
-    for i in range(core.repaired.size):
-        if core.repaired.data[i] > compact_to:
-            core.repaired.data[kept] = core.repaired.data[i]
-            kept += 1
-    core.repaired.size = kept
 
 
 cdef void core_set_free_bytes(Core* core, uint64_t free_bytes) noexcept nogil:
