@@ -359,10 +359,9 @@ class CheckpointStore:
             return self._environment
         is_new = not (self.path / "data.mdb").exists()
         self.path.mkdir(exist_ok=True)
-        # lock=False: the folder of the node is locked, and no reader ever runs beside the writer.
-        self._environment = lmdb.open(
-            str(self.path), map_size=self._map_bytes, max_dbs=0, lock=False, readahead=False, meminit=False
-        )
+        # lock=False: the folder of the node is locked, and no reader ever runs beside the writer. Read-ahead stays on:
+        # what is read is chunks of many pages, and after a power cut none of them is in memory (docs/performance.md).
+        self._environment = lmdb.open(str(self.path), map_size=self._map_bytes, max_dbs=0, lock=False, meminit=False)
         if is_new:
             sync_directory(self.path)
             sync_directory(self.path.parent)

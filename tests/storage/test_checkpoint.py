@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -84,6 +85,27 @@ def test_a_base_and_its_differences_are_read_in_order(store: CheckpointStore) ->
     assert [layer.kind for layer in written.layers] == [FORMAT_BASE] + [FORMAT_DIFFERENCE] * 3
     assert list(again.records()) == [b"a" * 90_000, b"b" * 70_000, b"0" * 1000, b"1" * 1000, b"2" * 1000]
     again.close()
+
+
+def test_chunks_are_read_ahead(store: CheckpointStore) -> None:
+    """After a power cut nothing of the file is in memory; one wait for each page made a start last seconds.
+
+    The kernel tells for each mapping whether it was told that pages are read in no order (man 5 proc, smaps, "rr").
+    """
+    store.write(HEAD, BASE, is_base=True)
+    again = reopened(store)
+    try:
+        again.open()
+        mappings = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
+        (flags,) = (
+            re.findall(r"^VmFlags: (.*)$", mapping, flags=re.MULTILINE)[0].split()
+            for mapping in mappings
+            if f"{store.path}/data.mdb" in mapping
+        )
+        assert "rd" in flags
+        assert "rr" not in flags
+    finally:
+        again.close()
 
 
 def test_a_base_is_due_when_differences_outgrow_a_quarter_of_it(store: CheckpointStore) -> None:
