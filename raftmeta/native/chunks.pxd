@@ -15,5 +15,6 @@ cdef extern from "chunks.hpp" namespace "raftmeta" nogil:
         uint32_t length
 
     Chunk* chunk_create(uint32_t capacity)
+    Chunk* chunk_create_image(uint32_t capacity)
     void chunk_hold(Chunk* chunk)
     void chunk_drop(Chunk* chunk)

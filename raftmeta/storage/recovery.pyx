@@ -14,7 +14,7 @@ a batch that may have been acknowledged; show a record whose checksum, index or 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strcmp, strcpy
 
-from raftmeta.native.chunks cimport Chunk, chunk_create, chunk_drop
+from raftmeta.native.chunks cimport Chunk, chunk_create_image, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport load32, load64
 from raftmeta.native.marks cimport (MARK_RECOVERY_BATCH, MARK_RECOVERY_HOLE_FILLED, MARK_RECOVERY_LAST_HEADER_DAMAGED,
@@ -148,7 +148,7 @@ cdef status_t _open_image(Walk* walk, const char* name, Loaded* loaded) noexcept
         status = CORRUPT
     if status != OK:
         return status
-    loaded.segment.image = chunk_create(<uint32_t> size_bytes)
+    loaded.segment.image = chunk_create_image(<uint32_t> size_bytes)
     if loaded.segment.image == NULL:
         return NO_MEMORY
     loaded.limit = loaded.segment.size_bytes = loaded.segment.allocated_bytes = size_bytes
