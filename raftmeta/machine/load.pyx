@@ -302,6 +302,7 @@ cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* 
                            fields.lease, fields.flags)
     if entry == NULL:
         return NO_MEMORY
+    machine.load.has_leased = machine.load.has_leased or fields.lease != 0
     if kind == DUMP_CHANGE:
         return _load_change(machine, entry)
     if machine.load.is_difference:
@@ -381,6 +382,8 @@ cdef status_t _load_end(Machine* machine, const DumpEnd* fields) noexcept nogil:
 cdef status_t _attach_keys(Machine* machine) noexcept nogil:
     cdef Cursor cursor
     cdef Lease* lease
+    if not machine.load.has_leased:
+        return OK       # a walk over all keys would find nothing
     cursor_seek(&cursor, tree_writer_root(machine.tree), NULL, 0)
     while cursor.entry != NULL:
         if cursor.entry.lease != 0:

@@ -46,6 +46,7 @@ cdef struct LoadState:
     bint is_difference              # what is being loaded changes what was loaded before it ...
     uint64_t since_revision         # ... which ended with this revision
     uint64_t floor                  # that the history has at the end
+    bint has_leased                 # a version that was loaded has a lease
 
 cdef struct Machine:
     MachineLimits limits
