@@ -10,6 +10,8 @@ Order of an opening, and why:
     4. whose log begins, and the lost one goes,
     5. or the newest whole copy of the state is loaded, and the log goes on from there. If the log does not know that
        point, the node died while it installed a snapshot: what was begun is finished, the log begins behind it.
+The checkpoint is loaded while another thread does step 2, where there is one (BesidePort): loading writes nothing, and
+what was loaded counts for nothing before the log was found to be ours and whole.
 A crash between 3 and 4 leaves the log of the incarnation before (Identity.former), which counts for nothing.
 
 Order at the founding, and why:
@@ -38,8 +40,8 @@ from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport (EVENT_FOUNDED, EVENT_JOINED, EVENT_LOG_OPENED, ENGINE_GENESIS,
                                             ENGINE_RUNNING, Engine)
 from raftmeta.runtime.peers cimport peers_follow_membership
-from raftmeta.runtime.restore cimport (Restored, restore_forget, restore_state, restored_continues,
-                                       restored_release)
+from raftmeta.runtime.restore cimport (Restored, restore_checkpoint, restore_forget, restore_state,
+                                       restored_continues, restored_release)
 from raftmeta.runtime.snapshot_state cimport Snapshots
 from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_NODE, NO_MEMORY, NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
@@ -344,15 +346,18 @@ cdef status_t _renew(Engine* engine, Identity* identity) noexcept nogil:
     return identity_renew(identity, &engine.random)
 
 
-cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpened* opened) noexcept nogil:
-    cdef bint is_member = identity.genesis.state == FOUNDED or identity.genesis.state == JOINING
+cdef bint _is_member(const Identity* identity) noexcept nogil:
+    return identity.genesis.state == FOUNDED or identity.genesis.state == JOINING
+
+
+cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpened* opened,
+                          Restored* restored) noexcept nogil:
+    cdef bint is_member = _is_member(identity)
     cdef bint is_lost = is_member and (opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST)
     cdef bint begins = is_lost or opened.state == WAL_VOID
-    cdef Restored restored
     cdef status_t status = OK
-    memset(<void*> &restored, 0, sizeof(Restored))
     if is_member and not begins:
-        status = restore_state(engine, &restored)
+        status = restore_state(engine, restored)
         # As good as lost: the log reaches back to no copy of the state that is whole, or it ends before a file that was
         # received, vouched for, and is not whole: a crash came before the log began behind it (snapshot_install).
         is_lost = begins = status == OK and (restored.point.index < opened.start.index
@@ -364,8 +369,7 @@ cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpene
     if status == OK and is_member and begins:
         status = restore_forget(engine)     # also when a boot before this one renewed the identity and got no further
     if status == OK:
-        status = _begin_with(engine, wal, identity, opened, &restored, is_member, begins)
-    restored_release(&restored)
+        status = _begin_with(engine, wal, identity, opened, restored, is_member, begins)
     return status
 
 
@@ -384,20 +388,49 @@ cdef status_t _begin_with(Engine* engine, Wal* wal, Identity* identity, WalOpene
     return _go_on(engine, wal, opened, restored)
 
 
+# The opening of the log, as work for another thread: it has the log and the disk to itself.
+cdef struct Opening:
+    Wal* wal
+    WalOpened opened
+    status_t status
+
+
+cdef void _open_log(void* argument) noexcept nogil:
+    cdef Opening* opening = <Opening*> argument
+    opening.status = wal_open(opening.wal, &opening.opened)
+
+
+cdef void _open_both(Engine* engine, Opening* opening, Restored* restored, bint is_member) noexcept nogil:
+    if engine.beside.self == NULL:
+        _open_log(opening)
+    else:
+        engine.beside.run(engine.beside.self, _open_log, opening)
+    if is_member:
+        restore_checkpoint(engine, restored)
+    if engine.beside.self != NULL:
+        engine.beside.wait(engine.beside.self)
+
+
 cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nogil:
     cdef Identity* self = <Identity*> identity
-    cdef WalOpened opened
+    cdef Opening opening
+    cdef Restored restored
+    cdef WalOpened* opened = &opening.opened
     cdef status_t status = identity_open(self, &engine.random)
     if status != OK:
         return status
     _take_identity(engine, wal, self)
-    memset(&opened, 0, sizeof(WalOpened))
-    status = wal_open(wal, &opened)
+    memset(<void*> &opening, 0, sizeof(Opening))
+    memset(<void*> &restored, 0, sizeof(Restored))
+    opening.wal = wal
+    _open_both(engine, &opening, &restored, _is_member(self))
+    status = opening.status
     if status == OK and self.is_new and opened.state != WAL_BLANK:
         status = FOREIGN_NODE       # a log, and nobody knows whose
     if status == OK:
         engine.callers.event(engine.callers.self, EVENT_LOG_OPENED, opened.state, opened.last, opened.dropped_bytes)
-        status = _begin_life(engine, wal, self, &opened)
+        status = _begin_life(engine, wal, self, opened, &restored)
+    restored_release(&restored)
     wal_open_done(wal)
     return status
 

@@ -4,7 +4,8 @@
 # other members, so they exist either way: with a port, they are written only when a member needs one.
 #
 # Who calls what, on which thread. Nothing here is called by two threads at once:
-#     open, next, forget      the opening thread, inside engine_boot, before the log is read. May block.
+#     open, next, forget      the opening thread, inside engine_boot; the log may be read meanwhile, on another. May
+#                             block.
 #     begin_from              the opening thread after a load; later the thread of the engine, after an install.
 #     take, poll, tick        the thread of the engine, in its turns. Must not block, nor wait for another thread.
 # The port may have a thread of its own; between take and the poll that ends it that thread alone uses the dump.

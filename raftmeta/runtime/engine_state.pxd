@@ -8,7 +8,7 @@ from raftmeta.machine.state cimport Machine
 from raftmeta.machine.watch_state cimport Hub, Watch
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Map64, Ring, Vec
-from raftmeta.ports cimport ClockPort, DiskPort, NetworkPort, RandomPort
+from raftmeta.ports cimport BesidePort, ClockPort, DiskPort, NetworkPort, RandomPort
 from raftmeta.raft.genesis cimport Genesis, GenesisRecord
 from raftmeta.raft.state cimport Core, CoreConfig
 from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t,
@@ -281,6 +281,7 @@ cdef struct Engine:
     ClockPort clock
     RandomPort random
     NetworkPort network
+    BesidePort beside           # boot only; optional
     DiskPort disk               # boot only; afterwards the disk belongs to the jobs
     DiskJobPort jobs
     CallerPort callers

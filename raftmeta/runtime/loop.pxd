@@ -2,6 +2,7 @@
 #
 #     loop thread     epoll: sockets, submissions, finished disk jobs, time -> the engine, one turn at a time
 #     write thread    the log (runtime/write_thread)
+#     opening thread  reads the log while loop_open loads the checkpoint, and ends with it
 #     memory thread   the next piece of memory for the state (native/pieces)
 #     callers         any thread: encode, submit, wait on a ticket; read the published state of the machine
 #
@@ -16,6 +17,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.pieces cimport PieceStore
 from raftmeta.native.threads cimport Handoff, Published, pthread_t
 from raftmeta.net.transport_state cimport Transport, TransportLimits
+from raftmeta.ports cimport beside_work
 from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, EngineCounters, Inbound, Submission
@@ -91,8 +93,16 @@ cdef struct LinkStatus:
 cdef struct LinkTable:
     LinkStatus[MEMBERS_MAX] links
 
+# Work beside the opening thread's.
+cdef struct Beside:
+    beside_work work
+    void* argument
+    pthread_t thread
+    bint is_running
+
 cdef struct Loop:
     Engine engine
+    Beside beside
     Transport transport
     Faults faults                   # of the network, on purpose; none but in tests
     TransportLimits transport_limits

@@ -32,13 +32,14 @@ from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_shared, 
                                       subtract_shared)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport next_random
-from raftmeta.native.threads cimport Handoff, boot_now_ns, thread_join, thread_start, wall_now_ms
+from raftmeta.native.threads cimport Handoff, boot_now_ns, pthread_t, thread_join, thread_start, wall_now_ms
 from raftmeta.net cimport posix
 from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child, transport_event,
                                      transport_flush, transport_init, transport_nudge, transport_reset,
                                      transport_resolved, transport_send, transport_tick, transport_unwant,
                                      transport_want)
 from raftmeta.net.transport_state cimport TransportPort, transport_wake_at
+from raftmeta.ports cimport beside_work
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello,
                                       engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
@@ -59,6 +60,9 @@ from raftmeta.storage.disk cimport (real_disk_close, real_disk_close_in_child, r
 from raftmeta.storage.identity cimport identity_create, identity_destroy
 from raftmeta.storage.wal cimport WalLimits, wal_create, wal_destroy
 from raftmeta.wire.hello cimport Hello
+
+cdef extern from "<pthread.h>" nogil:
+    int pthread_join(pthread_t thread, void** result)
 
 cdef enum:
     TUNE_EVENTS_PER_WAIT = 64
@@ -154,6 +158,9 @@ cdef void _fill_ports(Loop* loop) noexcept nogil:
     engine.network.self = loop
     engine.network.send = _send
     engine.disk = real_disk_port(&loop.disk)
+    engine.beside.self = &loop.beside
+    engine.beside.run = _beside_run
+    engine.beside.wait = _beside_wait
     engine.jobs.self = loop
     engine.jobs.submit = _submit_job
     engine.callers.self = loop
@@ -164,6 +171,29 @@ cdef void _fill_ports(Loop* loop) noexcept nogil:
     engine.callers.flush = _flush
     engine.callers.readers_left = _readers_left
     engine.callers.event = _event
+
+
+# --- beside the opening thread ----------------------------------------------------------------------------------------
+cdef void* _beside_main(void* argument) noexcept nogil:
+    cdef Beside* beside = <Beside*> argument
+    beside.work(beside.argument)
+    return NULL
+
+
+cdef void _beside_run(void* self, beside_work work, void* argument) noexcept nogil:
+    cdef Beside* beside = <Beside*> self
+    beside.work = work
+    beside.argument = argument
+    beside.is_running = thread_start(&beside.thread, _beside_main, beside, b"raftmeta-open") == 0
+    if not beside.is_running:
+        work(argument)
+
+
+cdef void _beside_wait(void* self) noexcept nogil:
+    cdef Beside* beside = <Beside*> self
+    if beside.is_running:
+        pthread_join(beside.thread, NULL)
+    beside.is_running = False
 
 
 # --- the network, upwards ---------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from raftmeta.storage.wal cimport WalOpened
 cdef struct Restored:
     SnapshotPoint point         # index 0: there is none, the state begins empty
     bint is_checkpoint          # it came from the checkpoint port
+    status_t checkpoint_status  # of its loading; OK: also without one
     bint has_unreadable         # the disk failed at a copy that may be sound: its contents are not known
     index_t passed_over         # the newest sealed file that is not whole, 0: none
     uint64_t wall_ms
@@ -18,7 +19,11 @@ cdef struct Restored:
     index_t membership_index
     Vec[uint8_t] membership     # encoded, in force at the point
 
-# Loads the newest copy that is whole into engine.machine; older ones take its place when it is damaged. Leftovers of a
+# First, into a zeroed Restored: load the checkpoint, if there is one, into engine.machine. Asks nothing but the checkpoint
+# port and writes nothing, so the log may be opened meanwhile; if that is lost, restore_forget drops what was loaded.
+# Blocks. What became of it restore_state tells.
+cdef void restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil
+# Then: has the newest copy that is whole in engine.machine; older ones take its place when it is damaged. Leftovers of a
 # crash go, but nothing goes while a copy cannot be read. Blocks.
 # OK, also without one; NEWER_FORMAT, NO_MEMORY, DISK_FAILED (of the folder).
 cdef status_t restore_state(Engine* engine, Restored* restored) noexcept nogil

@@ -187,10 +187,13 @@ cdef bint _is_damage(Restored* restored, status_t status) noexcept nogil:
     return status == CORRUPT or status == FOREIGN_CLUSTER or status == DISK_FAILED
 
 
-cdef status_t _try_checkpoint(Engine* engine, Restored* restored) noexcept nogil:
-    cdef status_t status = OK
+cdef void restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil:
     if engine.checkpoints.self != NULL:
-        status = _restore_checkpoint(engine, restored)
+        restored.checkpoint_status = _restore_checkpoint(engine, restored)
+
+
+cdef status_t _judge_checkpoint(Engine* engine, Restored* restored) noexcept nogil:
+    cdef status_t status = restored.checkpoint_status
     if _is_damage(restored, status):
         engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_DAMAGED, 0, status, 0)
         return OK
@@ -250,10 +253,9 @@ cdef status_t restore_state(Engine* engine, Restored* restored) noexcept nogil:
     cdef MachineStatus machine
     cdef status_t status
     memset(&found, 0, sizeof(found))
-    memset(<void*> restored, 0, sizeof(Restored))
     status = _look(engine, &found)
     if status == OK:
-        status = _try_checkpoint(engine, restored)
+        status = _judge_checkpoint(engine, restored)
     if status == OK:
         status = _try_files(engine, &found, restored)
     found.release()

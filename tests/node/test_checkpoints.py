@@ -16,6 +16,7 @@ from tests.node.nodes import leader_of, make_nodes, running
 from tests.processes.waiting import wait_until
 
 POINTS = {"snapshot_entries": 100}
+LOG_TAIL_LOST = 4  # WalState
 
 
 def manifest(folder: Path) -> Manifest | None:
@@ -135,6 +136,34 @@ def test_a_damaged_checkpoint_is_passed_over_and_the_node_comes_back(tmp_path: P
         again.start()
         again.ready(20)
         assert any(event.name == "snapshot_damaged" for event in again.events(timeout_s=5))
+        assert everything(again) == before
+    finally:
+        for node in nodes.values():
+            node.close(transfer=False)
+
+
+def test_a_checkpoint_beside_a_lost_log_counts_for_nothing(tmp_path: Path) -> None:
+    """It is loaded while the log is opened: the node must not go on from it, but begin another incarnation."""
+    nodes = make_nodes(tmp_path, **POINTS)
+    for node in nodes.values():
+        node.start()
+    try:
+        for node in nodes.values():
+            node.ready(30)
+        pass_points(nodes, 3)
+        before = everything(nodes["a"])
+        victim = nodes["b"]
+        victim.close()
+        assert manifest(tmp_path / "b") is not None
+        for log in (tmp_path / "b").glob("*.log"):
+            log.unlink()
+        peers = {name: str(node.identity.listen) for name, node in nodes.items()}
+        again = nodes["b"] = raftmeta.Node("b", peers=peers, data_dir=tmp_path / "b", config=victim.config)
+        again.start()
+        again.ready(20)
+        events = {event.name: event for event in again.events(timeout_s=5)}
+        assert events["log_opened"].facts["state"] == LOG_TAIL_LOST
+        assert "snapshot_loaded" not in events
         assert everything(again) == before
     finally:
         for node in nodes.values():
