@@ -40,8 +40,8 @@ cdef struct DiskPort:
     status_t (*list_names)(void* self, Vec[FileName]* names) noexcept nogil                  # in no order
     status_t (*free_bytes)(void* self, uint64_t* free_bytes) noexcept nogil                  # room for new data
 
-# One piece of work beside the caller's own, on another thread or at once. Between run and wait all that the work touches
-# belongs to it. self == NULL: there is no port, the caller does the work itself.
+# One piece of work beside the caller's own, on another thread or at once. Between run and wait all that the work
+# touches belongs to it. self == NULL: there is no port, the caller does the work itself.
 ctypedef void (*beside_work)(void* argument) noexcept nogil
 
 cdef struct BesidePort:

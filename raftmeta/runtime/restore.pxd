@@ -19,12 +19,12 @@ cdef struct Restored:
     index_t membership_index
     Vec[uint8_t] membership     # encoded, in force at the point
 
-# First, into a zeroed Restored: load the checkpoint, if there is one, into engine.machine. Asks nothing but the checkpoint
-# port and writes nothing, so the log may be opened meanwhile; if that is lost, restore_forget drops what was loaded.
-# Blocks. What became of it restore_state tells.
+# First, into a zeroed Restored: load the checkpoint, if there is one, into engine.machine. Asks nothing but the
+# checkpoint port and writes nothing, so the log may be opened meanwhile; if that is lost, restore_forget drops what was
+# loaded. Blocks. What became of it restore_state tells.
 cdef void restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil
-# Then: has the newest copy that is whole in engine.machine; older ones take its place when it is damaged. Leftovers of a
-# crash go, but nothing goes while a copy cannot be read. Blocks.
+# Then: has the newest copy that is whole in engine.machine; older ones take its place when it is damaged. Leftovers of
+# a crash go, but nothing goes while a copy cannot be read. Blocks.
 # OK, also without one; NEWER_FORMAT, NO_MEMORY, DISK_FAILED (of the folder).
 cdef status_t restore_state(Engine* engine, Restored* restored) noexcept nogil
 cdef void restored_release(Restored* restored) noexcept nogil
