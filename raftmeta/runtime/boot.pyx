@@ -339,11 +339,11 @@ cdef bint _has_others(const Engine* engine) noexcept nogil:
     return False
 
 
-cdef status_t _renew(Engine* engine, Identity* identity) noexcept nogil:
+cdef status_t _renew(Engine* engine, Identity* identity, const WalOpened* opened) noexcept nogil:
     """It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log")."""
     if not _has_others(engine):
         return CORRUPT      # nobody could bring it back: the files stay for those who can still read something in them
-    return identity_renew(identity, &engine.random)
+    return identity_renew(identity, &engine.random, opened.state == WAL_VOID)
 
 
 cdef bint _is_member(const Identity* identity) noexcept nogil:
@@ -353,7 +353,10 @@ cdef bint _is_member(const Identity* identity) noexcept nogil:
 cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpened* opened,
                           Restored* restored) noexcept nogil:
     cdef bint is_member = _is_member(identity)
-    cdef bint is_lost = is_member and (opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST)
+    # A void log is what a crash between a renewal and the new log leaves. Whom a leader's membership named had a log
+    # since: a disk that lies may lose its headers and leave the former one's, whose files are used again.
+    cdef bint is_lost = is_member and (opened.state == WAL_BLANK or opened.state == WAL_TAIL_LOST
+                                       or (opened.state == WAL_VOID and identity.genesis.state == FOUNDED))
     cdef bint begins = is_lost or opened.state == WAL_VOID
     cdef status_t status = OK
     if is_member and not begins:
@@ -365,7 +368,7 @@ cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpene
         if is_lost and restored.has_unreadable:
             status = DISK_FAILED    # a copy that could not be read now may be the one
     if status == OK:
-        status = _renew(engine, identity) if is_lost else identity_count_boot(identity)
+        status = _renew(engine, identity, opened) if is_lost else identity_count_boot(identity)
     if status == OK and is_member and begins:
         status = restore_forget(engine)     # also when a boot before this one renewed the identity and got no further
     if status == OK:

@@ -40,5 +40,6 @@ cdef status_t identity_count_boot(Identity* identity) noexcept nogil
 # Durable on return.
 cdef status_t identity_set_genesis(Identity* identity, const GenesisRecord* genesis) noexcept nogil
 # The log of this folder lost what it acknowledged (WAL_TAIL_LOST): another incarnation begins, of the same founded
-# cluster, which must be told to take it as a learner. Durable on return; boot is 1 again, `former` names the old one.
-cdef status_t identity_renew(Identity* identity, const RandomPort* random) noexcept nogil
+# cluster, which must be told to take it as a learner. Durable on return; boot is 1 again, `former` names the old one,
+# or stays where the log in the folder is that of `former` already (is_void).
+cdef status_t identity_renew(Identity* identity, const RandomPort* random, bint is_void) noexcept nogil

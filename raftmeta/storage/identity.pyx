@@ -233,8 +233,9 @@ cdef status_t identity_set_genesis(Identity* identity, const GenesisRecord* gene
     return _replace(identity)
 
 
-cdef status_t identity_renew(Identity* identity, const RandomPort* random) noexcept nogil:
-    identity.former = identity.id
+cdef status_t identity_renew(Identity* identity, const RandomPort* random, bint is_void) noexcept nogil:
+    if not is_void:
+        identity.former = identity.id
     identity.id = _draw(random)
     identity.boot = 1
     # It knows its cluster, but no vote of its former self counts any more.

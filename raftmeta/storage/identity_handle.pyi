@@ -24,7 +24,7 @@ class IdentityHandle:
         """Read the file, or draw an incarnation for a blank folder; write nothing; return a status."""
     def count_boot(self) -> int:
         """Make the next boot number durable; return a status."""
-    def renew(self) -> int:
-        """Become another incarnation of the same cluster; return a status."""
+    def renew(self, is_void: bool = False) -> int:
+        """Become another incarnation of the same cluster; return a status. is_void: `former` stays."""
     def set_genesis(self, state: int, cluster: tuple[int, int], membership: bytes = b"") -> int:
         """Replace the genesis record durably; return a status."""

@@ -62,8 +62,8 @@ cdef class IdentityHandle:
     def count_boot(self):
         return folder.identity_count_boot(self.identity)
 
-    def renew(self):
-        return folder.identity_renew(self.identity, &self.random)
+    def renew(self, is_void=False):
+        return folder.identity_renew(self.identity, &self.random, is_void)
 
     def set_genesis(self, uint8_t state, cluster, bytes membership=b""):
         cdef GenesisRecord record

@@ -132,6 +132,21 @@ def test_a_renewed_identity_is_another_member_of_the_same_cluster() -> None:
     assert again.genesis == (GenesisState.JOINING, (3, 4), 0)
 
 
+def test_a_renewal_over_a_void_log_still_knows_whose_that_is() -> None:
+    """Else the next start would take it for a stranger's, and refuse the folder."""
+    disk = SimulatedDisk()
+    identity = opened(disk)
+    first = identity.id
+    assert identity.set_genesis(GenesisState.FOUNDED, (3, 4), MEMBERSHIP) == Status.OK
+    assert identity.renew() == Status.OK
+    second = identity.id
+    assert identity.renew(is_void=True) == Status.OK
+    disk.crash()
+    again = opened(disk, seed=9)
+    assert again.id not in (first, second)
+    assert (again.former, again.genesis) == (first, (GenesisState.JOINING, (3, 4), 0))
+
+
 def test_a_failing_disk_is_reported() -> None:
     disk = SimulatedDisk()
     identity = opened(disk)
