@@ -190,10 +190,10 @@ def main() -> None:
     id, folder, *pairs = sys.argv[1:]
     peers = {int(peer): address for peer, _, address in (pair.partition("=") for pair in pairs)}
     broker = Broker(int(id), peers, Path(folder))
-    broker.start()
     try:
+        broker.start()
         threading.Event().wait()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # also while it starts: the others may know it already
         broker.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,15 +10,14 @@ from pathlib import Path
 import raftmeta
 from raftmeta.conformance import Kit
 from tests.client.nodes import serving
+from tests.processes.waiting import free_ports
 
 READY_S = 40.0
 
 
 def free_addresses(count: int) -> list[str]:
     """Loopback addresses that nobody uses just now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
 @contextlib.contextmanager

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
 
 PAUSE_S = 0.002
+LOWEST_PORT = 10_000
 
 
 def wait_until(condition: Callable[[], T], *, timeout_s: float, what: str | Callable[[], str]) -> T:
@@ -26,12 +29,24 @@ def wait_until(condition: Callable[[], T], *, timeout_s: float, what: str | Call
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody uses just now, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Loopback ports that nobody uses just now, all different.
+
+    Out of those that the kernel gives to no outgoing connection: else any program's next one could take it before it is
+    listened on.
+    """
+    highest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(LOWEST_PORT, highest)  # other processes look for some, too
+        if _is_free(port):
+            ports.add(port)
+    return list(ports)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
