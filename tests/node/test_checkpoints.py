@@ -6,7 +6,9 @@ import ctypes
 import struct
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lmdb
 
@@ -118,8 +120,8 @@ def test_whoever_holds_the_gil_stalls_neither_loop_nor_log(tmp_path: Path) -> No
             assert node.metrics()["elections"] <= 1
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_the_node_comes_back(tmp_path: Path) -> None:
-    """The log does not reach back any more: the others' state takes its place."""
+def events_of_a_start(tmp_path: Path, spoil: Callable[[Path], None]) -> dict[str, Any]:
+    """Of a start of one of three whose folder was spoiled while it was down: it has the others' state afterwards."""
     nodes = make_nodes(tmp_path, **POINTS)
     for node in nodes.values():
         node.start()
@@ -130,44 +132,35 @@ def test_a_damaged_checkpoint_is_passed_over_and_the_node_comes_back(tmp_path: P
         before = everything(nodes["a"])
         victim = nodes["b"]
         victim.close()
-        damage(tmp_path / "b")
-        peers = {name: str(node.identity.listen) for name, node in nodes.items()}
-        again = nodes["b"] = raftmeta.Node("b", peers=peers, data_dir=tmp_path / "b", config=victim.config)
-        again.start()
-        again.ready(20)
-        assert any(event.name == "snapshot_damaged" for event in again.events(timeout_s=5))
-        assert everything(again) == before
-    finally:
-        for node in nodes.values():
-            node.close(transfer=False)
-
-
-def test_a_checkpoint_beside_a_lost_log_counts_for_nothing(tmp_path: Path) -> None:
-    """It is loaded while the log is opened: the node must not go on from it, but begin another incarnation."""
-    nodes = make_nodes(tmp_path, **POINTS)
-    for node in nodes.values():
-        node.start()
-    try:
-        for node in nodes.values():
-            node.ready(30)
-        pass_points(nodes, 3)
-        before = everything(nodes["a"])
-        victim = nodes["b"]
-        victim.close()
-        assert manifest(tmp_path / "b") is not None
-        for log in (tmp_path / "b").glob("*.log"):
-            log.unlink()
+        spoil(tmp_path / "b")
         peers = {name: str(node.identity.listen) for name, node in nodes.items()}
         again = nodes["b"] = raftmeta.Node("b", peers=peers, data_dir=tmp_path / "b", config=victim.config)
         again.start()
         again.ready(20)
         events = {event.name: event for event in again.events(timeout_s=5)}
-        assert events["log_opened"].facts["state"] == LOG_TAIL_LOST
-        assert "snapshot_loaded" not in events
         assert everything(again) == before
+        return events
     finally:
         for node in nodes.values():
             node.close(transfer=False)
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_the_node_comes_back(tmp_path: Path) -> None:
+    """The log does not reach back any more: the others' state takes its place."""
+    assert "snapshot_damaged" in events_of_a_start(tmp_path, damage)
+
+
+def test_a_checkpoint_beside_a_lost_log_counts_for_nothing(tmp_path: Path) -> None:
+    """It is loaded while the log is opened: the node must not go on from it, but begin another incarnation."""
+    events = events_of_a_start(tmp_path, lose_log)
+    assert events["log_opened"].facts["state"] == LOG_TAIL_LOST
+    assert "snapshot_loaded" not in events
+
+
+def lose_log(folder: Path) -> None:
+    assert manifest(folder) is not None
+    for log in folder.glob("*.log"):
+        log.unlink()
 
 
 def damage(folder: Path) -> None:
