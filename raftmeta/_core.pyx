@@ -42,9 +42,9 @@ from raftmeta.native.marks cimport (MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD
                                     MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED, mark)
 from raftmeta.raft.configuration cimport (configuration_change, configuration_forward, configuration_on_committed,
                                           configuration_on_propose, configuration_set, configuration_tick)
-from raftmeta.raft.election cimport (become_follower, campaign, election_on_persisted, election_on_refused,
-                                     election_on_request, election_on_response, election_on_timeout_now, election_tick,
-                                     reset_election_timer)
+from raftmeta.raft.election cimport (become_follower, campaign, election_on_connected, election_on_persisted,
+                                     election_on_refused, election_on_request, election_on_response,
+                                     election_on_timeout_now, election_tick, reset_election_timer)
 from raftmeta.raft.install cimport forget_entries, install
 from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BACKWARDS, BROKEN_LEADER_UNKNOWN_TO_ITSELF,
                                        BROKEN_MATCH_BEYOND_LAST, BROKEN_MATCH_NOT_BELOW_NEXT, BROKEN_PLACES,
@@ -451,6 +451,7 @@ cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noe
         election_on_refused(core, peer)
     elif event == PEER_CONNECTED and core.role != LEADER:
         core.read_tick = core.now
+        election_on_connected(core)
     position = membership_position(in_force(core), peer)
     if core.role == LEADER and position >= 0:
         _on_link(core, &core.progress[position], event)

@@ -9,6 +9,8 @@ cpdef enum Mark:
     MARK_LEADER_MET_HIGHER_TERM = 0      # a leader heard of a higher term
     MARK_CAMPAIGN_FORBIDDEN              # a member that may not lead let its time-out pass
     MARK_CAMPAIGN_BY_TRANSFER            # a campaign without pre-votes, asked for by the leader
+    MARK_EARLY_CAMPAIGN                  # before its time-out, as nobody was heard to lead since the start
+    MARK_EARLY_CAMPAIGN_INSTEAD          # one that heard no leader either was refused: ask instead of it
     MARK_ELECTION_LOST                   # a majority refused
     MARK_CHECK_QUORUM_FAILED             # a leader heard no majority for an election time-out
     MARK_LEADER_REFUSED_CONNECTION       # the leader's process is gone: campaign at once

@@ -184,7 +184,8 @@ cdef void _put_role(uint64_t* digest, Core* core, const uint8_t* names) noexcept
     _put(digest, core.role)
     _put(digest, _named(names, core.leader))
     _put(digest, core.matched)
-    _put(digest, core.is_transfer_campaign << 2 | core.was_named << 1 | core.was_told_removed)
+    _put(digest, core.was_led << 4 | core.is_early_campaign << 3 | core.is_transfer_campaign << 2
+         | core.was_named << 1 | core.was_told_removed)
     _put(digest, core.term_first)
     _put(digest, core.must_replicate << 1 | core.must_heartbeat)
     _put(digest, core.round)

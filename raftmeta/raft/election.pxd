@@ -33,5 +33,7 @@ cdef status_t election_on_response(Core* core, const Message* message) noexcept 
 cdef status_t election_on_timeout_now(Core* core, const Message* message) noexcept nogil
 # The process of `member` is gone; if it led, there is no reason to wait for the time-out (docs/divergence.md).
 cdef void election_on_refused(Core* core, member_id_t member) noexcept nogil
+# A link is up. When it was the last one to another voter, and no leader was heard yet: ask soon (docs/divergence.md).
+cdef void election_on_connected(Core* core) noexcept nogil
 # Voters (and others) that answered within the election time-out, this member included.
 cdef member_mask_t heard_members(Core* core) noexcept nogil

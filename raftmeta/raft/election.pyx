@@ -4,7 +4,8 @@ from libc.stdint cimport uint32_t
 from raftmeta.native.buggify cimport BUGGIFY_ELECTION_WITHOUT_JITTER, BUGGIFY_PRE_VOTE_GIVEN_UP, buggify
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.marks cimport (MARK_CAMPAIGN_BY_TRANSFER, MARK_CAMPAIGN_FORBIDDEN, MARK_CANDIDATE,
-                                    MARK_CHECK_QUORUM_FAILED, MARK_ELECTION_LOST, MARK_LEADER_MET_HIGHER_TERM,
+                                    MARK_CHECK_QUORUM_FAILED, MARK_EARLY_CAMPAIGN,
+                                    MARK_EARLY_CAMPAIGN_INSTEAD, MARK_ELECTION_LOST, MARK_LEADER_MET_HIGHER_TERM,
                                     MARK_LEADER_REFUSED_CONNECTION, MARK_OWN_VOTE_DURABLE, MARK_PRE_CANDIDATE,
                                     MARK_TIMEOUT_NOW_LATE, MARK_VOTE_OF_HIGHER_TERM_IGNORED,
                                     MARK_VOTE_REFUSED_CANNOT_VOTE, MARK_VOTE_REFUSED_LEADER_ALIVE,
@@ -17,7 +18,7 @@ from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.outbox cimport (is_hard_state_durable, message_init, outbox_drop_held, outbox_send, response_init,
                                    trace)
 from raftmeta.raft.progress cimport progress_init
-from raftmeta.raft.quorum cimport VOTE_LOST, VOTE_WON, VoteResult, quorum_has, quorum_votes
+from raftmeta.raft.quorum cimport VOTE_LOST, VOTE_PENDING, VOTE_WON, VoteResult, quorum_has, quorum_votes
 from raftmeta.raft.reads cimport reads_void
 from raftmeta.raft.ready cimport (CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, REFUSED_CANNOT_VOTE, REFUSED_LEADER_ALIVE,
                                   REFUSED_LOG_BEHIND, REFUSED_TERM_OLD, REFUSED_VOTED_ALREADY,
@@ -32,7 +33,7 @@ from raftmeta.raft.types cimport (ENTRY_NOOP, MESSAGE_TRANSFER, PRE_VOTE, PRE_VO
 from raftmeta.status cimport OK, STALE, status_t
 
 cdef enum:
-    TUNE_REFUSED_JITTER_MS = 30     # the survivors of a dead leader do not all campaign in the same moment
+    TUNE_JITTER_MS = 30     # those that learn at once that nobody leads do not all campaign in the same moment
 
 
 # --- roles ------------------------------------------------------------------------------------------------------------
@@ -46,14 +47,14 @@ cdef void become_follower(Core* core, term_t term, member_id_t leader) noexcept 
             mark(MARK_LEADER_MET_HIGHER_TERM)
             trace(core, TRACE_STEPPED_DOWN, STEPPED_DOWN_HIGHER_TERM, term)
         _enter_term(core, term, 0)
-    if core.role != FOLLOWER or leader != 0:
+    if leader != 0 or core.role != FOLLOWER and not core.is_early_campaign:
         # Not for a higher term alone: a candidate that cannot win must not keep a better one waiting (paper 5.2).
         reset_election_timer(core)
     core.role = FOLLOWER
     core.leader = leader
     if leader != 0:
         core.was_told_removed = False       # whoever leads sends nothing to those that are no members
-    core.is_transfer_campaign = False
+    core.is_transfer_campaign = core.is_early_campaign = False
     core.transferring = 0
     core.votes_granted = core.votes_refused = 0
     if is_new:
@@ -109,16 +110,21 @@ cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
         reset_election_timer(core)
         return
     core.is_transfer_campaign = is_transfer
-    core.leader = 0
-    core.votes_refused = 0
+    core.is_early_campaign = False
     reads_void(core)
     if is_transfer:
         mark(MARK_CAMPAIGN_BY_TRANSFER)
         _become_candidate(core)
         return
-    core.role = PRE_CANDIDATE
-    core.votes_granted = own_bit(core)      # would vote for itself: nothing to make durable yet
     reset_election_timer(core)
+    _become_pre_candidate(core)
+
+
+cdef void _become_pre_candidate(Core* core) noexcept nogil:
+    core.role = PRE_CANDIDATE
+    core.leader = 0
+    core.votes_granted = own_bit(core)      # would vote for itself: nothing to make durable yet
+    core.votes_refused = 0
     mark(MARK_PRE_CANDIDATE)
     trace(core, TRACE_BECAME_PRE_CANDIDATE, 0, 0)
     _request_votes(core, PRE_VOTE)
@@ -126,6 +132,9 @@ cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
 
 
 cdef void _become_candidate(Core* core) noexcept nogil:
+    core.leader = 0
+    core.is_early_campaign = False
+    core.early_tick = 0
     _enter_term(core, core.hard.term + 1, core.config.id)
     core.role = CANDIDATE
     # Its own vote counts when it is durable, like every other one (election_on_persisted).
@@ -155,6 +164,8 @@ cdef void _request_votes(Core* core, MessageType type) noexcept nogil:
 
 cdef void _count_votes(Core* core) noexcept nogil:
     cdef VoteResult result = quorum_votes(&core.electorate, core.votes_granted, core.votes_refused)
+    if core.is_early_campaign:
+        result = _votes_of_all(core)
     if result == VOTE_LOST:
         mark(MARK_ELECTION_LOST)
         become_follower(core, core.hard.term, 0)
@@ -164,6 +175,13 @@ cdef void _count_votes(Core* core) noexcept nogil:
         _become_leader(core)
 
 
+cdef VoteResult _votes_of_all(Core* core) noexcept nogil:
+    cdef member_mask_t voters = core.electorate.incoming | core.electorate.outgoing
+    if core.votes_refused & voters:
+        return VOTE_LOST
+    return VOTE_WON if core.votes_granted & voters == voters else VOTE_PENDING
+
+
 cdef void _become_leader(Core* core) noexcept nogil:
     cdef uint32_t i
     if not is_hard_state_durable(core):
@@ -171,6 +189,7 @@ cdef void _become_leader(Core* core) noexcept nogil:
         return
     core.role = LEADER
     core.leader = core.config.id
+    core.was_led = True
     core.is_transfer_campaign = False
     for i in range(in_force(core).count):
         progress_init(&core.progress[i], in_force(core).members[i].id, core.log.last, core.now)
@@ -194,6 +213,7 @@ cdef status_t hear_leader(Core* core, member_id_t leader) noexcept nogil:
     else:
         reset_election_timer(core)
     core.leader_heard_tick = core.now
+    core.was_led = True
     return OK
 
 
@@ -206,6 +226,8 @@ cdef void election_tick(Core* core) noexcept nogil:
             step_down(core, core.hard.term, STEPPED_DOWN_NO_QUORUM)
     elif core.now >= core.election_tick or _waits_for_nobody(core):
         campaign(core, False)
+    elif core.early_tick != 0 and core.now >= core.early_tick:
+        _campaign_early(core)
     elif core.role == PRE_CANDIDATE and buggify(BUGGIFY_PRE_VOTE_GIVEN_UP):
         become_follower(core, core.hard.term, 0)
 
@@ -217,6 +239,39 @@ cdef bint _waits_for_nobody(Core* core) noexcept nogil:
             and core.electorate.incoming | core.electorate.outgoing == own_bit(core))
 
 
+# Nobody has led since this member started, as far as it can know: there is no leader whose time-out it must let pass
+# (docs/divergence.md "Elections"). A candidacy that is under way by the ordinary rule needs fewer votes: it goes on.
+cdef bint _may_ask_early(Core* core) noexcept nogil:
+    return (core.config.campaigns_early and not core.was_led and not core.config.lease_reads and _can_lead(core)
+            and (core.role == FOLLOWER or core.is_early_campaign))
+
+
+cdef void _ask_early(Core* core) noexcept nogil:
+    if _may_ask_early(core):
+        core.early_tick = core.now + 1 + next_random(&core.random) % _jitter_ticks(core)
+
+
+cdef void _campaign_early(Core* core) noexcept nogil:
+    core.early_tick = 0
+    if not _may_ask_early(core):
+        return
+    mark(MARK_EARLY_CAMPAIGN)
+    core.is_early_campaign = True
+    _become_pre_candidate(core)
+
+
+cdef void election_on_connected(Core* core) noexcept nogil:
+    cdef member_mask_t missing = (core.electorate.incoming | core.electorate.outgoing) & ~own_bit(core)
+    cdef int position
+    cdef size_t i
+    for i in range(core.connected.size):
+        position = membership_position(in_force(core), core.connected.data[i])
+        if position >= 0:
+            missing &= ~(<member_mask_t>1 << position)
+    if missing == 0:
+        _ask_early(core)
+
+
 cdef member_mask_t heard_members(Core* core) noexcept nogil:
     cdef member_mask_t heard = own_bit(core)
     cdef uint32_t i
@@ -226,15 +281,18 @@ cdef member_mask_t heard_members(Core* core) noexcept nogil:
     return heard
 
 
+cdef uint32_t _jitter_ticks(Core* core) noexcept nogil:
+    return TUNE_JITTER_MS // core.config.tick_ms + 1
+
+
 cdef void election_on_refused(Core* core, member_id_t member) noexcept nogil:
-    cdef uint32_t jitter_ticks = TUNE_REFUSED_JITTER_MS // core.config.tick_ms + 1
     # A lease holds until its time is over, whatever became of the process that held it.
     if core.role != FOLLOWER or core.leader != member or member == 0 or core.config.lease_reads:
         return
     mark(MARK_LEADER_REFUSED_CONNECTION)
     trace(core, TRACE_LEADER_LOST, member, 0)
     become_follower(core, core.hard.term, 0)
-    core.election_tick = core.now + next_random(&core.random) % jitter_ticks
+    core.election_tick = core.now + next_random(&core.random) % _jitter_ticks(core)
 
 
 # --- votes ------------------------------------------------------------------------------------------------------------
@@ -273,6 +331,8 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
     cdef bint is_pre_vote = message.type == PRE_VOTE
     if refusal:
         trace(core, TRACE_VOTE_REFUSED, message.source, refusal)
+    if is_pre_vote:
+        _on_pre_vote(core, refusal)
     # A refusal because a leader is alive leaves the term alone, or one cut-off member would depose it (thesis 4.2.3).
     if refusal == REFUSED_LEADER_ALIVE and not is_pre_vote and message.term > core.hard.term:
         mark(MARK_VOTE_OF_HIGHER_TERM_IGNORED)
@@ -291,6 +351,15 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
         response.term = message.term
     outbox_send(core, &response)
     return OK
+
+
+# Whoever asks has heard no leader either.
+cdef void _on_pre_vote(Core* core, uint32_t refusal) noexcept nogil:
+    if not refusal:
+        core.early_tick = 0             # its log is no older than ours: let it go first
+    elif refusal != REFUSED_LEADER_ALIVE and core.early_tick == 0 and _may_ask_early(core):
+        mark(MARK_EARLY_CAMPAIGN_INSTEAD)
+        _ask_early(core)
 
 
 cdef void _vote_for(Core* core, member_id_t candidate) noexcept nogil:

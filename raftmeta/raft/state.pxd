@@ -32,6 +32,7 @@ cdef struct CoreConfig:
     uint64_t log_memory_bytes_max       # records that are applied and persisted leave memory above it
     uint64_t free_bytes_min             # a member with less room has no space for growth
     bint lease_reads                    # reads without a round while a quorum cannot elect another (thesis 6.4.1)
+    bint campaigns_early                # before the time-out, with all voters, while nobody was heard to lead
     bint promotes_learners              # caught-up learners become voters by the leader's own proposal
     bint checks                         # dear invariants too
 
@@ -49,6 +50,7 @@ cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t s
     config.log_memory_bytes_max = 64 * 1024 * 1024
     config.free_bytes_min = 16 * 1024 * 1024
     config.lease_reads = False
+    config.campaigns_early = True
     config.promotes_learners = True
     config.checks = False
 
@@ -102,6 +104,9 @@ cdef struct Core:
     member_mask_t votes_granted
     member_mask_t votes_refused
     bint is_transfer_campaign   # this candidacy was ordered by TIMEOUT_NOW
+    bint is_early_campaign      # these pre-votes were asked for before the time-out: all voters must grant them
+    bint was_led                # a leader was heard, or this member led, since it started: it asks early no more
+    uint64_t early_tick         # when to ask before the time-out; 0: not
     bint was_named              # a configuration of its own log or snapshot named this member: it may vote
     bint was_told_removed       # by a peer, since a leader spoke to it last
     uint64_t waiting_until      # callers wait here for what was forwarded

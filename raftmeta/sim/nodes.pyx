@@ -230,6 +230,7 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.core.free_bytes_min = 0
     config.core.append_bytes_max = world.config.append_bytes_max
     config.core.election_timeout_ticks = world.config.election_timeout_ticks
+    config.core.campaigns_early = world.config.campaigns_early
     config.core.heartbeat_ticks = world.config.election_timeout_ticks // 10
     config.machine.value_bytes_max = 1 << 20
     config.machine.session_window = 256

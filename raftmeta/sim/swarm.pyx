@@ -15,6 +15,7 @@ cdef enum:
     USER_LARGE_PPM = 31_250
     ROT_STREAM = 0x0207
     BACKGROUND_STREAM = 0xbac6
+    EARLY_STREAM = 0xea51
 
 
 cdef uint32_t _rate(uint64_t* random, uint32_t most_ppm) noexcept nogil:
@@ -66,6 +67,12 @@ cdef void _draw_background(SimConfig* config) noexcept nogil:
         config.background_us = <uint32_t> 15_625 << next_random(&random) % 8
 
 
+cdef void _draw_early(SimConfig* config) noexcept nogil:
+    """Three worlds of four elect as soon as they may; in the others more happens while nobody leads."""
+    cdef uint64_t random = ~config.seed ^ EARLY_STREAM
+    config.campaigns_early = next_random(&random) % 4 != 0
+
+
 cdef void swarm_config(SimConfig* config) noexcept nogil:
     cdef uint64_t random = ~config.seed     # not the streams of world_create
     config.nodes = _size(&random)
@@ -110,3 +117,4 @@ cdef void swarm_config(SimConfig* config) noexcept nogil:
     _draw_users(config)
     _draw_rot(config)
     _draw_background(config)
+    _draw_early(config)

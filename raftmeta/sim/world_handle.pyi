@@ -28,6 +28,8 @@ class World:
     background_us: the longest time for which a job of the background waits beyond its turn while others are done;
     0: a node's disk does all jobs as they came, which tapes of old need and production does not do.
     turn_us: the least time between two turns of a node's loop while there are faults, as on a machine that is too busy.
+    early_campaigns: 1: members that have heard no leader ask before their time-out, as they do in production; 0: the
+    cluster is without a leader for longer, which tapes of old need.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
     Raises ValueError for an unknown fault or a wrong number of nodes.
     """
@@ -53,6 +55,7 @@ class World:
         user_large_ppm: int = 0,
         background_us: int = 0,
         turn_us: int = 0,
+        early_campaigns: int = 0,
         ruin: int = 0,
         **faults: int,
     ) -> None: ...

@@ -82,7 +82,7 @@ cdef dict _profile(const SimConfig* config):
             "election_timeout_ticks": config.election_timeout_ticks, "append_bytes_max": config.append_bytes_max,
             "checkpoints": config.has_checkpoints, "users": config.has_users,
             "user_large_ppm": config.user_large_ppm, "background_us": config.background_us,
-            "turn_us": config.turn_us, "ruin": config.is_ruin,
+            "turn_us": config.turn_us, "early_campaigns": config.campaigns_early, "ruin": config.is_ruin,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned> number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned> number]}}
@@ -104,7 +104,7 @@ cdef class World:
                   snapshot_chunk_bytes: int = 2048, tick_ms: int = 10, election_timeout_ticks: int = 50,
                   append_bytes_max: int = 262144, rest_us: int = 0, busy_us: int = 1_000_000, checkpoints: int = 0,
                   users: int = 0, user_large_ppm: int = 0, background_us: int = 0, turn_us: int = 0,
-                  ruin: int = 0, **faults):
+                  early_campaigns: int = 0, ruin: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -130,6 +130,7 @@ cdef class World:
         config.user_large_ppm = user_large_ppm
         config.background_us = background_us
         config.turn_us = turn_us
+        config.campaigns_early = early_campaigns != 0
         config.is_ruin = ruin != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)
