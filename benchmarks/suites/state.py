@@ -7,6 +7,7 @@ targets are about, and of killed processes, interpreter and imports included, wi
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import Counter
@@ -165,6 +166,32 @@ def offer_beside_checkpoints(
     return answered
 
 
+class WrittenCheckpoints(logging.Handler):
+    """When each checkpoint of this process was written, as its thread tells; waiting for its turn does not count."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.spans: list[tuple[float, float]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.DEBUG and isinstance(record.args, tuple):
+            began_s, took_s = (float(str(value)) for value in record.args[-2:])
+            self.spans.append((began_s, began_s + took_s))
+
+
+WRITTEN = WrittenCheckpoints()
+
+
+def note_checkpoints(_node: raftmeta.Node) -> None:
+    log = logging.getLogger("raftmeta.checkpoint")
+    log.setLevel(logging.DEBUG)
+    log.addHandler(WRITTEN)
+
+
+def written_since(_node: raftmeta.Node, since_s: float) -> list[tuple[float, float]]:
+    return [span for span in WRITTEN.spans if span[0] >= since_s]
+
+
 def checkpoints_of(node: raftmeta.Node, since_s: float) -> list[tuple[float, float]]:
     """When each checkpoint that was due since then began and was durable."""
     spans: list[tuple[float, float]] = []
@@ -210,6 +237,8 @@ def measured_checkpoints(bench: Bench, cluster: Cluster, keys: int) -> list[Row]
     """The size of what one checkpoint wrote, and what checkpoints did to the puts beside them."""
     leader = cluster.leader()
     rows = []
+    for member in cluster.nodes.values():
+        member.call(note_checkpoints)
     # A whole one, and one of all that was put while that was written.
     for _ in range(2):
         leader.call(overwrite_until_checkpoint, keys, timeout_s=PATIENCE_S)
@@ -219,7 +248,7 @@ def measured_checkpoints(bench: Bench, cluster: Cluster, keys: int) -> list[Row]
         seconds = 1.0 if bench.is_trial else 20.0
         began_s = time.time()
         answered = leader.call(offer_beside_checkpoints, keys, is_busy, seconds, timeout_s=PATIENCE_S)
-        told = {member.name: member.call(checkpoints_of, began_s) for member in cluster.nodes.values()}
+        told = {member.name: member.call(written_since, began_s) for member in cluster.nodes.values()}
         rows.append(beside_row(name, answered, told[leader.name], [span for spans in told.values() for span in spans]))
     for _ in range(2):  # if the first is a new base, the second is none
         leader.call(overwrite_until_checkpoint, keys, timeout_s=PATIENCE_S)

@@ -31,6 +31,7 @@ cdef struct CheckpointHead:
     index_t membership_index    # of the entry that carries the membership in force at the point
     uint32_t membership_length
     const uint8_t* membership   # encoded; valid during the call, or until the next one
+    uint32_t turn               # take: place among the members, who all come to the point with the same entry
 
 cdef struct CheckpointPort:
     void* self                  # NULL: there is no port

@@ -46,6 +46,8 @@ cdef uint32_t handover_wait(Handover* handover, uint64_t timeout_ns) noexcept no
 # REQUEST_TAKE: the next chunk, about bytes_max bytes of `count` records; only what changed since the base if
 # machine_dump_since was called before. NODE_CLOSED: stop.
 cdef status_t handover_fill(Handover* handover, uint32_t bytes_max, uint64_t* count, bint* done) noexcept nogil
+# Sleeps so long, or until it is closing.
+cdef void handover_pause(Handover* handover, uint64_t pause_ns) noexcept nogil
 cdef void handover_answer(Handover* handover, status_t result) noexcept nogil
 # Any thread: what is under way ends at the next chunk, and nothing is waited for any more.
 cdef void handover_close(Handover* handover) noexcept nogil

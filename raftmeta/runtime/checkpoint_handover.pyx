@@ -141,6 +141,12 @@ cdef status_t handover_fill(Handover* handover, uint32_t bytes_max, uint64_t* co
     return status
 
 
+cdef void handover_pause(Handover* handover, uint64_t pause_ns) noexcept nogil:
+    cdef uint32_t seen = load_shared(&handover.bell)    # while a request is under way it rings for the end alone
+    if not load_shared(&handover.is_closing):
+        futex_wait(&handover.bell, seen, pause_ns)
+
+
 cdef void handover_answer(Handover* handover, status_t result) noexcept nogil:
     handover.result = result
     store_shared(&handover.request, <uint32_t> REQUEST_NONE)

@@ -18,8 +18,8 @@ class CheckpointPortHandle:
         """Remove everything."""
     def begin_from(self, machine: MachineHandle, *, is_kept: bool) -> None:
         """Say whose state is dumped from now on."""
-    def take(self, term: int, membership: bytes) -> int:
-        """Begin a dump of the machine and hand it over."""
+    def take(self, term: int, membership: bytes, *, turn: int = 0) -> int:
+        """Begin a dump of the machine and hand it over; turn: the member's place among all."""
     def poll(self) -> int:
         """Ask how it goes; ends the dump when it is over."""
     def tick(self) -> None:

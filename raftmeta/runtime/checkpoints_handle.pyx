@@ -61,7 +61,7 @@ cdef class CheckpointPortHandle:
         self.port.begin_from(self.port.self, machine.machine, is_kept)
         self.machine = machine
 
-    def take(self, uint64_t term, bytes membership not None):
+    def take(self, uint64_t term, bytes membership not None, *, uint32_t turn = 0):
         cdef MachineStatus state
         cdef CheckpointHead head
         cdef bint is_prepared = False
@@ -74,6 +74,7 @@ cdef class CheckpointPortHandle:
         head.feature_level = state.feature_level
         head.membership_length = <uint32_t> len(membership)
         head.membership = <const uint8_t*> membership
+        head.turn = turn
         status = machine_dump_begin(self.machine.machine, &self.dump)
         while status == OK and not is_prepared:
             status = machine_dump_prepare(self.machine.machine, &self.dump, PREPARE_RECORDS, &is_prepared)

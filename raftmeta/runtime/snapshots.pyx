@@ -18,12 +18,13 @@ being taken is passed over; it counts all the same, so that members stay in step
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta._core cimport core_compacted
+from raftmeta._core cimport core_compacted, core_membership
 from raftmeta.machine.machine cimport (MachineStatus, machine_destroy, machine_dump_begin, machine_dump_end,
                                        machine_dump_prepare, machine_publish, machine_status)
 from raftmeta.native.buggify cimport BUGGIFY_DUMP_OF_ONE, BUGGIFY_LOG_CUT_EARLY, buggify
 from raftmeta.native.marks cimport (MARK_FILE_LENT, MARK_OLDER_FILE_RECEIVED, MARK_OLD_FILE_REMOVED, MARK_SNAPSHOT_DUE,
                                     MARK_SNAPSHOT_WITHOUT_ROOM, mark)
+from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.record cimport record_bytes, record_payload
 from raftmeta.raft.types cimport ENTRY_CONFIGURATION
 from raftmeta.runtime.checkpoint cimport CheckpointHead
@@ -128,6 +129,7 @@ cdef status_t _hand_over(Engine* engine) noexcept nogil:
         snapshots.taking_state = TAKING_FILE
         return _submit_step(engine)
     _fill_head(&snapshots.taking, &head)
+    head.turn = <uint32_t> max(0, membership_position(core_membership(engine.core), engine.id))
     status = engine.checkpoints.take(engine.checkpoints.self, &head, engine.machine, &snapshots.taking.dump)
     snapshots.taking_state = TAKING_CHECKPOINT
     return OK if status == OK else _end_taking(engine, status)

@@ -206,6 +206,7 @@ class CheckpointStore:
         self._environment: lmdb.Environment | None = None
         self._has_failed = False
         self._is_damaged = False
+        self._may_have_unnamed = True  # chunks of a layer that was never finished
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def open(self) -> Manifest | None:
@@ -275,17 +276,21 @@ class CheckpointStore:
         number = 1 + max((layer.number for layer in self.manifest.layers), default=0) if self.manifest else 1
         try:
             with self._noting_damage(), _told_apart(self.path):
-                self._remove_unnamed()
-                layer = self._write_chunks(number, chunks, FORMAT_DIFFERENCE if kept else FORMAT_BASE)
-                manifest = replace(head, layers=(*kept, layer))
-                self._commit(manifest)
+                if self._may_have_unnamed:
+                    self._remove_unnamed()
+                self._may_have_unnamed = True
+                self.manifest = self._write_layer(head, kept, number, chunks)
+                self._may_have_unnamed = False
         except CheckpointFailed:
             self._has_failed = True
             raise
-        return manifest
+        return self.manifest
 
-    def _write_chunks(self, number: int, chunks: Iterable[tuple[bytes, int]], kind: int) -> Layer:
-        """In transactions of bounded size: what no manifest names is nobody's."""
+    def _write_layer(
+        self, head: Manifest, kept: tuple[Layer, ...], number: int, chunks: Iterable[tuple[bytes, int]]
+    ) -> Manifest:
+        """In transactions of bounded size: what no manifest names is nobody's. The last is the step that counts: it
+        replaces the manifest; that of a base removes all layers before."""
         checksums: list[int] = []
         record_count = record_bytes = pending_bytes = 0
         transaction = self._open_environment().begin(write=True)
@@ -301,32 +306,32 @@ class CheckpointStore:
                 record_count += count
                 record_bytes += len(records)
                 pending_bytes += len(records)
+            kind = FORMAT_DIFFERENCE if kept else FORMAT_BASE
+            layer = Layer(number, len(checksums), kind, record_count, record_bytes, *_hash_of(checksums))
+            manifest = replace(head, layers=(*kept, layer))
+            transaction.put(_MANIFEST_KEY, manifest.pack())
+            if not kept:
+                self._remove_rows(transaction, {number})
             transaction.commit()
         except BaseException:
             transaction.abort()
             raise
-        return Layer(number, len(checksums), kind, record_count, record_bytes, *_hash_of(checksums))
-
-    def _commit(self, manifest: Manifest) -> None:
-        """The one step that counts: the manifest is replaced, and what it does not name goes, or neither."""
-        with self._open_environment().begin(write=True) as transaction:
-            transaction.put(_MANIFEST_KEY, manifest.pack())
-            self._remove_rows(transaction, {layer.number for layer in manifest.layers})
-        self.manifest = manifest
+        return manifest
 
     def _remove_unnamed(self) -> None:
-        """Chunks of a layer that was never finished."""
         named = {layer.number for layer in self.manifest.layers} if self.manifest else set()
         with self._open_environment().begin(write=True) as transaction:
             self._remove_rows(transaction, named)
 
     @staticmethod
     def _remove_rows(transaction: lmdb.Transaction, named: set[int]) -> None:
+        """What is named is passed over in one step: each may wait for the GIL, and a base has hundreds of rows."""
         with transaction.cursor() as cursor:
             is_there = cursor.set_range(b"c")
             while is_there and cursor.key()[:1] == b"c":
                 _, number, _ = _CHUNK_KEY.unpack(cursor.key())
-                is_there = cursor.next() if number in named else cursor.delete()
+                behind = _CHUNK_KEY.pack(b"c", number + 1, 0)
+                is_there = cursor.set_range(behind) if number in named else cursor.delete()
 
     @contextmanager
     def _noting_damage(self) -> Iterator[None]:

@@ -9,12 +9,14 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
 
 from raftmeta.machine.machine_handle import MachineHandle
 from raftmeta.runtime.checkpoints_handle import CheckpointPortHandle
+from raftmeta.storage.checkpoint import CheckpointStore, Manifest
 from tests.machine import commands as c
 from tests.processes.waiting import wait_until
 
@@ -197,7 +199,7 @@ def test_a_failed_checkpoint_leaves_the_one_before_and_the_next_difference_holds
     assert took(port) == c.OK
     change(machine, 1)
     with monkeypatch.context() as patch:
-        patch.setattr("raftmeta.storage.checkpoint.CheckpointStore._commit", full_map)
+        patch.setattr("raftmeta.storage.checkpoint._hash_of", full_map)
         assert took(port) == NO_SPACE
     change(machine, 3)
     assert took(port) == c.OK
@@ -231,12 +233,14 @@ def test_close_in_the_middle_ends_the_thread_and_keeps_the_checkpoint_before(
     before = dumped(machine)
     change(machine, 1)
     reached, closing = threading.Event(), threading.Event()
+    write_layer = CheckpointStore._write_layer
 
-    def wait_for_close(store: object) -> None:
+    def wait_for_close(*arguments: Any) -> Manifest:
         reached.set()
         assert closing.wait(20)
+        return write_layer(*arguments)
 
-    monkeypatch.setattr("raftmeta.storage.checkpoint.CheckpointStore._remove_unnamed", wait_for_close)
+    monkeypatch.setattr("raftmeta.storage.checkpoint.CheckpointStore._write_layer", wait_for_close)
     assert port.take(1, b"") == c.OK
     assert reached.wait(20)
     assert not port.stop(0.01)
@@ -249,6 +253,21 @@ def test_close_in_the_middle_ends_the_thread_and_keeps_the_checkpoint_before(
     assert again.open()[0] == c.OK
     assert dumped(loaded(again)) == before
     assert again.stop(10)
+
+
+def test_a_difference_waits_for_its_turn_and_nobody_waits_for_one_that_waits(port: CheckpointPortHandle) -> None:
+    machine = MachineHandle()
+    fill(machine, 100)
+    port.begin_from(machine, is_kept=False)
+    years = 10**9
+    assert port.take(1, b"members", turn=years) == c.OK
+    wait_until(lambda: port.poll() == c.OK, timeout_s=20, what="the base, which waits for nobody")
+    change(machine, 1)
+    assert port.take(1, b"members", turn=years) == c.OK
+    assert port.poll() == NOT_READY
+    assert port.stop(20)
+    assert port.poll() == NODE_CLOSED
+    assert port.layers == [BASE]
 
 
 def test_a_fork_child_neither_hangs_nor_disturbs_the_checkpoints(port: CheckpointPortHandle) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import logging
+import math
 import struct
 import threading
 import time
@@ -19,6 +21,7 @@ from tests.processes.waiting import wait_until
 
 POINTS = {"snapshot_entries": 100}
 LOG_TAIL_LOST = 4  # WalState
+TURN_S = 0.1  # TUNE_TURN_NS of raftmeta/runtime/checkpoints.pyx
 
 
 def manifest(folder: Path) -> Manifest | None:
@@ -54,6 +57,47 @@ def pass_points(nodes: dict[str, raftmeta.Node], count: int) -> None:
             wait_until(
                 lambda node=node, than=before[name]: taken(node) > than, timeout_s=20, what=f"a checkpoint of {name}"
             )
+
+
+class Written(logging.Handler):
+    """When each node began to write which layer of its checkpoint, as its thread tells."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.began: list[tuple[str, int, int, float]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        assert isinstance(record.args, tuple)
+        folder, index, layers, began_s, _took_s = record.args
+        self.began.append((Path(str(folder)).parent.name, index, layers, began_s))  # type: ignore[arg-type]
+
+
+def test_members_write_what_changed_one_after_the_other(tmp_path: Path) -> None:
+    """All come to a point at the same entry; a majority that writes at the same moment is slower as a whole."""
+    log, written = logging.getLogger("raftmeta.checkpoint"), Written()
+    log.addHandler(written)
+    level = log.level
+    log.setLevel(logging.DEBUG)
+    try:
+        with running(tmp_path, **POINTS) as nodes:
+            pass_points(nodes, 3)
+            due = {
+                (name, event.facts["index"]): event.time_s
+                for name, node in nodes.items()
+                for event in node.events(timeout_s=0)
+                if event.name == "snapshot_due"
+            }
+    finally:
+        log.removeHandler(written)
+        log.setLevel(level)
+    waited: dict[str, float] = {}
+    for name, index, layers, began_s in written.began:
+        if layers > 1:
+            waited[name] = min(began_s - due[name, index], waited.get(name, math.inf))
+    places = sorted(waited, key=lambda name: waited[name])
+    assert sorted(places) == ["a", "b", "c"]
+    for place, name in enumerate(places):
+        assert waited[name] >= place * TURN_S
 
 
 def everything(node: raftmeta.Node) -> list[tuple[str, bytes, int, int]]:
