@@ -148,7 +148,7 @@ cdef struct SimConfig:
     uint32_t background_us      # the longest wait of a job of the background beyond its turn; 0: all jobs are done as
                                 # they came, which production does not (tapes of that time)
     uint32_t turn_us            # the least time between two turns of a node's loop, on a machine that is too busy
-    bint campaigns_early        # members ask for votes before their time-out; not, as tapes of before: longer without a leader
+    bint campaigns_early        # members ask before their time-out; in tapes of old nobody leads for longer
     bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/atlas)
     uint32_t rest_us            # the longest quiet hour; 0: clients never pause
     uint32_t busy_us            # mean time between two of them
