@@ -94,7 +94,7 @@ def fill(node: raftmeta.Node, first: int, end: int, value_bytes: int) -> None:
     values = values_of(value_bytes)
     for at in range(first, end, KEYS_PER_WRITE):
         puts = [
-            Put(f"key-{number:07}", values[number % len(values)]) for number in range(at, min(at + KEYS_PER_WRITE, end))
+            Put(f"key-{number:08}", values[number % len(values)]) for number in range(at, min(at + KEYS_PER_WRITE, end))
         ]
         node.txn(then=puts, timeout_s=60)
 
@@ -106,7 +106,7 @@ def fill_one_by_one(node: raftmeta.Node, count: int, value_bytes: int) -> None:
     async def main() -> None:
         put = node.aio().put
         for at in range(0, count, 1000):
-            await asyncio.gather(*(put(f"key-{n % 1000:07}", values[n % len(values)]) for n in range(at, at + 1000)))
+            await asyncio.gather(*(put(f"key-{n % 1000:08}", values[n % len(values)]) for n in range(at, at + 1000)))
 
     run_in("asyncio", main())
 
@@ -120,7 +120,7 @@ def overwrite(node: raftmeta.Node, keys: int, step: int, value_bytes: int) -> in
         places = list(range(0, keys, step))
         for at in range(0, len(places), 1000):
             await asyncio.gather(
-                *(put(f"key-{place:07}", values[(place + 1) % len(values)]) for place in places[at : at + 1000])
+                *(put(f"key-{place:08}", values[(place + 1) % len(values)]) for place in places[at : at + 1000])
             )
         return len(places)
 
@@ -160,7 +160,7 @@ def gets_awaited(
 
 def gets_local(node: raftmeta.Node, keys: int, count: int) -> dict[str, Any]:
     """`get(local=True)` one by one on one thread."""
-    names = [f"key-{number * 7919 % keys:07}" for number in range(count)]
+    names = [f"key-{number * 7919 % keys:08}" for number in range(count)]
     get = node.get
     began_s = time.perf_counter()
     for name in names:
@@ -170,7 +170,7 @@ def gets_local(node: raftmeta.Node, keys: int, count: int) -> dict[str, Any]:
 
 def ranges_local(node: raftmeta.Node, keys: int, batch: int, count: int) -> dict[str, Any]:
     """Keys read by `range(local=True)`, so many in each call."""
-    starts = [f"key-{number * 7919 % (keys - batch):07}" for number in range(count // batch)]
+    starts = [f"key-{number * 7919 % (keys - batch):08}" for number in range(count // batch)]
     began_s = time.perf_counter()
     found = sum(len(node.range(start, limit=batch, local=True).records) for start in starts)
     return asdict(Sample(found, time.perf_counter() - began_s))

@@ -13,7 +13,7 @@ KEYS = 1000 - 1  # odd
 
 
 def keys_of(count: int = KEYS, prefix: str = "key-") -> list[bytes]:
-    return [f"{prefix}{number:07}".encode() for number in range(count)]
+    return [f"{prefix}{number:08}".encode() for number in range(count)]
 
 
 def values_of(value_bytes: int, count: int = VALUES) -> list[bytes]:
