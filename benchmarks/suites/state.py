@@ -114,9 +114,9 @@ def put_row(keys: int, many: list[Sample], few: list[Sample]) -> Row:
 def memory_rows(cluster: Cluster, when: str) -> list[Row]:
     """Each follower's; anonymous memory is what the machine cannot take back.
 
-    Peers are measured once their keys are written, and so has the target it. Puts that follow fill the history, which a
-    node keeps up to history_bytes_max. In the leader's process the load ran, whose million names leave their room to the
-    allocators.
+    Peers are measured once their keys are written, and so has the target it. Puts that follow fill the history, which
+    a node keeps up to history_bytes_max. In the leader's process the load ran, whose million names leave their room to
+    the allocators.
     """
     told = [member.call(inside.memory_mb) for member in cluster.followers()]
     anonymous = Row(f"memory {when}, anonymous, each follower", " MB", [one["anonymous"] for one in told])

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import raftmeta
+from raftmeta.faults import abort
+from raftmeta.native import marks
 from tests.node.nodes import MIB, QUICK, leader_of, make_nodes, running
 from tests.processes.waiting import wait_until
 
@@ -40,6 +42,33 @@ def test_writes_go_on_when_the_leader_is_closed(tmp_path: Path) -> None:
             assert node.get("k").value == b"before"  # type: ignore[union-attr]
             node.put("k", b"before")
         assert leader_of(rest) is not leader
+
+
+def test_a_cluster_that_comes_back_as_a_whole_asks_before_any_time_out(tmp_path: Path) -> None:
+    """No member has heard a leader whose time-out it would have to let pass (docs/divergence.md "Elections")."""
+    marks.clear()
+    nodes = make_nodes(tmp_path, election_timeout_s=10.0)
+    for what in ("founded", "back"):
+        try:
+            for node in nodes.values():
+                node.start()
+            for node in nodes.values():
+                node.ready(60)
+            assert "EARLY_CAMPAIGN" in marks.reached(), what
+            assert leader_of(nodes).put("k", what).revision
+        finally:
+            for node in nodes.values():
+                abort(node)
+        marks.clear()
+        nodes = {
+            name: raftmeta.Node(
+                name,
+                peers={one.identity.name: str(one.identity.listen) for one in nodes.values()},
+                data_dir=tmp_path / name,
+                config=node.config,
+            )
+            for name, node in nodes.items()
+        }
 
 
 def test_a_leader_that_closes_names_its_successor(tmp_path: Path) -> None:
