@@ -131,7 +131,7 @@ def test_the_native_generator_writes_what_it_counts(tmp_path: Path) -> None:
         before = node.metrics()["commands_completed"]
         told = inside.puts_native(node, 32, 64, KEYS, 0.1, 0.02)
         assert 0 < told["count"] <= node.metrics()["commands_completed"] - before
-        assert node.get("key-0000007", local=True).value in values_of(64)
+        assert node.get("key-00000007", local=True).value in values_of(64)
         assert node.put("after", b"its sequences go on") > told["count"]
         offered = inside.offer_puts(node, 1000, 64, 0.2)
         assert 0 < offered["count"] <= 200

@@ -9,6 +9,8 @@
 #                                                          a higher term, no quorum heard for an election time-out,
 #                                                          a committed configuration without it
 #
+# Before its time-out, a member that has heard no leader since it started needs the pre-votes of all voters, not of a
+# majority (docs/divergence.md "Elections").
 # It never sends entries and never decides what is committed.
 from libc.stdint cimport uint64_t
 

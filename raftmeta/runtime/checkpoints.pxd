@@ -1,4 +1,6 @@
 # The Python thread that writes and reads the checkpoints of one node.
+from libc.stdint cimport uint64_t
+
 from raftmeta.runtime.checkpoint_handover cimport Handover
 
 cdef class Checkpoints:
@@ -8,6 +10,7 @@ cdef class Checkpoints:
     cdef bytes given            # the chunk that the engine has
     cdef object ahead           # a deque of those after it; at its end an error, or None: there are no more
     cdef bint is_read           # that end stands in `ahead`, or was given
+    cdef uint64_t turn_ns       # how long a difference waits for each member in front
     cdef object thread
     cdef readonly object last_error     # why the last one failed; None: it did not
 

@@ -38,7 +38,8 @@ cdef enum:
     # chunks are better than small ones (docs/decisions/state-tree.md "Checkpoints").
     TUNE_CHUNK_BYTES = 512 * 1024
     TUNE_CHUNKS_AHEAD = 4
-    TUNE_TURN_NS = 100_000_000  # several times what a difference takes
+    TUNE_TURN_NS_MAX = 50_000_000
+    TUNE_TURNS = 2              # x what the last difference took: members in front are as fast as this one, or nearly
     WAIT_NS = 60_000_000_000    # the bell always rings in between
 
 _log = logging.getLogger("raftmeta.checkpoint")
@@ -177,11 +178,14 @@ cdef class Checkpoints:
             machine_dump_since(self.handover.dump, &self.handover.base)
             # One after the other: a majority that writes at the same time is slower as a whole (thesis 5.1.2).
             with nogil:
-                handover_pause(self.handover, self.handover.head.turn * <uint64_t> TUNE_TURN_NS)
+                handover_pause(self.handover, self.handover.head.turn * self.turn_ns)
         began_s = time.time()
         manifest = self.store.write(self._head(), self._filled(), is_base=is_base)
+        took_s = time.time() - began_s
+        if not is_base:
+            self.turn_ns = min(TUNE_TURN_NS_MAX, max(0, int(TUNE_TURNS * 1e9 * took_s)))
         _log.debug("checkpoint written folder=%s index=%d layers=%d began_s=%.6f took_s=%.6f", self.store.path,
-                   manifest.index, len(manifest.layers), began_s, time.time() - began_s)
+                   manifest.index, len(manifest.layers), began_s, took_s)
         machine_dump_keep(self.handover.machine, self.handover.dump, &self.handover.base)
 
     def _head(self):

@@ -120,6 +120,13 @@ cdef void _fill_head(const Taking* taking, CheckpointHead* head) noexcept nogil:
     head.membership = taking.membership.data
 
 
+cdef uint32_t _turn(Engine* engine) noexcept nogil:
+    """A member whose log lacks room waits for nobody."""
+    if engine.free_bytes < 2 * engine.config.snapshot_log_bytes:
+        return 0
+    return <uint32_t> max(0, membership_position(core_membership(engine.core), engine.id))
+
+
 cdef status_t _hand_over(Engine* engine) noexcept nogil:
     """Nothing of the dump is the loop's from here on, and the applier goes on."""
     cdef Snapshots* snapshots = &engine.snapshots
@@ -129,7 +136,7 @@ cdef status_t _hand_over(Engine* engine) noexcept nogil:
         snapshots.taking_state = TAKING_FILE
         return _submit_step(engine)
     _fill_head(&snapshots.taking, &head)
-    head.turn = <uint32_t> max(0, membership_position(core_membership(engine.core), engine.id))
+    head.turn = _turn(engine)
     status = engine.checkpoints.take(engine.checkpoints.self, &head, engine.machine, &snapshots.taking.dump)
     snapshots.taking_state = TAKING_CHECKPOINT
     return OK if status == OK else _end_taking(engine, status)

@@ -263,11 +263,13 @@ def test_a_difference_waits_for_its_turn_and_nobody_waits_for_one_that_waits(por
     assert port.take(1, b"members", turn=years) == c.OK
     wait_until(lambda: port.poll() == c.OK, timeout_s=20, what="the base, which waits for nobody")
     change(machine, 1)
+    assert took(port) == c.OK  # how long it takes says how long a turn is
+    change(machine, 3)
     assert port.take(1, b"members", turn=years) == c.OK
     assert port.poll() == NOT_READY
     assert port.stop(20)
     assert port.poll() == NODE_CLOSED
-    assert port.layers == [BASE]
+    assert port.layers == [BASE, DIFFERENCE]
 
 
 def test_a_fork_child_neither_hangs_nor_disturbs_the_checkpoints(port: CheckpointPortHandle) -> None:
