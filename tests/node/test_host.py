@@ -27,6 +27,11 @@ def threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
+def is_no_more_than(before: tuple[int, int]) -> bool:
+    """Of descriptors and threads. Fewer: of tests before this one some threads have ended since, or were collected."""
+    return descriptors() <= before[0] and threads() <= before[1]
+
+
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -52,7 +57,7 @@ def test_two_hundred_starts_and_stops_leave_nothing_behind(memory_folder: Path) 
     start_and_stop(50)
     before = descriptors(), threads(), resident_bytes()
     start_and_stop(150)
-    assert (descriptors(), threads()) == before[:2]
+    assert is_no_more_than(before[:2])
     assert resident_bytes() - before[2] < 4 * 1024 * 1024
 
 
@@ -70,7 +75,7 @@ def test_a_node_that_nobody_holds_ends_by_itself(tmp_path: Path) -> None:
     del forgotten, lease, watch
     gc.collect()
     # A thread that was joined stands among the tasks until the kernel has put it away.
-    wait_until(lambda: (descriptors(), threads()) == before, timeout_s=30, what="nothing to be left")
+    wait_until(lambda: is_no_more_than(before), timeout_s=30, what="nothing to be left")
 
 
 def test_several_nodes_live_in_one_process(tmp_path: Path) -> None:
@@ -140,7 +145,7 @@ def test_a_forked_child_cannot_use_the_node_and_holds_nothing_of_it(tmp_path: Pa
 
         def work() -> bool:
             os.close(keep)
-            if descriptors() != before + 1:  # the pipe
+            if descriptors() > before + 1:  # the pipe; fewer: what earlier tests left to the garbage collector
                 return False
             node.close()
             calls = (node.status, node.start, lambda: node.put("k", b"w"), lambda: node.get("k", local=True))
