@@ -76,8 +76,8 @@ class MemberChange(Nemesis):
                 self.reach("add", name=missing[0], address=self._address_of(missing[0]))
             elif strange:
                 self.reach("remove", name=strange[0])
-            else:
-                time.sleep(RETRY_S)  # somebody is still learning, or nobody answers
+            # Somebody is still learning, or nobody answers, or who tells the members has not heard of the change yet.
+            time.sleep(RETRY_S)
         raise WaitFailed(f"{self.name}: not back to the founders within {BACK_S:g} s\n{self.cluster.describe()}")
 
     def _members(self) -> dict[str, str]:
