@@ -16,13 +16,13 @@
 #     PRE_VOTE_RESPONSE      stale             count             stale             stale
 #     VOTE_RESPONSE          stale             stale             count             stale
 #     TIMEOUT_NOW            campaign at once  stale             stale             stale
+#     READ_INDEX_RESPONSE    commit, tell      stale             stale             stale
+#     TRANSFER               ignore            ignore            ignore            hand over
 #
 #     message without term   a member that does not lead               LEADER
 #     PROPOSE                refuse: NO_LEADER                         append or refuse
 #     PROPOSE_RESPONSE       tell the caller                           tell the caller
-#     READ_INDEX             refuse                                    join the next round
-#     READ_INDEX_RESPONSE    tell the caller                           stale
-#     TRANSFER               ignore                                    hand over
+#     READ_INDEX             refuse: NO_LEADER                         join the next round
 #     MEMBERSHIP_PROPOSE     refuse: NO_LEADER                         change or refuse
 #     ENTRY_REQUEST          give the record                           give the record
 #     ENTRY_RESPONSE         mend                                      mend (never damaged itself: stale)
@@ -38,10 +38,11 @@ from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.marks cimport (MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD_TERM, MARK_PROPOSED_WITHOUT_LEADER,
-                                    MARK_READ_ASKED_OF_NO_LEADER, MARK_REPAIR_WRITTEN, MARK_SNAPSHOT_STREAM_BROKE,
-                                    MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED, mark)
+                                    MARK_READ_ANSWER_LATE, MARK_READ_ASKED_OF_NO_LEADER, MARK_REPAIR_WRITTEN,
+                                    MARK_SNAPSHOT_STREAM_BROKE, MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED,
+                                    mark)
 from raftmeta.raft.configuration cimport (configuration_change, configuration_forward, configuration_on_committed,
-                                          configuration_on_propose, configuration_set, configuration_tick)
+                                          configuration_on_propose, configuration_set, configuration_tick, is_member)
 from raftmeta.raft.election cimport (become_follower, campaign, election_on_connected, election_on_persisted,
                                      election_on_refused, election_on_request, election_on_response,
                                      election_on_timeout_now, election_tick, reset_election_timer)
@@ -299,8 +300,7 @@ cdef status_t core_step(Core* core, const Message* message) noexcept nogil:
 
 
 cdef bint _has_term(uint8_t type) noexcept nogil:
-    return type not in (PROPOSE, PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE, TRANSFER, ENTRY_REQUEST,
-                        ENTRY_RESPONSE, MEMBERSHIP_PROPOSE)
+    return type not in (PROPOSE, PROPOSE_RESPONSE, READ_INDEX, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERSHIP_PROPOSE)
 
 
 # Input from outside is never asserted (STYLE 16): what makes no sense is refused and changes nothing.
@@ -348,6 +348,10 @@ cdef status_t _step(Core* core, const Message* message) noexcept nogil:
         return election_on_response(core, message)
     if message.type == TIMEOUT_NOW:
         return election_on_timeout_now(core, message)
+    if message.type == READ_INDEX_RESPONSE:
+        return _on_read_index_response(core, message)
+    if message.type == TRANSFER:
+        return _on_transfer(core, message)
     return _step_leader(core, message)
 
 
@@ -387,10 +391,6 @@ cdef status_t _step_without_term(Core* core, const Message* message) noexcept no
         if position >= 0:
             _expect_waiting(core, &core.progress[position])
         return _on_read_index(core, message)
-    if message.type == READ_INDEX_RESPONSE:
-        return _on_read_index_response(core, message)
-    if message.type == TRANSFER:
-        return OK if transfer_begin(core, message.context) == OK else STALE
     if message.type == MEMBERSHIP_PROPOSE:
         return configuration_on_propose(core, message)
     return repair_on_request(core, message) if message.type == ENTRY_REQUEST else repair_on_response(core, message)
@@ -398,11 +398,12 @@ cdef status_t _step_without_term(Core* core, const Message* message) noexcept no
 
 cdef status_t _on_read_index(Core* core, const Message* message) noexcept nogil:
     cdef Message response
-    cdef status_t status = reads_ask(core, message.source, message.context)
+    cdef status_t status = NO_LEADER
+    if is_member(core, message.source):
+        status = reads_ask(core, message.source, message.context)
     if status == NO_LEADER:
         mark(MARK_READ_ASKED_OF_NO_LEADER)
         message_init(core, &response, READ_INDEX_RESPONSE, message.source)
-        response.term = 0
         response.context = message.context
         response.reject = True
         outbox_send(core, &response)
@@ -411,10 +412,23 @@ cdef status_t _on_read_index(Core* core, const Message* message) noexcept nogil:
 
 
 cdef status_t _on_read_index_response(Core* core, const Message* message) noexcept nogil:
+    if core.role != FOLLOWER or core.leader != message.source:
+        mark(MARK_READ_ANSWER_LATE)
+        return STALE
     # The read index is committed: a member that follows this leader need not wait for the next heartbeat to know it.
-    if not message.reject and core.role == FOLLOWER and core.leader == message.source:
+    # `matched` holds in the term of the leader alone, so the answer names its term (docs/divergence.md "Reads"):
+    #   1. a leader of term 5 replicates 238 to a member, and is deposed   2. it drops its tail and leads term 7
+    #   3. the member, still in term 5, asks it for a read and hears of 263   4. the member would commit its own 238.
+    if not message.reject:
         commit_to(core, min(message.index, core.matched))
     return reads_on_response(core, message)
+
+
+# Of this term, or the member asked for it of another leader: what was wished of the past must not depose this one.
+cdef status_t _on_transfer(Core* core, const Message* message) noexcept nogil:
+    if not is_member(core, message.source):
+        return STALE
+    return OK if transfer_begin(core, message.context) == OK else STALE
 
 
 cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, uint64_t context, bint is_urgent,
@@ -489,7 +503,6 @@ cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil:
         return NO_LEADER
     mark(MARK_TRANSFER_FORWARDED)
     message_init(core, &message, TRANSFER, core.leader)
-    message.term = 0
     message.context = target
     outbox_send(core, &message)
     return _end(core, OK)

@@ -8,6 +8,8 @@ cpdef enum Mark:
     # elections
     MARK_LEADER_MET_HIGHER_TERM = 0      # a leader heard of a higher term
     MARK_CAMPAIGN_FORBIDDEN              # a member that may not lead let its time-out pass
+    MARK_STRANGER_REFUSED                # a request of one whom the membership in force does not name
+    MARK_LINK_OLDER_THAN_MEMBERSHIP      # a link's unknown incarnation may be one that is dead: it is opened anew
     MARK_CAMPAIGN_BY_TRANSFER            # a campaign without pre-votes, asked for by the leader
     MARK_EARLY_CAMPAIGN                  # before its time-out, as nobody was heard to lead since the start
     MARK_EARLY_CAMPAIGN_INSTEAD          # one that heard no leader either was refused: ask instead of it
@@ -125,6 +127,7 @@ cpdef enum Mark:
     MARK_BATCH_TAKEN_BACK                # the disk was full in the middle of a batch
     MARK_SEGMENT_BEGUN                   # a batch began a segment
     MARK_MARK_REACHED_FURTHER            # the mark went ahead of a batch
+    MARK_MARK_WRITTEN_AT_THE_END         # a write or sync failed: the log stops, and the mark is written anew
     # opening a log
     MARK_RECOVERY_VOID_SEGMENT           # a segment of a former incarnation
     MARK_RECOVERY_RECORD_SALVAGED        # a record in a damaged batch was found

@@ -154,7 +154,7 @@ cdef status_t _greet(Transport* transport, uint32_t place, const uint8_t* frame)
     at.peer = hello.id
     transport.unbound -= 1
     _close_older_of(transport, place)
-    return OK if greeting_send_hello(transport, &at.stream) else STALE
+    return OK if greeting_send_hello(transport, &at.stream, NO_LINK) else STALE
 
 
 cdef status_t _take_frames(Transport* transport, uint32_t place) noexcept nogil:

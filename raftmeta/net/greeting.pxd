@@ -8,7 +8,7 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.hello cimport Hello
 
 # Say HELLO on a fresh connection, or why it is about to be closed. False: it could not be written whole.
-cdef bint greeting_send_hello(Transport* transport, Stream* stream) noexcept nogil
+cdef bint greeting_send_hello(Transport* transport, Stream* stream, uint32_t link) noexcept nogil
 cdef bint greeting_send_refusal(Transport* transport, Stream* stream, status_t reason) noexcept nogil
 # A sound frame as HELLO. BAD_FIELD: it is another frame; or whatever hello_decode says.
 cdef status_t greeting_read_hello(const uint8_t* frame, Hello* hello) noexcept nogil

@@ -10,6 +10,7 @@ from libc.string cimport memcpy, memset
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.net.stream cimport Stream, stream_write
+from raftmeta.net.transport_state cimport NO_LINK
 from raftmeta.status cimport BAD_FIELD, OK, status_t
 from raftmeta.wire.frame cimport (FRAME_HEADER_BYTES, FRAME_HELLO, FRAME_REFUSED, FrameHeader, FrameIdentity, FrameType,
                                   frame_encode)
@@ -31,9 +32,9 @@ cdef bint _send(Stream* stream, Vec[uint8_t]* scratch, const Hello* own, FrameTy
     return stream_write(stream, &whole, 1, 0) == <ssize_t> whole.length
 
 
-cdef bint greeting_send_hello(Transport* transport, Stream* stream) noexcept nogil:
+cdef bint greeting_send_hello(Transport* transport, Stream* stream, uint32_t link) noexcept nogil:
     cdef Hello own
-    transport.port.own_hello(transport.port.self, &own)
+    transport.port.own_hello(transport.port.self, link, &own)
     transport.scratch.clear()
     if not transport.scratch.resize(FRAME_HEADER_BYTES) or hello_encode(&own, &transport.scratch) != OK:
         return False
@@ -42,7 +43,7 @@ cdef bint greeting_send_hello(Transport* transport, Stream* stream) noexcept nog
 
 cdef bint greeting_send_refusal(Transport* transport, Stream* stream, status_t reason) noexcept nogil:
     cdef Hello own
-    transport.port.own_hello(transport.port.self, &own)
+    transport.port.own_hello(transport.port.self, NO_LINK, &own)
     transport.scratch.clear()
     if (not transport.scratch.resize(FRAME_HEADER_BYTES)
             or refused_encode(reason, NULL, 0, &transport.scratch) != OK):

@@ -81,7 +81,7 @@ cdef bint _greet(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     at.state = OUTGOING_GREETING
     at.is_writable = True
-    return greeting_send_hello(transport, &at.stream)
+    return greeting_send_hello(transport, &at.stream, link)
 
 
 cdef void _connect_next(Transport* transport, uint32_t link) noexcept nogil:

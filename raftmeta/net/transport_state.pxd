@@ -14,12 +14,13 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.hello cimport Hello
 
 cdef enum:
-    NO_LINK = MEMBERS_MAX       # TransportPort.refused: on a connection that somebody opened to us
+    NO_LINK = MEMBERS_MAX       # TransportPort: on a connection that somebody opened to us
 
 # Who uses the network: the loop. All calls on its thread.
 cdef struct TransportPort:
     void* self
-    void (*own_hello)(void* self, Hello* hello) noexcept nogil
+    # What this node says first: on a connection that it opened, `link` is the peer's; NO_LINK: on another one.
+    void (*own_hello)(void* self, uint32_t link, Hello* hello) noexcept nogil
     # `place` is a position in Transport.accepted. Not OK: FRAME_REFUSED with that status is answered, then it is
     # closed.
     status_t (*hello)(void* self, uint32_t place, const Hello* hello) noexcept nogil

@@ -19,6 +19,8 @@ from raftmeta.status cimport status_t
 cdef status_t configuration_take(Core* core, index_t index, const uint8_t* payload, uint32_t length) noexcept nogil
 # The only one known: founding, or of a snapshot.
 cdef status_t configuration_set(Core* core, const Membership* membership) noexcept nogil
+# Does the membership in force name `id`? Who is not named may ask for nothing here.
+cdef bint is_member(Core* core, member_id_t id) noexcept nogil
 cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil
 cdef void configuration_on_committed(Core* core) noexcept nogil
 # NO_LEADER, NOT_READY, NO_QUORUM, STALE, ALREADY, BAD_FIELD, BAD_LENGTH: refused.

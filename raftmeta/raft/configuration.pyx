@@ -6,7 +6,7 @@ from raftmeta.native.chunks cimport Chunk, chunk_create
 from raftmeta.native.marks cimport (MARK_CHANGE_OF_OLD_MEMBERSHIP, MARK_CHANGE_WHILE_CHANGING,
                                     MARK_CHANGE_WITHOUT_QUORUM, MARK_CHANGE_WITH_UNREADY_VOTER,
                                     MARK_CONFIGURATION_TRUNCATED, MARK_INCARNATION_SWAPPED, MARK_JOINT_LEFT,
-                                    MARK_LEADER_REMOVED_ITSELF, MARK_LEARNER_PROMOTED, mark)
+                                    MARK_LEADER_REMOVED_ITSELF, MARK_LEARNER_PROMOTED, MARK_STRANGER_REFUSED, mark)
 from raftmeta.raft.election cimport heard_members, step_down
 from raftmeta.raft.invariants cimport BROKEN_MEMBERSHIP
 from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint,
@@ -68,6 +68,14 @@ cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil:
         mark(MARK_CONFIGURATION_TRUNCATED)
         core.memberships.pop()
     _put_in_force(core)
+
+
+# May this one ask something of the cluster here? What it waits for shows in a log that it is not sent.
+cdef bint is_member(Core* core, member_id_t id) noexcept nogil:
+    if membership_position(in_force(core), id) >= 0:
+        return True
+    mark(MARK_STRANGER_REFUSED)
+    return False
 
 
 # Positions, sets and progress follow the configuration that is in force now.
@@ -273,7 +281,7 @@ cdef status_t configuration_on_propose(Core* core, const Message* message) noexc
     cdef status_t status = membership_decode(message.records.data, message.records.length, &next)
     next.index = message.index
     if status == OK:
-        status = configuration_change(core, &next)
+        status = configuration_change(core, &next) if is_member(core, message.source) else NO_LEADER
     if status != OK:
         message_init(core, &response, PROPOSE_RESPONSE, message.source)
         response.term = 0

@@ -142,7 +142,6 @@ cdef void answer_read(Core* core, member_id_t source, uint64_t context, uint64_t
             out_of_memory(core)
         return
     message_init(core, &message, READ_INDEX_RESPONSE, source)
-    message.term = 0
     message.context = context
     message.index = index
     message.reject = status != OK

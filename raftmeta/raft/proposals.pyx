@@ -6,6 +6,7 @@ from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
 from raftmeta.native.intrinsics cimport load32
 from raftmeta.native.marks cimport (MARK_PROPOSAL_REFUSED, MARK_PROPOSED_WHILE_TRANSFERRING, MARK_REFUSAL_CAME_BACK,
                                     MARK_URGENT_PROPOSED, mark)
+from raftmeta.raft.configuration cimport is_member
 from raftmeta.raft.log cimport log_bytes_between, log_truncate
 from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.quorum cimport quorum_has
@@ -60,7 +61,7 @@ cdef status_t proposals_on_message(Core* core, const Message* message) noexcept 
     cdef status_t status = _check_payloads(message)
     if status != OK:
         return status
-    status = _append_message(core, message)
+    status = _append_message(core, message) if is_member(core, message.source) else NO_LEADER
     if status != OK:
         mark(MARK_PROPOSAL_REFUSED)
         _refuse(core, message, status)

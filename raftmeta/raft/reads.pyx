@@ -106,7 +106,7 @@ cdef void reads_forward(Core* core) noexcept nogil:
 
 cdef status_t reads_on_response(Core* core, const Message* message) noexcept nogil:
     cdef PendingRead read
-    if core.role != FOLLOWER or message.context > core.read_number:
+    if message.context > core.read_number:
         mark(MARK_READ_ANSWER_LATE)
         return STALE
     # The answer to a later question also answers all earlier ones.

@@ -143,6 +143,7 @@ cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Sli
     cdef int position = membership_position(in_force(core), read.peer)
     cdef Progress* progress
     cdef index_t last
+    cdef term_t term = 0
     if core.role != LEADER or position < 0:
         return STALE
     progress = &core.progress[position]
@@ -158,19 +159,24 @@ cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Sli
         return OK
     if not progress_can_send(progress, core.config.inflight_bytes_max):
         return STALE
-    last = _last_record(records)
+    last = _last_record(records, &term)
     if last < read.first or last > core.log.last:
         return BAD_FIELD
+    # What this member held in an earlier term, and cut since, is not to be sent in this one. Equal index and term mean
+    # an equal past (paper 5.3).
+    if log_term(&core.log, last) != term:
+        return STALE
     _send_append(core, progress, last, records)
     return OK
 
 
-# Index of the last of these records, 0: they are none.
-cdef index_t _last_record(const Slice* records) noexcept nogil:
+# Index and term of the last of these records, 0: they are none.
+cdef index_t _last_record(const Slice* records, term_t* term) noexcept nogil:
     cdef uint64_t at = 0
     cdef index_t last = 0
     while at < records.length:
         last = (<const Record*>(records.data + at)).index
+        term[0] = (<const Record*>(records.data + at)).term
         at += record_bytes((<const Record*>(records.data + at)).length)
     return last
 

@@ -90,10 +90,10 @@ cdef enum MessageType:
     PROPOSE = 9                 # member -> leader, no term: `count` payloads, each u32 length + bytes; context: batch
     PROPOSE_RESPONSE = 10       # no term; reject only: context, hint = status; what is accepted shows in the log
     READ_INDEX = 11             # member -> leader, no term: context
-    READ_INDEX_RESPONSE = 12    # no term; index = read index for context; reject: ask again
+    READ_INDEX_RESPONSE = 12    # index = read index for context, committed in this term; reject: ask again
     SNAPSHOT = 13               # leader -> member: you need the snapshot at (index, log_term); chunks go beside
     SNAPSHOT_RESPONSE = 14      # installed: index = its point; reject: failed
-    TRANSFER = 15               # member -> leader, no term: hand over to `context` (member; 0: the most advanced)
+    TRANSFER = 15               # member -> leader: hand over to `context` (member; 0: the most advanced)
     TIMEOUT_NOW = 16            # thesis 3.10
     ENTRY_REQUEST = 17          # any -> any, no term: send me the record at index whose chain hash is context (repair)
     ENTRY_RESPONSE = 18         # no term; index and context of the request, count = 1 record; reject: I have it not

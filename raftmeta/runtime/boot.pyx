@@ -90,7 +90,8 @@ cdef status_t _start(Engine* engine) noexcept nogil:
     machine_status(engine.machine, &machine)
     hub_show(engine.hub, machine.revision)
     core_status(engine.core, &engine.core_status)
-    engine.membership_seen = engine.membership_logged = core_membership(engine.core).index
+    engine.membership_logged = core_membership(engine.core).index
+    engine.membership_seen = engine.membership_count = 1
     status = peers_follow_membership(engine, core_membership(engine.core))
     engine.state = ENGINE_RUNNING
     for i in range(MEMBERS_MAX):

@@ -24,6 +24,8 @@ cdef void callers_answer(Engine* engine) noexcept nogil
 cdef void callers_installed(Engine* engine) noexcept nogil
 # This node's session is gone: what was proposed may have been applied, what was not certainly was not.
 cdef void callers_session_lost(Engine* engine) noexcept nogil
+# Before a read is asked of the core: with lease_reads, a core whose ticks are behind the clock forgets its lease.
+cdef status_t callers_doubt_lease(Engine* engine) noexcept nogil
 cdef status_t callers_ask_reads(Engine* engine) noexcept nogil
 cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept nogil
 # Complete the reads whose index is applied and published.

@@ -22,7 +22,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from raftmeta._core cimport LEADER, ProposalRefused, ReadReady, core_propose, core_read_index
+from raftmeta._core cimport (CLOCK_JUMPED, LEADER, ProposalRefused, ReadReady, core_peer_event, core_propose,
+                             core_read_index)
 from raftmeta.machine.machine cimport ApplyResult, machine_session_result
 from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_AGAIN, BUGGIFY_READS_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice
@@ -366,6 +367,20 @@ cdef void _end_queue(Engine* engine, CommandQueue* queue, status_t not_executed)
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
+cdef status_t callers_doubt_lease(Engine* engine) noexcept nogil:
+    """The core counts ticks, and a lease ends at a tick (docs/divergence.md "Reads").
+
+    How a read was stale without this: 1. a leader was paused for less than an election time-out, 2. another member was
+    elected and took a write, 3. the leader went on, and a read came before its turn, 4. by the ticks counted so far,
+    the lease held. One tick may be due: the core's margin has it (raft/rounds)."""
+    cdef uint64_t tick_ns = <uint64_t> engine.config.tick_ms * 1_000_000
+    if not engine.config.core.lease_reads:
+        return OK
+    if engine.clock.now_ns(engine.clock.self) < engine.next_tick_ns + tick_ns:
+        return OK
+    return core_peer_event(engine.core, CLOCK_JUMPED, 0)
+
+
 cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
     """All reads that came since the last turn share one round: its index is at least the commit index at this moment,
     which is after every one of them was invoked (thesis 6.4)."""
@@ -374,6 +389,9 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
     cdef status_t status
     if engine.readers_waiting.size == 0 or engine.core_status.leader == 0 or buggify(BUGGIFY_READS_POSTPONED):
         return OK
+    status = callers_doubt_lease(engine)
+    if status != OK:
+        return status
     engine.next_read_context += 1
     status = core_read_index(engine.core, engine.next_read_context)
     if status != OK:
@@ -405,7 +423,9 @@ cdef status_t _ask_again(Engine* engine, ReadRound* round) noexcept nogil:
     no end without that: 1. turns came so late that an answer took longer than an election time-out; 2. each time the
     round was asked for anew before the answer came, and the answer was to a context that nobody knew any more.
     """
-    cdef status_t status
+    cdef status_t status = callers_doubt_lease(engine)
+    if status != OK:
+        return status
     engine.next_read_context += 1
     status = core_read_index(engine.core, engine.next_read_context)
     if status != OK:

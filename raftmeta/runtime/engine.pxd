@@ -28,7 +28,8 @@ cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_
                               uint8_t address_length, bint is_self) noexcept nogil
 
 # What this node says first on every connection, in both directions.
-cdef void engine_own_hello(Engine* engine, Hello* hello) noexcept nogil
+# `link`: of a connection that this node opened; MEMBERS_MAX: on another one.
+cdef void engine_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil
 # Whether a connection to `link` is to be kept: a member, one that a caller wants to meet, or one that speaks to us.
 cdef bint engine_wants_link(const Engine* engine, uint32_t link) noexcept nogil
 # A peer's HELLO on a connection that it opened: fills inbound. Not OK: answer FRAME_REFUSED with that status and close.

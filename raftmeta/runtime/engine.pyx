@@ -16,10 +16,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, LogRead, Ready, Write, core_campaign,
-                             core_destroy, core_has_ready, core_log_read, core_membership, core_peer_event,
-                             core_persisted, core_ready, core_set_free_bytes, core_status, core_tick,
-                             core_told_removed, core_transfer)
+from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, TRACE_MEMBERSHIP, LogRead, Ready, Write,
+                             core_campaign, core_destroy, core_has_ready, core_log_read, core_membership,
+                             core_peer_event, core_persisted, core_ready, core_set_free_bytes, core_status,
+                             core_tick, core_told_removed, core_transfer)
 from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.machine.watches cimport (WATCH_CLOSED, hub_add, hub_close, hub_destroy, hub_pump, hub_remove,
                                        hub_take_woken)
@@ -79,8 +79,8 @@ cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_
     return OK
 
 
-cdef void engine_own_hello(Engine* engine, Hello* hello) noexcept nogil:
-    peers_own_hello(engine, hello)
+cdef void engine_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil:
+    peers_own_hello(engine, link, hello)
 
 
 cdef bint engine_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
@@ -418,8 +418,14 @@ cdef status_t _run_ticks(Engine* engine) noexcept nogil:
         status = _tick(engine)
         if status >= FATAL_FROM:
             return status
-    if engine.next_tick_ns <= engine.now_ns:
-        engine.next_tick_ns = engine.now_ns + 1
+    if engine.next_tick_ns > engine.now_ns:
+        return OK
+    # The rest is not made up for. By the ticks counted a read lease would last longer by as many.
+    engine.next_tick_ns = engine.now_ns + 1
+    if engine.config.core.lease_reads and engine.state == ENGINE_RUNNING:
+        status = core_peer_event(engine.core, CLOCK_JUMPED, 0)
+        if status >= FATAL_FROM:
+            return status
     return OK
 
 
@@ -451,6 +457,9 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     for i in range(ready.trace_count):
         if ready.traces[i].type == TRACE_BECAME_CANDIDATE:
             engine.counters.elections += 1
+        # Not by its index: one that was cut from the log may have had the same.
+        elif ready.traces[i].type == TRACE_MEMBERSHIP:
+            engine.membership_count += 1
         engine.callers.event(engine.callers.self, EVENT_TRACE, ready.traces[i].type | ready.traces[i].term << 8,
                              ready.traces[i].a, ready.traces[i].b)
     return status
@@ -558,12 +567,11 @@ cdef status_t _follow_membership(Engine* engine) noexcept nogil:
     """Another membership is in force: links follow it, and a node that joined learns that it is a member."""
     cdef const Membership* membership = core_membership(engine.core)
     cdef status_t status = OK
-    if membership.index == engine.membership_seen:
-        return OK
-    engine.membership_seen = membership.index
-    status = peers_follow_membership(engine, membership)
-    if status == OK and engine.genesis.record.state == JOINING and membership_position(membership, engine.id) >= 0:
-        status = genesis_joined(&engine.genesis)
+    if engine.membership_count != engine.membership_seen:
+        engine.membership_seen = engine.membership_count
+        status = peers_follow_membership(engine, membership)
+        if status == OK and engine.genesis.record.state == JOINING and membership_position(membership, engine.id) >= 0:
+            status = genesis_joined(&engine.genesis)
     return status
 
 

@@ -124,6 +124,9 @@ cdef struct Link:
     bint is_initial             # named when the node was made: an initial member
     bint is_wanted              # named initially or in the membership: the network keeps trying
     uint64_t met_until          # as is, before this tick: SUBMIT_MEET, or it speaks and no log here names it yet
+    bint was_asked              # its connection's HELLO left here since the membership in force came into force
+    bint is_fresh               # it is up, and its HELLO answered one of these: `id` lives later than that membership
+    bint must_reopen            # close it and connect anew: its HELLO is older than the membership in force
     bint is_told                # address is what `id` said in its HELLO; a membership's is older
     member_id_t id              # incarnation by its last HELLO; 0: none yet
     uint64_t boot
@@ -311,7 +314,8 @@ cdef struct Engine:
     bint was_removed            # as of the last turn
     bint was_member
     Vec[AskedChange] asked_changes
-    index_t membership_seen     # index of the membership that the links follow
+    uint64_t membership_count   # how often another membership came into force
+    uint64_t membership_seen    # membership_count of the one that the links follow
     uint32_t lost_links         # voters by name that lost their disks and were not taken back yet, a bit for each link
     uint32_t lost_count         # how many those are
     uint32_t voter_count        # of how many

@@ -28,8 +28,8 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.native.marks cimport (MARK_EXPIRY_UNDER_WAY, MARK_HISTORY_TOO_LARGE, MARK_KEEP_ALIVES_UNANSWERED,
                                     MARK_KEPT_LEASE_GONE_BY_INSTALL, MARK_KEPT_LEASE_LOST, MARK_LEASES_EXPIRE,
-                                    MARK_SESSIONS_EXPIRE, MARK_SESSION_LOST, MARK_SESSION_OPENED,
-                                    MARK_WIPED_LEARNER_RETURNS, mark)
+                                    MARK_LINK_OLDER_THAN_MEMBERSHIP, MARK_SESSIONS_EXPIRE,
+                                    MARK_SESSION_LOST, MARK_SESSION_OPENED, MARK_WIPED_LEARNER_RETURNS, mark)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.runtime.callers cimport callers_session_lost
@@ -369,6 +369,41 @@ cdef bint _with_successor(const Membership* current, const Link* link, Membershi
     return True
 
 
+cdef bint _without_dead(const Membership* current, const Link* link, Membership* target) noexcept nogil:
+    """current, without other incarnations beside the voter of link's name, whom link shows alive. False: there is none.
+    Such a learner is dead, as two folders never have one name, and nobody else would ever drop it."""
+    cdef int voter = membership_position(current, link.id)
+    cdef int i
+    target[0] = current[0]
+    target.count = 0
+    if not current.members[voter].roles & VOTER_INCOMING:
+        return False
+    for i in range(current.count):
+        if i == voter or not _has_name(&current.members[i], link):
+            target.members[target.count] = current.members[i]
+            target.count += 1
+    return target.count != current.count
+
+
+cdef bint _with_living(Engine* engine, const Membership* current, Link* link, Membership* target) noexcept nogil:
+    """current, with the incarnation that answers under link's name and no dead one beside it. False: it is so already,
+    or it is not known yet which incarnation lives (docs/divergence.md "Incarnations"):
+        1. this leader's link to a node breaks, and nothing says so; the node is wiped, twice
+        2. another leader names the newest incarnation, and this member's log hears of it
+        3. this one leads again: by its link the node is still the first incarnation, which no log names any more
+        4. taken for a newcomer, it would be named and never answer.
+    So only a HELLO that was asked for since the membership came into force tells who lives."""
+    if membership_position(current, link.id) < 0:
+        if not _with_successor(current, link, target):
+            return False
+    elif not _without_dead(current, link, target):
+        return False
+    if not link.is_fresh:
+        mark(MARK_LINK_OLDER_THAN_MEMBERSHIP)
+        link.must_reopen = True
+    return link.is_fresh
+
+
 cdef bint _with_told_addresses(Engine* engine, const Membership* current, Membership* target) noexcept nogil:
     """current, with the addresses that its members say they have. False: those it has already."""
     cdef const Link* link
@@ -401,7 +436,7 @@ cdef status_t _follow_peers(Engine* engine) noexcept nogil:
     for i in range(MEMBERS_MAX):
         if not engine.links[i].is_used or engine.links[i].is_self or not engine.links[i].is_up:
             continue
-        if membership_position(current, engine.links[i].id) < 0 and _with_successor(current, &engine.links[i], &target):
+        if _with_living(engine, current, &engine.links[i], &target):
             return core_change_membership(engine.core, &target, 0)
     if _with_told_addresses(engine, current, &target):
         return core_change_membership(engine.core, &target, 0)

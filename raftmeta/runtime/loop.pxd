@@ -129,6 +129,7 @@ cdef struct Loop:
     Vec[Awaiting] awaiting
     uint64_t links_checked_ns
     bint links_changed
+    uint64_t membership_seen    # Engine.membership_seen of what `membership` shows
     uint64_t turns
     uint64_t[LOOP_READERS] reading_flushed      # `reading` when the last turn ended
 

@@ -197,8 +197,8 @@ cdef void _beside_wait(void* self) noexcept nogil:
 
 
 # --- the network, upwards ---------------------------------------------------------------------------------------------
-cdef void _own_hello(void* self, Hello* hello) noexcept nogil:
-    engine_own_hello(&(<Loop*> self).engine, hello)
+cdef void _own_hello(void* self, uint32_t link, Hello* hello) noexcept nogil:
+    engine_own_hello(&(<Loop*> self).engine, link, hello)
 
 
 cdef status_t _on_hello(void* self, uint32_t place, const Hello* hello) noexcept nogil:
@@ -325,9 +325,9 @@ cdef void _publish(Loop* loop) noexcept nogil:
         hub_measure(engine.hub, &status.watches, &status.watch_queue_bytes)
     # Before the status, so that of two looks, status first, the second is not older: a membership at or below that
     # commit index is committed.
-    if engine.core != NULL and (core_membership(engine.core).index != loop.membership.value.index
-                                or core_membership(engine.core).count != loop.membership.value.count):
+    if engine.core != NULL and engine.membership_seen != loop.membership_seen:
         loop.membership.write(core_membership(engine.core)[0])
+        loop.membership_seen = engine.membership_seen
     loop.status.write(status)
     if loop.links_changed:
         _publish_links(loop)

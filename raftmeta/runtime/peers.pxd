@@ -10,7 +10,7 @@ from raftmeta.runtime.engine_state cimport Engine, Inbound
 from raftmeta.status cimport status_t
 from raftmeta.wire.hello cimport Hello
 
-cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil
+cdef void peers_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil
 cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil
 cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil
 cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil

@@ -18,8 +18,9 @@ from raftmeta.native.marks cimport (MARK_FRAME_BEFORE_FOUNDING, MARK_FRAME_OF_RE
 from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.quorum cimport quorum_count
-from raftmeta.raft.types cimport (MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE, VOTER_INCOMING, Member, Membership, Message,
-                                  index_t, member_id_t)
+from raftmeta.raft.types cimport (MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX,
+                                  VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t)
+from raftmeta.runtime.callers cimport callers_doubt_lease
 from raftmeta.runtime.engine_state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
                                             ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
 from raftmeta.runtime.snapshot_transfer cimport transfer_step
@@ -40,7 +41,7 @@ cdef enum:
 
 
 # --- who is there -----------------------------------------------------------------------------------------------------
-cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil:
+cdef void _make_hello(const Engine* engine, Hello* hello) noexcept nogil:
     memset(hello, 0, sizeof(Hello))
     hello.purpose = HELLO_PEER
     hello.version_min = FORMAT_FRAME_VERSION
@@ -59,6 +60,12 @@ cdef void peers_own_hello(Engine* engine, Hello* hello) noexcept nogil:
     memcpy(hello.address, engine.config.address, engine.config.address_length)
     if engine.core != NULL and core_membership(engine.core) != NULL:
         hello.membership = core_membership(engine.core).index
+
+
+cdef void peers_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil:
+    _make_hello(engine, hello)
+    if link < MEMBERS_MAX:
+        engine.links[link].was_asked = True
 
 
 cdef int _find_name(const Engine* engine, const uint8_t* name, uint8_t name_length) noexcept nogil:
@@ -113,6 +120,8 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
     cdef bint[MEMBERS_MAX] named
     cdef int i, place
     memset(named, 0, sizeof(named))
+    for i in range(MEMBERS_MAX):
+        engine.links[i].was_asked = engine.links[i].is_fresh = False
     for i in range(membership.count):
         place = _follow_member(engine, &membership.members[i])
         if place < 0:
@@ -134,7 +143,7 @@ cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil:
 
 cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
     cdef const Link* at = &engine.links[link]
-    return (at.is_used and not at.is_self and at.address_length != 0
+    return (at.is_used and not at.is_self and at.address_length != 0 and not at.must_reopen
             and (at.is_wanted or engine.ticks < at.met_until))
 
 
@@ -193,7 +202,7 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
     """What both directions of a connection refuse alike."""
     cdef Hello own
     cdef uint8_t version
-    peers_own_hello(<Engine*> engine, &own)
+    _make_hello(engine, &own)
     cdef status_t status = hello_negotiate(&own, hello, &version)
     if status != OK:
         return status
@@ -297,6 +306,7 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, link, 0)
         return status
     at.is_up = True
+    at.is_fresh = at.was_asked
     at.was_refused = False
     at.sequence = 0
     engine.callers.event(engine.callers.self, EVENT_LINK_UP, link, hello.id, 0)
@@ -308,6 +318,7 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
 cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:
     cdef Link* at = &engine.links[link]
     cdef PeerEvent event = PEER_REFUSED if was_refused else PEER_UNREACHABLE
+    at.must_reopen = at.is_fresh = False
     if not at.is_up and not (was_refused and not at.was_refused):
         mark(MARK_LINK_STILL_DOWN)
         return      # nothing new: still down
@@ -366,11 +377,20 @@ cdef status_t _step_message(Engine* engine, uint32_t link, const FrameHeader* he
         return status
     message.source = header.source
     message.target = header.target
+    if message.type == PROPOSE_RESPONSE and header.target_boot != engine.boot:
+        # Contexts of batches begin anew with each boot: a refusal that was late would be taken for one of a batch of
+        # this boot, which may be in the log, and its callers would be told "certainly not executed".
+        mark(MARK_PROPOSAL_FOR_EARLIER_LIFE)
+        return OK
     if message.type == PROPOSE and not _are_commands(engine, &message.records):
         return COMMAND_INVALID
     if (message.type in (PROPOSE, MEMBERSHIP_PROPOSE) and message.context != 0
             and _is_asked_twice(engine, &engine.links[link], header, &message)):
         return OK
+    if message.type == READ_INDEX:
+        status = callers_doubt_lease(engine)
+        if status != OK:
+            return status
     status = core_step(engine.core, &message)
     if status == STALE or 0 < status < 64:
         return OK       # ignored or refused by the protocol: not the connection's fault

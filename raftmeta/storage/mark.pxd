@@ -14,6 +14,7 @@ cdef enum:
     FORMAT_MARK_MAGIC = 0x4B524D52          # "RMRK" in file order
     FORMAT_MARK_SLOT_BYTES = 4096
     MARK_CHAINS_MAX = 488                   # chains that fit into a slot behind its header
+    MARK_FILE_BYTES = 2 * 4096              # both slots
 
 cdef packed struct MarkSlot:
     uint32_t magic
@@ -57,3 +58,5 @@ cdef status_t mark_write(Mark* mark, const DiskPort* disk, MarkSlot* slot, const
                          bint must_sync) noexcept nogil
 cdef status_t mark_sync(Mark* mark, const DiskPort* disk) noexcept nogil
 cdef void mark_close(Mark* mark, const DiskPort* disk) noexcept nogil
+# The newest sound slot in the MARK_FILE_BYTES of the file's content, as mark_open finds it. NEWER_FORMAT, NO_MEMORY.
+cdef status_t mark_read(const uint8_t* bytes, MarkFound* found, MarkSlot* slot, Vec[uint64_t]* chains) noexcept nogil

@@ -13,7 +13,7 @@ from raftmeta.native.intrinsics cimport crc32c
 from raftmeta.ports cimport DiskPort
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK, status_t
 from raftmeta.storage.mark cimport (FORMAT_MARK_MAGIC, FORMAT_MARK_SLOT_BYTES, MARK_BROKEN, MARK_CHAINS_MAX,
-                                    MARK_MISSING, MARK_SOUND, Mark, MarkFound, MarkSlot)
+                                    MARK_FILE_BYTES, MARK_MISSING, MARK_SOUND, Mark, MarkFound, MarkSlot)
 from raftmeta.storage.segment cimport FORMAT_SEGMENT_VERSION
 
 cdef enum:
@@ -76,7 +76,7 @@ cdef status_t _read_slots(Mark* mark, const uint8_t* bytes, MarkFound* found, Ma
 
 cdef status_t mark_open(Mark* mark, const DiskPort* disk, MarkFound* found, MarkSlot* slot,
                         Vec[uint64_t]* chains) noexcept nogil:
-    cdef uint8_t[SLOTS * FORMAT_MARK_SLOT_BYTES] bytes
+    cdef uint8_t[MARK_FILE_BYTES] bytes
     cdef size_t got = 0
     cdef status_t status = disk.open(disk.self, MARK_FILE_NAME, False, &mark.file)
     found[0] = MARK_MISSING
@@ -96,8 +96,15 @@ cdef status_t mark_open(Mark* mark, const DiskPort* disk, MarkFound* found, Mark
     return status
 
 
+cdef status_t mark_read(const uint8_t* bytes, MarkFound* found, MarkSlot* slot, Vec[uint64_t]* chains) noexcept nogil:
+    cdef Mark mark
+    memset(&mark, 0, sizeof(Mark))
+    found[0] = MARK_MISSING
+    return _read_slots(&mark, bytes, found, slot, chains)
+
+
 cdef status_t mark_make_room(Mark* mark, const DiskPort* disk) noexcept nogil:
-    cdef uint8_t[SLOTS * FORMAT_MARK_SLOT_BYTES] bytes
+    cdef uint8_t[MARK_FILE_BYTES] bytes
     cdef uint64_t size_bytes = 0
     cdef Slice zeros
     cdef status_t status = OK

@@ -23,8 +23,9 @@ from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, load32, next_random
 from raftmeta.native.marks cimport (MARK_BATCH_TAKEN_BACK, MARK_LOG_DAMAGED, MARK_LOG_LOST, MARK_LOG_TORN,
-                                    MARK_MARK_REACHED_FURTHER, MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_BEGUN,
-                                    MARK_SEGMENT_HEADER_HEALED, MARK_TORN_BATCH_ERASED, mark)
+                                    MARK_MARK_REACHED_FURTHER, MARK_MARK_WRITTEN_AT_THE_END,
+                                    MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_BEGUN, MARK_SEGMENT_HEADER_HEALED,
+                                    MARK_TORN_BATCH_ERASED, mark)
 from raftmeta.native.prefetch cimport prefetch
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
 from raftmeta.raft.record cimport record_bytes
@@ -316,9 +317,8 @@ cdef void wal_open_done(Wal* wal) noexcept nogil:
 
 
 # --- the mark ---------------------------------------------------------------------------------------------------------
-cdef status_t _put_mark(Wal* wal, bint must_sync) noexcept nogil:
+cdef status_t _fill_mark(Wal* wal, bint must_sync) noexcept nogil:
     cdef MarkSlot slot
-    cdef status_t status
     memset(&slot, 0, sizeof(MarkSlot))
     slot.owner = wal.limits.owner
     slot.segment = wal.segments.back().number
@@ -327,8 +327,24 @@ cdef status_t _put_mark(Wal* wal, bint must_sync) noexcept nogil:
     slot.reach = wal.reach
     slot.hard_state = wal.hard_state
     slot.batch = wal.batch
-    status = mark_write(&wal.mark, wal.disk, &slot, wal.chains.data, must_sync)
-    return status if status in (OK, NO_SPACE) else _poison(wal, status)
+    return mark_write(&wal.mark, wal.disk, &slot, wal.chains.data, must_sync)
+
+
+cdef status_t _put_mark(Wal* wal, bint must_sync) noexcept nogil:
+    cdef status_t status = _fill_mark(wal, must_sync)
+    return status if status in (OK, NO_SPACE) else _stop(wal, status)
+
+
+# A write or sync failed, and the log stops. The system may have dropped the mark of the last batch with that sync, and
+# the mark is the only witness of that batch (decisions/log.md D5). So the mark is written anew, which is no second sync
+# of the old bytes. Nobody relies on the result: the mark promises nothing, it makes the next opening more careful.
+#   1. the disk loses the write of batch 7 and reports success; 7 is acknowledged   2. the sync of the mark fails
+#   3. without the mark the next opening takes batch 6 for the last one, and the member votes without batch 7.
+cdef status_t _stop(Wal* wal, status_t status) noexcept nogil:
+    if wal.failed == OK and status == DISK_FAILED:
+        mark(MARK_MARK_WRITTEN_AT_THE_END)
+        _fill_mark(wal, True)
+    return _poison(wal, status)
 
 
 cdef status_t _write_mark(Wal* wal, bint must_sync) noexcept nogil:
@@ -368,7 +384,7 @@ cdef status_t wal_idle(Wal* wal) noexcept nogil:
     if wal.failed != OK or not wal.is_writable:
         return wal.failed
     status = mark_sync(&wal.mark, wal.disk)
-    return status if status == OK else _poison(wal, status)
+    return status if status == OK else _stop(wal, status)
 
 
 # --- prepare ----------------------------------------------------------------------------------------------------------
@@ -637,7 +653,7 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
         return _take_back(wal, place)
     if status == OK:
         status = wal.disk.sync(wal.disk.self, place.file)
-    return status if status == OK else _poison(wal, status)
+    return status if status == OK else _stop(wal, status)
 
 
 # The disk was full in the middle of a batch that is now refused: its beginning must never be found again. Where there

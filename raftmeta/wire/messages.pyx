@@ -64,13 +64,13 @@ cdef inline uint32_t _schema(uint8_t type) noexcept nogil:
     if type == READ_INDEX:
         return FIELD_FLAGS | FIELD_CONTEXT
     if type == READ_INDEX_RESPONSE:
-        return FIELD_FLAGS | FIELD_REJECT | FIELD_INDEX | FIELD_CONTEXT
+        return requests | FIELD_REJECT | FIELD_INDEX | FIELD_CONTEXT
     if type == SNAPSHOT:
         return requests | FIELD_INDEX | FIELD_LOG_TERM
     if type == SNAPSHOT_RESPONSE:
         return responses | FIELD_INDEX
     if type == TRANSFER:
-        return FIELD_FLAGS | FIELD_CONTEXT
+        return requests | FIELD_CONTEXT
     if type == TIMEOUT_NOW:
         return requests
     if type == ENTRY_REQUEST:

@@ -176,6 +176,41 @@ async def test_a_cancelled_call_spoils_nobody_elses() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_command_says_only_of_answered_ones_that_they_are() -> None:
+    """thesis 6.3: the node forgets the results of what a client says to have. Answers come in any order: as long as the
+    first command waits, every later one says that nothing is answered."""
+    held: list[Any] = []
+
+    def script(node: FakeNode, request: dict[str, Any], answer: Any) -> None:
+        held.append(answer)
+
+    async def begun(client: aio.Client, value: str) -> asyncio.Future[Any]:
+        before = len(held)
+        call = asyncio.ensure_future(client.put("k", value))
+        while len(held) == before:
+            await asyncio.sleep(0)
+        return call
+
+    async with FakeNode(script) as node, aio.Client(node.url) as client:
+        calls = [await begun(client, value) for value in "abc"]
+        done(held[1])
+        await calls[1]
+        calls.append(await begun(client, "d"))
+        done(held[2])
+        await calls[2]
+        calls.append(await begun(client, "e"))
+        done(held[0])
+        await calls[0]
+        calls.append(await begun(client, "f"))
+        commands = [msgpack.unpackb(command) for command in node.commands]
+        said = [(one[2], one[3]) for one in commands if one[0] == 1]
+        assert said == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 4)]
+        for answer in held[3:]:
+            done(answer)
+        await asyncio.gather(*calls)
+
+
+@pytest.mark.asyncio
 async def test_too_many_commands_under_way_are_refused_before_results_could_be_lost() -> None:
     """The node keeps 100 results of a session: the 101st command waits for nobody."""
     async with FakeNode(Steps("silence")) as node, aio.Client(node.url) as client:

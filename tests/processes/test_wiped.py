@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import raftmeta
+from raftmeta import faults
 from tests.processes.cluster import Cluster, NodeProcess, get, put, ready, status
 from tests.processes.load import Load, read_all, start_again
 from tests.processes.remote import RemoteError
@@ -167,3 +168,40 @@ def test_a_wiped_node_keeps_its_new_self_over_a_restart(cluster: Cluster) -> Non
     cluster.wait_ready()
     assert [one.call(get, "key") for one in cluster.nodes.values()] == [b"value"] * 3
     assert joined in voters(cluster)
+
+
+# --- two incarnations of a name ---------------------------------------------------------------------------------------
+
+
+def drop_to(node: raftmeta.Node, *peers: str) -> None:
+    """From now on frames to these peers are lost, and to no others; connections are made as ever."""
+    faults.set_link_faults(node, {peer: faults.LinkFault(drop=1.0) for peer in peers})
+
+
+def named(cluster: Cluster) -> set[int]:
+    """All incarnations that the leader's membership names."""
+    return {member["id"] for member in told(cluster.leader())["members"] if member["role"]}
+
+
+def test_an_old_folder_that_comes_back_ends_the_new_one(cluster: Cluster) -> None:
+    """docs/divergence.md "Incarnations": of two incarnations of a name the one that answers stays.
+
+    Init: a node comes back with a blank folder, is named beside its old self, and hears nothing from its leader. Act:
+    its process ends, and the old folder is put back and started. Check: the new incarnation is named no more.
+    """
+    leader, node = cluster.leader(), cluster.followers()[0]
+    old = told(node)["id"]
+    node.kill()
+    aside = node.folder.with_name("aside")
+    node.folder.rename(aside)
+    leader.call(drop_to, node.name)
+    node.start()
+    wait_until(lambda: len(named(cluster)) == 4, timeout_s=20, what=lambda: cluster.logs())
+    assert {told(node)["id"], old} <= named(cluster)
+    wipe(node)
+    aside.rename(node.folder)
+    leader.call(drop_to)
+    start_again(node)
+    wait_until(lambda: len(named(cluster)) == 3, timeout_s=20, what=lambda: cluster.logs())
+    assert old in voters(cluster)
+    assert node.call(put, "key", b"value") > 0

@@ -244,3 +244,30 @@ def test_the_mark_is_synced_when_nothing_is_written() -> None:
     log.disk.zero("0000000000000001.log", (len(end) - 1) // 512 * 512, 512)
     opened = WalHandle(log.disk, **LIMITS).open()
     assert opened.state == WalState.WAL_DAMAGED and opened.damaged == [(3, log.model.point(3)[2])]
+
+
+@pytest.mark.parametrize("failure", ["fail_at_sync", "fail_at_write"])
+@pytest.mark.parametrize("loss", ["lose_at_write", "misdirect_at_write"])
+def test_a_lost_last_batch_is_known_when_the_disk_then_fails(loss: str, failure: str) -> None:
+    """decisions/log.md D4, D5: the mark alone knows of the last batch, and a failed sync may drop the mark.
+
+    Init: the disk loses a batch and reports success, so the batch is acknowledged. Act: the next write or sync of the
+    log or of its mark fails, the log stops, the process starts again. Check: the batch is named as damaged, or the log
+    as lost.
+    """
+    for calls in range(1, 4):
+        log = begun_log()
+        log.disk.plan(**{loss: 2}, misdirect_by=6 * 512)  # the first write is the mark, which goes ahead
+        assert log.append([10])
+        log.disk.plan(**{failure: calls})
+        record = next_record(log, 50)
+        assert Status.DISK_FAILED in (log.wal.idle(), log.wal.append(4, [record]), log.wal.idle())
+        log.disk.plan()
+        log.wal.close()
+        log.wal = None
+        log.disk.reopen()
+        opened = WalHandle(log.disk, **LIMITS).open()
+        if opened.state == WalState.WAL_DAMAGED:
+            assert opened.damaged == [(3, log.model.point(3)[2])] and opened.last in (3, 4)
+        else:
+            assert opened.state == WalState.WAL_TAIL_LOST
