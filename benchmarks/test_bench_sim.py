@@ -56,10 +56,15 @@ def measure_lives(benchmark: BenchmarkFixture, profiles: Iterable[dict[str, int]
 
 
 def test_swarm(benchmark: BenchmarkFixture) -> None:
-    """Faults, sizes and quiet hours as the seeds choose them: what a campaign lives."""
-    measure_lives(benchmark, [swarm_profile(seed) for seed in range(PROFILES)])
+    """Faults, sizes and quiet hours as the seeds choose them: the dense half of a campaign."""
+    measure_lives(benchmark, [swarm_profile(seed, "dense") for seed in range(PROFILES)])
+
+
+def test_sparse_swarm(benchmark: BenchmarkFixture) -> None:
+    """Few kinds of faults at high rates: the other half of a campaign."""
+    measure_lives(benchmark, [swarm_profile(seed, "sparse") for seed in range(PROFILES)])
 
 
 def test_swarm_of_five(benchmark: BenchmarkFixture) -> None:
     """Five nodes, all else as the seeds choose it."""
-    measure_lives(benchmark, [{**swarm_profile(seed), "nodes": 5} for seed in range(PROFILES)])
+    measure_lives(benchmark, [{**swarm_profile(seed, "dense"), "nodes": 5} for seed in range(PROFILES)])

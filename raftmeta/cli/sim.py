@@ -60,7 +60,13 @@ class Number(click.ParamType[int, str]):
 )
 @click.option("--seed", type=Number(), help="Only this one, as a violation names it.")
 @click.option("--tape", type=FILE, help="Only this one, as it was written when its invariant fell.")
-@click.option("--profile", default="swarm", show_default=True, help="swarm, or name=number,... over the defaults.")
+@click.option(
+    "--profile",
+    default="swarm",
+    show_default=True,
+    help="swarm: the seed chooses, half of all seeds are dense and half sparse (docs/faults.md); dense; sparse; or"
+    " name=number,... over the defaults.",
+)
 @click.option("--tapes", type=FOLDER, default=".", show_default=True, help="Where tapes and diagrams are written.")
 @click.option(
     "--merge", "merged", type=FILE, multiple=True, help="Run nothing: add up reports of --json, file by file."

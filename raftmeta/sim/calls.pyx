@@ -28,6 +28,7 @@ cdef SimCall* call_take(World* world, SimNode* node, uint8_t kind) noexcept nogi
     call.life = node.life
     call.kind = kind
     call.called = world.counts.events + 1
+    call.called_ns = world.now_ns
     call.floor_index = world.truth.acked_index
     call.floor_revision = world.truth.acked_revision
     node.calls_open += 1

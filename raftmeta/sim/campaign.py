@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 
 from raftmeta.native import buggify, marks
-from raftmeta.sim.world_handle import World, swarm_profile
+from raftmeta.sim.world_handle import SWARMS, World, swarm_profile
 
 __all__ = ["Budget", "Life", "Totals", "campaign", "live", "profile_of", "profile_text", "replay_line"]
 
 EVENTS = 50_000  # of one world under faults
+LOOK_S = 0.2  # how long Ctrl-C waits at most until a campaign sees it
 SETTLE_EVENTS = 2_000_000  # at most, until a healed cluster must have converged (I22)
 # What a campaign shall reach: the rare states of production code, and each buggify point having fired.
 MARKS = (*marks.NAMES, *(f"BUGGIFY_{name}" for name in buggify.names()))
@@ -100,25 +104,27 @@ class Totals:
 
 # --- one world --------------------------------------------------------------------------------------------------------
 def profile_of(seed: int, text: str) -> dict[str, int]:
-    """The arguments of World that a profile's text stands for: `swarm`, or `name=number,...` over the defaults.
+    """The arguments of World that a profile's text stands for: `swarm`, `dense`, `sparse` (swarm_profile), or
+    `name=number,...` over the defaults.
 
     Raises ValueError for a part that is no name=number.
     """
-    if text == "swarm":
-        return swarm_profile(seed)
+    if text in SWARMS:
+        return swarm_profile(seed, text)
     profile = {}
     for part in filter(None, text.split(",")):
         name, _, number = part.partition("=")
         if not name.isidentifier() or not number.isdecimal():
-            raise ValueError(f"a profile is `swarm` or name=number,...: {part!r} is neither")
+            raise ValueError(f"a profile is one of {', '.join(SWARMS)}, or name=number,...: {part!r} is neither")
         profile[name] = int(number)
     return profile
 
 
 def profile_text(seed: int, profile: Mapping[str, int]) -> str:
     """The shortest text of which profile_of makes this profile again."""
-    if profile == swarm_profile(seed):
-        return "swarm"
+    for kind in SWARMS:
+        if profile == swarm_profile(seed, kind):
+            return kind
     usual = World(seed).profile
     return ",".join(f"{name}={number}" for name, number in profile.items() if usual.get(name) != number) or "nodes=3"
 
@@ -139,6 +145,30 @@ def live(seed: int, profile: str = "swarm", budget: Budget = Budget()) -> Life:
 
 
 # --- many worlds ------------------------------------------------------------------------------------------------------
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait until this is left, and raise KeyboardInterrupt then.
+
+    A pool that is interrupted while it starts a process, or while it holds the locks of futures, waits for ever when it
+    is shut down. Signals come to the main thread only, so other threads need nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)  # to whom it was for
+
+
 def campaign(
     seeds: Iterable[int],
     *,
@@ -157,24 +187,27 @@ def campaign(
     running: dict[Future[Life], int] = {}
     # A terminal's Ctrl-C reaches every process of the group; it is this one's to say what it means.
     ignored = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), signal.signal, ignored) as pool:
-        try:
-            while True:
-                while len(running) < 2 * jobs and (until is None or time.monotonic() < until):
-                    seed = next(waiting, None)
-                    if seed is None:
-                        break
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), signal.signal, ignored)
+    try:
+        while True:
+            while len(running) < 2 * jobs and (until is None or time.monotonic() < until):
+                seed = next(waiting, None)
+                if seed is None:
+                    break
+                with _uninterrupted():
                     running[pool.submit(live, seed, profile, budget)] = seed
-                if not running:
-                    return
-                ended = deque(wait(running, return_when=FIRST_COMPLETED).done)
-                while ended:
-                    future = ended.popleft()
-                    seed = running.pop(future)
-                    try:
-                        yield future.result()
-                    except BrokenProcessPool:
-                        until = 0.0
-                        yield Life(seed, profile, "the process of this world, or of one beside it, died", {}, 0.0, 0)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            if not running:
+                return
+            with _uninterrupted():
+                ended = deque(wait(running, timeout=LOOK_S, return_when=FIRST_COMPLETED).done)
+            while ended:
+                future = ended.popleft()
+                seed = running.pop(future)
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    until = 0.0
+                    yield Life(seed, profile, "the process of this world, or of one beside it, died", {}, 0.0, 0)
+    finally:
+        with _uninterrupted():
+            pool.shutdown(wait=True, cancel_futures=True)

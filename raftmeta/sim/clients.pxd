@@ -1,12 +1,12 @@
-# Clients of other processes: sessions of their own, one command at a time, sent to any node until it is answered.
+# Clients of other processes: sessions of their own, commands that are sent to any node until they are answered.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.sim.world_state cimport SimCall, SimNode, World
 from raftmeta.status cimport status_t
 
 # The client does its next step: another sending of what is not answered, one more of what is, or its next command.
-# The node that it sent it to, which has something to do now; NULL: none.
-cdef SimNode* clients_act(World* world, uint32_t number) noexcept nogil
+# The nodes that it sent something to, by bits, which have something to do now.
+cdef uint32_t clients_act(World* world, uint32_t number) noexcept nogil
 # A node answers a sending.
 cdef void clients_done(World* world, SimNode* node, const SimCall* call, status_t status, uint64_t revision,
                        const uint8_t* body, uint32_t length) noexcept nogil

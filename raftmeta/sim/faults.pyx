@@ -25,7 +25,8 @@ from raftmeta.sim.schedule cimport schedule_after
 from raftmeta.sim.story cimport story_fault
 from raftmeta.sim.workload cimport workload_call
 from raftmeta.sim.world_state cimport (FAULT_CALLS, FAULT_CRASH, FAULT_CRASH_ALL, FAULT_CUT_AT_SYNC, FAULT_DISK_ERROR,
-                                       FAULT_FLIP, FAULT_FULL, FAULT_HEAL, FAULT_ISOLATE, FAULT_KINDS, FAULT_MEMBERSHIP,
+                                       FAULT_FLIP, FAULT_FULL, FAULT_HANG, FAULT_HEAL, FAULT_ISOLATE, FAULT_KINDS,
+                                       FAULT_MEMBERSHIP,
                                        FAULT_MISDIRECT, FAULT_PARTITION, FAULT_PAUSE, FAULT_REPLAY, FAULT_ROT,
                                        FAULT_TRANSFER, FAULT_WALL, FAULT_WIPE, VIOLATION_NO_MEMORY, SimDecision,
                                        SimFaultRates, SimNode, violate)
@@ -39,6 +40,7 @@ cdef enum:
     HEAL_TICKS = 40             # mean life of a partition
     ISOLATION_TICKS = 120       # mean time for which a leader is cut off: most outlive an election time-out
     PAUSE_TICKS = 80            # longest pause
+    HANG_TICKS = 600            # longest time for which the Python of a host stands still
     FULL_TICKS = 50             # mean time until a full disk has room again
     REVEAL_TICKS = 20           # mean time until a misdirected write's process dies
     REPLAYS = 8                 # frames of one replay
@@ -286,6 +288,12 @@ cdef void _pause(World* world, SimNode* node) noexcept nogil:
     node.paused_until_ns = world.now_ns + next_random(&world.random_faults) % (1000 * _ticks_us(world, PAUSE_TICKS))
 
 
+cdef void _hang(World* world, SimNode* node) noexcept nogil:
+    """The Python of its process stands still; no client of that process calls, and the engine goes on."""
+    world.counts.hangs += 1
+    node.hung_until_ns = world.now_ns + next_random(&world.random_faults) % (1000 * _ticks_us(world, HANG_TICKS))
+
+
 cdef void _set_wall_clock(World* world, SimNode* node) noexcept nogil:
     world.counts.wall_jumps += 1
     node.wall_offset_ms = <int64_t> (next_random(&world.random_faults) % (2 * WALL_JUMP_MS)) - WALL_JUMP_MS
@@ -342,6 +350,7 @@ cdef uint32_t _rate(const SimFaultRates* rates, uint32_t kind) noexcept nogil:
     by_kind[FAULT_FULL] = rates.full_ppm
     by_kind[FAULT_TRANSFER] = rates.transfer_ppm
     by_kind[FAULT_MEMBERSHIP] = rates.membership_ppm
+    by_kind[FAULT_HANG] = rates.hang_ppm
     by_kind[FAULT_HEAL] = by_kind[FAULT_CALLS] = 0
     return by_kind[kind]
 
@@ -362,6 +371,8 @@ cdef void _act(World* world, uint32_t kind) noexcept nogil:
             _crash(world, &world.nodes[number])
     elif kind == FAULT_PAUSE:
         _pause(world, _any_node(world))
+    elif kind == FAULT_HANG:
+        _hang(world, _any_node(world))
     elif kind == FAULT_WALL:
         _set_wall_clock(world, _any_node(world))
     elif kind == FAULT_TRANSFER:
@@ -447,5 +458,5 @@ cdef void _heal(World* world) noexcept nogil:
     cdef uint32_t number
     network_heal(world)
     for number in range(world.config.nodes):
-        world.nodes[number].paused_until_ns = 0
+        world.nodes[number].paused_until_ns = world.nodes[number].hung_until_ns = 0
         memset(&world.nodes[number].disk.faults, 0, sizeof(world.nodes[number].disk.faults))

@@ -9,7 +9,7 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
 cdef void leases_granted(World* world, SimNode* node, index_t index) noexcept nogil
 cdef void leases_refused(SimNode* node) noexcept nogil
 # The engine says how long the client may believe.
-cdef void leases_kept(World* world, SimLease* lease, uint64_t until_ns) noexcept nogil
+cdef void leases_kept(World* world, SimNode* node, SimLease* lease, uint64_t until_ns) noexcept nogil
 # The client stops keeping it; the lease then ends by itself.
 cdef void leases_drop(World* world, SimNode* node) noexcept nogil
 cdef void leases_forget(SimNode* node) noexcept nogil

@@ -6,6 +6,7 @@
          that knows of it: the engine proposes expiry that much later (runtime/housekeeping). Where clocks drift, less
          the margin that a keeper keeps back for it
          the lease clock never runs ahead of time itself, or of the fastest clock
+         no lease is kept for a host that stands still for longer than its watchdog allows (Config.host_watchdog_s)
 What it never does: renew a lease itself. The engine keeps it, as in production (runtime/housekeeping).
 Sources: ARCHITECTURE "Leases"; docs/invariants.md I17.
 """
@@ -81,8 +82,17 @@ cdef void leases_refused(SimNode* node) noexcept nogil:
     memset(&node.lease, 0, sizeof(node.lease))
 
 
-cdef void leases_kept(World* world, SimLease* lease, uint64_t until_ns) noexcept nogil:
+cdef void _check_host(World* world, SimNode* node, uint64_t until_ns) noexcept nogil:
+    """What was kept while the host stood still for longer than the watchdog allows is kept for nobody."""
+    cdef uint64_t most_ns = <uint64_t> (world.config.host_watchdog_ms + world.config.lease_ttl_ms) * 1_000_000
+    most_ns += most_ns // 1_000_000 * 2 * world.config.faults.drift_ppm + 2_000_000
+    if world.config.host_watchdog_ms != 0 and until_ns > node.host_seen_ns + most_ns:
+        violate(world, VIOLATION_LEASE, node.number, until_ns, node.host_seen_ns)
+
+
+cdef void leases_kept(World* world, SimNode* node, SimLease* lease, uint64_t until_ns) noexcept nogil:
     world.counts.lease_renewals += 1
+    _check_host(world, node, until_ns)
     lease.until_ns = until_ns
     if until_ns == 0:
         lease.id = 0

@@ -19,10 +19,12 @@ from raftmeta.raft.types cimport MEMBERS_MAX, Message
 from raftmeta.runtime.engine cimport (engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello,
                                       engine_wants_link)
 from raftmeta.sim.events cimport SIM_CONNECT, SIM_FRAME, SimEvent
+from raftmeta.sim.read_proofs cimport proofs_heard, proofs_said
 from raftmeta.sim.schedule cimport schedule
 from raftmeta.sim.truth cimport truth_message
 from raftmeta.sim.world_state cimport (SIM_OLD_FRAMES, VIOLATION_CORRUPT_TAKEN, VIOLATION_FATAL, VIOLATION_IDENTITY,
-                                       VIOLATION_NO_MEMORY, SimFrame, SimNode, SimOldFrame, World, violate)
+                                       VIOLATION_NO_MEMORY, SimFrame, SimNode, SimOldFrame, SimSaid, World,
+                                       violate)
 from raftmeta.status cimport OK, status_t
 from raftmeta.wire.frame cimport (FRAME_BODY_BYTES_MAX, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FrameHeader,
                                   frame_decode)
@@ -93,10 +95,10 @@ cdef void network_node_down(World* world, SimNode* node) noexcept nogil:
         _plan_connect(world, &world.nodes[other], node.number, RECONNECT_NS)
 
 
-cdef bint _pass_hello(World* world, SimNode* source, Hello* hello) noexcept nogil:
+cdef bint _pass_hello(World* world, SimNode* source, uint32_t link, Hello* hello) noexcept nogil:
     """The HELLO of source as the other side reads it: through its real bytes."""
     cdef Hello own
-    engine_own_hello(source.engine, &own)
+    engine_own_hello(source.engine, link, &own)
     world.scratch.clear()
     if hello_encode(&own, &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, source.number, 1, 0)
@@ -122,10 +124,10 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
         _plan_connect(world, node, event.other, RECONNECT_NS)
         return
     status = OK
-    if _pass_hello(world, node, &hello):
+    if _pass_hello(world, node, <uint32_t> link, &hello):
         status = engine_hello(other.engine, &hello, &other.inbound[event.node])
         other.inbound_life[event.node] = node.life
-    if status == OK and _pass_hello(world, other, &hello):
+    if status == OK and _pass_hello(world, other, MEMBERS_MAX, &hello):
         status = engine_link_up(node.engine, link, &hello)
     if status != OK:
         _plan_connect(world, node, event.other, RECONNECT_NS)
@@ -159,6 +161,7 @@ cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Sl
     """Every outgoing message is held against what this node's disk has (I5, I6), from its real bytes."""
     cdef const FrameHeader* header = <const FrameHeader*> head
     cdef Message message
+    memset(&world.said, 0, sizeof(SimSaid))
     if header.type != FRAME_MESSAGE:
         return
     memset(&message, 0, sizeof(Message))
@@ -167,7 +170,13 @@ cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Sl
         return
     message.source = header.source
     message.target = header.target
+    world.said.type = message.type
+    world.said.is_refusal = message.reject
+    world.said.member = message.source
+    world.said.term = message.term
+    world.said.context = message.context
     truth_message(world, node, &message)
+    proofs_said(world, node, &message)
 
 
 cdef Chunk* _corrupted(World* world, Chunk* chunk) noexcept nogil:
@@ -200,6 +209,7 @@ cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint 
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
     frame.is_replay = is_replay
+    frame.said = world.said
     if world.faults_are_on and _happens(&world.random_network, world.config.faults.delay_ppm):
         most_us = world.config.faults.delay_us
         is_ordered = False
@@ -236,6 +246,7 @@ cdef void _remember(World* world, SimNode* node, uint32_t target, Chunk* chunk) 
         chunk_drop(old.chunk)
     chunk_hold(chunk)
     old.chunk = chunk
+    old.said = world.said
     old.source = node.number
     old.target = target
 
@@ -245,6 +256,7 @@ cdef void network_replay(World* world, uint64_t draw) noexcept nogil:
     if old.chunk == NULL:
         return
     world.counts.replays += 1
+    world.said = old.said
     _fly(world, &world.nodes[old.source], old.target, old.chunk, True, True)
 
 
@@ -334,6 +346,8 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
         status = frame_decode(bytes.data, bytes.length, FRAME_BODY_BYTES_MAX, &total)
         if status == OK:
             status = engine_frame(node.engine, &node.inbound[frame.source], &bytes)
+        if status == OK and not frame.is_corrupt and node.engine.counters.frames_received != received:
+            proofs_heard(world, node, &frame.said)
         if node.engine.counters.frames_received != received and _is_for_another(node, &bytes):
             violate(world, VIOLATION_IDENTITY, node.number, frame.source, (<const FrameHeader*> bytes.data).target)
         if frame.is_corrupt and status == OK:

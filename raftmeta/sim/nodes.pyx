@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRUNCATED
+from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRANSFER, TRACE_TRUNCATED
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.state cimport core_config_init
@@ -18,7 +18,8 @@ from raftmeta.raft.types cimport index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
                                       engine_run, engine_stop)
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_LOG_COMPACTED,
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_HOST_STALLED,
+                                            EVENT_LOG_COMPACTED,
                                             EVENT_LOG_OPENED, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
                                             EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED,
                                             EVENT_SNAPSHOT_TAKEN, EVENT_TRACE, Engine, EngineConfig)
@@ -28,6 +29,7 @@ from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy
 from raftmeta.sim.events cimport SIM_BACKGROUND, SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_look, network_node_down, network_node_up, network_port
+from raftmeta.sim.read_proofs cimport proofs_begin
 from raftmeta.sim.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
                                  truth_recovered, truth_truncated)
@@ -103,7 +105,7 @@ cdef void _woken(void* self, void* handle) noexcept nogil:
 
 cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
     cdef SimNode* node = <SimNode*> self
-    leases_kept(node.world, <SimLease*> handle, node_world_ns(node, until_ns) if until_ns != 0 else 0)
+    leases_kept(node.world, node, <SimLease*> handle, node_world_ns(node, until_ns) if until_ns != 0 else 0)
 
 
 cdef void _flush(void* self) noexcept nogil:
@@ -139,11 +141,15 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
         node.world.counts.compactions += 1
     elif type == EVENT_LOG_OPENED and a == WAL_DAMAGED:
         node.world.counts.damaged += 1
+    elif type == EVENT_HOST_STALLED:
+        node.world.counts.leases_let_go += 1
     if type != EVENT_TRACE:
         _count_snapshot(node.world, node, type, a, b, c)
         return
     if a & 0xFF == TRACE_BECAME_LEADER:
         truth_leader(node.world, node, a >> 8)
+    elif a & 0xFF == TRACE_TRANSFER:
+        node.world.counts.hand_overs += node.engine.core.free_bytes < node.engine.core.config.free_bytes_min
     elif a & 0xFF == TRACE_TRUNCATED:
         node.world.counts.truncations += 1
         truth_truncated(node, a >> 8, b)
@@ -226,8 +232,9 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.cluster_name_length = 3
     core_config_init(&config.core, 1, 1)
     config.core.checks = world.config.checks
-    config.core.log_memory_bytes_max = <uint64_t> 1 << 40     # the checks look at every record
-    config.core.free_bytes_min = 0
+    config.core.log_memory_bytes_max = world.config.log_memory_bytes or <uint64_t> 1 << 40
+    config.core.free_bytes_min = world.config.free_bytes_min
+    config.core.lease_reads = world.config.lease_reads
     config.core.append_bytes_max = world.config.append_bytes_max
     config.core.election_timeout_ticks = world.config.election_timeout_ticks
     config.core.campaigns_early = world.config.campaigns_early
@@ -238,12 +245,13 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.tick_ms = world.config.tick_ms
     config.history_bytes_max = world.config.history_bytes_max
     config.session_ttl_ms = world.config.session_ttl_ms
-    config.session_window = 256
-    config.outstanding_max = 128
+    config.session_window = world.config.session_window or 256
+    config.outstanding_max = world.config.session_window or 128
+    config.host_watchdog_ns = <uint64_t> world.config.host_watchdog_ms * MILLION
     config.watch_queue_bytes_max = 1 << 20
     config.apply_slice_ns = 2_000_000
     config.propose_bytes_max = 1 << 16
-    config.snapshot_log_bytes = <uint64_t> 1 << 40
+    config.snapshot_log_bytes = world.config.snapshot_log_bytes or <uint64_t> 1 << 40
     config.snapshot_entries = world.config.snapshot_entries or <uint64_t> 1 << 60
     config.snapshot_chunk_bytes = world.config.snapshot_chunk_bytes
 
@@ -309,6 +317,11 @@ cdef void _begin_life(World* world, SimNode* node) noexcept nogil:
     node.next_sequence = 0
     node.session_seen = 0
     node.calls_open = 0
+    node.configuration_checked = 0
+    node.floor_seen = 0
+    node.hung_until_ns = 0
+    node.host_seen_ns = world.now_ns
+    proofs_begin(node)
     _start_clock(world, node)
 
 
@@ -452,11 +465,19 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
+cdef void _see_host(World* world, SimNode* node) noexcept nogil:
+    """As the thread of Config.host_watchdog_s does while the host's Python goes on."""
+    if world.config.host_watchdog_ms != 0 and node.hung_until_ns <= world.now_ns:
+        node.engine.host_ns = _now_ns(node)
+        node.host_seen_ns = world.now_ns
+
+
 cdef void node_run(World* world, SimNode* node) noexcept nogil:
     cdef bint more = True
     cdef status_t status = OK
     cdef uint32_t turns = 0
     cdef uint64_t wake_ns
+    _see_host(world, node)
     while more and status == OK and turns < SIM_TURNS_MAX:
         status = engine_run(node.engine, &more)
         turns += 1

@@ -22,8 +22,10 @@ from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, 
                                   term_t)
 from raftmeta.runtime.disk_jobs cimport JOB_BEGIN_LOG, JOB_LOAD, JOB_WRITE, DiskJob
 from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, OUTSTANDING_DONE, CommandQueue
+from raftmeta.sim.configurations cimport configurations_check, configurations_committed, configurations_note
 from raftmeta.sim.disk cimport SimFile, sim_disk_durable
 from raftmeta.sim.leases cimport leases_check
+from raftmeta.sim.read_proofs cimport proofs_look
 from raftmeta.sim.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
                                        VIOLATION_LEADER_INCOMPLETE, VIOLATION_LOG_MATCHING, VIOLATION_MEMBERSHIP,
                                        VIOLATION_NO_MEMORY, VIOLATION_NOT_COMMITTED, VIOLATION_NOT_MONOTONIC,
@@ -121,6 +123,7 @@ cdef void _note_record(World* world, SimNode* node, const Record* record) noexce
     if record.index <= world.truth.committed and world.truth.terms.data[record.index] == record.term:
         if world.truth.chains.data[record.index] != record.chain:
             violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
+    configurations_note(world, record)
     _forget_damage(durable, record.index, record.index)
     if record.index <= durable.filed:
         return
@@ -304,6 +307,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     truth.terms.data[index] = term
     truth.committed_in.data[index] = node.engine.core.hard.term
     truth.committed = index
+    configurations_committed(world, index)
     if not _was_quorum_durable(world, node, index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
 
@@ -381,6 +385,8 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
         _note_committed(world, node, index)
     if node.engine.core.memberships.size > 1 or status.membership_index > world.truth.membership_index:
         _check_memberships(world, node, &status)
+    configurations_check(world, node, status.committed, status.is_repairing)
+    proofs_look(world, node)
     node.committed = status.committed
     node.term = status.term
     node.membership_index = status.membership_index

@@ -109,6 +109,36 @@ class Liar:
     def blame_frames(self) -> None:
         """As if every frame under way were not what was sent."""
 
+    def forget_configurations(self) -> None:
+        """As if no configuration had been committed but the founding one."""
+
+    def change_configurations(self) -> None:
+        """As if each committed configuration had other bytes than those that the nodes work under."""
+
+    def ask_later(self, more_ns: int) -> None:
+        """As if every call that is open, and every question to a leader, had been asked so much later."""
+
+    def age_rounds(self, number: int, ns: int) -> None:
+        """As if all rounds of this node had been sent so much earlier."""
+
+    def shown_next(self, number: int, watch: int) -> int:
+        """The least revision that this watch of the node may show next; 0: it has shown none."""
+
+    def history_floor(self, number: int) -> int:
+        """Revisions up to this one are not in the node's history any more."""
+
+    def show(self, number: int, watch: int, item: bytes) -> None:
+        """As if the watch had shown this item."""
+
+    def lose_outcome(self, number: int, session: int, status: int) -> None:
+        """As if a delete in this session, 0: the node's own, had been answered so."""
+
+    def answer_counts(self) -> None:
+        """As if every number that a counter of a client may come to had been answered to somebody before."""
+
+    def hang_hosts(self) -> None:
+        """The Python of every node stands still for good, and no engine is told to mind."""
+
     def fill_queues(self, number: int) -> None:
         """As if no command of the node's callers might wait."""
 

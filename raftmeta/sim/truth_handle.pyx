@@ -4,15 +4,23 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from raftmeta._core cimport CoreStatus, core_status
-from raftmeta.raft.types cimport APPEND_RESPONSE, VOTE, VOTE_RESPONSE, Membership, Message
+from raftmeta.machine.machine cimport MachineStatus, machine_status
+from raftmeta.raft.types cimport APPEND_RESPONSE, MEMBERS_MAX, VOTE, VOTE_RESPONSE, Membership, Message
 from raftmeta.runtime.engine cimport engine_stop
+from raftmeta.sim.calls cimport call_take
 from raftmeta.sim.events cimport SIM_FRAME
 from raftmeta.sim.network cimport network_cut
 from raftmeta.sim.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
+from raftmeta.sim.watches cimport watches_check_item
 from raftmeta.sim.witness cimport witness_counted, witness_saw
+from raftmeta.sim.workload cimport workload_done
 from raftmeta.sim.world_handle cimport World
-from raftmeta.sim.world_state cimport SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimCall, SimFrame, SimNode
-from raftmeta.status cimport INVARIANT_BROKEN
+from raftmeta.sim.world_state cimport (CALL_DELETE, SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimCall, SimFrame,
+                                       SimNode)
+from raftmeta.status cimport INVARIANT_BROKEN, status_t
+
+cdef enum:
+    CALL_BLOCK = 256                # as in raftmeta/sim/calls
 
 
 cdef class Liar:
@@ -163,7 +171,7 @@ cdef class Liar:
     def forget_counts(self) -> None:
         cdef int number
         for number in range(SIM_CLIENTS):
-            self.world.native.clients[number].counted -= 2
+            self.world.native.clients[number].known -= 2
 
     def raise_token(self) -> None:
         self.world.native.truth.guarded_token = ~<uint64_t> 0
@@ -198,6 +206,83 @@ cdef class Liar:
         for i in range(self.world.native.events.heap.size):
             if self.world.native.events.heap.data[i].kind == SIM_FRAME:
                 (<SimFrame*> self.world.native.events.heap.data[i].data).is_corrupt = True
+
+    def forget_configurations(self) -> None:
+        """As if no configuration had been committed but the founding one."""
+        self.world.native.truth.committed_configurations.clear()
+
+    def change_configurations(self) -> None:
+        """As if each committed configuration had other bytes than those that the nodes work under."""
+        cdef size_t i
+        cdef int number
+        for i in range(self.world.native.truth.committed_configurations.size):
+            self.world.native.truth.committed_configurations.data[i].hash ^= 2
+        for number in range(self.world.native.config.nodes):
+            self.world.native.nodes[number].configuration_checked = 0
+
+    def ask_later(self, more_ns: int) -> None:
+        """As if every call that is open, and every question to a leader, had been asked so much later."""
+        cdef size_t i
+        cdef int place
+        cdef SimCall* calls
+        for i in range(self.world.native.call_blocks.size):
+            calls = <SimCall*> self.world.native.call_blocks.data[i]
+            for place in range(CALL_BLOCK):
+                calls[place].called_ns += <uint64_t> more_ns
+        i = self.world.native.truth.questions.next(0)
+        while i < self.world.native.truth.questions.end():
+            (&self.world.native.truth.questions.value_at(i))[0] += <uint64_t> more_ns
+            i = self.world.native.truth.questions.next(i + 1)
+
+    def age_rounds(self, number: int, ns: int) -> None:
+        """As if all rounds of this node had been sent so much earlier."""
+        cdef SimNode* node = self._node(number)
+        cdef size_t i
+        node.proven_ns -= min(<uint64_t> ns, node.proven_ns)
+        for i in range(node.rounds_sent.size):
+            node.rounds_sent.data[i] -= min(<uint64_t> ns, node.rounds_sent.data[i])
+        for i in range(MEMBERS_MAX):
+            node.heard[i].sent_ns -= min(<uint64_t> ns, node.heard[i].sent_ns)
+
+    def shown_next(self, number: int, watch: int) -> int:
+        return self._node(number).watches[<unsigned> watch].next_revision
+
+    def history_floor(self, number: int) -> int:
+        cdef MachineStatus machine
+        machine_status(self._node(number).engine.machine, &machine)
+        return machine.compacted
+
+    def show(self, number: int, watch: int, item: bytes) -> None:
+        """As if the watch had shown this item."""
+        cdef SimNode* node = self._node(number)
+        watches_check_item(self.world.native, node, &node.watches[<unsigned> watch], item, <unsigned> len(item))
+
+    def lose_outcome(self, number: int, session: int, status: int) -> None:
+        """As if a delete in this session, 0: the node's own, had been answered so."""
+        cdef SimNode* node = self._node(number)
+        cdef SimCall* call = call_take(self.world.native, node, CALL_DELETE)
+        if call == NULL:
+            raise MemoryError
+        call.session = <uint64_t> session or node.engine.session
+        workload_done(self.world.native, node, call, <status_t> (<int> status), 0, 0, NULL, 0)
+
+    def answer_counts(self) -> None:
+        """As if every number that a counter of a client may come to had been answered to somebody before."""
+        cdef uint64_t number, client
+        cdef uint64_t* seen
+        for client in range(SIM_CLIENTS):
+            for number in range(1, 100_000):
+                seen = self.world.native.truth.numbers.insert(number << 8 | 0x80 | client)
+                if seen == NULL:
+                    raise MemoryError
+                seen[0] = 1
+
+    def hang_hosts(self) -> None:
+        """The Python of every node stands still for good, and no engine is told to mind."""
+        cdef int number
+        for number in range(self.world.native.config.nodes):
+            self._node(number).hung_until_ns = ~<uint64_t> 0
+            self._node(number).engine.config.host_watchdog_ns = 0
 
     def fill_queues(self, number: int) -> None:
         self._node(number).engine.config.outstanding_max = 0

@@ -2,6 +2,8 @@
 
     I15  the first sees every revision once, in order, and the same bytes on every node; the second misses no revision
          in which the first one saw its key
+         a watch that lagged goes on at the first revision that it did not show; one that was compacted away at the
+         first one that is left
     I16  a progress mark of the second names nothing that it was not shown
 What it never does: compare with a state; what one node showed is what all others must show.
 """
@@ -10,6 +12,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memcmp, memcpy
 
+from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.machine.watches cimport (WATCH_COMPACTED, WATCH_EVENTS, WATCH_LAGGED, WATCH_PREVIOUS, WATCH_PROGRESS,
                                        WATCH_PROGRESS_MARK, watch_take)
@@ -118,9 +121,29 @@ cdef void _check_mark(World* world, SimNode* node, SimWatch* watch, uint64_t rev
     watch.next_revision = max(watch.next_revision, revision + 1)
 
 
-cdef void _check_item(World* world, SimNode* node, SimWatch* watch, const uint8_t* item,
-                      uint32_t length) noexcept nogil:
-    """An item is [kind, revision, wall_ms, events, more]."""
+cdef void _check_lagged(World* world, SimNode* node, const SimWatch* watch, uint64_t revision) noexcept nogil:
+    """It goes on at the first revision that it did not show, and at no later one."""
+    cdef bint is_first = revision == watch.next_revision
+    if watch != &node.watches[0]:
+        is_first = revision >= watch.next_revision and not _misses(world, watch, revision)
+        # Of a revision that no watch of all keys has shown yet, nobody knows what it changed.
+        if revision < world.truth.is_quiet.size and world.truth.event_hashes.data[revision] != 0:
+            is_first = is_first and world.truth.is_quiet.data[revision]
+    if watch.next_revision != 0 and not is_first:
+        violate(world, VIOLATION_WATCH, node.number, revision, watch.next_revision)
+
+
+cdef void _check_compacted(World* world, SimNode* node, const SimWatch* watch, uint64_t revision) noexcept nogil:
+    """It goes on at the first revision that the history still has. The floor may have risen in this turn, before it was
+    said or after."""
+    cdef MachineStatus machine
+    machine_status(node.engine.machine, &machine)
+    if revision <= watch.next_revision or not node.floor_seen < revision <= machine.compacted + 1:
+        violate(world, VIOLATION_WATCH, node.number, revision, machine.compacted)
+
+
+cdef void watches_check_item(World* world, SimNode* node, SimWatch* watch, const uint8_t* item,
+                             uint32_t length) noexcept nogil:
     cdef Reader reader = reader_over(item, length)
     cdef uint64_t kind, revision
     read_array(&reader, 5)
@@ -137,8 +160,10 @@ cdef void _check_item(World* world, SimNode* node, SimWatch* watch, const uint8_
     elif kind == WATCH_PROGRESS_MARK:
         _check_mark(world, node, watch, revision)
     elif kind == WATCH_LAGGED or kind == WATCH_COMPACTED:
-        if revision < watch.next_revision:
-            violate(world, VIOLATION_WATCH, node.number, revision, watch.next_revision)
+        if kind == WATCH_LAGGED:
+            _check_lagged(world, node, watch, revision)
+        else:
+            _check_compacted(world, node, watch, revision)
         watch.next_revision = revision
         watch.must_close = True
 
@@ -151,7 +176,7 @@ cdef void _take_items(World* world, SimNode* node, SimWatch* watch) noexcept nog
             violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
             return
         if count != 0:
-            _check_item(world, node, watch, world.items.data, <uint32_t> world.items.size)
+            watches_check_item(world, node, watch, world.items.data, <uint32_t> world.items.size)
         if watch.must_close:
             watch.must_close = False
             _close(world, node, watch)
@@ -162,6 +187,7 @@ cdef void watches_woken(void* handle) noexcept nogil:
 
 
 cdef void watches_look(World* world, SimNode* node) noexcept nogil:
+    cdef MachineStatus machine
     cdef int i
     cdef SimWatch* watch
     if node.engine.state != ENGINE_RUNNING:
@@ -173,6 +199,8 @@ cdef void watches_look(World* world, SimNode* node) noexcept nogil:
         elif watch.has_items:
             watch.has_items = False
             _take_items(world, node, watch)
+    machine_status(node.engine.machine, &machine)
+    node.floor_seen = machine.compacted
 
 
 cdef void watches_forget(SimNode* node) noexcept nogil:

@@ -1,9 +1,11 @@
 """Clients of the simulated cluster and what they may see.
 
     I13  a linearizable read is served from a state that has every entry acknowledged to anybody before the read began;
-         what a client saw never goes backwards
+         what a client saw never goes backwards; and some leader has proven since then that it leads
+         (raftmeta/sim/read_proofs)
     I14  an add answers with the counter's new number: every acknowledged number is different, and at the end the
-         counter stands between the acknowledged adds and the submitted ones
+         counter stands between the acknowledged adds and the submitted ones; and nobody is told that an outcome is
+         unknown, or a result gone, while node, membership and session live
     I15, I16  watches: raftmeta/sim/watches
     I17  leases: raftmeta/sim/leases
     I11, I14  commands of a user machine: raftmeta/sim/user_copies
@@ -15,7 +17,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.machine cimport MachineStatus, machine_status
+from raftmeta.machine.machine cimport MachineStatus, machine_session_exists, machine_status
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.types cimport index_t
@@ -24,6 +26,7 @@ from raftmeta.runtime.engine_state cimport ENGINE_RUNNING, SUBMIT_COMMAND, SUBMI
 from raftmeta.sim.calls cimport call_give_back, call_number, call_take, calls_release
 from raftmeta.sim.clients cimport clients_done, clients_release
 from raftmeta.sim.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
+from raftmeta.sim.read_proofs cimport proofs_check
 from raftmeta.sim.user_copies cimport (copies_answered, copies_call, copies_fetched, copies_forget,
                                        copies_release)
 from raftmeta.sim.watches cimport watches_forget, watches_opened
@@ -32,7 +35,7 @@ from raftmeta.sim.witness cimport (witness_called, witness_counted, witness_done
 from raftmeta.sim.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ, CALL_USER,
                                        CALL_USER_DUMP,
                                        SIM_KEYS, SIM_WATCHES, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
-                                       VIOLATION_STALE_READ, SimCall, SimNode, SimWatch, World,
+                                       VIOLATION_OUTCOME_LOST, VIOLATION_STALE_READ, SimCall, SimNode, SimWatch, World,
                                        violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
@@ -127,7 +130,7 @@ cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept n
         return
     submission.kind = SUBMIT_COMMAND
     submission.owner = call
-    submission.session = node.engine.session
+    submission.session = call.session = node.engine.session
     submission.sequence = node.next_sequence
     submission.length = <uint32_t> payload.size
     memcpy(<uint8_t*> submission + sizeof(Submission), payload.data, payload.size)
@@ -172,16 +175,27 @@ cdef void _check_read(World* world, SimNode* node, SimCall* call) noexcept nogil
     world.counts.reads += 1
     if node.engine.applied < call.floor_index or machine.revision < call.floor_revision:
         violate(world, VIOLATION_STALE_READ, node.number, node.engine.applied, call.floor_index)
+    proofs_check(world, node, call.called_ns)
     witness_read(world, node, call)
     # What was read is known to somebody: a later read may not go back behind it.
     world.truth.acked_revision = max(world.truth.acked_revision, machine.revision)
     world.truth.acked_index = max(world.truth.acked_index, node.engine.applied)
 
 
+cdef void _check_unknown(World* world, SimNode* node, const SimCall* call, status_t status) noexcept nogil:
+    """A command's fate is lost with its node, its membership or its session, and with nothing else: while the session
+    lives it keeps the result of each command that was not said to be answered (thesis 6.3)."""
+    if node.is_cut or node.engine.state != ENGINE_RUNNING or node.engine.was_removed:
+        return
+    if status == RESULT_EVICTED or machine_session_exists(node.engine.machine, call.session):
+        violate(world, VIOLATION_OUTCOME_LOST, node.number, call.session, status)
+
+
 cdef void _check_command(World* world, SimNode* node, SimCall* call, status_t status, uint64_t revision, index_t index,
                          const uint8_t* body, uint32_t length) noexcept nogil:
     if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
         world.counts.unknown += 1
+        _check_unknown(world, node, call, status)
         if call.kind == CALL_GRANT:
             leases_refused(node)
     elif status == OK:
@@ -221,6 +235,8 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
     if call.kind == CALL_CLIENT:
         clients_done(world, node, call, status, revision, body, length)
     elif call.kind == CALL_USER or call.kind == CALL_USER_DUMP:
+        if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
+            _check_unknown(world, node, call, status)
         copies_answered(world, node, call, status, body, length)
     elif call.kind != CALL_READ:
         _check_command(world, node, call, status, revision, index, body, length)

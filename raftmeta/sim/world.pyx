@@ -15,10 +15,12 @@ from raftmeta.sim.events cimport (SIM_BACKGROUND, SIM_CLIENT, SIM_CONNECT, SIM_C
                                   SIM_WAKE, SimEvent, events_pop)
 from raftmeta.sim.buggify cimport buggify_begin, buggify_enter, buggify_leave
 from raftmeta.sim.clients cimport clients_act
+from raftmeta.sim.configurations cimport configurations_release
 from raftmeta.sim.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.network cimport network_connect, network_deliver, network_heal, network_release
 from raftmeta.sim.nodes cimport (node_background, node_boot, node_create, node_destroy, node_disk, node_disk_done,
                                  node_run)
+from raftmeta.sim.read_proofs cimport proofs_release
 from raftmeta.sim.rests cimport rests_begin, rests_plan
 from raftmeta.sim.schedule cimport schedule, schedule_after
 from raftmeta.sim.story cimport story_after, story_before
@@ -43,6 +45,7 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
     config.tick_ms = 10
     config.election_timeout_ticks = 50
     config.append_bytes_max = 256 * 1024
+    config.client_window = 1
     config.faults.latency_us = 300
     config.faults.delay_us = 100_000
     config.faults.fault_gap_us = 300_000
@@ -114,6 +117,8 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.votes.release()
     world.truth.numbers.release()
     world.truth.files.release()
+    configurations_release(world)
+    proofs_release(world)
     world.scratch.release()
     world.items.release()
     world.tape.release()
@@ -168,9 +173,11 @@ cdef void _postpone(World* world, SimEvent* event, uint64_t time_ns) noexcept no
 
 
 cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
-    cdef SimNode* node = clients_act(world, number)
-    if node != NULL and world.config.turn_us == 0:      # else it is found in its next turn
-        node_run(world, node)
+    cdef uint32_t nodes = clients_act(world, number)
+    cdef uint32_t i
+    for i in range(world.config.nodes):
+        if nodes >> i & 1 and world.config.turn_us == 0:    # else they find it in their next turn
+            node_run(world, &world.nodes[i])
     schedule_after(world, SIM_SENDING, 0, number, 2 * world.config.faults.client_gap_us, &world.random_workload)
 
 
@@ -196,7 +203,8 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
     elif event.kind == SIM_CLIENT and node.is_up and _is_late(world, node, event):
         _postpone(world, event, node.turn_ns + <uint64_t> world.config.turn_us * 1000)
     elif event.kind == SIM_CLIENT:
-        if node.is_up and not _is_paused(world, node) and world.clients_are_on:
+        if (node.is_up and not _is_paused(world, node) and node.hung_until_ns <= world.now_ns
+                and world.clients_are_on):
             workload_call(world, node)
             node_run(world, node)
         if world.clients_are_on:

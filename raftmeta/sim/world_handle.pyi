@@ -7,9 +7,15 @@ FAULTS: tuple[str, ...]
 KINDS: tuple[str, ...]
 POINTS: dict[str, int]
 NOTES: dict[int, str]
+SWARMS: tuple[str, ...]
 
-def swarm_profile(seed: int) -> dict[str, int]:
-    """The arguments of World that the seed chooses."""
+def swarm_profile(seed: int, kind: str = "swarm") -> dict[str, int]:
+    """The arguments of World that the seed chooses.
+
+    kind: `dense`, each fault is there with p = 0.5; `sparse`, two to six kinds of faults and no other, at high rates;
+    `swarm`, one of the two, which the seed chooses with even chance.
+    Raises ValueError for another kind.
+    """
 
 class World:
     """A simulated cluster. The same arguments give the same history, to the byte (trace_hash).
@@ -30,8 +36,14 @@ class World:
     turn_us: the least time between two turns of a node's loop while there are faults, as on a machine that is too busy.
     early_campaigns: 1: members that have heard no leader ask before their time-out, as they do in production; 0: the
     cluster is without a leader for longer, which tapes of old need.
+    lease_reads: 1: leaders serve reads by their lease. log_memory_bytes: of records that are applied and stay in memory,
+    0: all do. snapshot_log_bytes: of records between two snapshots at most, 0: only snapshot_entries counts.
+    free_bytes_min: a log with less room takes no growth, and a leader without room hands over; 0: nobody minds.
+    host_watchdog_ms: leases are let go when the Python of their process stands still for longer; 0: they are not.
+    client_window: commands that a client of another process has under way, 1 to 8; 1: one after the other.
+    session_window: results that a node's own session keeps, and commands that may wait in it; 0: 256 and 128.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
-    Raises ValueError for an unknown fault or a wrong number of nodes.
+    Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
     def __init__(
@@ -56,12 +68,19 @@ class World:
         background_us: int = 0,
         turn_us: int = 0,
         early_campaigns: int = 0,
+        lease_reads: int = 0,
+        log_memory_bytes: int = 0,
+        snapshot_log_bytes: int = 0,
+        free_bytes_min: int = 0,
+        host_watchdog_ms: int = 0,
+        client_window: int = 1,
+        session_window: int = 0,
         ruin: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod
-    def swarm(seed: int) -> World:
-        """The world whose size and faults are chosen by the seed too: each fault is there with p = 0.5."""
+    def swarm(seed: int, kind: str = "swarm") -> World:
+        """The world whose size and faults the seed chooses too. kind: as of swarm_profile."""
 
     def follow(self, tape: Iterable[tuple[int, str]]) -> None:
         """Before the first event: exactly these faults strike, as World.tape names them, whatever the rates say.

@@ -8,9 +8,9 @@ from raftmeta._core cimport CoreStatus, core_status
 from raftmeta.native import buggify
 from raftmeta.runtime.engine_state cimport Engine
 from raftmeta.sim.liveness cimport liveness_settle
-from raftmeta.sim.swarm cimport swarm_config
+from raftmeta.sim.swarm cimport SwarmKind, swarm_config
 from raftmeta.sim.world cimport sim_config_init, world_create, world_destroy, world_run
-from raftmeta.sim.world_state cimport SIM_BEGIN_NS, SimConfig, SimDecision, SimNote
+from raftmeta.sim.world_state cimport SIM_BEGIN_NS, SIM_CLIENT_WINDOW, SimConfig, SimDecision, SimNote
 
 INVARIANTS = {
     1: "I1 election safety",
@@ -38,6 +38,8 @@ INVARIANTS = {
     22: "I22 no progress after healing",
     25: "I24 what clients saw is no history of registers",
     100: "a node stopped itself",
+    26: "I13 a read that nothing proves",
+    27: "I14 an outcome was lost while the session lives",
     101: "no memory",
 }
 
@@ -52,9 +54,11 @@ FAULTS = _fault_names()
 # What a tape's entries may be, in the order of the native FAULT_...; each but heal and calls is a rate's name without
 # its unit.
 KINDS = ("partition", "isolate", "replay", "crash", "crash_all", "pause", "wall", "cut_at_sync", "wipe", "flip",
-         "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls", "rot")
+         "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls", "rot", "hang")
 # A profile names the rate of a buggify point so.
 POINTS = {f"buggify_{name.lower()}": number for number, name in enumerate(buggify.names())}
+# The kinds of swarm, in the order of SwarmKind.
+SWARMS = ("swarm", "dense", "sparse")
 NOTES = {1: "frame", 2: "fault", 3: "down", 4: "up", 5: "role", 6: "commit"}
 
 
@@ -82,17 +86,22 @@ cdef dict _profile(const SimConfig* config):
             "election_timeout_ticks": config.election_timeout_ticks, "append_bytes_max": config.append_bytes_max,
             "checkpoints": config.has_checkpoints, "users": config.has_users,
             "user_large_ppm": config.user_large_ppm, "background_us": config.background_us,
-            "turn_us": config.turn_us, "early_campaigns": config.campaigns_early, "ruin": config.is_ruin,
+            "turn_us": config.turn_us, "early_campaigns": config.campaigns_early, "lease_reads": config.lease_reads,
+            "log_memory_bytes": config.log_memory_bytes, "snapshot_log_bytes": config.snapshot_log_bytes,
+            "free_bytes_min": config.free_bytes_min, "host_watchdog_ms": config.host_watchdog_ms,
+            "client_window": config.client_window, "session_window": config.session_window, "ruin": config.is_ruin,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned> number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned> number]}}
 
 
-def swarm_profile(seed: int) -> dict[str, int]:
+def swarm_profile(seed: int, kind: str = "swarm") -> dict[str, int]:
     """The arguments of World that the seed chooses."""
     cdef SimConfig config
+    if kind not in SWARMS:
+        raise ValueError(f"unknown kind of swarm: {kind}; there are {', '.join(SWARMS)}")
     sim_config_init(&config, seed & ((1 << 64) - 1))
-    swarm_config(&config)
+    swarm_config(&config, <SwarmKind> (<int> SWARMS.index(kind)))
     return _profile(&config)
 
 
@@ -104,12 +113,16 @@ cdef class World:
                   snapshot_chunk_bytes: int = 2048, tick_ms: int = 10, election_timeout_ticks: int = 50,
                   append_bytes_max: int = 262144, rest_us: int = 0, busy_us: int = 1_000_000, checkpoints: int = 0,
                   users: int = 0, user_large_ppm: int = 0, background_us: int = 0, turn_us: int = 0,
-                  early_campaigns: int = 0, ruin: int = 0, **faults):
+                  early_campaigns: int = 0, lease_reads: int = 0, log_memory_bytes: int = 0,
+                  snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
+                  client_window: int = 1, session_window: int = 0, ruin: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
         if election_timeout_ticks < 10:
             raise ValueError(f"election_timeout_ticks must be 10 or more, not {election_timeout_ticks}")
+        if not 1 <= client_window <= SIM_CLIENT_WINDOW:
+            raise ValueError(f"client_window must be 1 to {SIM_CLIENT_WINDOW}, not {client_window}")
         if tick_ms < 1:
             raise ValueError(f"tick_ms must be 1 or more, not {tick_ms}")
         sim_config_init(&config, seed & ((1 << 64) - 1))
@@ -131,6 +144,13 @@ cdef class World:
         config.background_us = background_us
         config.turn_us = turn_us
         config.campaigns_early = early_campaigns != 0
+        config.lease_reads = lease_reads != 0
+        config.log_memory_bytes = log_memory_bytes
+        config.snapshot_log_bytes = snapshot_log_bytes
+        config.free_bytes_min = free_bytes_min
+        config.host_watchdog_ms = host_watchdog_ms
+        config.client_window = client_window
+        config.session_window = session_window
         config.is_ruin = ruin != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)
@@ -138,9 +158,9 @@ cdef class World:
             raise MemoryError
 
     @staticmethod
-    def swarm(seed: int) -> World:
-        """The world whose size and faults are chosen by the seed too: each fault is there with p = 0.5."""
-        return World(seed, **swarm_profile(seed))
+    def swarm(seed: int, kind: str = "swarm") -> World:
+        """The world whose size and faults the seed chooses too."""
+        return World(seed, **swarm_profile(seed, kind))
 
     def __dealloc__(self):
         if self.native != NULL:

@@ -13,6 +13,7 @@
 # clients    clients of other processes, with sessions, retries and fences (I14, I18b); calls: what all of them wait for
 # watches    what watches show, over resumptions (I15, I16)
 # leases     leases that clients keep, and when they may end (I17)
+# read_proofs    reads, and the rounds that prove them (I13); configurations   memberships against the log (I10)
 # witness    what clients saw, from values and times alone (I24)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
 # swarm      which faults a seed has; buggify: which points of production code do the rare thing
@@ -23,7 +24,7 @@ from raftmeta.machine.state cimport Machine
 from raftmeta.native.buggify cimport BUGGIFY_POINTS
 from raftmeta.native.chunks cimport Chunk, Slice
 from raftmeta.native.containers cimport Map64, Ring, Vec
-from raftmeta.raft.types cimport HardState, index_t, member_id_t, member_mask_t, term_t
+from raftmeta.raft.types cimport MEMBERS_MAX, HardState, index_t, member_id_t, member_mask_t, term_t
 from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, Inbound
@@ -42,6 +43,7 @@ cdef enum:
     SIM_WATCHES = 2             # watches of one node
     SIM_LEASES = 16             # of all nodes, those of dead keepers included
     SIM_CLIENTS = 3             # of other processes
+    SIM_CLIENT_WINDOW = 8       # commands of one of them under way, at most
     SIM_OLD_FRAMES = 64         # kept to be sent once more, long after
 
 # Everything that may go wrong, with its rate. Probabilities in millionths, times in microseconds.
@@ -75,6 +77,7 @@ cdef struct SimFaultRates:
     uint32_t disk_us            # upper bound of a usual sync
     uint32_t slow_disk_ppm      # of syncs that take 100 times as long (D9)
     uint32_t client_gap_us      # mean time between two client calls on a node
+    uint32_t hang_ppm           # the Python of a node's process stands still for a while; its threads go on (P4)
 
 # The kinds of fault events, in the order in which one strike draws them.
 cdef enum:
@@ -98,7 +101,8 @@ cdef enum:
     FAULT_CALLS                 # all clients call at once
     # What was added later stands behind them: each kind keeps its stream, and tapes their histories.
     FAULT_ROT
-    FAULT_KINDS = 18
+    FAULT_HANG
+    FAULT_KINDS = 19
 
 # One entry of the tape: at which strike, of which kind.
 cdef struct SimDecision:
@@ -152,11 +156,27 @@ cdef struct SimConfig:
     bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/atlas)
     uint32_t rest_us            # the longest quiet hour; 0: clients never pause
     uint32_t busy_us            # mean time between two of them
+    bint lease_reads            # leaders serve reads by their lease (thesis 6.4.1)
+    uint64_t log_memory_bytes   # of records that are applied and stay in memory; 0: all
+    uint64_t snapshot_log_bytes     # between two points, beside snapshot_entries; 0: as many as there are
+    uint64_t free_bytes_min     # a log with less room takes no growth, and its leader hands over; 0: nobody minds
+    uint32_t host_watchdog_ms   # leases of a process whose Python stands still for longer are let go; 0: none
+    uint32_t client_window      # commands that a client of another process has under way, up to SIM_CLIENT_WINDOW;
+                                # 1: one after the other, which tapes of old need
+    uint32_t session_window     # results kept for a node's own session, and commands that may wait in it; 0: 256, 128
     bint has_users              # clients give commands to a user machine, too
     uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
     uint32_t[BUGGIFY_POINTS] buggify_ppm        # of the times at which a point is asked (raftmeta/sim/buggify)
+
+# What a frame says, if it is a message: what the proofs of reads must know when it arrives.
+cdef struct SimSaid:
+    uint32_t type               # MessageType; 0: no message
+    bint is_refusal
+    member_id_t member          # who says it
+    term_t term
+    uint64_t context
 
 # A frame on its way.
 cdef struct SimFrame:
@@ -165,9 +185,11 @@ cdef struct SimFrame:
     uint64_t source_life
     bint is_replay              # of long ago: it comes as if the present connection had brought it
     bint is_corrupt             # a bit is not what was sent
+    SimSaid said
 
 cdef struct SimOldFrame:
     Chunk* chunk                # NULL: none
+    SimSaid said
     uint32_t source
     uint32_t target
 
@@ -193,19 +215,31 @@ cdef struct SimCall:
     index_t floor_index         # I13: entries acknowledged to anybody before this call began
     uint64_t floor_revision
     uint64_t called             # I24: number of the event, from 1
+    uint64_t called_ns
     int64_t floor_number        # what the counter had answered by then
+
+# One command of a client of another process, from its first sending until the client needs its place.
+cdef struct SimCommand:
+    uint64_t sequence           # 0: it opens the session
+    Vec[uint8_t] payload        # empty: no command
+    uint8_t wish
+    bint is_answered
+    uint64_t answer_hash
+    int64_t floor               # the greatest number that its counter had answered before the first sending
+    uint64_t token              # under which it guards
 
 # A client of another process (raftmeta/sim/clients).
 cdef struct SimClient:
     uint64_t silent_until_ns
     uint64_t session            # 0: none
-    uint64_t sequence           # of its present command
-    Vec[uint8_t] payload
-    uint8_t wish
-    bint is_answered
-    uint32_t unsure             # counts that may have been made before their sessions were lost
-    uint64_t answer_hash
-    int64_t counted             # its counter, as last answered
+    uint64_t sequence           # of its newest command
+    uint64_t told_answered      # every sequence below it was said to be answered: its result may be gone
+    SimCommand[SIM_CLIENT_WINDOW] commands      # sequence s stands at s modulo the window
+    bint is_draining            # it begins no other command before all are answered
+    int64_t known               # its counter stood there, certainly, when nothing of it was under way
+    uint32_t issued             # counts that were begun since
+    uint32_t unsure             # of these: their sessions were lost before they were answered
+    int64_t highest             # number answered
     uint64_t token              # create revision of the lock, as it believes
 
 # One watch of the workload and what its consumer saw.
@@ -245,6 +279,17 @@ cdef struct SimLeaseTruth:
     index_t seen_index          # it stood in the state after this entry,
     uint64_t deadline_ms        # with this deadline on the lease clock
 
+# The newest answer to a round that a leader has from a member (I13).
+cdef struct SimHeard:
+    member_id_t member          # 0: none
+    term_t term
+    uint64_t sent_ns            # when that round was sent first
+
+# A configuration of the committed log (I10).
+cdef struct SimConfiguration:
+    index_t index
+    uint64_t hash
+
 # What the disk of a node certainly holds (I5, I6): looked up in the simulated disk, not believed from the log's word.
 cdef struct SimDurable:
     Vec[uint64_t] chains        # chain hash of entry i at position i; 0: none
@@ -283,6 +328,8 @@ cdef struct SimNode:
     uint64_t life               # counts boots and crashes
     bint has_halted             # in ruin: its folder cannot be run, for good
     uint64_t paused_until_ns
+    uint64_t hung_until_ns      # its Python stands still
+    uint64_t host_seen_ns       # when it was last seen to go on
     uint64_t wake_ns            # of the scheduled SIM_WAKE, 0: none
     uint64_t turn_ns            # when its last turn was: what comes later waits for SimConfig.turn_us
     Engine* engine
@@ -315,6 +362,11 @@ cdef struct SimNode:
     term_t term
     uint64_t memberships_seen   # hash of what names those that were compared (I10)
     index_t membership_index    # of the newest membership in its log, committed or not; of a node that is down too
+    index_t configuration_checked   # index of the one at its commit index that was last compared; 0: none (I10)
+    Vec[uint64_t] rounds_sent   # by number: when a round was sent first in this life (I13)
+    SimHeard[MEMBERS_MAX] heard
+    uint64_t proven_ns          # reads that were asked until then may be served
+    uint64_t floor_seen         # of the history, after the last turn (I15)
     # what it vouched for, over its lives (I8)
     index_t acked_index
     uint64_t acked_chain
@@ -373,6 +425,9 @@ cdef struct SimTruth:
     uint64_t guarded_revision   # the newest accepted guarded write that was answered, and its token
     uint64_t guarded_token
     index_t membership_index    # of the newest committed membership
+    Map64[uint64_t] configurations      # chain hash of an entry that is a configuration -> hash of its bytes
+    Vec[SimConfiguration] committed_configurations
+    Map64[uint64_t] questions   # hash of incarnation and context of a READ_INDEX -> when it was sent first (I13)
 
 cdef enum SimViolation:
     NO_VIOLATION = 0
@@ -400,6 +455,8 @@ cdef enum SimViolation:
     VIOLATION_CORRUPT_TAKEN = 19        # I19: a frame that is not what was sent was taken
     VIOLATION_LIVENESS = 22             # I22
     VIOLATION_HISTORY = 25              # I24: what clients saw is no history of registers
+    VIOLATION_UNPROVEN_READ = 26        # I13: a = when the read was asked, b = what is proven until when
+    VIOLATION_OUTCOME_LOST = 27         # I14: nobody knows how a command ended, though its session lives
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
 
@@ -424,6 +481,10 @@ cdef struct SimCounts:
     uint64_t client_commands    # answered
     uint64_t client_sessions_lost
     uint64_t guarded            # writes under a fence that were accepted
+    uint64_t hangs
+    uint64_t hand_overs         # of a leader whose log has no room
+    uint64_t leases_let_go      # because their host stood still
+    uint64_t windows            # client commands begun while another one of the client was under way
     uint64_t rests
     uint64_t user_calls         # of a user machine, answered
     uint64_t user_commands      # run, on all copies
@@ -498,6 +559,7 @@ cdef struct World:
     uint64_t violation_b
     uint64_t trace_hash         # of every event handled: the same seed gives the same hash
     SimOldFrame[SIM_OLD_FRAMES] old_frames
+    SimSaid said                # by the frame that is just sent
     Command command             # scratch of the workload
     SimClient[SIM_CLIENTS] clients
     SimCall* free_calls

@@ -19,6 +19,8 @@ SETTLE_EVENTS = 400_000  # at most, until all has healed
 # Worlds in which a kind of mistake shows soon: what the swarm draws too, but seldom together.
 PROFILES: dict[str, dict[str, int]] = {
     "swarm": {},
+    "dense": {},
+    "sparse": {},
     # Leaders fall as soon as they lead, and their frames come late: many terms, tails that conflict.
     "elections": {
         "nodes": 5, "crash_ppm": 500_000, "crash_all_ppm": 100_000, "partition_ppm": 600_000, "pause_ppm": 300_000,
@@ -71,6 +73,38 @@ PROFILES: dict[str, dict[str, int]] = {
         "fault_gap_us": 60_000, "down_us": 200_000, "client_gap_us": 3_000, "election_timeout_ticks": 10,
         "background_us": 50_000, "buggify_log_left_on_disk": 990_000, "buggify_snapshot_instead": 200_000,
     },
+    # Leaders serve reads by their lease; they are paused and cut off, and the answers to their rounds come late.
+    "lease_reads": {
+        "nodes": 3, "lease_reads": 1, "partition_ppm": 400_000, "pause_ppm": 700_000, "isolate_ppm": 300_000,
+        "delay_ppm": 300_000, "delay_us": 90_000, "fault_gap_us": 100_000, "client_gap_us": 2_000,
+        "election_timeout_ticks": 20,
+    },
+    # Consumers lag all the time, and the history is short.
+    "watches": {
+        "nodes": 3, "history_bytes_max": 4096, "crash_ppm": 300_000, "pause_ppm": 300_000, "partition_ppm": 300_000,
+        "fault_gap_us": 100_000, "down_us": 400_000, "client_gap_us": 2_000, "buggify_watch_full": 200_000,
+        "buggify_watch_replay_of_one": 250_000, "buggify_history_cut_early": 250_000,
+    },
+    # Clients have eight commands under way, whose frames are lost, repeated and late.
+    "windows": {
+        "nodes": 5, "client_window": 8, "session_window": 8, "partition_ppm": 300_000, "drop_ppm": 50_000,
+        "duplicate_ppm": 50_000, "delay_ppm": 200_000, "reorder_ppm": 50_000, "transfer_ppm": 300_000,
+        "crash_ppm": 200_000, "fault_gap_us": 100_000, "client_gap_us": 3_000, "election_timeout_ticks": 10,
+    },
+    "hangs": {
+        "nodes": 3, "host_watchdog_ms": 200, "lease_ttl_ms": 600, "hang_ppm": 900_000, "fault_gap_us": 500_000,
+        "client_gap_us": 3_000,
+    },
+    # Logs have no room for growth most of the time.
+    "full": {
+        "nodes": 3, "free_bytes_min": 65_536, "full_ppm": 900_000, "fault_gap_us": 200_000, "client_gap_us": 3_000,
+    },
+    # Who comes back learns of several changes from a snapshot.
+    "members_by_snapshot": {
+        "nodes": 5, "snapshot_entries": 8, "membership_ppm": 800_000, "crash_ppm": 500_000, "wipe_ppm": 100_000,
+        "transfer_ppm": 200_000, "fault_gap_us": 100_000, "down_us": 400_000, "client_gap_us": 5_000,
+        "election_timeout_ticks": 10, "buggify_snapshot_instead": 250_000,
+    },
 }  # fmt: skip
 
 
@@ -109,7 +143,7 @@ def live(world: str) -> tuple[str | None, int]:
     from raftmeta.sim.world_handle import World
 
     name, _, seed = world.partition(" ")
-    lived = World.swarm(int(seed)) if name == "swarm" else World(int(seed), **PROFILES[name])
+    lived = World(int(seed), **PROFILES[name]) if PROFILES[name] else World.swarm(int(seed), name)
     lived.run(WORLD_EVENTS)
     lived.settle(SETTLE_EVENTS)
     return lived.violation, lived.counts["events"]

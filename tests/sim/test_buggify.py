@@ -72,8 +72,8 @@ def test_a_world_fires_for_itself_only() -> None:
 
 
 def test_the_swarm_draws_points() -> None:
-    """Half of the worlds have none; each point is in some, and in few."""
-    drawn = [POINTS.keys() & swarm_profile(seed).keys() for seed in range(400)]
+    """Half of the dense worlds have none; each point is in some, and in few."""
+    drawn = [POINTS.keys() & swarm_profile(seed, "dense").keys() for seed in range(400)]
     assert 150 <= sum(not points for points in drawn) <= 250
     for point in POINTS:
         assert 20 <= sum(point in points for points in drawn) <= 90, point

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,6 +22,7 @@ from raftmeta.sim.campaign import profile_of, profile_text, replay_line
 from tests.processes.waiting import wait_until
 
 SHORT = Budget(events=2_000)
+CAMPAIGN_MODULE = sys.modules[campaign.__module__]
 IMPATIENT = Budget(events=2_000, settle_events=1)  # nothing converges in one event: I22
 
 
@@ -57,9 +61,21 @@ def test_a_violation_says_how_it_is_lived_again() -> None:
 def test_the_text_of_a_profile_makes_it_again(seed: int) -> None:
     """Whatever the swarm drew, or a test chose."""
     assert profile_text(seed, swarm_profile(seed)) == "swarm"
+    kinds = {profile_text(seed, swarm_profile(seed, kind)) for kind in ("dense", "sparse")}
+    assert kinds in ({"swarm", "dense"}, {"swarm", "sparse"})
+    for kind in ("dense", "sparse"):
+        assert profile_of(seed, kind) == swarm_profile(seed, kind)
     chosen = World(seed, nodes=4, crash_ppm=1000, lease_ttl_ms=700).profile
     assert World(seed, **profile_of(seed, profile_text(seed, chosen))).profile == chosen
     assert World(seed, **profile_of(seed, profile_text(seed, World(seed).profile))).profile == World(seed).profile
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_seed_of_either_kind_is_lived_again_by_its_line(kind: str) -> None:
+    """The line names the kind; lived again, it is the same history."""
+    life = live(3, kind, SHORT)
+    assert life.replay == f"raftmeta sim --seed 0x3 --profile {kind}"
+    assert live(3, profile_text(3, swarm_profile(3, kind)), SHORT).trace_hash == life.trace_hash
 
 
 def test_a_profile_that_is_none_is_refused() -> None:
@@ -91,6 +107,47 @@ def test_ctrl_c_ends_it_with_the_report_of_what_was_lived() -> None:
     assert process.returncode == 130, told
     report = json.loads(out)
     assert report["seeds"] < 10**8 and report["violations"] == []
+
+
+class InterruptedPool(ProcessPoolExecutor):
+    """Ctrl-C comes in the middle of each submission, as late as it can."""
+
+    begun = 0
+    done = 0
+
+    def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
+        type(self).begun += 1
+        future = super().submit(*arguments, **named)
+        signal.raise_signal(signal.SIGINT)
+        type(self).done += 1
+        return future
+
+
+def test_ctrl_c_waits_until_a_submission_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that was interrupted while it started a process was never shut down: the command hung."""
+    monkeypatch.setattr(CAMPAIGN_MODULE, "ProcessPoolExecutor", InterruptedPool)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        list(campaign(range(10**8), jobs=2, budget=SHORT))
+    assert (InterruptedPool.begun, InterruptedPool.done) == (1, 1)
+    assert signal.getsignal(signal.SIGINT) is before
+    wait_until(lambda: not multiprocessing.active_children(), timeout_s=60, what="the end of the workers")
+
+
+def test_ctrl_c_waits_until_the_locks_of_the_futures_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is seen as soon as the wait is over, and no other world begins."""
+    waits = 0
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        nonlocal waits
+        signal.raise_signal(signal.SIGINT)
+        waits += 1
+        return wait(*arguments, **named)
+
+    monkeypatch.setattr(CAMPAIGN_MODULE, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(campaign(range(10**8), jobs=2, budget=SHORT))
+    assert waits == 1
 
 
 def test_reports_of_several_runs_add_up(tmp_path: Path) -> None:

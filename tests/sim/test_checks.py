@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgpack
 import pytest
 
 from raftmeta.sim.truth_handle import Liar
@@ -160,6 +161,38 @@ def test_electorates_that_do_not_intersect_are_seen(world: World) -> None:
     expect(world, "I10")
 
 
+def changed_world() -> World:
+    """Five nodes, and a membership that was changed some times."""
+    world = World(5, nodes=5, membership_ppm=500_000, fault_gap_us=100_000)
+    world.run(60_000)
+    assert (world.violation, world.counts["memberships"] > 1) == (None, True)
+    return world
+
+
+def test_a_configuration_that_nobody_committed_is_seen() -> None:
+    """I10: the committed log has the founding one only, and a node works under another."""
+    world = changed_world()
+    Liar(world).forget_configurations()
+    Liar(world).look(leader_of(world)["number"])
+    expect(world, "I10")
+
+
+def test_a_configuration_with_other_members_than_the_committed_one_is_seen() -> None:
+    """I10: the index is right and the bytes are not."""
+    world = changed_world()
+    Liar(world).change_configurations()
+    Liar(world).look(leader_of(world)["number"])
+    expect(world, "I10")
+
+
+def test_a_configuration_without_an_entry_is_seen(world: World) -> None:
+    """I10: the node works under one that its log does not have."""
+    leader = leader_of(world)["number"]
+    Liar(world).open_change(leader, 0)
+    Liar(world).look(leader)
+    expect(world, "I10")
+
+
 def test_a_different_state_is_seen(world: World) -> None:
     """I11, I20: one index, two state hashes."""
     node = follower_of(world)
@@ -177,6 +210,24 @@ def test_a_read_that_misses_acknowledged_entries_is_seen(world: World) -> None:
     expect(world, "I13")
 
 
+def test_a_read_that_no_round_proves_is_seen(world: World) -> None:
+    """I13: all rounds that were answered had been sent before the read was asked."""
+    while world.violation is None and world.counts["events"] < 50_000:
+        Liar(world).ask_later(3_600_000_000_000)
+        world.run(10)
+    assert world.violation is not None and world.violation.startswith("I13 a read that nothing proves")
+
+
+def test_a_read_under_a_lease_that_is_over_is_seen() -> None:
+    """I13: the newest round of the leader that was answered is older than an election time-out."""
+    world = World(5, lease_reads=1, client_gap_us=500)
+    world.run(20_000)
+    assert (world.violation, world.counts["reads"] > 100) == (None, True)
+    Liar(world).age_rounds(leader_of(world)["number"], 2_000_000_000)
+    world.run(2_000)
+    assert world.violation is not None and world.violation.startswith("I13 a read that nothing proves")
+
+
 def test_a_counter_above_what_was_submitted_is_seen(world: World) -> None:
     """I14: somebody's add counted twice."""
     Liar(world).count_adds(1_000_000)
@@ -191,11 +242,77 @@ def test_a_gap_in_a_watch_is_seen(world: World) -> None:
     expect(world, "I15")
 
 
-def test_a_command_of_a_client_that_counts_twice_is_seen(world: World) -> None:
+LAGGED, COMPACTED = 3, 4  # kinds of items (raftmeta/machine/watches)
+
+
+def item(kind: int, revision: int) -> bytes:
+    return msgpack.packb([kind, revision, 0, [], False])
+
+
+def test_a_watch_that_lagged_goes_on_where_it_stopped(world: World) -> None:
+    """I15: at the first revision that it did not show, and at no later one."""
+    liar = Liar(world)
+    liar.show(0, 0, item(LAGGED, liar.shown_next(0, 0)))
+    assert world.violation is None
+    liar.show(1, 0, item(LAGGED, liar.shown_next(1, 0) + 1))
+    expect(world, "I15")
+
+
+def test_a_watch_that_was_compacted_goes_on_behind_the_floor() -> None:
+    """I15: at the first revision that the history has."""
+    world = World(5, history_bytes_max=4096)
+    while world.counts["compactions"] == 0:
+        world.run(1_000)
+    world.run(1_000)
+    assert world.violation is None
+    liar = Liar(world)
+    floor = liar.history_floor(0)
+    assert floor > 0
+    liar.show(0, 0, item(LAGGED, liar.shown_next(0, 0)))
+    liar.show(0, 0, item(COMPACTED, floor + 2))
+    expect(world, "I15")
+
+
+@pytest.mark.parametrize("status", [48, 16])  # OUTCOME_UNKNOWN, RESULT_EVICTED
+def test_an_outcome_that_is_lost_though_the_session_lives_is_seen(world: World, status: int) -> None:
+    """I14: the session keeps what nobody has said to have; only where it is gone, nobody can know."""
+    number = follower_of(world)["number"]
+    if status == 48:
+        Liar(world).lose_outcome(number, 12345, status)
+        assert world.violation is None
+    Liar(world).lose_outcome(number, 0, status)
+    expect(world, "I14")
+
+
+@pytest.mark.parametrize("window", [1, 8])
+def test_a_command_of_a_client_that_counts_twice_is_seen(window: int) -> None:
     """I14: its counter moved by more than it was told to."""
+    world = World(5, client_window=window)
+    world.run(5_000)
+    assert world.violation is None
     Liar(world).forget_counts()
     world.run(20_000)
     expect(world, "I14")
+
+
+def test_two_counts_with_one_number_are_seen() -> None:
+    """I14: of several commands under way two are answered alike."""
+    world = World(5, client_window=8)
+    world.run(5_000)
+    assert (world.violation, world.counts["windows"] > 100) == (None, True)
+    Liar(world).answer_counts()
+    world.run(20_000)
+    expect(world, "I14")
+
+
+def test_a_lease_that_is_kept_for_a_host_that_stands_still_is_seen() -> None:
+    """I17: Config.host_watchdog_s is over, and the engine goes on keeping it."""
+    world = World(5, client_gap_us=500, host_watchdog_ms=200)
+    world.run(20_000)
+    assert (world.violation, world.counts["leases_granted"] > 0) == (None, True)
+    Liar(world).hang_hosts()
+    world.run(200_000)
+    expect(world, "I17")
 
 
 def test_a_write_under_an_old_token_is_seen(world: World) -> None:

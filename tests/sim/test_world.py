@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from raftmeta.sim.world_handle import FAULTS, World, swarm_profile
+from raftmeta.sim.world_handle import FAULTS, POINTS, World, swarm_profile
 
 SEEDS = range(200)
 PART_SEEDS = 25  # lived by one test: a part of them stays far from the time-out on a busy machine too
@@ -74,7 +74,7 @@ def test_no_seed_breaks_an_invariant(first: int) -> None:
     [
         "dropped", "duplicated", "corrupted", "reordered", "partitions", "crashes", "power_cuts", "isolations",
         "pauses", "transfers", "wipes", "flips", "rotten_files", "misdirections", "damaged", "disk_errors",
-        "wall_jumps", "full_disks", "refused_writes", "overtaken", "replays", "cores",
+        "wall_jumps", "full_disks", "refused_writes", "overtaken", "replays", "cores", "hangs",
     ],
 )  # fmt: skip
 def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
@@ -87,7 +87,7 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
     [
         "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "progress_marks",
         "compactions", "client_commands", "client_sessions_lost", "guarded", "checkpoints", "leases_granted",
-        "leases_expired", "lease_renewals", "rests",
+        "leases_expired", "lease_renewals", "rests", "windows", "leases_let_go",
         "user_calls", "user_commands", "user_loads",
     ],
 )  # fmt: skip
@@ -144,12 +144,85 @@ def test_the_background_of_a_disk_is_overtaken_where_the_profile_says_so() -> No
 
 
 def test_the_seeds_cover_sizes_and_each_fault_with_even_chance() -> None:
-    """Swarm: 1 to 7 nodes, each fault in about half of the profiles."""
-    profiles = [swarm_profile(seed) for seed in SEEDS]
+    """Dense worlds: 1 to 7 nodes, each fault in about half of the profiles."""
+    profiles = [swarm_profile(seed, "dense") for seed in SEEDS]
     assert {profile["nodes"] for profile in profiles} == set(range(1, 8))
     for fault in FAULTS:
         if fault.endswith("_ppm"):
             assert 70 <= sum(profile[fault] > 0 for profile in profiles) <= 130, fault
+
+
+def test_a_sparse_world_has_few_kinds_of_faults_at_high_rates() -> None:
+    """Two to six kinds and no other; each kind comes, those that move leaders and members more often."""
+    rates = [fault for fault in FAULTS if fault.endswith("_ppm")]
+    profiles = [swarm_profile(seed, "sparse") for seed in range(1_000)]
+    drawn = Counter(fault for profile in profiles for fault in rates if profile[fault])
+    assert {profile["nodes"] for profile in profiles} == {3, 5, 7}
+    assert {sum(profile[fault] > 0 for fault in rates) for profile in profiles} == {2, 3, 4, 5, 6}
+    assert set(drawn) == set(rates)
+    assert min(drawn[fault] for fault in ("crash_ppm", "wipe_ppm", "transfer_ppm")) > 2 * drawn["wall_ppm"]
+    for profile in profiles:
+        assert not POINTS.keys() & profile.keys()
+        assert all(profile[fault] in (0, *range(100_000, 900_001, 100_000)) for fault in ("crash_ppm", "replay_ppm"))
+
+
+OPTIONS = {
+    "lease_reads": 4, "free_bytes_min": 2, "log_memory_bytes": 4, "snapshot_log_bytes": 4, "host_watchdog_ms": 4,
+    "session_window": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_worlds_draw_the_options_of_a_node(kind: str) -> None:
+    """Each in one world of two or four, and windows of clients in half of them."""
+    profiles = [swarm_profile(seed, kind) for seed in range(1_000)]
+    for option, one_of in OPTIONS.items():
+        assert 0.8 < sum(profile[option] > 0 for profile in profiles) * one_of / len(profiles) < 1.2, option
+    windows = Counter(profile["client_window"] for profile in profiles)
+    assert set(windows) == {1, 2, 4, 8} and 400 < windows[1] < 600
+
+
+def test_a_leader_without_room_hands_over() -> None:
+    """Its disk is full and those of a quorum are not; growth is refused meanwhile; no command is lost or doubled."""
+    world = World(3, free_bytes_min=65_536, full_ppm=900_000, fault_gap_us=200_000, client_gap_us=10_000)
+    world.run(100_000)
+    world.settle()
+    assert world.violation is None
+    assert world.counts["hand_overs"] > 3 and world.counts["refused"] > 10
+
+
+def test_records_that_left_memory_are_read_from_the_disk() -> None:
+    """With 1 KiB of records in memory a member that was away is served from the log's files."""
+    world = World(2, log_memory_bytes=1024, crash_ppm=500_000, fault_gap_us=100_000, snapshot_entries=0)
+    world.run(100_000)
+    world.settle()
+    assert (world.violation, world.counts["crashes"] + world.counts["power_cuts"] > 10) == (None, True)
+
+
+def test_a_point_comes_after_so_many_bytes_of_records() -> None:
+    """snapshot_log_bytes counts beside snapshot_entries."""
+    taken = {}
+    for log_bytes in (0, 4096):
+        world = World(2, snapshot_entries=1_000_000, snapshot_log_bytes=log_bytes)
+        world.run(20_000)
+        world.settle()
+        assert world.violation is None
+        taken[log_bytes] = world.counts["snapshots"]
+    assert taken[0] == 0 and taken[4096] > 10
+
+
+def test_half_of_all_seeds_are_sparse() -> None:
+    """The seed alone decides; a seed of either kind can be asked for by name."""
+    kinds = Counter(
+        kind
+        for seed in range(1_000)
+        for kind in ("dense", "sparse")
+        if swarm_profile(seed) == swarm_profile(seed, kind)
+    )
+    assert kinds.total() == 1_000
+    assert 450 <= kinds["sparse"] <= 550
+    with pytest.raises(ValueError, match="unknown kind of swarm: thick"):
+        swarm_profile(1, "thick")
 
 
 # --- one seed, one run ------------------------------------------------------------------------------------------------
@@ -202,6 +275,8 @@ def test_an_unknown_fault_and_a_wrong_size_are_refused() -> None:
         World(1, earthquake_ppm=1)
     with pytest.raises(ValueError, match="nodes must be 1 to 7"):
         World(1, nodes=8)
+    with pytest.raises(ValueError, match="client_window must be 1 to 8"):
+        World(1, client_window=9)
 
 
 def test_in_ruin_nothing_wrong_is_said() -> None:
