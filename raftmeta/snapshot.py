@@ -1,6 +1,7 @@
 """Backups: a consistent copy of all data in one file, its inspection, and a new cluster made from it.
 
-    raftmeta.snapshot.save(node, "backup.sealed")           # or a raftmeta.Client, in any process; or a folder
+    raftmeta.snapshot.save(node, "backup.sealed")           # or a raftmeta.Client, in any process
+    raftmeta.snapshot.save(["/old/a"], "backup.sealed")     # or what is left in the folders of stopped nodes
     raftmeta.snapshot.inspect("backup.sealed").revision
     raftmeta.snapshot.restore("backup.sealed", "/new/a", "a", {"a": "h1:7000", "b": "h2:7000", "c": "h3:7000"})
 
@@ -15,7 +16,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
@@ -27,10 +28,10 @@ from raftmeta.config import Config, Identity
 from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
 from raftmeta.runtime.backups import BackupFile, sealed_path
 from raftmeta.runtime.node_base import NodeBase
-from raftmeta.runtime.stopped_folder import seal_checkpoint
+from raftmeta.runtime.salvaging import Salvaged, SalvagedFolder, salvage
 from raftmeta.storage.checkpoint import sync_directory
 
-__all__ = ["SnapshotInfo", "SnapshotMember", "inspect", "restore", "save", "verify"]
+__all__ = ["Salvaged", "SalvagedFolder", "SnapshotInfo", "SnapshotMember", "inspect", "restore", "save", "verify"]
 
 _NOT_FOUND, _CORRUPT, _NEWER_FORMAT = 73, 75, 77  # raftmeta/status.pxd
 _FILE_NAME_BYTES_MAX = 63
@@ -74,7 +75,7 @@ class SnapshotInfo:
 
 @overload
 def save(
-    source: NodeBase | Client | str | Path,
+    source: NodeBase | Client,
     path: str | Path,
     *,
     timeout_s: float | None = 60.0,
@@ -88,35 +89,49 @@ def save(
     timeout_s: float | None = 60.0,
     on_progress: Progress | None = None,
 ) -> Coroutine[Any, Any, None]: ...
+@overload
 def save(
-    source: NodeBase | Client | AioClient | str | Path,
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     path: str | Path,
     *,
     timeout_s: float | None = 60.0,
     on_progress: Progress | None = None,
-) -> Coroutine[Any, Any, None] | None:
+    committed_only: bool = False,
+) -> Salvaged: ...
+def save(
+    source: NodeBase | Client | AioClient | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    path: str | Path,
+    *,
+    timeout_s: float | None = 60.0,
+    on_progress: Progress | None = None,
+    committed_only: bool = False,
+) -> Coroutine[Any, Any, None] | Salvaged | None:
     """Write a snapshot of all data to path while writes go on; durable on return.
 
     It holds every write that was acknowledged anywhere before the call, and of those under way each whole or not at
     all. The node writes it into its own folder first, so that needs room, too.
     source: a Node; or a Client of any node, which gets the file piece by piece, and has it checked as by verify()
         before it counts. Both block: on an event loop use asyncio.to_thread(), or an aio.Client and await the result.
-        Or the folder of a node that is stopped: then the file holds what its newest checkpoint does, and of what was
-        written later, which stands in its log, nothing.
+        Or the folders of stopped nodes of one cluster, one at least: then the file holds all that is left in them, the
+        copy of the state and the log behind it, and the call returns what that is. Nothing in the folders is changed.
     path: a file that is there is replaced once the new one is complete; its name is at most 63 bytes.
-    timeout_s: wall time until there is a file to copy, in seconds; None: no limit.
-    on_progress: called with the bytes so far and the bytes in all, on whichever thread copies.
+    timeout_s: wall time until there is a file to copy, in seconds; None: no limit. It does not bind folders.
+    on_progress: called with the bytes so far and the bytes in all, on whichever thread copies; not for folders.
+    committed_only: of folders, leave out the entries that are not certainly committed. Acknowledged writes may be
+        among those (docs/operations.md "A majority of the disks is lost").
     Raises InvalidArgument. Raises NotExecuted (NotReady, NodeClosed, Withdrawn: not within timeout_s, as on a full
     disk), OSError from writing path, or SnapshotDamaged from a client or a folder: there is no new file at path.
     """
+    if committed_only and _folders(source) is None:
+        raise InvalidArgument("committed_only: a running cluster gives committed entries only", field="committed_only")
     if isinstance(source, AioClient):
         return _save_from(source, path, timeout_s, on_progress)
-    if isinstance(source, str | Path):
-        _save_checkpoint(Path(source), _named(path))
-        return None
+    folders = _folders(source)
+    if folders is not None:
+        return _salvage(folders, _named(path), committed_only)
     if not isinstance(source, NodeBase | Client):
         raise InvalidArgument(
-            f"source: must be a Node, a Client, an aio.Client or a folder, not {type(source).__name__}", field="source"
+            f"source: must be a Node, a Client, an aio.Client or folders, not {type(source).__name__}", field="source"
         )
     with _NewFile(path) as new:
         if isinstance(source, Client):
@@ -138,15 +153,25 @@ async def _save_from(
         await asyncio.to_thread(new.keep)
 
 
-def _save_checkpoint(folder: Path, target: Path) -> None:
+def _folders(source: object) -> list[Path] | None:
+    """The folders that source names; None: it names none."""
+    if isinstance(source, str | os.PathLike):
+        return [Path(source)]
+    if isinstance(source, list | tuple) and all(isinstance(one, str | os.PathLike) for one in source):
+        return [Path(one) for one in source]
+    return None
+
+
+def _salvage(folders: list[Path], target: Path, committed_only: bool) -> Salvaged:
     working = Path(tempfile.mkdtemp(prefix=".saving-", suffix=".tmp", dir=target.absolute().parent))
     try:
-        seal_checkpoint(folder, working / target.name)
+        salvaged = salvage(folders, working / target.name, committed_only=committed_only)
         verify(working / target.name)
         (working / target.name).replace(target)
         sync_directory(target.absolute().parent)
     finally:
         shutil.rmtree(working, ignore_errors=True)
+    return salvaged
 
 
 class _NewFile:

@@ -34,18 +34,52 @@ def snapshot() -> None:
     show_default=True,
     help="Seconds until a node has written its own copy.",
 )
-@click.option("--data", type=click.Path(path_type=Path), help="Folder of a stopped node: save its last checkpoint.")
+@click.option(
+    "--data",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder of a stopped node: save all that is left in it. Name the folders of all members that are left.",
+)
+@click.option(
+    "--committed-only",
+    is_flag=True,
+    help="With --data: leave out what is not certainly committed. Acknowledged writes may be among that.",
+)
 @pass_session
-def save(session: Session, path: Path, wait_s: float, data: Path | None) -> None:
+def save(session: Session, path: Path, wait_s: float, folders: tuple[Path, ...], committed_only: bool) -> None:
     """Save everything to the file PATH while writes go on. It is checked, and there only when it is whole."""
-    if data is not None:
+    if folders:
         with fates():
-            files.save(data, path)
-            session.show({"saved": str(path), "bytes": path.stat().st_size}, f"saved {path}")
+            salvaged = files.save(folders, path, committed_only=committed_only)
+            facts = {"saved": str(path), "bytes": path.stat().st_size, **plain(salvaged)}
+            session.show({**facts, "possibly_committed": salvaged.possibly_committed}, _told(path, salvaged))
         return
+    if committed_only:
+        raise click.UsageError("--committed-only goes with --data: a running cluster gives committed entries only")
     with session.client() as client, _progress(session) as tell:
         files.save(client, path, timeout_s=wait_s, on_progress=tell)
         session.show({"saved": str(path), "bytes": path.stat().st_size}, f"saved {path}")
+
+
+def _told(path: Path, salvaged: files.Salvaged) -> str:
+    """What the file holds, for people."""
+    behind = salvaged.possibly_committed
+    certain = f"entries up to {salvaged.committed} are certainly committed"
+    doubtful = f"; entries {salvaged.committed + 1} to {salvaged.index} may be" if behind else ""
+    lines = [
+        f"saved {path}",
+        f"up to entry {salvaged.index} of term {salvaged.term}, from {salvaged.path}: {salvaged.ending}",
+        certain + doubtful,
+    ]
+    if salvaged.left_out:
+        lines.append(f"{salvaged.left_out} entries were left out")
+    for folder in salvaged.folders:
+        copy = f"a copy of the state up to entry {folder.copy_index}" if folder.copy_index else "no copy of the state"
+        log = f"log entries {folder.first} to {folder.last}" if folder.last >= folder.first else "no log entries"
+        lines.append(f"{folder.path} ({folder.name or 'name not known'}): {copy}, {log}")
+        lines += [f"  {problem}" for problem in folder.problems]
+    return "\n".join(lines)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ import os
 import shutil
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,6 +38,9 @@ ROW_BYTES_MAX = 16 * 1024 * 1024 + 64
 # LMDB keeps what is not committed in memory, too.
 TUNE_TRANSACTION_BYTES = 512 * 1024
 TUNE_ROOM_BYTES = 16 * 1024 * 1024  # a disk with less is taken as full
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
 
 _MANIFEST_KEY = b"m"
 _MANIFEST = struct.Struct("<IIB3xIQQQQQQQIIQQ")
@@ -191,6 +194,13 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
+def _keep_private(path: Path, mode: int) -> None:
+    """An older version or a copy may have made it readable for others. Another user's file is left as it is."""
+    if path.stat().st_mode & 0o077:
+        with suppress(PermissionError):
+            path.chmod(mode)
+
+
 def _hash_of(checksums: list[int]) -> tuple[int, int]:
     return hash128(struct.pack(f"<{len(checksums)}I", *checksums))
 
@@ -198,9 +208,10 @@ def _hash_of(checksums: list[int]) -> tuple[int, int]:
 class CheckpointStore:
     """The checkpoint in one folder, which nobody else has open: the node's own lock guards it."""
 
-    def __init__(self, path: Path, *, map_bytes: int = FORMAT_MAP_BYTES) -> None:
-        """Nothing is read or made before open(). map_bytes: for tests of a full map."""
+    def __init__(self, path: Path, *, map_bytes: int = FORMAT_MAP_BYTES, is_read_only: bool = False) -> None:
+        """Nothing is read or made before open(). map_bytes: for tests of a full map. is_read_only: for tools."""
         self.path = path
+        self._is_read_only = is_read_only
         self.manifest: Manifest | None = None
         self._map_bytes = map_bytes
         self._environment: lmdb.Environment | None = None
@@ -363,10 +374,22 @@ class CheckpointStore:
         if self._environment is not None:
             return self._environment
         is_new = not (self.path / "data.mdb").exists()
-        self.path.mkdir(exist_ok=True)
+        if not self._is_read_only:
+            self.path.mkdir(FOLDER_MODE, exist_ok=True)
+            _keep_private(self.path, FOLDER_MODE)
         # lock=False: the folder of the node is locked, and no reader ever runs beside the writer. Read-ahead stays on:
         # what is read is chunks of many pages, and after a power cut none of them is in memory (docs/performance.md).
-        self._environment = lmdb.open(str(self.path), map_size=self._map_bytes, max_dbs=0, lock=False, meminit=False)
+        self._environment = lmdb.open(
+            str(self.path),
+            map_size=self._map_bytes,
+            max_dbs=0,
+            lock=False,
+            meminit=False,
+            mode=FILE_MODE,
+            readonly=self._is_read_only,
+        )
+        if not self._is_read_only:
+            _keep_private(self.path / "data.mdb", FILE_MODE)
         if is_new:
             sync_directory(self.path)
             sync_directory(self.path.parent)

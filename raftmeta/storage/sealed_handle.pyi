@@ -39,6 +39,9 @@ class SealedReaderHandle:
     def header(self) -> tuple[Point, tuple[int, int], bytes, int, int]:
         """(point, cluster id, encoded membership, feature level, wall_ms)"""
     @property
+    def membership_index(self) -> int:
+        """Index of the entry that carries the membership."""
+    @property
     def footer(self) -> tuple[int, int, int, tuple[int, int]]:
         """(chunks, records, bytes of records, state hash)"""
     def next(self) -> tuple[int, bytes]:

@@ -74,6 +74,10 @@ cdef class SealedReaderHandle:
                 self.reader.membership.data[: self.reader.membership.size], header.feature_level, header.wall_ms)
 
     @property
+    def membership_index(self):
+        return self.reader.header.membership_index
+
+    @property
     def footer(self):
         return (self.reader.footer.chunks, self.reader.footer.records, self.reader.footer.records_bytes,
                 (self.reader.footer.state_hash.low, self.reader.footer.state_hash.high))
