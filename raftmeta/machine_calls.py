@@ -35,6 +35,8 @@ __all__ = [
 FORMAT_RESULT = 0
 FORMAT_REJECTED = 1
 FORMAT_FAILED = 2
+# Calls that may be nested in a command. Below CPython's usual limit of 1,000, so that no host needs to change it.
+FORMAT_CALL_DEPTH = 900
 FORMAT_MESSAGE_MAX = 1000
 COMMAND_OPTIONS = frozenset({"timeout_s", "fence"})
 READ_OPTIONS = frozenset({"timeout_s", "local"})
@@ -68,6 +70,8 @@ def failed_outcome(kind: str, message: str) -> bytes:
 
 def failed_by(error: BaseException) -> bytes:
     """Alike on every node: addresses of objects, which messages like to show, are not."""
+    if isinstance(error, RecursionError):  # its text names the place, which differs between versions of Python
+        return failed_outcome("RecursionError", f"more than {FORMAT_CALL_DEPTH} calls nested")
     try:
         message = _ADDRESS.sub("0x...", str(error))[:FORMAT_MESSAGE_MAX]
         return failed_outcome(type(error).__name__, message)

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from raftmeta.errors import InvalidArgument, Rejected
-from raftmeta.machine_calls import FORMAT_REJECTED, FORMAT_RESULT, failed_by, failed_outcome
+from raftmeta.machine_calls import FORMAT_CALL_DEPTH, FORMAT_REJECTED, FORMAT_RESULT, failed_by, failed_outcome
 from raftmeta.replicated_class import Entry, MachineClass, set_current_entry
+from raftmeta.runtime.recursion_handle import call_within_depth
 from raftmeta.values import pack, unpack
 
 __all__ = ["Ask", "CommandRecord", "Copy", "Dump", "MachineFault", "News"]
@@ -27,8 +28,6 @@ FORMAT_DUMP = 1
 # Replicated state depends on them: outcomes kept at most, the oldest go first.
 FORMAT_OUTCOMES_MAX = 65_536
 FORMAT_OUTCOME_BYTES_MAX = 16 * 1024 * 1024
-# What a host does, not what a command says: other nodes may well go on.
-HOST_FAULTS = (MemoryError, RecursionError)
 
 
 class CommandRecord(NamedTuple):
@@ -193,21 +192,23 @@ class Copy:
             return failed_outcome("AttributeError", f"version {self.version} of the machine has no command {name!r}")
         try:
             outcome = self._call(self.state, record, name, args, kwargs)
-        except HOST_FAULTS as error:
-            raise MachineFault(f"{name}() raised {type(error).__name__}") from error
-        except Exception as error:
+        except MemoryError as error:  # of this host: other nodes may well go on
+            raise MachineFault(
+                f"{name}() raised MemoryError at entry {record.entry_index} (docs/replicated.md tells the ways out)"
+            ) from error
+        except BaseException as error:  # SystemExit, too: every node runs this command, and no command ends a process
             self.failed += 1
             self._make_again()
             return failed_by(error)
-        except BaseException as error:  # SystemExit and the like: it asks the process to end, not the command
-            raise MachineFault(f"{name}() raised {type(error).__name__}") from error
         self._since.append(record)
         return outcome
 
     def _call(self, state: Any, record: CommandRecord, name: str, args: list[Any], kwargs: dict[str, Any]) -> bytes:
         set_current_entry(Entry(record.entry_index, record.wall_ms / 1000))
         try:
-            return pack([FORMAT_RESULT, getattr(state, name)(*args, **kwargs)])
+            return pack(
+                [FORMAT_RESULT, call_within_depth(getattr(state, name), tuple(args), kwargs, FORMAT_CALL_DEPTH)]
+            )
         except Rejected as rejection:
             self.rejected += 1
             return pack([FORMAT_REJECTED, str(rejection), rejection.details])

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import raftmeta
-from raftmeta.wire.wire_handle import frame_encode, hello_encode
+from raftmeta import faults
+from raftmeta.wire.wire_handle import frame_encode, hello_encode, message_encode
 from tests.processes.cluster import Cluster, NodeProcess, get, put, status
 from tests.processes.load import start_again
 from tests.processes.waiting import wait_until
@@ -21,11 +22,18 @@ from tests.wire.test_frame import header_of, with_header
 
 PEER = 1
 FOUNDED = 3
+PROPOSE_RESPONSE = 10
+BATCHES = 2_000  # more than b has handed to its leader in this boot
 SETTINGS = {"hello_timeout_s": 0.5, "unbound_connections_max": 8}
 
 
 def metrics(node: raftmeta.Node) -> dict[str, int]:
     return node.metrics()
+
+
+def cut_to(node: raftmeta.Node, *peers: str) -> None:
+    """From now on frames to these peers are lost, and to no others."""
+    faults.set_link_faults(node, {peer: faults.LinkFault(cut_to=True) for peer in peers})
 
 
 @pytest.fixture(scope="module")
@@ -223,10 +231,10 @@ def test_strangers_do_not_use_up_the_places_of_members(cluster: Cluster) -> None
 # --- after it ---------------------------------------------------------------------------------------------------------
 
 
-def bound(cluster: Cluster) -> socket.socket:
-    """A connection to a on which a stranger was welcomed. Members have connections of their own, which it must not
+def bound(cluster: Cluster, name: str = "a") -> socket.socket:
+    """A connection to a node on which a stranger was welcomed. Members have connections of their own, which it must not
     disturb; so it is nobody of them."""
-    connection = connect(cluster)
+    connection = connect(cluster, name)
     connection.sendall(hello_of(cluster, id=77, boot=1, name=b"stranger-0", address=b""))
     answer = connection.recv(4096)
     assert answer[9] == FrameType.FRAME_HELLO
@@ -259,3 +267,35 @@ def test_a_frame_that_makes_no_sense_after_hello_is_closed_and_counted(cluster: 
     with counted(cluster, "connections_refused", "frames_refused"), bound(cluster) as connection:
         connection.sendall(stranger_frame(cluster, **spoil))
         rest_of(connection)
+
+
+def refusal(context: int, identity: dict[str, Any]) -> bytes:
+    """A stranger's PROPOSE_RESPONSE: the batch of this context is in no log."""
+    fields = {"type": PROPOSE_RESPONSE, "reject": 1, "hint": int(Status.OVERLOADED), "context": context}
+    encoded, body = message_encode(fields)
+    assert encoded == Status.OK
+    return frame_encode(FrameType.FRAME_MESSAGE, identity, self_boot=1, sequence=context + 1, body=body)
+
+
+def test_a_refusal_for_an_earlier_boot_refuses_nothing(cluster: Cluster) -> None:
+    """docs/divergence.md "Forwarded proposals": contexts of batches begin anew with each boot.
+
+    Init: b runs its second boot, and the batch of a put is under way to its leader. Act: refusals of all contexts that
+    b may have used arrive, made for its first boot. Check: the put is not refused, and ends well.
+    """
+    leader = cluster.leader().name
+    node = cluster.nodes["b"]
+    assert leader != "b"
+    now = told(node)
+    node.call(cut_to, leader)
+    call = node.begin(put, "refused/earlier", b"x")
+    wait_until(lambda: node.call(metrics)["operations_in_flight"] > 0, timeout_s=20, what="the put to be under way")
+    number = int(now["cluster_id"], 16)
+    identity = {"cluster": (number & (2**64 - 1), number >> 64), "self": 77}
+    identity |= {"peer": now["id"], "peer_boot": now["boot"] - 1}
+    frames = [refusal(context, identity) for context in range(1, BATCHES + 1)]
+    with counted(cluster, "frames_received", count=BATCHES, name="b"), bound(cluster, "b") as connection:
+        connection.sendall(b"".join(frames))
+    assert not call.done()
+    node.call(cut_to)
+    assert call.result(30) > 0

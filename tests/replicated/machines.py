@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -130,3 +131,25 @@ def until(condition: Callable[[], Any], *, what: str) -> Any:
 def copies_agree(machines: Iterable[raftmeta.UserMachine]) -> bool:
     """Every copy has run the same commands."""
     return len({machine.metrics()["pointer"] for machine in machines}) == 1
+
+
+@raftmeta.replicated
+class Leaver:
+    """Commands that go wrong on every node alike."""
+
+    def __init__(self) -> None:
+        self.deepest = 0
+
+    @raftmeta.command
+    def walk(self, text: str) -> int:
+        """The deepest nesting of "(" so far, by a parser that recurses."""
+
+        def depth(at: int) -> int:
+            return depth(at + 1) + 1 if at < len(text) and text[at] == "(" else 0
+
+        self.deepest = max(self.deepest, depth(0))
+        return self.deepest
+
+    @raftmeta.command
+    def leave(self) -> None:
+        sys.exit("the command ends the process")

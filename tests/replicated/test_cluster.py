@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import raftmeta
 from raftmeta.testing import Cluster
 from tests.checks.sources import ROOT
-from tests.replicated.machines import GATE, Board, Counter, Pickled, Stack, copies_agree, until
+from tests.replicated.machines import GATE, Board, Counter, Leaver, Pickled, Stack, copies_agree, until
 
 MIB = 1024 * 1024
 
@@ -477,3 +477,22 @@ def test_the_example_runs() -> None:
         "asked elsewhere: ann",
     ]
     assert ended.stdout.endswith("was killed: 2\n")
+
+
+def test_no_input_stops_a_machine_on_all_nodes(cluster: Cluster) -> None:
+    """A recursive command that is given too much, and one that asks the process to end: the caller is told, every copy
+    goes on, and so it is after a restart, when the same commands are run again."""
+    leavers = opened(cluster, "leaver", Leaver)
+    assert leavers["a"].walk("((((") == 4
+    with pytest.raises(raftmeta.CommandFailed) as caught:
+        leavers["a"].walk("(" * 5_000)
+    assert caught.value.kind == "RecursionError"
+    with pytest.raises(raftmeta.CommandFailed) as caught:
+        leavers["b"].leave()
+    assert caught.value.kind == "SystemExit"
+    assert [leaver.walk("((") for leaver in leavers.values()] == [4, 4, 4]
+    for name in "abc":
+        cluster.restart(name)
+    leavers = opened(cluster, "leaver", Leaver)
+    assert [leaver.walk("(" * 5) for leaver in leavers.values()] == [5, 5, 5]
+    assert not any(names_of_events(node, "machine_stopped") for node in cluster.running())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raftmeta
-from raftmeta.machine_calls import packed_call, packed_upgrade, value_of
+from raftmeta.machine_calls import FORMAT_CALL_DEPTH, packed_call, packed_upgrade, value_of
 from raftmeta.replicated_class import MachineClass, machine_class_of
 from raftmeta.runtime import user_copy
 from raftmeta.runtime.user_copy import CommandRecord, Copy, MachineFault
@@ -111,18 +114,101 @@ def test_messages_do_not_show_addresses() -> None:
         run(copy_of(Shy), Log().call("show"))
 
 
-@pytest.mark.parametrize("error", [MemoryError, RecursionError, SystemExit, KeyboardInterrupt])
-def test_faults_of_the_host_stop_the_copy(error: type[BaseException]) -> None:
+def test_no_memory_stops_the_copy_and_names_the_entry() -> None:
     """What one host cannot do another may: it is no result."""
 
     @raftmeta.replicated
     class Faulty:
         @raftmeta.command
         def fault(self) -> None:
-            raise error
+            raise MemoryError
 
-    with pytest.raises(MachineFault, match=error.__name__):
+    with pytest.raises(MachineFault, match=r"MemoryError at entry \d+"):
         copy_of(Faulty).run(Log().call("fault"))
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+def test_whatever_else_a_command_raises_is_a_result(error: type[BaseException]) -> None:
+    """Every node runs the same command: an exception that stopped the copy would stop it everywhere, for ever."""
+
+    @raftmeta.replicated
+    class Leaving:
+        def __init__(self) -> None:
+            self.n = 0
+
+        @raftmeta.command
+        def leave(self) -> None:
+            self.n += 1
+            raise error("now")
+
+    copy = copy_of(Leaving)
+    with pytest.raises(raftmeta.CommandFailed) as caught:
+        run(copy, Log().call("leave"))
+    assert caught.value.kind == error.__name__
+    assert copy.state.n == 0
+
+
+@raftmeta.replicated
+class Deep:
+    def __init__(self) -> None:
+        self.deepest = 0
+
+    @raftmeta.command
+    def dive(self, depth: int) -> int:
+        """depth: how many calls are nested, this one included."""
+        self.deepest = depth
+        return self._down(depth - 1)
+
+    def _down(self, depth: int) -> int:
+        return self._down(depth - 1) + 1 if depth > 1 else 1
+
+
+@pytest.fixture
+def host_limit() -> Iterator[Callable[[int], None]]:
+    before = sys.getrecursionlimit()
+    yield sys.setrecursionlimit
+    sys.setrecursionlimit(before)
+
+
+def deepest_dive() -> int:
+    """The greatest depth that a command may reach on this host."""
+    log, copy = Log(), copy_of(Deep)
+    for depth in range(FORMAT_CALL_DEPTH + 20, 0, -1):
+        try:
+            run(copy, log.call("dive", depth))
+        except raftmeta.CommandFailed as failed:
+            assert failed.kind == "RecursionError" and str(FORMAT_CALL_DEPTH) in str(failed)
+            assert copy.state.deepest == 0
+        else:
+            return depth
+    raise AssertionError("no dive succeeded")
+
+
+def test_how_deep_a_command_may_call_depends_on_no_host(host_limit: Callable[[int], None]) -> None:
+    """Not on its recursion limit, nor on how deep the caller stands: else nodes would differ in what a command did."""
+
+    def below(depth: int) -> int:
+        return deepest_dive() if depth == 0 else below(depth - 1)
+
+    found = {deepest_dive(), below(200)}
+    for limit in (1_000, 5_000, 100_000):
+        host_limit(limit)
+        found.add(deepest_dive())
+    assert len(found) == 1
+    assert FORMAT_CALL_DEPTH - 5 <= found.pop() <= FORMAT_CALL_DEPTH + 5
+    assert sys.getrecursionlimit() == 100_000
+
+
+def test_the_limit_of_a_thread_is_as_it_was_after_a_command() -> None:
+    def depth_left(count: int = 0) -> int:
+        try:
+            return depth_left(count + 1)
+        except RecursionError:
+            return count
+
+    before = depth_left()
+    deepest_dive()
+    assert depth_left() == before
 
 
 def test_a_command_that_raises_when_it_is_run_again_stops_the_copy() -> None:
