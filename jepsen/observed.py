@@ -23,6 +23,8 @@ Found = tuple[str, str]  # the name of a contradiction, and how it shows
 
 GRANTED = ("lease_granted", "elected")
 ENDED = ("fence_refused", "fence_ended")
+NAME_THEIR_OWNER = ("elected", "held", "lease_granted", "member_joined")
+NOBODY = "nobody"
 WATCH = "watch"
 SHOWN = 3  # of what a rule found, in its reason
 
@@ -160,20 +162,34 @@ def _listeners(rows: Iterable[Row]) -> Iterator[Found]:
                 yield "listener order", f"listener {listener} was told revision {revision} after {last[listener]}"
             last[listener] = revision
             # A leader is told as [name, whether changes were left out]; only who it is must agree.
-            state = row["token"] if row["kind"] == "leader" else json.loads(row["value"])
+            state = [_leader_name(row), row["token"]] if row["kind"] == "leader" else json.loads(row["value"])
             if states.setdefault(revision, state) != state:
                 how = f"listener {listener} was told {state} of revision {revision}, another one {states[revision]}"
                 yield "listeners differ", how
 
 
 def _tokens(rows: Iterable[Row]) -> Iterator[Found]:
-    """A token is one leader's, or one member's, alone."""
+    """A token is one leader's, one member's, or one holder's, alone: all that name its owner name the same one."""
     owners: dict[int, str] = {}
     for row in rows:
-        if row["kind"] in ("elected", "member_joined"):
-            owner = owners.setdefault(row["token"], row["value"])
-            if owner != row["value"]:
-                yield "one token of two", f"{row['value']} and {owner} both have the epoch {row['token']}"
+        for token, name in _owners(row):
+            owner = owners.setdefault(token, name)
+            if owner != name:
+                yield "one token of two", f"{name} and {owner} both have the epoch {token}"
+
+
+def _owners(row: Row) -> list[tuple[int, str]]:
+    """The tokens that a row tells of, each with the name of its owner."""
+    if row["kind"] == "leader":
+        return [(row["token"], _leader_name(row))] if row["token"] >= 0 else []
+    if row["kind"] == "member":
+        return [(epoch, name) for name, epoch in json.loads(row["value"]).items()]
+    return [(row["token"], row["value"])] if row["kind"] in NAME_THEIR_OWNER and row["value"] else []
+
+
+def _leader_name(row: Row) -> str:
+    name = json.loads(row["value"])[0]
+    return NOBODY if name is None else str(name)
 
 
 def _members(rows: Iterable[Row]) -> Iterator[Found]:

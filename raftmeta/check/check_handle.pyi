@@ -22,19 +22,24 @@ class CheckHandle:
         meanings: bytes,
         *,
         is_table: bool,
+        object_kind: int = 0,
         initial: bytes = b"null",
         steps_max: int,
         bytes_max: int,
         time_ns: int = 0,
         engines: int = 7,
+        stops_at_violation: bool = False,
     ) -> None:
         """Load a history.
 
         numbers: buffers of seq, process, kind (8 bits), operation (32 bits) and revision; the others have 64 bits.
         texts: (offsets, bytes) of key, arguments and result. meanings: a Meaning for each code in operation. is_table:
-        the model is written in Python. initial: canonical text of the value of every key. steps_max: for one component.
-        bytes_max: for one engine. time_ns: for everything, from now; 0: no limit. engines: a sum of 1 witness, 2 WGL, 4
-        just-in-time. Raises ValueError for columns that do not fit each other, MemoryError.
+        the model is written in Python. object_kind: an Object of raftmeta/check/objects.pxd. initial: canonical text of
+        the value of every key. steps_max: for one component. bytes_max: for one engine. time_ns: for everything, from
+        now; 0: no limit. engines: a sum of 1 witness, 2 WGL, 4 just-in-time. stops_at_violation: once a component has
+        no linearization, those that need another turn are unknown.
+        Raises ValueError for columns that do not fit each other and an `initial` that the object cannot have,
+        MemoryError.
         """
     @property
     def components(self) -> int:
@@ -74,6 +79,8 @@ class CheckHandle:
         """Which of these may be taken away: if all of them have a linearization, the rest has one too."""
     def state_values(self, component: int, state: int) -> list[bytes]:
         """The values of a state of a native model, in the order of keys()."""
+    def object_state(self, state: int) -> list[bytes]:
+        """Of a native object: the texts of the values in a state; of a counter and a text, one."""
     def order(self) -> list[int] | None:
         """The linearization of the component that was decided last, where witness or WGL found one."""
     def group(self, rows_max: int) -> None:

@@ -1,8 +1,8 @@
 # The checker for Python: columns in, verdicts out, without the GIL between them.
 #
-# run() goes through all components; it comes back when a slice of time is over, so that Ctrl-C works, and when a model
-# written in Python must say what an operation does. search_...() is the breadth-first engine alone, on any selection of
-# the operations of one component: counterexamples are made of it.
+# run() goes through all components, in turns; it comes back when a slice of time is over, so that Ctrl-C works, and
+# when a model written in Python must say what an operation does. search_...() is the breadth-first engine alone, on any
+# selection of the operations of one component: counterexamples are made of it.
 from libc.stddef cimport size_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -10,10 +10,13 @@ from libc.string cimport memcpy
 
 from raftmeta.check.grouping cimport Grouping, group_release, group_rows
 from raftmeta.check.interner cimport Interner, interner_number
+from raftmeta.check.json_text cimport Text
 from raftmeta.check.just_in_time cimport JustInTime, jit_begin, jit_release, jit_run
 from raftmeta.check.load cimport EVENT_INVOKE, Columns, Component, Loaded, TextColumn, load, load_release
 from raftmeta.check.model cimport EXPECTED_FALSE, NEVER, STATE_ILLEGAL, Micro, Model, Operation, model_answer
-from raftmeta.check.portfolio cimport (ENGINE_WGL, ENGINE_WITNESS, VERDICT_MALFORMED, VERDICT_NONE, VERDICT_OK,
+from raftmeta.check.objects cimport OBJECT_COUNTER, OBJECT_TEXT, Object, object_begin
+from raftmeta.check.portfolio cimport (ENGINE_WGL, ENGINE_WITNESS, LIMIT_NONE, LIMIT_TIME, LIMIT_TURN, LIMIT_VIOLATION,
+                                       VERDICT_MALFORMED, VERDICT_NONE, VERDICT_OK, VERDICT_UNKNOWN, VERDICT_VIOLATION,
                                        Outcome, Portfolio, monotonic_ns, portfolio_begin, portfolio_release,
                                        portfolio_run)
 from raftmeta.check.problem cimport Problem, problem_build, problem_release
@@ -30,6 +33,8 @@ MEMORY = ANSWER_MEMORY
 
 cdef enum:
     SEARCH_STEPS = 65536
+    TURN_STEPS_FIRST = 131072   # TUNE_: of the first turn of a component, about two milliseconds
+    TURN_GROWTH = 8             # TUNE_: each turn has so many times the steps of the one before
 
 
 cdef object _text(const Interner* interner, int32_t number):
@@ -37,21 +42,65 @@ cdef object _text(const Interner* interner, int32_t number):
     return (<const char*>bytes)[:interner.texts.data[number].length]
 
 
+# Where the search stands: component `next` of a turn, of which `open_` components so far need another one.
+cdef struct Turns:
+    size_t next
+    size_t open_
+    bint is_begun
+    bint is_over            # the deadline has passed, or a violation decides the history: no more turns
+    bint stops_at_violation
+    bint has_violation
+
+
 # Everything between two looks of Python: the rest of this component, and those after it.
-cdef Answer _run(Portfolio* portfolio, Loaded* loaded, Vec[Outcome]* outcomes, bint* is_begun,
+cdef Answer _run(Portfolio* portfolio, Loaded* loaded, Vec[Outcome]* outcomes, Turns* turns,
                  int64_t slice_end_ns) noexcept nogil:
     cdef Answer answer
-    while outcomes.size < loaded.components.size:
-        if not is_begun[0]:
-            if not portfolio_begin(portfolio, loaded, <int32_t>outcomes.size):
+    while turns.next < outcomes.size or turns.open_ > 0:
+        if turns.next == outcomes.size:
+            turns.next = turns.open_ = 0
+            turns.is_over = turns.has_violation and turns.stops_at_violation
+            portfolio.turn_steps *= TURN_GROWTH
+        if outcomes.data[turns.next].verdict != VERDICT_NONE:
+            turns.next += 1
+            continue
+        if not turns.is_begun:
+            if _is_given_up(portfolio, turns, &outcomes.data[turns.next]):
+                turns.next += 1
+                continue
+            if not portfolio_begin(portfolio, loaded, <int32_t>turns.next):
                 return ANSWER_MEMORY
-            is_begun[0] = True
+            turns.is_begun = True
         answer = portfolio_run(portfolio, loaded, slice_end_ns)
         if answer != ANSWER_LEGAL:
             return answer
-        outcomes.push(portfolio.outcome)    # reserved
-        is_begun[0] = False
+        _keep(portfolio, turns, &outcomes.data[turns.next])
+        turns.is_begun = False
+        turns.next += 1
     return ANSWER_LEGAL
+
+
+# No turn is left for a component: time is over, or the verdict on the history is known.
+cdef bint _is_given_up(const Portfolio* portfolio, const Turns* turns, Outcome* outcome) noexcept nogil:
+    if turns.is_over:
+        outcome.limit = LIMIT_VIOLATION
+    elif portfolio.deadline_ns != 0 and monotonic_ns() >= portfolio.deadline_ns:
+        outcome.limit = LIMIT_TIME
+    else:
+        return False
+    outcome.verdict = VERDICT_UNKNOWN
+    return True
+
+
+cdef void _keep(const Portfolio* portfolio, Turns* turns, Outcome* outcome) noexcept nogil:
+    cdef int64_t before_ns = outcome.elapsed_ns
+    outcome[0] = portfolio.outcome
+    outcome.elapsed_ns += before_ns
+    if outcome.limit == LIMIT_TURN:
+        outcome.verdict = VERDICT_NONE
+        outcome.limit = LIMIT_NONE
+        turns.open_ += 1
+    turns.has_violation = turns.has_violation or outcome.verdict == VERDICT_VIOLATION
 
 
 cdef Answer _search(JustInTime* jit, const Problem* problem, Model* model, int64_t slice_end_ns) noexcept nogil:
@@ -76,7 +125,8 @@ cdef class CheckHandle:
     cdef Loaded _loaded
     cdef Portfolio _portfolio
     cdef Vec[Outcome] _outcomes
-    cdef bint _is_begun
+    cdef Object _object
+    cdef Turns _turns
     cdef Problem _problem
     cdef JustInTime _jit
     cdef int32_t _searched      # the component of the search
@@ -84,8 +134,9 @@ cdef class CheckHandle:
     cdef Grouping _grouping
     cdef tuple _borrowed
 
-    def __init__(self, tuple numbers, tuple texts, bytes meanings, *, bint is_table, bytes initial=b"null",
-                 uint64_t steps_max, size_t bytes_max, int64_t time_ns=0, int32_t engines=7):
+    def __init__(self, tuple numbers, tuple texts, bytes meanings, *, bint is_table, int32_t object_kind=0,
+                 bytes initial=b"null", uint64_t steps_max, size_t bytes_max, int64_t time_ns=0, int32_t engines=7,
+                 bint stops_at_violation=False):
         cdef Columns* columns = &self._loaded.columns
         cdef const int64_t[::1] seq = numbers[0]
         cdef const int64_t[::1] process = numbers[1]
@@ -112,11 +163,16 @@ cdef class CheckHandle:
         self._borrow_text(&columns.result, texts[2])
         self._loaded.meanings = <const int8_t*><const char*>meanings
         self._loaded.code_count = <int32_t>len(meanings)
-        self._loaded.model.width = 0 if is_table else 1
+        self._loaded.model.width = 0 if is_table or object_kind else 1
+        self._object = <Object>object_kind
+        if object_kind:
+            self._begin_object(initial)
         with nogil:
             status = load(&self._loaded)
-        if status != OK or not self._outcomes.reserve(self._loaded.components.size):
+        if status != OK or not self._outcomes.resize(self._loaded.components.size):
             raise MemoryError("no memory for the operations of this history")
+        self._turns.stops_at_violation = stops_at_violation
+        self._portfolio.turn_steps = TURN_STEPS_FIRST
         self._portfolio.steps_max = steps_max
         self._portfolio.bytes_max = bytes_max
         self._portfolio.engines = engines
@@ -131,6 +187,20 @@ cdef class CheckHandle:
         problem_release(&self._problem)
         jit_release(&self._jit)
         self._outcomes.release()
+
+    cdef _begin_object(self, bytes initial):
+        cdef int32_t begun
+        cdef Text text
+        text.bytes = <const uint8_t*><const char*>initial
+        text.length = len(initial)
+        # "null" has the number 0 before anything else has one.
+        if interner_number(&self._loaded.values, <const uint8_t*>"null", 4) != 0:
+            raise MemoryError("no memory for the operations of this history")
+        begun = object_begin(&self._loaded.model, &self._loaded.values, self._object, text)
+        if begun > 0:
+            raise ValueError(f"initial: this model cannot begin with {initial.decode()}")
+        if begun < 0:
+            raise MemoryError("no memory for the operations of this history")
 
     cdef _borrow_text(self, TextColumn* column, tuple given):
         cdef const int64_t[::1] offsets = given[0]
@@ -172,7 +242,7 @@ cdef class CheckHandle:
         cdef Answer answer
         cdef int64_t end_ns = monotonic_ns() + <int64_t>(slice_s * 1e9)
         with nogil:
-            answer = _run(&self._portfolio, &self._loaded, &self._outcomes, &self._is_begun, end_ns)
+            answer = _run(&self._portfolio, &self._loaded, &self._outcomes, &self._turns, end_ns)
         if answer == ANSWER_MEMORY:
             raise MemoryError("no memory to search")
         return <int>answer
@@ -197,6 +267,8 @@ cdef class CheckHandle:
         if not 0 <= component < <int64_t>self._outcomes.size:
             raise IndexError(component)
         outcome = &self._outcomes.data[component]
+        if outcome.verdict == VERDICT_NONE:
+            raise IndexError(component)
         part = &self._loaded.components.data[component]
         return (<int>outcome.verdict, <int>outcome.engine, <int>outcome.limit, outcome.steps, outcome.elapsed_ns,
                 part.operation_count)
@@ -274,6 +346,19 @@ cdef class CheckHandle:
         if width <= 1:
             return [_text(&self._loaded.values, state)]
         return [_text(&self._loaded.values, self._loaded.model.vectors.data[first + slot]) for slot in range(width)]
+
+    def object_state(self, int32_t state):
+        cdef const int32_t* numbers
+        cdef int32_t position
+        cdef int64_t number
+        cdef bytes raw = _text(&self._loaded.model.states, state)
+        if self._object == OBJECT_TEXT:
+            return [b'"' + raw + b'"']
+        if self._object == OBJECT_COUNTER:
+            memcpy(&number, <const char*>raw, sizeof(number))
+            return [str(number).encode()]
+        numbers = <const int32_t*><const char*>raw
+        return [_text(&self._loaded.values, numbers[position]) for position in range(<int32_t>(len(raw) // 4))]
 
     def order(self):
         cdef size_t position

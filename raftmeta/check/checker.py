@@ -2,7 +2,7 @@
 
     ok          a linearization of every component was found
     violation   some component has none, and everything in it was understood
-    unknown     a limit was reached, or an event made no sense: not checked, which is not ok
+    unknown     a limit was reached, an event made no sense, or there was no event: not checked, which is not ok
 
 The work is native (raftmeta/check/portfolio.pxd). This file gathers; it never decides a verdict on a component itself.
 """
@@ -46,17 +46,30 @@ class Checked:
     quarantined: tuple[Quarantined, ...] = ()
     counterexample: Counterexample | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was there to be checked."""
+        return not self.events and not self.quarantined
+
 
 def check(
-    history: History, *, model: str | Model = "kv", initial: object = None, limits: Limits | None = None
+    history: History,
+    *,
+    model: str | Model = "kv",
+    initial: object = None,
+    limits: Limits | None = None,
+    allow_empty: bool = False,
 ) -> Checked:
     """Is the history linearizable? With a counterexample when it is not.
 
     model: a name of `raftmeta.check.models`, or a model of your own. initial: the value of every key before the first
-    operation. Raises ValueError for an unknown model, MemoryError when not even the operations fit into memory.
+    operation. limits: for everything, the explanation too. allow_empty: a history without events is `ok`; otherwise it
+    is `unknown`, for nothing was checked.
+    Components are searched in turns; once one has no linearization, those that need more turns stay unknown.
+    Raises ValueError for an unknown model, MemoryError when not even the operations fit into memory.
     """
     begun = time.monotonic()
-    prepared = Prepared(history, model, initial=initial, limits=limits)
+    prepared = Prepared(history, model, initial=initial, limits=limits, stops_at_violation=True)
     prepared.run()
     handle = prepared.handle
     not_ok = handle.not_ok()
@@ -64,7 +77,8 @@ def check(
     verdicts = _count_verdicts(handle, not_ok)
     quarantined = tuple(prepared.quarantined())
     bad = next((number for number in not_ok if VERDICTS[handle.outcome(number)[0]] == "violation"), None)
-    verdict = "violation" if bad is not None else "unknown" if not_ok or quarantined else "ok"
+    is_unknown = bool(not_ok or quarantined or (not len(history) and not allow_empty))
+    verdict = "violation" if bad is not None else "unknown" if is_unknown else "ok"
     return Checked(
         verdict=verdict,
         model=prepared.model.name,

@@ -27,7 +27,7 @@ SHRINK_OPERATIONS_MAX = 400  # a longer window is shown as it is
 SHRINK_CONFIGURATIONS_MAX = 64
 STATES_MAX = 32  # shown; more are counted
 KEYS_MAX = 8  # of a state that are shown when no operation of the window touches them
-EXPLAIN_TIME_S = 60.0  # on top of the limits of the check: the verdict is already known
+EXPLAIN_TIME_S = 10.0  # at most, within the limits of the check: the verdict is already known
 SLICE_S = 0.05
 
 Configuration = tuple[int, list[int]]  # a state, and the operations under way that have taken effect in it
@@ -85,7 +85,7 @@ class _Window:
         self.prepared = prepared
         self.handle = prepared.handle
         self.component = component
-        self.ends = time.monotonic() + EXPLAIN_TIME_S
+        self.ends = min(prepared.ends, time.monotonic() + EXPLAIN_TIME_S)
         self.touched: set[int] = set()
 
     def counterexample(self) -> Counterexample:
@@ -98,8 +98,11 @@ class _Window:
         before = self.handle.search_before()
         kept = numbers
         if len(numbers) <= SHRINK_OPERATIONS_MAX and len(configurations) <= SHRINK_CONFIGURATIONS_MAX:
-            kept = self._shrink(numbers, configurations)
-            culprit, before = self._search_again(kept, configurations)
+            fewer = self._shrink(numbers, configurations)
+            again = self._search_again(fewer, configurations)
+            if again[0] is not None:  # else time is over: the window is shown as it was found
+                kept = fewer
+                culprit, before = again
         return self._told(configurations, before, kept, culprit, len(numbers) - len(kept), is_shortened=True)
 
     # --- searches -----------------------------------------------------------------------------------------------------
@@ -123,6 +126,8 @@ class _Window:
         """From the last to the first: what is near the culprit was tried to be explained by what is before it."""
         kept = list(numbers)
         for number in reversed(numbers):
+            if time.monotonic() >= self.ends:
+                break
             if number not in self.handle.removable(self.component, kept):
                 continue
             fewer = [other for other in kept if other != number]
@@ -198,6 +203,8 @@ class _Window:
     def _state(self, state: int) -> str:
         if self.prepared.table is not None:
             return _plain(self.prepared.table.states[state])
+        if self.prepared.is_object:
+            return self._object(state)
         values = [value.decode() for value in self.handle.state_values(self.component, state)]
         if len(values) == 1:
             return values[0]
@@ -205,6 +212,16 @@ class _Window:
         pairs = [f"{key}: {value}" for key, value in zip(keys, values, strict=True) if value != "null"]
         more = [f"and {len(pairs) - KEYS_MAX} more keys"] if len(pairs) > KEYS_MAX else []
         return "{" + ", ".join(pairs[:KEYS_MAX] + more) + "}"
+
+    def _object(self, state: int) -> str:
+        """A state of a native object, as its definition in models.py would be shown."""
+        values = [value.decode() for value in self.handle.object_state(state)]
+        name = self.prepared.model.name
+        if name == "set":
+            return "{" + ", ".join(sorted(values)) + "}"
+        if name in ("queue", "append-list"):
+            return "[" + ", ".join(values) + "]"
+        return values[0] if values else "nobody"
 
 
 def _plain(state: object) -> str:

@@ -35,9 +35,20 @@ __all__ = ["bucket_model", "from_arrow", "read_history", "rows_of", "sorted_tabl
 
 RAW_MAX = 200  # characters of a bad line that are kept
 NEMESIS = "nemesis"  # Jepsen's name for the process that does harm
+TOLD_AGAIN = (
+    "write",
+    "delete",
+    "enqueue",
+    "acquire",
+    "release",
+    "add",
+    "append",
+    "remove",
+)  # arguments, as value of ok
 CANONICAL = b"raftmeta.history"  # metadata of a schema whose texts are canonical already
 BUCKETS = b"raftmeta.buckets"  # ... of a file whose row groups hold whole components: the model that joined them
 BUCKET_ROWS = 250_000  # events of a row group, if it has more components than one
+TOLD_ALWAYS = ("process",)  # columns of numbers in which a null is an error; sorted_table looks at seq
 _FIELDS = {"seq", "process", "kind", "operation", "key", "arguments", "result", "revision", "time_ns"}
 
 
@@ -62,8 +73,8 @@ def _event_of(fields: Any, number: int) -> Event:
         raise ValueError("not an object")
     if unknown := fields.keys() - _FIELDS:
         raise ValueError(f"unknown fields {', '.join(sorted(unknown))}")
-    if missing := {"process", "kind"} - fields.keys():
-        raise ValueError(f"without {', '.join(sorted(missing))}")
+    if missing := [name for name in ("kind", "process") if fields.get(name) is None]:
+        raise ValueError(f"without {', '.join(missing)}")
     event = Event(
         seq=_whole(fields, "seq", number),
         process=fields["process"],
@@ -143,9 +154,11 @@ def _jepsen_event(fields: dict[str, Any], number: int, is_keyed: bool) -> Event:
     if operation in ("acquire", "release") and value is None:
         value = fields["process"]  # Jepsen's mutex does not say whose it is
     process = fields["process"]
+    if process is None:
+        raise ValueError("without a :process")
     return Event(
         seq=_whole(fields, "index", number),
-        process=process if isinstance(process, str) else _whole(fields, "process", 0),
+        process=process if isinstance(process, str) else _whole(fields, "process", None),
         kind=kind,
         operation=operation,
         key=key,
@@ -160,7 +173,7 @@ def _jepsen_result(operation: str, kind: str, value: Any) -> Any:
         return Nothing
     if operation == "cas":
         return True  # one that found another value is a :fail, and left out
-    return Nothing if operation in ("write", "delete", "enqueue", "acquire", "release") else value
+    return Nothing if operation in TOLD_AGAIN else value
 
 
 def _faults(harm: list[dict[str, Any]]) -> Iterator[Fault]:
@@ -193,9 +206,10 @@ def _pyarrow() -> ModuleType:
 def from_arrow(table: Any) -> History:
     """A history from an Arrow table or record batch with the columns of Event, in any order of rows.
 
-    seq, process and kind must be there. kind is a text or 0 invoke, 1 ok, 2 fail, 3 info; key, arguments and result are
-    JSON. Columns are used where they lie, if the schema says that their texts are canonical. Raises ValueError for
-    columns that are missing or of another type, ImportError without pyarrow.
+    seq, process and kind must be there; a null in seq or process is an error. kind is a text or 0 invoke, 1 ok, 2 fail,
+    3 info; key, arguments and result are JSON. Columns are used where they lie, if the schema says that their texts are
+    canonical. Raises ValueError for columns that are missing, incomplete or of another type, ImportError without
+    pyarrow.
     """
     pa = _pyarrow()
     table = sorted_table(table)
@@ -217,6 +231,11 @@ def sorted_table(table: Any) -> Any:
         raise ValueError(f"the table has no column {', '.join(sorted(missing))}")
     table = table.combine_chunks()
     seq = table.column("seq")
+    if seq.null_count:
+        row = seq.is_null().index(True).as_py()
+        raise ValueError(
+            f"{seq.null_count} events have no seq, the first of them at row {row}: give each event its place"
+        )
     if len(seq) > 1 and not pc.all(pc.less_equal(seq[:-1], seq[1:])).as_py():
         table = table.sort_by("seq").combine_chunks()
     return table
@@ -227,6 +246,12 @@ def _from_columns(table: Any, pa: ModuleType, is_canonical: bool) -> History:
         if name not in table.column_names:
             return array(code, [NOT_TOLD]) * len(table)
         column = table.column(name).cast(kind)
+        if name in TOLD_ALWAYS and column.null_count:
+            row = column.is_null().index(True).as_py()
+            raise ValueError(
+                f"{column.null_count} events have no {name}, the first of them at row {row} in the order of seq: "
+                f"give each event a {name}"
+            )
         whole = _one_chunk(column, pa).fill_null(NOT_TOLD)
         view = memoryview(whole.buffers()[1]).cast(code) if len(whole) else memoryview(array(code))
         return view[whole.offset : whole.offset + len(whole)]

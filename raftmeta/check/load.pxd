@@ -31,6 +31,22 @@ cdef enum Meaning:
     MEANING_TRANSACTION = 5
     MEANING_TABLE = 6           # a model written in Python knows
     MEANING_OBSERVER = 7        # the same, and it changes no state, whatever it returns
+    # Of native objects (raftmeta/check/objects.pxd).
+    MEANING_SET_ADD = 8
+    MEANING_SET_REMOVE = 9
+    MEANING_SET_CONTAINS = 10
+    MEANING_SET_READ = 11
+    MEANING_QUEUE_ENQUEUE = 12
+    MEANING_QUEUE_DEQUEUE = 13
+    MEANING_LOCK_ACQUIRE = 14
+    MEANING_LOCK_RELEASE = 15
+    MEANING_LIST_APPEND = 16
+    MEANING_LIST_READ = 17
+    MEANING_COUNTER_ADD = 18
+    MEANING_COUNTER_READ = 19
+    MEANING_TEXT_WRITE = 20
+    MEANING_TEXT_APPEND = 21
+    MEANING_TEXT_READ = 22
 
 cdef enum Reason:
     REASON_SEQ = 1
@@ -94,7 +110,7 @@ cdef struct Loaded:
     int64_t failed              # operations that certainly were not executed
     int64_t unaffecting         # ... that can neither change nor tell anything
     # Only while loading.
-    Map64[int32_t] under_way    # process -> operation + 1
+    Map64[int32_t] under_way    # process -> operation + 1, or 0: invoked, but in quarantine
     Vec[int32_t] operation_at   # row -> event, or NO_EVENT
     Vec[int32_t] first_key      # operation -> key, or NONE: left out
     Vec[int32_t] parent         # union-find over keys

@@ -1,15 +1,19 @@
 """Row by row: pair, validate, translate; then group by component."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.check.interner cimport interner_number, interner_release
 from raftmeta.check.json_text cimport Text, text_equals
-from raftmeta.check.model cimport NEVER, Operation, model_release
+from raftmeta.check.model cimport NEVER, ObjectCall, Operation, model_release
+from raftmeta.check.objects cimport object_call
 from raftmeta.check.programs cimport program_of
 from raftmeta.check.status cimport NONE
 from raftmeta.status cimport NO_MEMORY, OK, status_t
+
+cdef enum:
+    NOT_UNDERSTOOD = 0          # in Loaded.under_way: the process invoked something that is in quarantine
 
 
 cdef Text text_at(const TextColumn* column, int64_t row) noexcept nogil:
@@ -45,12 +49,12 @@ cdef status_t load(Loaded* loaded) noexcept nogil:
 cdef status_t _read_row(Loaded* loaded, int32_t row) noexcept nogil:
     cdef const Columns* columns = &loaded.columns
     if row > 0 and columns.seq[row] <= columns.seq[row - 1]:
-        return _malformed(loaded, row, REASON_SEQ)
+        return _misunderstood(loaded, row, REASON_SEQ)
     if columns.kind[row] == EVENT_INVOKE:
         return _read_invocation(loaded, row)
     if EVENT_OK <= columns.kind[row] <= EVENT_INFO:
         return _read_completion(loaded, row)
-    return _malformed(loaded, row, REASON_KIND)
+    return _misunderstood(loaded, row, REASON_KIND)
 
 
 cdef status_t _read_invocation(Loaded* loaded, int32_t row) noexcept nogil:
@@ -58,9 +62,9 @@ cdef status_t _read_invocation(Loaded* loaded, int32_t row) noexcept nogil:
     cdef int32_t* open_ = loaded.under_way.find(<uint64_t>loaded.columns.process[row])
     cdef Operation operation
     if code < 0 or code >= loaded.code_count or loaded.meanings[code] == MEANING_NONE:
-        return _malformed(loaded, row, REASON_OPERATION)
+        return _misunderstood(loaded, row, REASON_OPERATION)
     if open_ != NULL:
-        return _malformed(loaded, row, REASON_UNDER_WAY)
+        return _misunderstood(loaded, row, REASON_UNDER_WAY)
     memset(&operation, 0, sizeof(operation))
     operation.called_at = row
     operation.completed_at = NEVER
@@ -78,7 +82,9 @@ cdef status_t _read_completion(Loaded* loaded, int32_t row) noexcept nogil:
     cdef int32_t* open_ = loaded.under_way.find(<uint64_t>columns.process[row])
     cdef int32_t number, invocation, reason
     cdef Text key
-    if open_ == NULL:
+    if open_ == NULL or open_[0] == NOT_UNDERSTOOD:
+        if open_ != NULL:
+            loaded.under_way.erase(<uint64_t>columns.process[row])
         return _malformed(loaded, row, REASON_NOT_INVOKED)
     number = open_[0] - 1
     invocation = loaded.operations.data[number].called_at
@@ -113,6 +119,9 @@ cdef status_t _crash_under_way(Loaded* loaded) noexcept nogil:
     cdef status_t status
     while position < loaded.under_way.end():
         number = loaded.under_way.value_at(position) - 1
+        if number < 0:
+            position = loaded.under_way.next(position + 1)
+            continue
         reason = _finish(loaded, number, NONE)
         if reason < 0:
             return NO_MEMORY
@@ -172,8 +181,29 @@ cdef int32_t _kind_of(Loaded* loaded, Operation* operation, int32_t code, Text r
             or not loaded.scratch.append(result.bytes, result.length)):
         return -1
     operation.kind = interner_number(&loaded.kinds, loaded.scratch.data, loaded.scratch.size)
-    operation.can_change = loaded.meanings[code] != MEANING_OBSERVER
-    return 0 if operation.kind >= 0 else -1
+    operation.can_change = not _observes(loaded.meanings[code])
+    if operation.kind < 0:
+        return -1
+    if loaded.meanings[code] <= MEANING_OBSERVER:
+        return 0
+    return _read_call(loaded, operation.kind, loaded.meanings[code], arguments, result, is_crashed)
+
+
+cdef inline bint _observes(int8_t meaning) noexcept nogil:
+    return (meaning == MEANING_OBSERVER or meaning == MEANING_SET_CONTAINS or meaning == MEANING_SET_READ
+            or meaning == MEANING_LIST_READ or meaning == MEANING_COUNTER_READ or meaning == MEANING_TEXT_READ)
+
+
+# Of a native object: what the operation is, read once for each kind. 0, a Reason, or -1: no memory.
+cdef int32_t _read_call(Loaded* loaded, int32_t kind, int8_t meaning, Text arguments, Text result,
+                        bint is_crashed) noexcept nogil:
+    cdef ObjectCall call
+    cdef int32_t reason
+    if <size_t>kind < loaded.model.calls.size:
+        return loaded.model.calls.data[kind].reason
+    reason = object_call(&loaded.model, &loaded.values, meaning, arguments, result, is_crashed, &call)
+    call.reason = reason
+    return reason if reason >= 0 and loaded.model.calls.push(call) else -1
 
 
 # --- keys that belong together ----------------------------------------------------------------------------------------
@@ -226,6 +256,23 @@ cdef status_t _malformed(Loaded* loaded, int32_t row, Reason reason) noexcept no
     return status if status != OK else _taint(loaded, row)
 
 
+# The same, of a row that may have invoked or completed an operation of its process. The process has at most one
+# operation under way, so the next completion may belong to this row instead of to the operation that is under way: the
+# keys of both are tainted.
+cdef status_t _misunderstood(Loaded* loaded, int32_t row, Reason reason) noexcept nogil:
+    cdef uint64_t process = <uint64_t>loaded.columns.process[row]
+    cdef int32_t* open_ = loaded.under_way.find(process)
+    if open_ != NULL:
+        if open_[0] != NOT_UNDERSTOOD and _taint(loaded, loaded.operations.data[open_[0] - 1].called_at) != OK:
+            return NO_MEMORY
+    elif loaded.columns.kind[row] == EVENT_INVOKE:
+        open_ = loaded.under_way.insert(process)
+        if open_ == NULL:
+            return NO_MEMORY
+        open_[0] = NOT_UNDERSTOOD
+    return _malformed(loaded, row, reason)
+
+
 cdef status_t _note(Loaded* loaded, int32_t row, Reason reason) noexcept nogil:
     cdef Malformed malformed
     malformed.row = row
@@ -233,11 +280,13 @@ cdef status_t _note(Loaded* loaded, int32_t row, Reason reason) noexcept nogil:
     return OK if loaded.malformed.push(malformed) else NO_MEMORY
 
 
-# The key that a row names belongs to an event that is not understood; without a key it may have been any.
+# The key that a row names belongs to an event that is not understood; without a key it may have been any. A transaction
+# names its keys in its arguments, which may be the part that makes no sense.
 cdef status_t _taint(Loaded* loaded, int32_t row) noexcept nogil:
     cdef Text key = text_at(&loaded.columns.key, row)
+    cdef int32_t code = loaded.columns.operation[row]
     cdef int32_t number
-    if key.length == 0:
+    if key.length == 0 or 0 <= code < loaded.code_count and loaded.meanings[code] == MEANING_TRANSACTION:
         loaded.is_all_tainted = True
         return OK
     number = load_key(loaded, key)

@@ -3,8 +3,9 @@
 # A *program* is an operation on keys with values: guards that compare, then one of two branches of micro-operations,
 # each of which writes a key or demands that a key has a value. What an operation returned is part of its program: a
 # read of 3 demands 3. So registers, compare-and-set and transactions are one native interpreter (docs/checker.md
-# "Models"). A *table* is a model written in Python: its states and kinds of operations have numbers, and a transition
-# that was computed once is looked up from then on.
+# "Models"). A *table* is any other model: its states and kinds of operations have numbers, and a transition that was
+# computed once is looked up from then on. Transitions of native objects are computed by raftmeta/check/objects.pxd,
+# those of a model written in Python are asked for.
 #
 # A state is one number. With one key it is the number of its value. With several it numbers a vector of values.
 #
@@ -12,6 +13,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
+from raftmeta.check.interner cimport Interner
 from raftmeta.native.containers cimport Map64, Vec
 
 cdef enum:
@@ -44,6 +46,22 @@ cdef struct Operation:
     uint8_t can_change          # there is a state that it changes
     int32_t kind                # tables: number of (operation, arguments, result); programs: equal when crashed alike
 
+cdef enum Told:
+    TOLD_NOTHING = 0            # crashed, or its result was not written down
+    TOLD_TRUE = 1               # it succeeded, or `number`, `value` or the bytes are what it returned
+    TOLD_FALSE = 2
+
+# An operation on a native object: its meaning (raftmeta/check/load.pxd), arguments and result.
+cdef struct ObjectCall:
+    int32_t meaning
+    int32_t reason              # why it makes no sense, or 0
+    int32_t told
+    int32_t value               # number of the value that it names
+    int64_t number              # that it returned
+    int64_t amount              # that it adds
+    size_t offset               # of its bytes in Model.object_results
+    size_t length
+
 # Zeroed, with a width, is usable.
 cdef struct Model:
     int32_t width               # keys of a state; 0: a table
@@ -54,6 +72,11 @@ cdef struct Model:
     Map64[int32_t] transitions  # state << 32 | kind -> next state + 2, or 1: illegal
     int32_t asked_state
     int32_t asked_kind
+    Vec[ObjectCall] calls       # native objects only, by kind; none: the model is written in Python
+    Interner states             # ... by number
+    Vec[uint8_t] object_results     # bytes of calls
+    Vec[uint8_t] object_initial     # state 0
+    Vec[uint8_t] object_scratch
 
 # The state of a component in which every key has this value; with width > 1 all states before are forgotten.
 cdef int32_t model_begin(Model* model, int32_t width, int32_t value) noexcept nogil

@@ -4,15 +4,20 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+from raftmeta.check.interner cimport interner_release
+from raftmeta.check.objects cimport object_forget, object_step
 from raftmeta.native.intrinsics cimport hash64
 
 cdef enum:
+    NATIVE_TRANSITION_BYTES = 64    # TUNE_: its slot, and where the state that it leads to is found
     TRANSITION_BYTES = 256      # TUNE_: its slot, and the Python object of the state that it leads to
 
 
 cdef int32_t model_begin(Model* model, int32_t width, int32_t value) noexcept nogil:
     cdef int32_t slot
     model.width = width
+    if width == 0:
+        object_forget(model)
     if width <= 1:
         return value
     model.vectors.clear()
@@ -90,8 +95,18 @@ cdef bint _grow_slots(Model* model, size_t count) noexcept nogil:
 
 cdef int32_t model_step_table(Model* model, int32_t state, const Operation* operation) noexcept nogil:
     cdef int32_t* known = model.transitions.find(<uint64_t>state << 32 | <uint64_t>operation.kind)
+    cdef int32_t after
     if known != NULL:
         return known[0] - 2
+    if model.calls.size > 0:
+        after = object_step(model, state, &model.calls.data[operation.kind])
+        if after == STATE_NO_MEMORY:
+            return after
+        known = model.transitions.insert(<uint64_t>state << 32 | <uint64_t>operation.kind)
+        if known == NULL:
+            return STATE_NO_MEMORY
+        known[0] = after + 2
+        return after
     model.asked_state = state
     model.asked_kind = operation.kind
     return STATE_ASKS
@@ -106,8 +121,8 @@ cdef bint model_answer(Model* model, int32_t state) noexcept nogil:
 
 
 cdef size_t model_bytes(const Model* model) noexcept nogil:
-    return ((model.vectors.capacity + model.vector_slots.capacity) * sizeof(int32_t)
-            + model.transitions.size * TRANSITION_BYTES)
+    return ((model.vectors.capacity + model.vector_slots.capacity) * sizeof(int32_t) + model.states.bytes.capacity
+            + model.transitions.size * (TRANSITION_BYTES if model.calls.size == 0 else NATIVE_TRANSITION_BYTES))
 
 
 cdef void model_release(Model* model) noexcept nogil:
@@ -116,3 +131,8 @@ cdef void model_release(Model* model) noexcept nogil:
     model.vector_slots.release()
     model.scratch.release()
     model.transitions.release()
+    model.calls.release()
+    interner_release(&model.states)
+    model.object_results.release()
+    model.object_initial.release()
+    model.object_scratch.release()

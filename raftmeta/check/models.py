@@ -1,21 +1,24 @@
 """What the objects of a history are, when nobody else is there: sequential specifications (Herlihy & Wing 1990).
 
-Registers and the key-value store are native programs (raftmeta/check/programs.pxd). The others are written here, as
-anybody can write one: an immutable state, and a function that says what an operation makes of it. The native search
-asks each question once and remembers the answer, so a model pays for its states, not for the steps of the search.
+All that have a name are native: registers and the key-value store as programs (raftmeta/check/programs.pxd), the others
+as objects (raftmeta/check/objects.pxd). The objects are defined here once more, as anybody can write a model: an
+immutable state, and a function that says what an operation makes of it. Tests hold the native ones to these. The native
+search asks a model written in Python each question once and remembers the answer, so such a model pays for its states,
+not for the steps of the search.
 
 It decides what an operation may return. It never knows about time, processes or order.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from raftmeta.check.history import Nothing, canonical
 
-__all__ = ["AppendList", "Call", "Counter", "Lock", "Model", "Program", "Queue", "Set", "model_named"]
+__all__ = ["AppendList", "Call", "Counter", "Lock", "Model", "Program", "Queue", "Set", "Text", "model_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A model that the native interpreter runs: keys with values, and these operations on them."""
+    """A native model: keys with values, or one object, and these operations on them."""
 
     name: str
     operations: frozenset[str]
+    is_object: bool = False
 
 
 class Set:
@@ -166,6 +170,28 @@ class Counter:
         return total if not isinstance(call.result, int) or call.result == total else None
 
 
+class Text:
+    """write x, append x: a string. read: the string, or null while it is empty."""
+
+    name = "text"
+    operations = frozenset({"write", "append", "read"})
+    observers = frozenset({"read"})
+
+    def initial(self) -> Hashable:
+        return ""
+
+    def step(self, state: Any, call: Call) -> Any:
+        if call.operation == "read":
+            if call.is_crashed:
+                return state
+            if call.result is not None and not isinstance(call.result, str):
+                raise ValueError("read of a text returns a string, or null while it is empty")
+            return state if (call.result or "") == state else None
+        if not isinstance(call.arguments, str):
+            raise ValueError(f"{call.operation} takes a string")
+        return call.arguments if call.operation == "write" else state + call.arguments
+
+
 def _says_whether(call: Call, has_changed: bool) -> bool:
     return not isinstance(call.result, bool) or call.returned(has_changed)
 
@@ -177,21 +203,30 @@ MODELS: dict[str, Program | Model] = {
         Program("register", REGISTER),
         Program("cas-register", REGISTER | {"cas"}),
         Program("kv", REGISTER | {"cas", "delete", "txn"}),
-        Set(),
-        Queue(),
-        Lock(),
-        AppendList(),
-        Counter(),
+        *(Program(kind.name, kind.operations, True) for kind in (Set, Queue, Lock, AppendList, Counter, Text)),
     )
 }
 
 
 def model_named(name: str) -> Program | Model:
-    """The model of this name.
+    """The model of this name: one of MODELS, or module:Class, a model of your own that is imported and made.
 
-    Raises ValueError with the names that there are.
+    Raises ValueError with the names that there are, or with what is wrong with the class.
     """
+    if ":" in name:
+        return _imported(name)
     try:
         return MODELS[name]
     except KeyError:
-        raise ValueError(f"no model {name!r}; there are: {', '.join(MODELS)}") from None
+        raise ValueError(f"no model {name!r}; there are: {', '.join(MODELS)}, and module:Class") from None
+
+
+def _imported(name: str) -> Model:
+    module, _, attribute = name.partition(":")
+    try:
+        made: Model = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"model {name!r}: cannot be imported and made: {error}") from None
+    if missing := [part for part in ("name", "operations", "observers", "initial", "step") if not hasattr(made, part)]:
+        raise ValueError(f"model {name!r}: has no {', '.join(missing)}; raftmeta.check.Model says what a model has")
+    return made

@@ -8,6 +8,9 @@
 # and bytes are counted, and time is asked for by the caller's deadline; each of them ends in "unknown" with its reason,
 # which never counts as ok.
 #
+# Components take turns: a turn has so many steps, and a component that needs more is searched anew, with more steps,
+# when all others had theirs. So an illegal component is found although a hard one stands before it.
+#
 # It decides the verdict on one component. It never decides what the operations mean.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -43,6 +46,8 @@ cdef enum Limit:
     LIMIT_TIME = 1
     LIMIT_STEPS = 2
     LIMIT_MEMORY = 3
+    LIMIT_VIOLATION = 4         # another component has no linearization, which decides the history
+    LIMIT_TURN = 5              # only between turns: it is searched again, with more steps
 
 cdef struct Outcome:
     Verdict verdict
@@ -54,6 +59,7 @@ cdef struct Outcome:
 # Zeroed, with its limits, is usable; for one component after the other.
 cdef struct Portfolio:
     uint64_t steps_max          # of one component, over all engines
+    uint64_t turn_steps         # ... in this turn; then the other components come first
     size_t bytes_max            # of one engine
     int64_t deadline_ns         # on CLOCK_MONOTONIC, for everything; 0: none
     int32_t engines             # USE_

@@ -53,6 +53,8 @@ cdef Answer portfolio_run(Portfolio* portfolio, Loaded* loaded, int64_t slice_en
         now = monotonic_ns()
         if portfolio.outcome.steps >= portfolio.steps_max:
             _give_up(portfolio, LIMIT_STEPS)
+        elif portfolio.outcome.steps >= portfolio.turn_steps:
+            _give_up(portfolio, LIMIT_TURN)
         elif portfolio.deadline_ns != 0 and now >= portfolio.deadline_ns:
             _give_up(portfolio, LIMIT_TIME)
         elif answer == ANSWER_ASKS:

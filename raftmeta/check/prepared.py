@@ -6,6 +6,7 @@ It decides nothing: it names what the native checker numbers, keeps the limits, 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
@@ -17,7 +18,8 @@ __all__ = ["ComponentVerdict", "Limits", "Prepared"]
 
 VERDICTS = ("none", "ok", "violation", "unknown", "malformed")
 ENGINES = ("none", "witness", "wgl", "just-in-time")
-LIMITS = ("", "time", "steps", "memory")
+# "violation": another component has no linearization, which decides the history.
+LIMITS = ("", "time", "steps", "memory", "violation")
 REASONS = {
     1: "seq is not greater than that of the event before",
     2: "kind is none of invoke, ok, fail, info",
@@ -33,6 +35,15 @@ REASONS = {
 # By the names of operations: the Meaning of raftmeta/check/load.pxd.
 MEANINGS = {"read": 1, "write": 2, "cas": 3, "delete": 4, "txn": 5}
 MEANING_TABLE, MEANING_OBSERVER = 6, 7
+# By the names of objects: the Object of raftmeta/check/objects.pxd, and the Meaning of each operation.
+OBJECTS: dict[str, tuple[int, dict[str, int]]] = {
+    "set": (1, {"add": 8, "remove": 9, "contains": 10, "read": 11}),
+    "queue": (2, {"enqueue": 12, "dequeue": 13}),
+    "lock": (3, {"acquire": 14, "release": 15}),
+    "append-list": (4, {"append": 16, "read": 17}),
+    "counter": (5, {"add": 18, "read": 19}),
+    "text": (6, {"write": 20, "append": 21, "read": 22}),
+}
 SLICE_S = 0.05  # between two looks at signals
 
 
@@ -40,7 +51,8 @@ SLICE_S = 0.05  # between two looks at signals
 class Limits:
     """Where checking ends without an answer: the verdict is then `unknown`, and says by which of them.
 
-    time_s: for the whole history. steps: of the search in one component. memory_bytes: of each engine.
+    time_s: for the whole history and its explanation. steps: of the search in one component. memory_bytes: of each
+    engine.
     """
 
     time_s: float = 300.0
@@ -98,33 +110,55 @@ def _value(text: bytes) -> object:
 
 
 class Prepared:
-    """A history that was loaded for one model: components are checked one behind the other, and can be asked about."""
+    """A history that was loaded for one model: components are checked in turns, and can be asked about."""
 
     def __init__(
-        self, history: History, model: str | Model = "kv", *, initial: object = None, limits: Limits | None = None
+        self,
+        history: History,
+        model: str | Model = "kv",
+        *,
+        initial: object = None,
+        limits: Limits | None = None,
+        stops_at_violation: bool = False,
     ) -> None:
         """model: a name of `raftmeta.check.models`, or a model of your own. initial: the value of every key at first.
 
-        Raises ValueError for an unknown model, MemoryError when the operations do not fit.
+        stops_at_violation: once one component has no linearization, the hard ones among the others stay unknown.
+        Raises ValueError for an unknown model, and for a value that it cannot begin with; MemoryError when the
+        operations do not fit.
         """
         self.history = history
         self.limits = Limits() if limits is None else limits
+        self.ends = time.monotonic() + self.limits.time_s
         self.model = model_named(model) if isinstance(model, str) else model
         self.table = None if isinstance(self.model, Program) else Table(self.model, history.names)
+        if self.table is not None and initial is not None:
+            raise ValueError(
+                f"initial: the model {self.model.name} is written in Python, and says itself how it begins"
+            )
         self.handle = CheckHandle(
             history.numbers(),
             history.texts(),
             self.meanings(),
             is_table=self.table is not None,
+            object_kind=OBJECTS[self.model.name][0] if self.is_object else 0,
             initial=canonical(initial),
             steps_max=self.limits.steps,
             bytes_max=self.limits.memory_bytes,
             time_ns=max(1, int(self.limits.time_s * 1e9)),
+            stops_at_violation=stops_at_violation,
         )
+
+    @property
+    def is_object(self) -> bool:
+        """The model is a native object: a set, a queue, ..."""
+        return isinstance(self.model, Program) and self.model.is_object
 
     def meanings(self) -> bytes:
         """The Meaning (raftmeta/check/load.pxd) of each operation that the history names; 0: the model lacks it."""
-        if isinstance(self.model, Program):
+        if self.is_object:
+            known = OBJECTS[self.model.name][1]
+        elif isinstance(self.model, Program):
             known = {name: MEANINGS[name] for name in self.model.operations}
         else:
             known = dict.fromkeys(self.model.operations, MEANING_TABLE)

@@ -29,9 +29,11 @@ def to_text(checked: Checked) -> str:
         f"{checked.verdict}: {checked.operations} operations in {checked.components} components as {checked.model}, "
         f"{checked.seconds:.3f} s"
     ]
+    if checked.is_empty:
+        lines.append("  the history has no events, so nothing was checked")
     lines += [f"  {count} decided by {name}" for name, count in checked.engines.items() if name != "none"]
     for one in checked.not_ok[:NOT_OK_MAX]:
-        limit = f": limit of {one.limit} reached" if one.limit else ""
+        limit = f": {_why(one.limit)}" if one.limit else ""
         lines.append(f"  {one.verdict}: keys {_short(', '.join(one.keys))}, {one.operations} operations{limit}")
     if (hidden := len(checked.not_ok) - NOT_OK_MAX) > 0:
         lines.append(f"  and {hidden} more components that are not ok")
@@ -41,6 +43,12 @@ def to_text(checked: Checked) -> str:
     if checked.counterexample is not None:
         lines += ["", counterexample_text(checked.counterexample)]
     return "\n".join(lines)
+
+
+def _why(limit: str) -> str:
+    if limit == "violation":
+        return "not searched to the end, since another component has no linearization"
+    return f"limit of {limit} reached"
 
 
 def counterexample_text(example: Counterexample) -> str:
@@ -127,6 +135,8 @@ def to_html(checked: Checked, *, title: str = "", faults: Sequence[Fault] = ()) 
         _table(["verdict", "components"], [[name, str(count)] for name, count in checked.verdicts.items()]),
         _table(["engine", "components"], [[name, str(count)] for name, count in checked.engines.items()]),
     ]
+    if checked.is_empty:
+        parts.append("<p>The history has no events, so nothing was checked.</p>")
     if checked.counterexample is not None:
         parts += _counterexample_parts(checked.counterexample, faults)
     if checked.quarantined:

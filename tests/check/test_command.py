@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from raftmeta.check import Event, History, write_history
 from raftmeta.cli.app import app
+from tests.check.store import sequential
 
 GOOD = [Event(0, 0, "invoke", "write", "x", 1), Event(1, 0, "ok")]
 BAD = [*GOOD, Event(2, 0, "invoke", "read", "x"), Event(3, 0, "ok", result=2)]
@@ -57,6 +58,54 @@ def test_bad_input_is_no_verdict(tmp_path: Path) -> None:
     path.write_text("no Parquet")
     assert run("check", path).exit_code == 2
     assert run("check", tmp_path / "missing.jsonl").exit_code == 2
+
+
+def test_an_empty_history_passes_only_when_it_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text("")
+    result = run("check", path)
+    assert (result.exit_code, result.output.splitlines()[1].strip()) == (
+        2,
+        "the history has no events, so nothing was checked",
+    )
+    assert run("check", path, "--allow-empty").exit_code == 0
+
+
+MINE = """
+class Stack:
+    name = "stack"
+    operations = frozenset({"push", "pop"})
+    observers = frozenset()
+
+    def initial(self):
+        return ()
+
+    def step(self, state, call):
+        if call.operation == "push":
+            return (*state, call.arguments)
+        return state[:-1] if state and call.returned(state[-1]) else None
+"""
+
+
+def test_a_model_of_ones_own_is_named_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a module beside the history; what is wrong with a name is said in one line."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_model_of_a_stack.py").write_text(MINE)
+    path = tmp_path / "history.jsonl"
+    write_history(sequential(("push", 1, None), ("push", 2, None), ("pop", None, 2)), path)
+    assert run("check", path, "--model", "my_model_of_a_stack:Stack").exit_code == 0
+    for name, word in (("my_model_of_a_stack:Heap", "Heap"), ("no_such_module:X", "no_such_module"), ("heap", "queue")):
+        result = run("check", path, "--model", name)
+        assert result.exit_code == 2 and word in result.output and len(result.output.splitlines()) == 1
+
+
+def test_the_initial_value_is_json(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    write_history(sequential(("read", None, "free")), path)
+    assert run("check", path).exit_code == 1
+    assert run("check", path, "--initial", '"free"').exit_code == 0
+    result = run("check", path, "--initial", "free")
+    assert result.exit_code == 2 and "no JSON" in result.output
 
 
 def test_a_limit_is_said(tmp_path: Path) -> None:

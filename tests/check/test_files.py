@@ -83,11 +83,33 @@ def test_texts_that_are_not_canonical_are_made_so() -> None:
 
 @pytest.mark.parametrize(
     ("columns", "complaint"),
-    [({"seq": [1], "process": [1]}, "no column kind"), ({"seq": ["a"], "process": [1], "kind": [0]}, "another type")],
+    [
+        ({"seq": [1], "process": [1]}, "no column kind"),
+        ({"seq": ["a"], "process": [1], "kind": [0]}, "another type"),
+        ({"seq": [1, 2], "process": [1, None], "kind": [0, 1]}, "1 events have no process, the first of them at row 1"),
+        ({"seq": [1, None], "process": [1, 1], "kind": [0, 1]}, "1 events have no seq, the first of them at row 1"),
+    ],
 )
 def test_a_table_that_is_no_history_is_refused(columns: dict[str, list[Any]], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         from_arrow(pa.table(columns))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("history.jsonl", '{"process": null, "kind": "invoke", "operation": "write", "key": "x", "arguments": 1}'),
+        ("history.jsonl", '{"process": 1, "kind": null, "operation": "write", "key": "x", "arguments": 1}'),
+        ("history.edn", "{:process nil :type :invoke :f :write :value 1}"),
+    ],
+)
+def test_an_event_of_nobody_is_in_quarantine(tmp_path: Path, name: str, text: str) -> None:
+    """A null process must not become the process 0, or -1, which others may have too."""
+    path = tmp_path / name
+    path.write_text(text)
+    history = read_history(path)
+    assert (len(history), len(history.quarantined)) == (0, 1)
+    assert "without" in history.quarantined[0].reason
 
 
 def test_an_empty_table_is_an_empty_history() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftmeta.check import Event, History, Nothing, Recorder, canonical, check
+from raftmeta.check import Event, History, Nothing, Prepared, Recorder, canonical, check, to_html, to_text
 from raftmeta.check.check_handle import CheckHandle
 from raftmeta.check.history import TextColumn
 
@@ -89,16 +89,73 @@ def test_only_the_component_of_a_bad_event_is_left_unchecked() -> None:
     assert check(History.of(bad + good + stale), model="kv").verdict == "violation"
 
 
+ABANDONED = Event(0, 1, "invoke", "write", "a", 1)  # an operation of process 1, which is under way
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ([Event(1, 1, "invoke", "write", "b", 1), Event(2, 1, "ok")], "has an operation under way"),
+        ([Event(1, 1, "invoke", "fly", "b"), Event(2, 1, "ok")], "no such operation"),
+        ([Event(0, 1, "invoke", "write", "b", 1), Event(2, 1, "ok")], "seq is not greater"),
+        ([Event(1, 1, "started", "write", "b", 1), Event(2, 1, "ok")], "kind is none of"),
+    ],
+)
+def test_a_completion_that_may_be_of_another_operation_accuses_nobody(events: list[Event], reason: str) -> None:
+    """A process invokes on b while it has an operation on a under way: the next completion may belong to either.
+
+    A read that does not see the write on a is then no proof. Both components are malformed; others are decided.
+    """
+    read = [Event(3, 2, "invoke", "read", "a"), Event(4, 2, "ok", result=None)]
+    other = [Event(5, 2, "invoke", "read", "c"), Event(6, 2, "ok", result=None)]
+    prepared = Prepared(History.of([ABANDONED, *events, *read, *other]), "kv")
+    prepared.run()
+    assert {one.keys: one.verdict for one in prepared.components()} == {
+        ('"a"',): "malformed",
+        ('"b"',): "malformed",
+        ('"c"',): "ok",
+    }
+    assert [reason in one.reason for one in prepared.quarantined()] == [True]
+
+
+def test_a_completion_behind_two_invocations_that_are_not_understood_accuses_nobody() -> None:
+    """The first invocation is in quarantine, so the second one is too: the completion may belong to either."""
+    events = [
+        Event(0, 1, "invoke", "fly", "b"),
+        Event(1, 1, "invoke", "write", "a", 1),
+        Event(2, 1, "ok", key="b"),
+        Event(3, 2, "invoke", "read", "a"),
+        Event(4, 2, "ok", result=1),
+    ]
+    checked = check(History.of(events), model="kv")
+    assert (checked.verdict, checked.verdicts) == ("unknown", {"malformed": 2})
+
+
+def test_a_transaction_with_a_key_of_its_own_taints_what_it_may_have_touched() -> None:
+    """Its arguments name its keys. They make no sense, so it may have written any key."""
+    events = [
+        Event(0, 1, "invoke", "txn", "a", [["w", "b"]]),
+        Event(1, 1, "ok", result=[]),
+        Event(2, 2, "invoke", "read", "b"),
+        Event(3, 2, "ok", result=7),
+    ]
+    checked = check(History.of(events), model="kv")
+    assert checked.verdict == "unknown" and set(checked.verdicts) == {"malformed"}
+
+
 def test_arguments_that_a_model_complains_about_are_named() -> None:
     events = [Event(0, 0, "invoke", "add", "n", "three"), Event(1, 0, "ok")]
     checked = check(History.of(events), model="counter")
     assert checked.verdict == "unknown"
-    assert [one.reason for one in checked.quarantined] == ["add takes a whole number"]
+    assert [one.reason for one in checked.quarantined] == ["arguments make no sense to this operation"]
 
 
-def test_an_empty_history_is_linearizable() -> None:
+def test_an_empty_history_is_unknown_unless_it_is_allowed() -> None:
+    """Nothing was checked: a recorder that wrote nothing must not pass for a store that is right."""
     checked = check(History.of([]), model="kv")
-    assert (checked.verdict, checked.components, checked.operations) == ("ok", 0, 0)
+    assert (checked.verdict, checked.components, checked.operations) == ("unknown", 0, 0)
+    assert "no events" in to_text(checked) and "no events" in to_html(checked)
+    assert check(History.of([]), model="kv", allow_empty=True).verdict == "ok"
 
 
 def test_operations_that_failed_are_counted_and_left_out() -> None:

@@ -134,6 +134,9 @@ MODEL_CASES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
     ("counter", "ok", [("add", 2, 2), ("add", -1, None), ("read", None, 1)]),
     ("counter", "violation", [("add", 1, 1), ("add", 1, 1)]),
     ("counter", "violation", [("read", None, 1)]),
+    ("text", "ok", [("read", None, None), ("append", "a", None), ("append", 'b"', None), ("read", None, 'ab"')]),
+    ("text", "ok", [("append", "a", None), ("write", "", None), ("read", None, None), ("read", None, "")]),
+    ("text", "violation", [("append", "a", None), ("write", "b", None), ("read", None, "ab")]),
     ("register", "ok", [("read", None, None), ("write", {"b": 1, "a": 2}, None), ("read", None, {"a": 2, "b": 1})]),
     ("kv", "ok", [("write", 1, None), ("delete", None, None), ("read", None, None)]),
     ("kv", "violation", [("write", 1, None), ("delete", None, None), ("read", None, 1)]),
@@ -153,6 +156,7 @@ def test_a_model_knows_what_its_object_may_say(model: str, verdict: str, calls: 
         ("lock", ("acquire", "a"), ("acquire", "b", False)),
         ("append-list", ("append", 1), ("read", None, [1])),
         ("counter", ("add", 3), ("read", None, 3)),
+        ("text", ("append", "x"), ("read", None, "x")),
     ],
 )
 def test_a_crashed_operation_of_a_model_may_be_seen(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
-from raftmeta.check import Event, History, Limits, Prepared, Recorder, check
+from raftmeta.check import Event, History, Limits, Prepared, Recorder, check, to_text
 from raftmeta.check.check_handle import CheckHandle
+from raftmeta.check.explain import explain
+from raftmeta.check.models import Queue
 from tests.check.store import Workload, history_of
 
 
@@ -56,6 +59,41 @@ def test_a_violation_next_to_an_unknown_is_a_violation() -> None:
     assert check(History.of(events + wrong), model="register", limits=Limits(steps=50_000)).verdict == "violation"
 
 
+def test_an_illegal_component_is_found_behind_a_hard_one() -> None:
+    """Components take turns, and the first without a linearization decides: the hard one is not searched to its end."""
+    events = list(hard_history(40))
+    seq = len(events)
+    wrong = [Event(seq, 0, "invoke", "read", "y"), Event(seq + 1, 0, "ok", result=3)]
+    checked = check(History.of(events + wrong), model="register")
+    assert (checked.verdict, checked.verdicts) == ("violation", {"violation": 1, "unknown": 1})
+    assert [(one.limit, one.steps < 10**6) for one in checked.not_ok] == [("violation", True), ("", True)]
+    assert "another component has no linearization" in to_text(checked)
+
+
+def test_every_component_is_decided_when_each_needs_more_than_a_turn() -> None:
+    """None is forgotten between two turns; the pipeline, which wants all verdicts, gets them."""
+    events: list[Event] = []
+    for key in range(3):
+        for event in hard_history(13):
+            named = event.key if event.kind != "invoke" else f"k{key}"
+            events.append(replace(event, seq=len(events), process=f"{event.process}-{key}", key=named))
+    prepared = Prepared(History.of(events), "register")
+    prepared.run()
+    found = list(prepared.components())
+    assert [(one.verdict, one.limit) for one in found] == [("violation", "")] * 3
+    assert min(one.steps for one in found) > 131_072
+
+
+def test_the_explanation_ends_with_the_time_of_the_check() -> None:
+    """A window that cannot be made shorter in time is shown as it is; the verdict stays."""
+    prepared = Prepared(hard_history(9), "register")
+    prepared.run()
+    prepared.ends = time.monotonic()
+    example = explain(prepared, 0)
+    assert not example.is_shortened
+    assert len(example.operations) == 10
+
+
 def engines_answer(history: History, engines: int, model: str = "kv") -> tuple[int, int]:
     """(verdict, steps) of the first component with these engines alone."""
     prepared = Prepared(history, model)
@@ -85,6 +123,7 @@ def many_enqueues(width: int = 12) -> History:
     return recorder.history()
 
 
+@pytest.mark.parametrize("model", ["queue", Queue()])
 @pytest.mark.parametrize(
     ("limits", "limit"),
     [
@@ -93,10 +132,10 @@ def many_enqueues(width: int = 12) -> History:
         (Limits(time_s=0.05), "time"),
     ],
 )
-def test_limits_hold_for_models_of_python_too(limits: Limits, limit: str) -> None:
-    """Also while the search does nothing but ask."""
+def test_limits_hold_for_objects_too(limits: Limits, limit: str, model: str | Queue) -> None:
+    """Of native ones, and of those of Python, also while the search does nothing but ask."""
     begun = time.monotonic()
-    checked = check(many_enqueues(), model="queue", limits=limits)
+    checked = check(many_enqueues(), model=model, limits=limits)
     assert time.monotonic() - begun < 20
     assert [(one.verdict, one.limit) for one in checked.not_ok] == [("unknown", limit)]
 

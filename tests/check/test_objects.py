@@ -1,0 +1,157 @@
+"""Native objects: the same verdicts as their definitions in Python, and what they may begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raftmeta.check import Event, History, Model, Nothing, check
+from raftmeta.check.models import AppendList, Counter, Lock, Queue, Set, Text
+from tests.check.store import sequential
+
+SMALL = st.integers(0, 2)
+WHETHER = st.sampled_from([None, True, False])
+# The definition of each object, and calls of it: operation, arguments, a result that it may have or not.
+DRAWN: dict[str, tuple[type[Model], st.SearchStrategy[tuple[str, Any, Any]]]] = {
+    "set": (
+        Set,
+        st.one_of(
+            st.tuples(st.sampled_from(["add", "remove"]), SMALL, WHETHER),
+            st.tuples(st.just("contains"), SMALL, st.booleans()),
+            st.tuples(st.just("read"), st.none(), st.lists(SMALL, unique=True, max_size=3)),
+        ),
+    ),
+    "queue": (
+        Queue,
+        st.one_of(
+            st.tuples(st.just("enqueue"), SMALL, st.none()),
+            st.tuples(st.just("dequeue"), st.none(), st.sampled_from([None, 0, 1, 2])),
+        ),
+    ),
+    "lock": (Lock, st.tuples(st.sampled_from(["acquire", "release"]), st.sampled_from("ab"), WHETHER)),
+    "append-list": (
+        AppendList,
+        st.one_of(
+            st.tuples(st.just("append"), SMALL, st.sampled_from([None, 1, 2, 3])),
+            st.tuples(st.just("read"), st.none(), st.one_of(st.none(), st.lists(SMALL, max_size=3))),
+        ),
+    ),
+    "counter": (
+        Counter,
+        st.one_of(
+            st.tuples(st.just("add"), st.integers(-2, 2), st.one_of(st.none(), st.integers(-3, 3))),
+            st.tuples(st.just("read"), st.none(), st.integers(-3, 3)),
+        ),
+    ),
+    "text": (
+        Text,
+        st.one_of(
+            st.tuples(st.sampled_from(["write", "append"]), st.sampled_from(["", "a", "b", "ab", "ü"]), st.none()),
+            st.tuples(st.just("read"), st.none(), st.sampled_from([None, "", "a", "ab", "abb", "üa", "b"])),
+        ),
+    ),
+}
+FATES = st.sampled_from(["ok", "ok", "ok", "info"])
+
+
+@pytest.mark.parametrize("model", DRAWN)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_native_object_is_the_one_that_python_defines(model: str, data: st.DataObject) -> None:
+    """Calls of four processes, some at once and some crashed: both find the same verdict."""
+    definition, calls = DRAWN[model]
+    events: list[Event] = []
+    open_: dict[int, tuple[str, Any]] = {}
+
+    def complete(process: int) -> None:
+        kind, result = open_.pop(process)
+        events.append(Event(len(events), process, kind, result=result if kind == "ok" else Nothing))
+
+    for process, call, kind in data.draw(st.lists(st.tuples(st.integers(0, 3), calls, FATES), max_size=7)):
+        if process in open_:
+            complete(process)
+        events.append(Event(len(events), process, "invoke", call[0], "k", call[1]))
+        open_[process] = (kind, call[2])
+    for process in list(open_):
+        complete(process)
+    history = History.of(events)
+    native = check(history, model=model, allow_empty=True)
+    assert not native.quarantined
+    assert native.verdict == check(history, model=definition(), allow_empty=True).verdict
+
+
+@pytest.mark.parametrize(
+    ("model", "initial", "call"),
+    [
+        ("set", [2, 1], ("read", None, [1, 2])),
+        ("queue", ["a", "b"], ("dequeue", None, "a")),
+        ("lock", "me", ("acquire", "you", False)),
+        ("append-list", [1], ("append", 2, 2)),
+        ("counter", -5, ("add", 1, -4)),
+        ("text", "free", ("read", None, "free")),
+    ],
+)
+def test_an_object_begins_with_its_initial_value(model: str, initial: object, call: tuple[Any, ...]) -> None:
+    assert check(sequential(call), model=model).verdict == "violation"
+    assert check(sequential(call), model=model, initial=initial).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("model", "initial"), [("set", 3), ("queue", "a"), ("counter", 1.5), ("text", 7), (Counter(), 1)]
+)
+def test_an_initial_value_that_an_object_cannot_have_is_refused(model: str | Model, initial: object) -> None:
+    """Of a model of one's own, too: it says itself how it begins."""
+    with pytest.raises(ValueError, match="initial: "):
+        check(sequential(("read", None, None)), model=model, initial=initial)
+
+
+@pytest.mark.parametrize(
+    ("model", "operation", "arguments", "result", "word"),
+    [
+        ("set", "read", None, 3, "result"),
+        ("set", "contains", 1, "maybe", "result"),
+        ("queue", "enqueue", Nothing, None, "arguments"),
+        ("queue", "dequeue", None, Nothing, "result"),
+        ("lock", "acquire", Nothing, True, "arguments"),
+        ("append-list", "read", None, "[1]", "result"),
+        ("counter", "add", 1.5, None, "arguments"),
+        ("counter", "add", 10**19, None, "arguments"),
+        ("counter", "read", None, None, "result"),
+        ("text", "append", 3, None, "arguments"),
+        ("text", "read", None, [], "result"),
+    ],
+)
+def test_what_makes_no_sense_to_an_object_is_in_quarantine(
+    model: str, operation: str, arguments: Any, result: Any, word: str
+) -> None:
+    """By its row, each time that it comes, and its component is accused of nothing."""
+    call = (operation, arguments, result)
+    checked = check(sequential(call, call), model=model)
+    assert [f"{word} make" in one.reason or f"{word} makes" in one.reason for one in checked.quarantined] == [True] * 2
+    assert (checked.verdict, checked.verdicts) == ("unknown", {"malformed": 1})
+
+
+def test_a_counter_beyond_its_numbers_is_unknown() -> None:
+    """Never a wrong verdict: the sums are kept far from the end of 64 bits."""
+    most = 10**18 - 1
+    assert check(sequential(*[("add", most, None)] * 4), model="counter").verdict == "ok"
+    checked = check(sequential(*[("add", most, None)] * 5), model="counter")
+    assert [one.verdict for one in checked.not_ok] == ["unknown"]
+
+
+def test_many_components_of_large_objects_are_checked_in_turn() -> None:
+    """Lists that grow: states of one component are forgotten when there are many, and it is still decided right."""
+    events: list[Event] = []
+    for key in range(6):
+        for number in range(4000):
+            events.append(Event(len(events), key, "invoke", "append", key, number))
+            events.append(Event(len(events), key, "ok", result=number + 1))
+        events.append(Event(len(events), key, "invoke", "read", key))
+        last = 3999 if key != 4 else 7
+        events.append(Event(len(events), key, "ok", result=[*range(3999), last]))
+    checked = check(History.of(events), model="append-list")
+    assert checked.verdicts == {"ok": 5, "violation": 1}
+    assert [one.keys for one in checked.not_ok] == [("4",)]
