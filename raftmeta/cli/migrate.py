@@ -26,6 +26,7 @@ from raftmeta.cli.session import NO, Session, fates, pass_session, text_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MERGED_BYTES_MAX = 2 << 30  # of keys and values: beyond it a join on several cores is worth the start of Spark
 SHOWN = 20  # differences that are printed; all are counted
 _path = click.argument("path", type=click.Path(path_type=Path))
 Tell = Callable[[int, int], object]
@@ -46,7 +47,7 @@ class Options:
     is_until_empty: bool
     every_s: float
     out: Path | None
-    master: str
+    master: str | None
 
     def mapping(self, kind: str, held: str = "drop") -> moving.Mapping:
         side = self.side or f"migrated/{kind}/"
@@ -69,7 +70,11 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
             help="Pause, seconds.",
         ),
         click.option("--out", type=click.Path(path_type=Path), help="With --compare: folder for all that differs."),
-        click.option("--master", default="local[*]", show_default=True, help="URL of a Spark cluster, or local[n]."),
+        click.option(
+            "--master",
+            help="With --compare: join on this Spark cluster, or local[n]. Default: no Spark, unless --out is given or "
+            "there are more than 2 GiB.",
+        ),
         click.option("--update", "mode", flag_value="update", help="Write what differs."),
         click.option("--delete", "has_delete", is_flag=True, help="With --update: delete what the source has not."),
         click.option("--prefix", default="", help="Put before every key."),
@@ -178,12 +183,15 @@ class _Job:
 
 
 def _run(session: Session, options: Options, mapping: moving.Mapping, read: Callable[[Tell], moving.Source]) -> None:
-    with fates(), _bar(session) as bar, _spark(options) as spark:
+    with fates(), _bar(session) as bar, contextlib.ExitStack() as stack:
+        spark: SparkSession | None = None
         while True:
             with contextlib.closing(read(bar("reading"))) as source:
                 plan = moving.plan(source, mapping, value_bytes_max=options.value_bytes_max)
+                if spark is None and _needs_spark(options, plan):
+                    spark = stack.enter_context(_spark(options))
                 found = _MODES[options.mode](_Job(session, source, mapping, plan, options, spark, bar))
-                _show(session, _report(source, plan) | found)
+                _show(session, found | _report(source, plan))
             if not (options.is_until_empty and found["differences"]):
                 break
             _pause(options.every_s)
@@ -191,15 +199,19 @@ def _run(session: Session, options: Options, mapping: moving.Mapping, read: Call
         sys.exit(NO)
 
 
-@contextlib.contextmanager
-def _spark(options: Options) -> Iterator[SparkSession | None]:
-    """A session where one is needed."""
+def _needs_spark(options: Options, plan: moving.Plan) -> bool:
+    """Whether the comparison is a join on Spark: it was named, its table is wanted, or one process would take long."""
     if options.mode != "compare" or options.is_merge:
-        yield None
-        return
+        return False
+    is_large = plan.key_bytes + plan.value_bytes > MERGED_BYTES_MAX
+    return options.master is not None or options.out is not None or is_large
+
+
+@contextlib.contextmanager
+def _spark(options: Options) -> Iterator[SparkSession]:
     from raftmeta.spark import spark_session
 
-    with spark_session(options.master, app="raftmeta migrate --compare") as spark:
+    with spark_session(options.master or "local[*]", app="raftmeta migrate --compare") as spark:
         yield spark
 
 

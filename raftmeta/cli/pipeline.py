@@ -43,18 +43,28 @@ def pipeline() -> None:
 @click.option(
     "--memory-limit", type=click.IntRange(min=1), default=1024, show_default=True, help="MiB, for each search."
 )
+@click.option("--allow-empty", is_flag=True, help="A history without events is ok. Without this it is unknown.")
 @pass_session
 def verify(
-    session: Session, runs: tuple[Path, ...], out: Path, master: str, model: str, time_limit: float, memory_limit: int
+    session: Session,
+    runs: tuple[Path, ...],
+    out: Path,
+    master: str,
+    model: str,
+    time_limit: float,
+    memory_limit: int,
+    allow_empty: bool,
 ) -> None:
     """Check the RUNS, folders of fault runs or .parquet histories, and write tables and report.html into --out.
 
     Exit codes: 0 everything is right, 1 something is contradicted, 2 unknown: a limit was reached, events make no
-    sense, or the runs could not be read.
+    sense, a history has no events, or the runs could not be read.
     """
     limits = Limits(time_s=time_limit, memory_bytes=memory_limit << 20)
     with answered("verify"), shown() as tell:
-        verified = verify_runs(runs, out, master=master, model=model, limits=limits, on_progress=tell)
+        verified = verify_runs(
+            runs, out, master=master, model=model, limits=limits, allow_empty=allow_empty, on_progress=tell
+        )
     _show(session, verified)
     sys.exit(EXIT_CODES[verified.verdict])
 
@@ -65,9 +75,9 @@ def _show(session: Session, verified: Verified) -> None:
         session.show({"verdict": verified.verdict, "histories": histories, "rows": verified.counts})
         return
     shown = ("run", "history", "verdict", "events", "ok", "fail", "info", "components", "quarantined")
-    session.show_table([{name: row[name] for name in shown} for row in verified.histories])
     anomalies, quarantined = verified.counts["anomalies"], verified.counts["quarantine"]
     click.echo(f"{verified.verdict}: {anomalies} anomalies, {quarantined} in quarantine; {verified.out}/report.html")
+    session.show_table([{name: row[name] for name in shown} for row in verified.histories])
 
 
 # --- sweeps of the simulator ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from raftmeta.cli.pipeline_lake import FOLDER, Time, lake_argument
-from raftmeta.cli.pipeline_parts import answered, master_option, shown
+from raftmeta.cli.pipeline_parts import answered, lake_master_option, master_option, shown
 from raftmeta.cli.session import Session, pass_session
 from raftmeta.spark import churn as churn_of
 from raftmeta.spark import lake_of, layout_of
@@ -70,9 +70,9 @@ def churn(
 @click.option("--revision", type=click.IntRange(min=0), help="As of this revision; default the newest.")
 @click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="Parts of a prefix.")
 @click.option("--out", type=FOLDER, help="A Parquet file to write as well.")
-@master_option
+@lake_master_option
 @pass_session
-def sizes(session: Session, lake: Path, revision: int | None, depth: int, out: Path | None, master: str) -> None:
+def sizes(session: Session, lake: Path, revision: int | None, depth: int, out: Path | None, master: str | None) -> None:
     """Keys and bytes by prefix in a LAKE, and what watches of the prefix were sent."""
     with answered("sizes"), lake_of(lake) as held:
         table = sizes_of(held, out, depth=depth, revision=revision, master=master)

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftmeta.cli.pipeline_parts import answered, master_option, shown
+from raftmeta.cli.pipeline_parts import answered, lake_master_option, master_option, shown
 from raftmeta.cli.session import Session, pass_session, text_of
 from raftmeta.errors import ConfigError
-from raftmeta.spark import ClientSource, FileSource, Source, changes, lake_of, merge, retain, spark_session, state
+from raftmeta.spark import (
+    ClientSource,
+    FileSource,
+    Lag,
+    Lake,
+    Source,
+    changes,
+    lake_of,
+    merge,
+    retain,
+    spark_session,
+    state,
+)
 from raftmeta.spark import feed as feed_lake
-from raftmeta.spark.folders import write_table
+from raftmeta.spark.folders import write_table, written
 from raftmeta.spark.jobs import told
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SHOWN_VALUE_MAX = 80  # characters
 FOLDER = click.Path(path_type=Path)
@@ -45,6 +60,7 @@ class Time(click.ParamType[datetime.datetime, str]):
 @click.option("--from", "first", type=click.IntRange(min=1), help="Revision of a new lake's first change.")
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
 @click.option("--allow-gap", is_flag=True, help="Go on behind what the store has compacted meanwhile; note the gap.")
+@click.option("--metrics", type=FOLDER, help="A text file for Prometheus: how far the lake is behind the store.")
 @click.option("--merge", "merges", is_flag=True, help="Afterwards make one file of many small ones of a day.")
 @click.option("--keep-days", type=click.FloatRange(min=0.0), help="Afterwards give up the days before.")
 @master_option
@@ -56,6 +72,7 @@ def feed(
     first: int | None,
     follow: bool,
     allow_gap: bool,
+    metrics: Path | None,
     merges: bool,
     keep_days: float | None,
     master: str,
@@ -75,6 +92,7 @@ def feed(
                 follow=follow,
                 allow_gap=allow_gap,
                 on_progress=lambda last, newest: tell("revisions", last, newest),
+                on_lag=None if metrics is None else _written_to(metrics),
             )
         lake = fed.lake
         if merges or keep_days is not None:
@@ -87,6 +105,14 @@ def feed(
     facts = {"oldest": lake.oldest, "last": lake.last, "changes": fed.changes, "files": len(lake.files)}
     text = f"{fed.changes:,} changes more; revisions {lake.oldest} to {lake.last} in {len(lake.files)} files"
     session.show(facts, text + "".join(f"; {gap.first} to {gap.last} are missing" for gap in lake.gaps))
+
+
+def _written_to(path: Path) -> Callable[[Lag], None]:
+    def write(lag: Lag) -> None:
+        with written(path) as half:
+            half.write_text(lag.prometheus(), encoding="utf-8")
+
+    return write
 
 
 @contextlib.contextmanager
@@ -106,7 +132,7 @@ def _source(session: Session, path: Path | None) -> Iterator[Source]:
 @click.option("--since", type=Time(), help="ISO 8601; UTC without a zone.")
 @click.option("--until", type=Time(), help="Before this time.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
-@master_option
+@lake_master_option
 @pass_session
 def history(
     session: Session,
@@ -116,13 +142,19 @@ def history(
     since: datetime.datetime | None,
     until: datetime.datetime | None,
     limit: int,
-    master: str,
+    master: str | None,
 ) -> None:
     """Who changed a key and when: the changes in the LAKE, oldest first."""
     app = "raftmeta pipeline history"
-    with answered("history"), lake_of(lake) as held, spark_session(master, app=app) as spark:
-        found = changes(spark, held, since=since, until=until, key=key, prefix=prefix)
-        newest = found.orderBy("revision", "sub", ascending=False).limit(limit).toArrow()
+    with answered("history"), lake_of(lake) as held:
+        if _is_answered_here(held, master):
+            from raftmeta.spark.lake_answers import newest_changes
+
+            newest = newest_changes(held, limit, since=since, until=until, key=key, prefix=prefix)
+        else:
+            with spark_session(master or "local[*]", app=app) as spark:
+                found = changes(spark, held, since=since, until=until, key=key, prefix=prefix)
+                newest = found.orderBy("revision", "sub", ascending=False).limit(limit).toArrow()
     columns = ("revision", "ts", "op", "key", "value", "lease", "version")
     rows = newest.sort_by([("revision", "ascending"), ("sub", "ascending")]).to_pylist()
     session.show_table([_shown(row, columns) for row in rows])
@@ -137,7 +169,7 @@ def history(
 @click.option("--prefix", help="Only keys with this prefix.")
 @click.option("--out", type=FOLDER, help="Write a Parquet file with all of it, instead of showing the first keys.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Keys that are shown.")
-@master_option
+@lake_master_option
 @pass_session
 def state_command(
     session: Session,
@@ -147,15 +179,20 @@ def state_command(
     prefix: str | None,
     out: Path | None,
     limit: int,
-    master: str,
+    master: str | None,
 ) -> None:
     """All keys of the LAKE as of a revision or a time."""
     with answered("state"):
         if out is not None and out.suffix != ".parquet":
             raise ConfigError(f"out: {out} shall be a file that ends in .parquet", field="out")
-        with lake_of(lake) as held, spark_session(master, app="raftmeta pipeline state") as spark:
-            found = state(spark, held, revision=revision, at=at, prefix=prefix).orderBy("key")
-            table = (found if out is not None else found.limit(limit)).toArrow()
+        with lake_of(lake) as held:
+            if _is_answered_here(held, master):
+                table = _folded(held, revision, at, prefix)
+                table = table if out is not None else table[:limit]
+            else:
+                with spark_session(master or "local[*]", app="raftmeta pipeline state") as spark:
+                    found = state(spark, held, revision=revision, at=at, prefix=prefix).orderBy("key")
+                    table = (found if out is not None else found.limit(limit)).toArrow()
         if out is not None:
             write_table(out, table)
     if out is not None:
@@ -163,6 +200,28 @@ def state_command(
     else:
         columns = ("key", "value", "create_revision", "mod_revision", "version", "lease")
         session.show_table([_shown(row, columns) for row in table.to_pylist()])
+
+
+def _is_answered_here(lake: Lake, master: str | None) -> bool:
+    """Whether the question is answered in this process: Spark was not named, and the lake is small."""
+    if master is not None:
+        return False
+    from raftmeta.spark.lake_answers import is_small
+
+    return is_small(lake)
+
+
+def _folded(lake: Lake, revision: int | None, at: datetime.datetime | None, prefix: str | None) -> pa.Table:
+    """As raftmeta.spark.state gives it, in order of keys."""
+    import pyarrow as pa
+
+    from raftmeta.spark.lake_answers import bounds_of, fold
+
+    if revision is not None and at is not None:
+        raise ConfigError("revision and at: give one of them")
+    revision = lake.revision_at(at) if at is not None else lake.last if revision is None else revision
+    table = fold(lake, revision, *bounds_of(None, prefix))
+    return table.add_column(0, "at_revision", pa.array([revision] * len(table), pa.int64()))
 
 
 def _shown(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:

@@ -19,6 +19,11 @@ master_option = click.option(
     "--master", default="local[*]", show_default=True, help="URL of a Spark cluster, or local[n]."
 )
 
+# Of a verb that starts Spark only for what is large, or where it is named.
+lake_master_option = click.option(
+    "--master", help="URL of a Spark cluster, or local[n]. Default: no Spark for a small lake, else local[*]."
+)
+
 
 @contextlib.contextmanager
 def answered(verb: str) -> Iterator[None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from raftmeta.spark.churn import Churned, churn, sizes
 from raftmeta.spark.comparison import Compared, compare
-from raftmeta.spark.feed import ClientSource, Fed, Source, feed
+from raftmeta.spark.feed import ClientSource, Fed, Lag, Source, feed
 from raftmeta.spark.feed_file import FileSource, lake_of
 from raftmeta.spark.jobs import Progress
 from raftmeta.spark.lake import Lake, MissingRevisions
@@ -31,6 +31,7 @@ __all__ = [
     "Compared",
     "Fed",
     "FileSource",
+    "Lag",
     "Lake",
     "Layout",
     "MissingRevisions",

@@ -438,21 +438,28 @@ def _sizes(records: DataFrame, happened: DataFrame, depth: int) -> DataFrame:
 
 
 def sizes(
-    lake: Lake, out: str | Path | None = None, *, depth: int = 2, revision: int | None = None, master: str = "local[*]"
+    lake: Lake, out: str | Path | None = None, *, depth: int = 2, revision: int | None = None, master: str | None = None
 ) -> Any:
     """Keys and bytes by prefix as of a revision (None: the newest), and what was changed up to it, as a table of Arrow.
 
     out: a .parquet file to write it into as well. depth: how many parts of a key are its prefix. Changes count from
-    the lake's last gap on. Raises as churn.
+    the lake's last gap on. master: of Spark, None: Spark is started only for a large lake. Raises as churn.
     """
-    import_pyspark()
     if out is not None and Path(out).suffix != ".parquet":
         raise ConfigError(f"out: {out} shall be a file that ends in .parquet", field="out")
     if depth < 1:
         raise ConfigError(f"depth: must be at least 1, not {depth}", field="depth")
     at = lake.last if revision is None else revision
     first, _ = _revisions(lake, None, None)
-    with spark_session(master, app="raftmeta pipeline sizes") as spark:
+    if master is None:
+        from raftmeta.spark.lake_answers import is_small, sizes_by_prefix
+
+        if is_small(lake):
+            table = sizes_by_prefix(lake, at, first, depth)
+            if out is not None:
+                write_table(Path(out), table)
+            return table
+    with spark_session(master or "local[*]", app="raftmeta pipeline sizes") as spark:
         happened = changes(spark, lake, first=first, last=at) if first <= at else changes(spark, lake).where("false")
         table = _sizes(state(spark, lake, revision=at), happened, depth).toArrow().sort_by("prefix")
     if out is not None:

@@ -13,7 +13,6 @@ never writes to the cluster.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from raftmeta.operations import KeyRecord
 from raftmeta.spark.folders import exchanged, expect_ours
 from raftmeta.spark.jobs import Progress, failed, told
 from raftmeta.spark.reading import read
+from raftmeta.spark.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,25 +78,23 @@ def compare(
     """
     if out is not None:
         expect_ours(out, MARKER, what="comparison")
-    folder = Path(tempfile.mkdtemp(prefix="raftmeta-compare-", dir=scratch))
     try:
-        _write_source(source, mapping, folder / "old")
-        revision = compared_revision(client, mapping, timeout_s=timeout_s)
-        with told(spark, "comparing", on_progress):
-            found = _joined(spark, client, source, mapping, folder / "old", revision)
-            found.write.parquet(str(folder / "new" / TABLE))
-        table = spark.read.parquet(str(folder / "new" / TABLE))
-        counts = Counter({row["what"]: row["count"] for row in table.groupBy("what").count().collect()})
-        first = [_difference(row) for row in table.orderBy("region", "key").limit(shown).collect()]
-        if out is not None:
-            with exchanged(out) as fresh:
-                shutil.move(folder / "new" / TABLE, fresh / TABLE)
+        with scratch_folder("compare", within=scratch) as folder:
+            _write_source(source, mapping, folder / "old")
+            revision = compared_revision(client, mapping, timeout_s=timeout_s)
+            with told(spark, "comparing", on_progress):
+                found = _joined(spark, client, source, mapping, folder / "old", revision)
+                found.write.parquet(str(folder / "new" / TABLE))
+            table = spark.read.parquet(str(folder / "new" / TABLE))
+            counts = Counter({row["what"]: row["count"] for row in table.groupBy("what").count().collect()})
+            first = [_difference(row) for row in table.orderBy("region", "key").limit(shown).collect()]
+            if out is not None:
+                with exchanged(out) as fresh:
+                    shutil.move(folder / "new" / TABLE, fresh / TABLE)
     except raftmeta.RaftmetaError:
         raise
     except Exception as error:  # whatever the JVM threw: its class is known to py4j alone
         raise failed(error) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return Compared(counts, first, revision, source.position)
 
 

@@ -32,7 +32,7 @@ from raftmeta.spark.lake import Base, Gap, Lake, MissingRevisions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ClientSource", "Fed", "Source", "Whole", "feed"]
+__all__ = ["ClientSource", "Fed", "Lag", "Source", "Whole", "feed"]
 
 FILE_ROWS = 100_000  # changes of one file, or
 FILE_BYTES = 64 << 20  # bytes of keys and values before compression
@@ -42,6 +42,38 @@ UNANSWERED_MAX = 6  # times that the store is newer than a watch that gives noth
 NEVER_A_KEY = b"\0"
 
 OnProgress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a lake is behind its store. last: its newest revision. revisions: that the store had beyond it.
+
+    seconds: how long ago the time is up to which the lake knows everything, by the clocks of the store and of this
+    machine.
+    """
+
+    last: int
+    revisions: int
+    seconds: float
+
+    def prometheus(self) -> str:
+        """As a text file for the node exporter of Prometheus."""
+        lines: list[str] = []
+        for name, what, value in (
+            ("raftmeta_feed_last_revision", "Newest revision in the lake.", self.last),
+            ("raftmeta_feed_lag_revisions", "Revisions that the store had beyond the lake.", self.revisions),
+            (
+                "raftmeta_feed_lag_seconds",
+                "Age of the time up to which the lake knows everything.",
+                f"{self.seconds:.3f}",
+            ),
+        ):
+            lines += [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
+            lines.append(f"{name} {value}")
+        return "\n".join(lines) + "\n"
+
+
+OnLag = Callable[[Lag], object]
 Whole = tuple[int, float, list[WatchEvent]]  # a revision, its time in seconds of 1970, all its events
 
 
@@ -140,6 +172,7 @@ def feed(
     file_bytes: int = FILE_BYTES,
     flush_s: float = FLUSH_S,
     on_progress: OnProgress | None = None,
+    on_lag: OnLag | None = None,
 ) -> Fed:
     """Bring the lake in the folder out up to the newest revision of the source, and make it if there is none.
 
@@ -147,7 +180,8 @@ def feed(
     the source fails or KeyboardInterrupt, which ends it in order: what came is written. allow_gap: where the store
     has compacted what the lake needs next, begin anew behind it, and note the gap; else that is MissingRevisions.
     file_rows, file_bytes: when a file is full. flush_s: seconds after which one is written anyhow, if it follows.
-    on_progress: told (last revision in the lake, newest revision known).
+    on_progress: told (last revision in the lake, newest revision known). on_lag: told a Lag after each file, and every
+    few seconds while nothing comes; the store is asked for its newest revision then.
     Raises ConfigError: out holds something else, a lake of another store, a newer state than the store's, or has
     another driver; Compacted, FutureRevision for `first`; NotExecuted when nobody answers; the lake is whole then.
     """
@@ -158,7 +192,7 @@ def feed(
         else:
             lake = _resumed(source, lake, first, tip, allow_gap)
         begun_at, rows = lake.last, sum(one.rows for one in lake.files)
-        feeding = _Feeding(source, lake, asked_ms, tip, _Limits(file_rows, file_bytes, flush_s), on_progress)
+        feeding = _Feeding(source, lake, asked_ms, tip, _Limits(file_rows, file_bytes, flush_s), on_progress, on_lag)
         with contextlib.suppress(KeyboardInterrupt):
             feeding.run(follow)
         lake = feeding.lake
@@ -176,13 +210,22 @@ class _Feeding:
     """One feed under way. lake: with all files so far. tip: the newest revision known, as of asked_ms."""
 
     def __init__(
-        self, source: Source, lake: Lake, asked_ms: int, tip: int, limits: _Limits, on_progress: OnProgress | None
+        self,
+        source: Source,
+        lake: Lake,
+        asked_ms: int,
+        tip: int,
+        limits: _Limits,
+        on_progress: OnProgress | None,
+        on_lag: OnLag | None,
     ) -> None:
         self.lake = lake
         self._source = source
         self._asked_ms, self._tip = asked_ms, tip
         self._limits = limits
         self._on_progress = on_progress
+        self._on_lag = on_lag
+        self._seen_ms = self._seen = 0  # the newest revision, asked for the lag alone: a feed ends where it was to end
         self._unanswered = 0  # how often the store was newer, and gave nothing
         self._empty()
 
@@ -199,7 +242,7 @@ class _Feeding:
                     self._add(whole, follow)
         finally:
             changes.close()
-            self._flush()
+            self._flush(asks=False)  # whoever is asked may be the one that failed
             self._note_current()
 
     def _add(self, changes: Whole | pa.Table, follow: bool) -> None:
@@ -228,7 +271,7 @@ class _Feeding:
         if self._rows >= self._limits.rows or self._bytes >= self._limits.size_bytes:
             self._flush()
 
-    def _flush(self) -> None:
+    def _flush(self, *, asks: bool = True) -> None:
         if self._pending:
             from raftmeta.spark.lake_rows import table_of
 
@@ -237,6 +280,12 @@ class _Feeding:
         self._empty()
         if self._on_progress is not None:
             self._on_progress(self.lake.last, max(self._tip, self.lake.last))
+        if self._on_lag is not None:
+            if (
+                asks and self._source.now_ms() - max(self._asked_ms, self._seen_ms) > QUIET_S * 1000
+            ):  # under load nothing else asks
+                self._seen_ms, self._seen = self._source.now_ms(), self._source.tip()
+            self._tell_lag()
 
     def _empty(self) -> None:
         self._pending: list[Whole | pa.Table] = []
@@ -249,9 +298,16 @@ class _Feeding:
         self._note_current()
         self._asked_ms, self._tip = self._source.now_ms(), self._source.tip()
         self._note_current()
+        self._tell_lag()
         self._unanswered += self.lake.last < self._tip
         if self._unanswered == UNANSWERED_MAX:
             raise MissingRevisions(f"the store has revision {self._tip}, but gives nothing after {self.lake.last}")
+
+    def _tell_lag(self) -> None:
+        if self._on_lag is not None:
+            known_ms = max(self.lake.current_ms, self.lake.files[-1].last_ms if self.lake.files else 0)
+            age_s = max(0, self._source.now_ms() - known_ms) / 1000
+            self._on_lag(Lag(self.lake.last, max(0, self._tip - self.lake.last, self._seen - self.lake.last), age_s))
 
     def _note_current(self) -> None:
         """What the store had when it was asked is in the lake: up to then the lake knows everything."""

@@ -10,7 +10,6 @@ nothing: what a lake takes and refuses is decided by raftmeta/spark/feed.py.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from raftmeta.scan import Scope, SnapshotFile, find_snapshot
 from raftmeta.scan.batches import columns_of
 from raftmeta.spark.feed import feed
 from raftmeta.spark.lake import MANIFEST, Lake
+from raftmeta.spark.scratch import scratch_folder
 
 __all__ = ["FileSource", "lake_of"]
 
@@ -78,5 +78,5 @@ def lake_of(path: str | Path) -> Iterator[Lake]:
         source = FileSource(given)
     except InvalidArgument as error:
         raise ConfigError(f"{path}: no lake (raftmeta pipeline feed makes one), and no snapshot: {error}") from None
-    with tempfile.TemporaryDirectory(prefix="raftmeta-lake-") as folder:
-        yield feed(source, folder).lake
+    with scratch_folder("lake") as folder:
+        yield feed(source, folder / "lake").lake

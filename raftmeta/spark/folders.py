@@ -66,22 +66,56 @@ def exchanged(folder: Path) -> Iterator[Path]:
     Two drivers that end at once take turns: the later one's folder stays.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=HALF_WRITTEN, dir=folder.parent))
+    fresh, held = _half_folder(folder)
     try:
-        fresh.chmod(0o755)  # as mkdir makes it; mkdtemp's is for its owner alone
         yield fresh
-        parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(parent, fcntl.LOCK_EX)
+        with _locked(folder.parent):
             old = fresh.with_suffix(".old")
             if folder.exists():
                 folder.rename(old)
             fresh.rename(folder)
             shutil.rmtree(old, ignore_errors=True)
-        finally:
-            os.close(parent)
     finally:
+        os.close(held)
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _half_folder(folder: Path) -> tuple[Path, int]:
+    """A new folder beside `folder`, and the descriptor that keeps it locked as long as this process lives.
+
+    Between its making and its lock the new folder looks like one that a killed driver left. So the parent stays locked
+    until both are done, and no other driver sweeps meanwhile.
+    """
+    with _locked(folder.parent):
+        for left in folder.parent.glob(f".{folder.name}.*{HALF_WRITTEN}"):
+            _remove_if_left(left)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=HALF_WRITTEN, dir=folder.parent))
+        fresh.chmod(0o755)  # as mkdir makes it; mkdtemp's is for its owner alone
+        held = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return fresh, held
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Be the only driver that changes the entries of this folder, for the length of the block."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def _remove_if_left(half: Path) -> None:
+    """Remove what a driver was writing that was killed; one that lives holds its lock."""
+    with contextlib.suppress(OSError):
+        held = os.open(half, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(half, ignore_errors=True)
+        finally:
+            os.close(held)
 
 
 @contextlib.contextmanager

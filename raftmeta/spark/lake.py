@@ -2,6 +2,7 @@
 
     lake.json                            which files count, and which revisions they hold
     changes/day=2026-11-22/<first>-<last>.parquet    changes of the revisions [first, last], in order
+    changes/_delta_log/                  the same list of files of changes for engines that read Delta tables
     bases/<revision>.parquet             all keys as of a revision: from where a state is built
 
 lake.json is replaced whole after the files that it names are there, so a lake is at every moment what one driver made
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from raftmeta.errors import ConfigError
+from raftmeta.spark.delta_log import bring_up
 from raftmeta.spark.folders import opened, read_json, write_json, write_table
 
 if TYPE_CHECKING:
@@ -187,6 +189,8 @@ class Lake:
         """Be the driver of this folder for the length of the block. Gives its lake, None where there is none yet."""
         with opened(folder, MANIFEST, what="feed"):
             lake = cls.load(folder) if (folder / MANIFEST).exists() else None
+            if lake is not None:
+                bring_up(folder, lake.cluster, lake.files)  # before a file goes that the log still names
             _remove_strays(folder, lake)
             yield lake
 
@@ -197,6 +201,7 @@ class Lake:
         facts = {name: getattr(self, name) for name in names}
         lists_of_facts = {name: [asdict(one) for one in many] for name, many in lists.items()}
         write_json(self.folder / MANIFEST, {"format": FORMAT, **facts, **lists_of_facts})
+        bring_up(self.folder, self.cluster, self.files)
         return self
 
     def append(self, changes: pa.Table) -> Self:

@@ -80,6 +80,7 @@ def strange_observations(observed: DataFrame) -> DataFrame:
         F.when(F.col("seq") < 0, F.col("value"))
         .when(F.col("seq").isNull() | F.col("subject").isNull(), "an observation without seq or subject")
         .when(~F.coalesce(known, F.lit(False)), "no rule knows this kind of observation")
+        .when(_needs_process() & F.col("process").isNull(), "this kind tells a process")
         .when(_needs_revision() & (F.coalesce("revision", F.lit(-1)) < 0), "this kind tells a revision")
         .when(_needs_token() & (F.coalesce("token", F.lit(-1)) < 0), "this kind tells a token")
     )
@@ -87,6 +88,10 @@ def strange_observations(observed: DataFrame) -> DataFrame:
     raw = F.to_json(F.struct("kind", "subject", "process", "revision", "token", "value"))
     row = F.coalesce("seq", F.lit(-1))
     return strange.select("run", F.lit("observations").alias("history"), row.alias("row"), "reason", raw.alias("raw"))
+
+
+def _needs_process() -> Column:
+    return F.col("kind").startswith("watch_") | F.col("kind").isin("leader", "member")
 
 
 def _needs_revision() -> Column:
@@ -231,14 +236,26 @@ def _overlaps(observed: DataFrame) -> DataFrame:
 
 
 def _tokens_of_two(observed: DataFrame) -> DataFrame:
-    """A token is one leader's, or one member's, alone."""
-    rows = observed.where(F.col("kind").isin("elected", "member_joined")).groupBy("run", "subject", "token")
-    told = rows.agg(
-        F.array_sort(F.collect_set("value")).alias("names"), F.min("seq").alias("first"), F.max("seq").alias("last")
+    """A token is one leader's, one member's, or one holder's, alone: all that name its owner name the same one."""
+    columns = ("run", "subject", "token", "name", "seq")
+    told_themselves = observed.where(F.col("kind").isin("elected", "held", "lease_granted", "member_joined"))
+    told_themselves = told_themselves.where(F.col("value") != "").withColumn("name", F.col("value"))
+    leaders = observed.where((F.col("kind") == "leader") & (F.col("token") >= 0)).withColumn("name", _leader_name())
+    members = observed.where(F.col("kind") == "member").drop("token")
+    listed = F.explode(F.from_json("value", "map<string,bigint>")).alias("name", "token")
+    members = members.select("run", "subject", "seq", listed)
+    named = told_themselves.select(*columns).unionByName(leaders.select(*columns)).unionByName(members)
+    told = named.groupBy("run", "subject", "token").agg(
+        F.array_sort(F.collect_set("name")).alias("names"), F.min("seq").alias("first"), F.max("seq").alias("last")
     )
     several = told.where(F.size("names") > 1)
     explanation = F.format_string("token %d was given to %s", "token", F.array_join("names", " and "))
     return several.select(*_told("one token of two", explanation, first="first", last="last"))
+
+
+def _leader_name() -> Column:
+    """Of a row of the kind `leader`: whom the listener was told. The value is [name, whether changes were left out]."""
+    return F.coalesce(F.get_json_object("value", "$[0]"), F.lit("nobody"))
 
 
 # --- listeners and sessions -------------------------------------------------------------------------------------------
@@ -254,8 +271,9 @@ def _listeners_in_order(observed: DataFrame) -> DataFrame:
 
 def _listeners_agree(observed: DataFrame) -> DataFrame:
     """At one revision a group has one list of members, and a service one leader."""
-    # A leader is told as [name, whether changes were left out]; only who it is must agree.
-    value = F.when(F.col("kind") == "leader", F.col("token").cast("string")).otherwise(F.col("value"))
+    # Whether changes were left out may differ between listeners; who leads must agree.
+    leader = F.concat_ws(" with token ", _leader_name(), F.col("token").cast("string"))
+    value = F.when(F.col("kind") == "leader", leader).otherwise(F.col("value"))
     rows = observed.where(F.col("kind").isin("leader", "member")).withColumn("told", value)
     grouped = rows.groupBy("run", "subject", "kind", "revision").agg(
         F.array_sort(F.collect_set("told")).alias("all"), F.min("seq").alias("first"), F.max("seq").alias("last")

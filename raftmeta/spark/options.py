@@ -9,13 +9,14 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from raftmeta.errors import InvalidArgument
 from raftmeta.operations import prefix_end
 from raftmeta.scan import Scope
 from raftmeta.scan.batches import TABLES, columns_of
 
-__all__ = ["SourceOptions"]
+__all__ = ["SinkOptions", "SourceOptions", "is_of_catalog", "options_of_catalog"]
 
 NUMBER_MAX = (1 << 63) - 1
 OTHER_TABLES = {
@@ -35,6 +36,25 @@ NEEDED_BY = {  # tables that an option says something about; without an entry: a
     "revisions_per_batch": ("changes",),
 }
 NAMES = ("path", "url", "cluster", "table", "timeout_s", *NEEDED_BY)
+
+
+CATALOG_PROPERTY = "provider"  # Spark adds it, and others, to the options of CREATE TABLE ... USING raftmeta
+CATALOG_OPTION = "option."  # what OPTIONS (...) gave has this in front of its name
+
+
+def is_of_catalog(options: Mapping[str, str]) -> bool:
+    """Whether these are the properties of a table of Spark's catalog, instead of options of a reader."""
+    return CATALOG_PROPERTY in options
+
+
+def options_of_catalog(properties: Mapping[str, str]) -> dict[str, str]:
+    """The options among the properties of a table of the catalog: those of OPTIONS (...), and LOCATION as path."""
+    given = {
+        name.removeprefix(CATALOG_OPTION): text for name, text in properties.items() if name.startswith(CATALOG_OPTION)
+    }
+    if "location" in properties:
+        given["path"] = unquote(urlsplit(properties["location"]).path)
+    return given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +80,7 @@ class SourceOptions:
     def parse(options: Mapping[str, str]) -> SourceOptions:
         """The options of a reader, whose names Spark gives in lower case. Raises InvalidArgument with the field."""
         given = {name.lower(): value for name, value in options.items()}
-        for name in given:
-            if name not in NAMES:
-                near = difflib.get_close_matches(name, NAMES, 1)
-                meant = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(NAMES)}"
-                raise _wrong(name, f"there is no such option{meant}")
+        _expect_known(given, NAMES)
         table = given.get("table", "kv")
         if table not in TABLES and table not in OTHER_TABLES:
             raise _wrong("table", f"must be one of {', '.join([*TABLES, *OTHER_TABLES])}, not {table!r}")
@@ -85,6 +101,57 @@ class SourceOptions:
             revisions_per_batch=_number(given, "revisions_per_batch", 200_000, 1, NUMBER_MAX),
             timeout_s=_number(given, "timeout_s", 30, 1, 86_400),
         )
+
+
+SINK_NAMES = ("url", "cluster", "sink", "split", "query", "batch", "timeout_s", "checkpointlocation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Where rows are written. query, batch: whose batch it is, and its number; "": known by checkpoint, or new."""
+
+    url: str
+    cluster: str
+    sink: str
+    split: bool
+    query: str
+    batch: int
+    timeout_s: float
+    checkpoint: str
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> SinkOptions:
+        """The options of a writer, whose names Spark gives in lower case. Raises InvalidArgument with the field."""
+        given = {name.lower(): value for name, value in options.items()}
+        _expect_known(given, SINK_NAMES)
+        for name in ("url", "sink"):
+            if not given.get(name):
+                raise _wrong(name, "give url, raft://host:port,..., and sink, the name under which batches are counted")
+        return SinkOptions(
+            url=given["url"],
+            cluster=given.get("cluster", "default"),
+            sink=given["sink"],
+            split=_truth(given, "split"),
+            query=given.get("query", ""),
+            batch=_number(given, "batch", 0, 0, NUMBER_MAX),
+            timeout_s=_number(given, "timeout_s", 30, 1, 86_400),
+            checkpoint=given.get("checkpointlocation", ""),
+        )
+
+
+def _expect_known(given: Mapping[str, str], names: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
+            raise _wrong(name, f"there is no such option{meant}")
+
+
+def _truth(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise _wrong(name, f"must be true or false, not {given[name]!r}")
+    return text == "true"
 
 
 def _wrong(name: str, what: str) -> InvalidArgument:
@@ -108,16 +175,13 @@ def _start_revision(given: Mapping[str, str]) -> int:
 
 
 def _columns(given: Mapping[str, str], table: str) -> tuple[str, ...]:
-    words = {"true": True, "false": False}
-    previous = given.get("previous", "false").lower()
-    if previous not in words:
-        raise _wrong("previous", f"must be true or false, not {given['previous']!r}")
+    has_previous = _truth(given, "previous")
     if "columns" not in given:
-        return columns_of(table, previous=words[previous]) if table in TABLES else ()
+        return columns_of(table, previous=has_previous) if table in TABLES else ()
     columns = tuple(name.strip() for name in given["columns"].split(","))
     if len(set(columns)) != len(columns):
         raise _wrong("columns", f"{given['columns']!r} names one twice")
-    if words[previous]:
+    if has_previous:
         raise _wrong("previous", "name the columns that you want of the record before in columns")
     return columns
 

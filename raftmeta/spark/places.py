@@ -1,4 +1,4 @@
-"""Where rows are read: a sealed file on this machine, or a running cluster. One face for both.
+"""Where rows are read: a sealed file or a lake on this machine, or a running cluster. One face for all.
 
 It decides nothing of its own: raftmeta.scan knows how files and nodes are read.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from raftmeta.errors import Compacted, FutureRevision
 from raftmeta.results import NodeStatus
 from raftmeta.scan import ClusterScan, Scope, SnapshotFile, find_snapshot, followers_first, node_urls
+from raftmeta.spark.lake import MANIFEST
 from raftmeta.spark.options import SourceOptions
 
 __all__ = ["ClusterPlace", "FilePlace", "Place", "place_of"]
@@ -36,6 +38,11 @@ class Place(Protocol):
 @contextmanager
 def place_of(options: SourceOptions, detail: tuple[Any, ...] = ()) -> Iterator[Place]:
     """The place that the options name, closed at the end of the block; detail: of the part that is read there."""
+    if options.path and (Path(options.path) / MANIFEST).exists():
+        from raftmeta.spark.lake_place import LakePlace
+
+        yield LakePlace(options.path)
+        return
     if options.path:
         yield FilePlace(options, detail)
         return
@@ -50,7 +57,8 @@ def check_changes(place: Place, low: int, high: int) -> None:
     if low < floor and low < high:
         raise Compacted(
             f"start_revision: the changes up to revision {floor} are compacted in {place}; the oldest one is "
-            f"{floor + 1}: begin there, or with start_revision=oldest",
+            f"{floor + 1}: begin there with start_revision={floor + 1} or oldest; a stream needs a new checkpoint for "
+            f"this, since its old one goes on at {low + 1}",
             revision=floor + 1,
         )
 

@@ -13,15 +13,13 @@ It decides settings. It never decides what is computed, and downloads nothing: n
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from raftmeta.errors import ConfigError
+from raftmeta.spark.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,19 +77,17 @@ def spark_session(
     if active is not None:
         yield active
         return
-    folder = Path(tempfile.mkdtemp(prefix="raftmeta-spark-"))
-    try:
-        with (folder / "spark.log").open("w+b") as log:
-            session, gateway = _start(master, app, settings or {}, log)
-            try:
-                register(session)
-                with _keeping_words():
-                    yield session
-            finally:
-                session.stop()
-                _end(gateway)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch_folder("spark") as folder, (folder / "spark.log").open("w+b") as log:
+        # What Spark itself writes lies there too, and goes with it, also when this process is killed.
+        ours = {"spark.local.dir": str(folder)} if master.startswith("local") else {}
+        session, gateway = _start(master, app, {**ours, **(settings or {})}, log)
+        try:
+            register(session)
+            with _keeping_words():
+                yield session
+        finally:
+            session.stop()
+            _end(gateway)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Batches of rows into a store: each batch in one transaction, once, by one driver.
+"""Batches of rows into a store: each row of a batch once, by one driver.
 
     with Sink(client, "topic-settings") as sink:
         frame.writeStream.foreachBatch(sink.write).option("checkpointLocation", ...).start().awaitTermination()
@@ -6,19 +6,20 @@
 Two keys of the sink are written in the transaction of a batch and compared there:
 
     _raftmeta/sinks/NAME/driver     created anew by each driver that begins: its create revision is the driver's fence
-    _raftmeta/sinks/NAME/batch      the newest batch: query, number, hash of its rows
+    _raftmeta/sinks/NAME/batch      the newest batch: query, number, hash of its rows, how many of them are written
 
 so a batch that comes again after a crash is passed over, and a driver that was replaced is refused, whatever it
-believes. What a transaction cannot hold is refused before anything is written.
+believes. A batch is one transaction. One that a transaction cannot hold is refused before anything is written, or with
+`split` written as several, in order of keys: each says how many rows are written, so a batch that comes again goes on
+where it ended.
 
-It decides whether a batch is written. It never cuts one: half a batch is no batch.
+It decides whether a batch is written, and which rows of it are still to be.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -47,27 +48,39 @@ TRIES_MAX = 5  # of a batch of which a try was certainly not executed, or whose 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """revision: of the batch. was_there: it had been written before, and was passed over."""
+    """revision: of its last transaction. was_there: it had been written before, and was passed over.
+
+    transactions: that this call made; more than one only with `split`.
+    """
 
     revision: int
     was_there: bool
+    transactions: int = 1
 
 
 class Sink:
     """The one driver of a sink; as a context it begins and ends.
 
     client: of the store; it stays the caller's. name: of the sink, the same for every run of the query. fence: a lead,
-    lock, member or Fence that must be held for each batch as well. timeout_s: for each try to write a batch.
+    lock, member or Fence that must be held for each batch as well. timeout_s: for each try of a transaction. split: a
+    batch that is larger than a transaction is written as several; a reader may then see a part of it.
     """
 
     def __init__(
-        self, client: raftmeta.Client, name: str, *, fence: FenceLike | None = None, timeout_s: float = 30.0
+        self,
+        client: raftmeta.Client,
+        name: str,
+        *,
+        fence: FenceLike | None = None,
+        timeout_s: float = 30.0,
+        split: bool = False,
     ) -> None:
         prefix = prefix_of("sinks", name)
         self._client = client
         self._name = name
         self._fence = fence
         self._timeout_s = timeout_s
+        self._is_split = split
         self._driver_key, self._batch_key = f"{prefix}driver", f"{prefix}batch"
         self._epoch = 0  # create revision of the driver's key, 0: not begun
 
@@ -78,40 +91,60 @@ class Sink:
         return self
 
     def write(self, frame: DataFrame | pa.Table, batch: int, query: str | None = None) -> WrittenBatch:
-        """Write the rows of a batch, all of them or none, unless it is there.
+        """Write the rows of a batch, all of them or none (with `split`: all that are not written), unless it is there.
 
         frame: a DataFrame or table of Arrow with key (bytes or text), value (bytes or text), and op, "put" or "delete";
         without op every row is a put. A key may be there once. batch: its number; in one query they rise. query: whose
         batches they are; None: the id of the stream that calls this, "" without one.
-        Raises InvalidArgument: the rows are wrong, or more than a transaction holds; nothing was written.
-        Fenced: another driver of this sink has begun, or `fence` is not held; nothing was written. ConfigError: this
-        batch is older than the newest, or another one of the same number. NotExecuted, OutcomeUnknown: as any write;
-        write the same batch again.
+        Raises InvalidArgument: the rows are wrong, or without `split` more than a transaction holds; nothing is
+        written.
+        Fenced: another driver of this sink has begun, or `fence` is not held; nothing more was written. ConfigError:
+        this batch is older than the newest, another one of the same number, or the newest is half written.
+        NotExecuted, OutcomeUnknown: as any write; write the same batch again.
         """
         if not self._epoch:
             raise ConfigError(f"sink {self._name!r}: begin() first, or use it as a context")
         whose = _query_of(frame) if query is None else query
-        table = _rows_of(frame)
-        operations = list(_operations(table))
+        table = _rows_of(frame, None if self._is_split else ROWS_MAX + 1)
+        operations = _operations(table, self._is_split)
         facts = {"query": whose, "batch": int(batch), "rows": len(operations), "hash": _hash(operations)}
-        for attempt in range(1, TRIES_MAX + 1):
+        made, tries = 0, 0
+        while True:
             there = self._client.get(self._batch_key, timeout_s=self._timeout_s)
-            if self._is_there(there, facts):
-                assert there is not None
-                return WrittenBatch(there.mod_revision, True)
+            written = self._written(there, facts)
+            if there is not None and written == len(operations):
+                return WrittenBatch(there.mod_revision, made == 0, made)
+            part = operations[written or 0 : _end_of_part(operations, written or 0)]
             try:
-                return WrittenBatch(self._commit(there, operations, facts), False)
+                self._commit(there, part, {**facts, "written": (written or 0) + len(part)})
             except (NotExecuted, OutcomeUnknown):
-                if attempt == TRIES_MAX:
+                tries += 1
+                if tries == TRIES_MAX:
                     raise  # what became of it is looked up when it comes again
-        raise AssertionError("every try returns or raises")
+            else:
+                made, tries = made + 1, 0
 
-    def _is_there(self, there: KeyRecord | None, facts: dict[str, Any]) -> bool:
+    def newest(self) -> tuple[str, int] | None:
+        """Query and number of the newest batch; None before the first one."""
+        there = self._client.get(self._batch_key, timeout_s=self._timeout_s)
+        facts = None if there is None else json.loads(there.value)
+        return None if facts is None else (str(facts["query"]), int(facts["batch"]))
+
+    def _written(self, there: KeyRecord | None, facts: dict[str, Any]) -> int | None:
+        """How many rows of this batch are in the store; None: it has not begun. Raises ConfigError."""
         if there is None:
-            return False
+            return None
         newest = json.loads(there.value)
-        if newest["query"] != facts["query"] or facts["batch"] > newest["batch"]:
-            return False
+        if newest["query"] != facts["query"]:
+            return None
+        written = int(newest.get("written", newest["rows"]))
+        if facts["batch"] > newest["batch"]:
+            if written < newest["rows"]:
+                raise ConfigError(
+                    f"sink {self._name!r}: batch {facts['batch']} comes before batch {newest['batch']} is whole, of "
+                    f"which {written:,} of {newest['rows']:,} rows are written: write that one again first"
+                )
+            return None
         if facts["batch"] < newest["batch"]:
             raise ConfigError(
                 f"sink {self._name!r}: batch {facts['batch']} comes after batch {newest['batch']} of the same query: "
@@ -122,7 +155,7 @@ class Sink:
                 f"sink {self._name!r}: batch {facts['batch']} was written with other rows: the query does not give the "
                 "same rows again, or another one has its name"
             )
-        return True
+        return written
 
     def _commit(self, there: KeyRecord | None, operations: list[Operation], facts: dict[str, Any]) -> int:
         compares: list[CompareOperator] = [
@@ -153,7 +186,7 @@ def _query_of(frame: DataFrame | pa.Table) -> str:
     return "" if spark is None else str(spark.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
 
 
-def _rows_of(frame: DataFrame | pa.Table) -> pa.Table:
+def _rows_of(frame: DataFrame | pa.Table, rows_max: int | None) -> pa.Table:
     names = getattr(frame, "columns" if hasattr(frame, "sparkSession") else "column_names")
     if "key" not in names or "value" not in names:
         raise InvalidArgument(f"frame: needs columns key and value, and has {', '.join(names)}", field="frame")
@@ -162,16 +195,17 @@ def _rows_of(frame: DataFrame | pa.Table) -> pa.Table:
     from pyspark.sql import functions as f
 
     wanted = [f.col(name) for name in COLUMNS if name in names]
-    # One row more than fit is enough to say so: the driver never holds a batch that it cannot write.
-    return frame.select(*wanted).limit(ROWS_MAX + 1).toArrow()
+    # One row more than fit is enough to say so: without `split` the driver never holds a batch that it cannot write.
+    picked = frame.select(*wanted)
+    return (picked if rows_max is None else picked.limit(rows_max)).toArrow()
 
 
-def _operations(table: pa.Table) -> Iterable[Operation]:
+def _operations(table: pa.Table, is_split: bool) -> list[Operation]:
     """One operation for each row, in order of keys. Raises InvalidArgument that names the row."""
-    if len(table) > ROWS_MAX:
+    if len(table) > ROWS_MAX and not is_split:
         raise InvalidArgument(
-            f"frame: more than {ROWS_MAX:,} rows; one transaction holds no more: make smaller batches (a limit of rows "
-            "for each trigger)",
+            f"frame: more than {ROWS_MAX:,} rows; one transaction holds no more: write it as several (split), or make "
+            "smaller batches (a limit of rows for each trigger)",
             field="frame",
         )
     found: dict[bytes, Operation] = {}
@@ -188,13 +222,32 @@ def _operations(table: pa.Table) -> Iterable[Operation]:
         if op not in ("put", "delete") or (op == "put" and value is None):
             raise InvalidArgument(f"op: {op!r} of {key!r} is no delete and no put with a value", field="op")
         found[key] = Delete(key) if op == "delete" else Put(key, value)
-        size_bytes += len(key) + len(value or b"") + ROW_BYTES
-    if size_bytes > BATCH_BYTES_MAX:
+        row_bytes = len(key) + len(value or b"") + ROW_BYTES
+        if row_bytes > BATCH_BYTES_MAX:
+            raise InvalidArgument(
+                f"value: that of {key!r} has {len(value or b''):,} bytes; one transaction holds {BATCH_BYTES_MAX:,}",
+                field="value",
+            )
+        size_bytes += row_bytes
+    if size_bytes > BATCH_BYTES_MAX and not is_split:
         raise InvalidArgument(
-            f"frame: {size_bytes:,} bytes; one transaction holds {BATCH_BYTES_MAX:,}: make smaller batches",
+            f"frame: {size_bytes:,} bytes; one transaction holds {BATCH_BYTES_MAX:,}: write it as several (split), or "
+            "make smaller batches",
             field="frame",
         )
     return [found[key] for key in sorted(found)]
+
+
+def _end_of_part(operations: list[Operation], begin: int) -> int:
+    """Behind the last operation that one transaction holds with those from `begin` on."""
+    size_bytes = 0
+    for place in range(begin, min(len(operations), begin + ROWS_MAX)):
+        one = operations[place]
+        assert isinstance(one, Put | Delete)
+        size_bytes += len(one.key) + len(getattr(one, "value", b"") or b"") + ROW_BYTES
+        if size_bytes > BATCH_BYTES_MAX:
+            return place
+    return min(len(operations), begin + ROWS_MAX)
 
 
 def _raw(text: Any, field: str) -> bytes | None:

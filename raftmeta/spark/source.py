@@ -13,6 +13,7 @@ A reader that is sent to an executor carries options and no open file: Spark's w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,18 +22,42 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from raftmeta.errors import InvalidArgument
 from raftmeta.scan import Batches, Scope
 from raftmeta.scan.batches import TABLES
-from raftmeta.spark.options import OTHER_TABLES, SourceOptions
+from raftmeta.spark.options import OTHER_TABLES, SourceOptions, is_of_catalog, options_of_catalog
 from raftmeta.spark.places import Place, place_of
 from raftmeta.spark.shipping import travelling
+from raftmeta.spark.writer import BatchWriter, StreamWriter
 
 __all__ = ["RaftmetaSource"]
+
+OPTIONS = "raftmeta.options"  # in the metadata of the first column of a table in Spark's catalog
+KINDS: dict[str, DataType] = {
+    "bigint": LongType(),
+    "binary": BinaryType(),
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "string": StringType(),
+    "timestamp": TimestampType(),
+}
 
 
 class RaftmetaSource(DataSource):
@@ -45,20 +70,53 @@ class RaftmetaSource(DataSource):
     def __reduce__(self) -> tuple[Any, ...]:
         return travelling(self, (dict(self.options),))
 
-    def schema(self) -> str:
-        """The columns that the options ask for. Raises InvalidArgument that names a wrong option."""
-        options = SourceOptions.parse(self.options)
-        if options.table in OTHER_TABLES:
-            return OTHER_TABLES[options.table]
-        Batches(options.table, options.scope.columns)  # names a column that there is not
-        kinds = {name: kind for name, _, kind in TABLES[options.table]}
-        return ", ".join(f"{name} {kinds[name]}" for name in options.scope.columns)
+    def schema(self) -> StructType:
+        """The columns that the options ask for. Raises InvalidArgument that names a wrong option.
+
+        Spark keeps the options of CREATE TABLE with the table, but asks here only for its schema, and gives the reader
+        no options later. So the options of such a table travel in the metadata of its first column.
+        """
+        is_table = is_of_catalog(self.options)
+        given = options_of_catalog(self.options) if is_table else dict(self.options)
+        fields = _fields_of(SourceOptions.parse(given))
+        if is_table:
+            fields[0].metadata = {OPTIONS: json.dumps(given, sort_keys=True)}
+        return StructType(fields)
 
     def reader(self, schema: Any) -> DataSourceReader:
-        return TableReader(dict(self.options))
+        return TableReader(_given(self.options, schema))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return ChangesReader(dict(self.options))
+        return ChangesReader(_given(self.options, schema))
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(dict(self.options), schema.fieldNames(), overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:
+        return StreamWriter(dict(self.options), schema.fieldNames(), overwrite)
+
+
+def _fields_of(options: SourceOptions) -> list[StructField]:
+    if options.table in OTHER_TABLES:
+        columns = [tuple(column.split()) for column in OTHER_TABLES[options.table].split(", ")]
+    else:
+        Batches(options.table, options.scope.columns)  # names a column that there is not
+        kinds = {name: kind for name, _, kind in TABLES[options.table]}
+        columns = [(name, kinds[name]) for name in options.scope.columns]
+    return [StructField(name, KINDS[kind]) for name, kind in columns]
+
+
+def _given(options: Mapping[str, str], schema: Any) -> dict[str, str]:
+    """The options of a query: those of the table in Spark's catalog, if it reads one, and its own."""
+    kept = schema.fields[0].metadata.get(OPTIONS, "{}") if schema.fields else "{}"
+    given = {**json.loads(kept), **options}
+    if not given:
+        raise InvalidArgument(
+            "path: no options came: give path or url. CREATE TABLE ... USING raftmeta must not list columns: the "
+            "options of such a table travel with the columns that raftmeta gives it",
+            field="path",
+        )
+    return given
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,6 @@ def sweep(
     Raises ConfigError: seeds or profile are wrong, out holds something else or rows of another build, profile or
     budget, or another sweep works there. RuntimeError: the job failed; the blocks that were done stay done.
     """
-    import_pyspark()
     budget = budget or Budget()
     _expect_seeds(first, end, block_seeds, profile)
     folder = Path(out).resolve()
@@ -84,10 +83,13 @@ def sweep(
     with opened(folder, SETTINGS_FILE, what="sweep"):
         _expect_settings(folder, settings)
         blocks = _open_blocks(folder, first, end, block_seeds)
-        with spark_session(master, app="raftmeta pipeline sweep") as spark, told(spark, "worlds", on_progress):
-            if blocks:
-                _live_blocks(spark, folder, blocks, settings, liver)
-            tables = _tables(spark, folder)
+        tables = None if blocks else _tables_that_are_there(folder)
+        if tables is None:
+            import_pyspark()
+            with spark_session(master, app="raftmeta pipeline sweep") as spark, told(spark, "worlds", on_progress):
+                if blocks:
+                    _live_blocks(spark, folder, blocks, settings, liver)
+                tables = _tables(spark, folder)
         for name in ("failures", "coverage"):
             write_table(folder / f"{name}.parquet", tables[name])
         coverage = tables["coverage"].to_pylist()
@@ -102,6 +104,21 @@ def sweep(
         summary = {"seeds": swept.seeds, "failures": len(swept.failures), "marks_missing": list(swept.missing)}
         write_json(folder / "summary.json", {**summary, "counts": tables["counts"]})
     return swept
+
+
+def _tables_that_are_there(folder: Path) -> dict[str, Any] | None:
+    """The tables that an earlier sweep made of the same blocks; None where there are none. Blocks only ever come."""
+    import pyarrow.parquet as pq
+
+    seeds = sum(end - first for first, end in map(_seeds_of, (folder / BLOCKS).glob("*.parquet")))
+    names = ("failures", "coverage")
+    if not all((folder / name).exists() for name in ("summary.json", *(f"{name}.parquet" for name in names))):
+        return None
+    summary = read_json(folder / "summary.json")
+    if summary.get("seeds") != seeds or "counts" not in summary:
+        return None
+    tables: dict[str, Any] = {name: pq.read_table(folder / f"{name}.parquet") for name in names}
+    return {**tables, "seeds": seeds, "counts": summary["counts"]}
 
 
 def build_of() -> str:

@@ -98,10 +98,11 @@ def quarantine(findings: DataFrame, strange: DataFrame | None) -> DataFrame:
     return found if strange is None else found.unionByName(strange)
 
 
-def histories(findings: DataFrame, expected: DataFrame) -> DataFrame:
+def histories(findings: DataFrame, expected: DataFrame, allow_empty: bool) -> DataFrame:
     """One row for each history. It is ok if all its components are and nothing of it is in quarantine.
 
     expected: run, history and model of all that were to be read: one of which nothing came back is unknown.
+    allow_empty: one without events is ok, instead of unknown.
     """
     totals = _of(findings, "totals").groupBy(*OF_A_HISTORY)
     counted = totals.agg(*(F.sum(name).alias(name) for name in ("events", "ok", "fail", "info")))
@@ -124,6 +125,7 @@ def histories(findings: DataFrame, expected: DataFrame) -> DataFrame:
         F.when(F.col("components_violation") > 0, "violation")
         .when(~F.col("has_result") | (F.col("quarantined") > 0), "unknown")
         .when(F.col("components_unknown") + F.col("components_malformed") > 0, "unknown")
+        .when((F.col("events") == 0) & F.lit(not allow_empty), "unknown")
         .otherwise("ok")
     )
     return joined.select(*OF_A_HISTORY, "model", verdict.alias("verdict"), *numbers)

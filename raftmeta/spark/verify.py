@@ -69,15 +69,17 @@ def verify(
     model: str = "kv",
     limits: Limits | None = None,
     bucket_rows: int = BUCKET_ROWS,
+    allow_empty: bool = False,
     on_progress: Progress | None = None,
 ) -> Verified:
     """Check the runs at these paths, and write tables and report into the folder out.
 
     paths: run folders, or histories in Parquet, which are checked as `model`. master: of Spark; ignored when a session
     is active. limits: of each bucket of components. bucket_rows: events of a bucket that is shuffled; a component with
-    more is cut where its value is certain. on_progress: told (what, tasks done, tasks) from another thread, a few times
-    a second. A folder that an earlier verify wrote is replaced. Raises ConfigError for a path that is no run, an
-    `out` that holds something else, and Spark or Java that is missing; RuntimeError when the job itself failed.
+    more is cut where its value is certain. allow_empty: a history without events is `ok` instead of `unknown`.
+    on_progress: told (what, tasks done, tasks) from another thread, a few times a second. A folder that an earlier
+    verify wrote is replaced. Raises ConfigError for a path that is no run, an `out` that holds something else, and
+    Spark or Java that is missing; RuntimeError when the job itself failed.
     """
     import_pyspark()
     runs = find_runs(paths, model=model)
@@ -85,7 +87,7 @@ def verify(
     expect_ours(folder, SUMMARY, what="verify")
     session = spark_session(master, app="raftmeta pipeline verify", settings=SETTINGS)
     with session as spark, told(spark, "checking", on_progress):
-        tables = _tables(spark, runs, limits or Limits(), bucket_rows)
+        tables = _tables(spark, runs, limits or Limits(), bucket_rows, allow_empty)
     counts = {name: len(table) for name, table in tables.items()}
     histories = tables["histories"].to_pylist()
     verdict = _verdict(histories, counts)
@@ -107,7 +109,9 @@ def _verdict(histories: list[dict[str, Any]], counts: dict[str, int]) -> str:
 
 
 # --- the job ----------------------------------------------------------------------------------------------------------
-def _tables(spark: SparkSession, runs: list[Run], limits: Limits, bucket_rows: int) -> dict[str, Any]:
+def _tables(
+    spark: SparkSession, runs: list[Run], limits: Limits, bucket_rows: int, allow_empty: bool
+) -> dict[str, Any]:
     """Every table, as Arrow."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -127,7 +131,7 @@ def _tables(spark: SparkSession, runs: list[Run], limits: Limits, bucket_rows: i
         wrong = of.contradictions(observed, make.written(findings), runs)
         strange = of.strange_observations(observed)
     frames = {
-        "histories": make.histories(findings, expected),
+        "histories": make.histories(findings, expected, allow_empty),
         "verdicts": make.verdicts(findings),
         "anomalies": make.anomalies(findings, wrong),
         "quarantine": make.quarantine(findings, strange),

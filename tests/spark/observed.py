@@ -116,6 +116,28 @@ CONTRADICTED: dict[str, tuple[list[Row], list[str]]] = {
         [told("elected", "lead", 3, value="a"), told("elected", "lead", 3, value="b")],
         ["one token of two"],
     ),
+    "leader-of-another-name": (
+        [
+            told("elected", "lead", 3, value="a", revision=3),
+            told("leader", "lead", 3, revision=3, value='["b",false]'),
+        ],
+        ["one token of two"],
+    ),
+    "leader-of-no-name": (
+        [
+            told("leader", "lead", 3, revision=3, value='["a",false]'),
+            told("leader", "lead", 3, revision=4, value="[null,false]"),
+        ],
+        ["one token of two"],
+    ),
+    "member-of-another-name": (
+        [told("member_joined", "group", 4, value="a"), told("member", "group", revision=6, value='{"b":4}')],
+        ["one token of two"],
+    ),
+    "held-by-another": (
+        [told("lease_granted", "lock", 5, value="a", revision=5), told("held", "lock", 5, value="b")],
+        ["one token of two"],
+    ),
     "listener-order": (
         [told("member", "group", revision=6, value="{}"), told("member", "group", revision=5, value="{}")],
         ["listener order"],
@@ -129,6 +151,13 @@ CONTRADICTED: dict[str, tuple[list[Row], list[str]]] = {
         ],
         ["listeners differ", "listeners differ"],
     ),
+    "listeners-name-two": (
+        [
+            told("leader", "lead", revision=3, value='["a",false]'),
+            told("leader", "lead", revision=3, value='["b",false]', process=2),
+        ],
+        ["listeners differ"],
+    ),
     "not-once": ([told("session_answer", "s", 2, value="3")], ["not exactly once"]),
     "session-order": (
         [told("session_answer", "s", 1, value="1", revision=5), told("session_answer", "s", 2, value="2", revision=5)],
@@ -141,4 +170,5 @@ STRANGE: list[Row] = [
     {"kind": "never heard of", "subject": "w/"},
     {"kind": "fence_accepted", "subject": "lock", "revision": 3},
     {"kind": "held", "subject": None, "token": 3},
+    {"kind": "leader", "subject": "lead", "process": None, "revision": 3, "value": '["a",false]'},
 ]

@@ -12,10 +12,11 @@ from raftmeta.spark.folders import exchanged, read_json, write_json, written
 
 
 def test_a_folder_is_exchanged_whole_by_many_drivers(tmp_path: Path) -> None:
-    """Eight drivers end at once: what stays is all of one of them, and nothing beside it."""
+    """Eight drivers begin and end at once: what stays is all of one of them, and nothing beside it."""
     barrier = threading.Barrier(8)
 
     def drive(number: int) -> None:
+        barrier.wait()  # nobody sweeps away what another has just made
         with exchanged(tmp_path / "out") as fresh:
             for name in ("a", "b"):
                 write_json(fresh / name, {"driver": number})

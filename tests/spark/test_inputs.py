@@ -161,6 +161,17 @@ def test_the_command_checks_a_history_by_its_name(spark: Any, tmp_path: Path) ->
     assert (told["verdict"], told["histories"][0]["components_ok"], told["rows"]["verdicts"]) == ("ok", 1, 1)
 
 
+@pytest.mark.parametrize(("options", "verdict", "code"), [((), "unknown", 2), (("--allow-empty",), "ok", 0)])
+def test_an_empty_history_passes_only_when_it_is_allowed(
+    spark: Any, tmp_path: Path, options: tuple[str, ...], verdict: str, code: int
+) -> None:
+    """A run that recorded nothing verified nothing."""
+    path = tmp_path / "history.parquet"
+    write_history(History.of([]), path)
+    result = run("--json", "pipeline", "verify", path, "--out", tmp_path / "out", *options)
+    assert (result.exit_code, json.loads(result.stdout)["verdict"]) == (code, verdict)
+
+
 def test_progress_ends_with_a_spark_that_tells_none() -> None:
     """What is wrong is told by the job itself; the thread that asks how far it is ends without a word."""
     asked = threading.Event()

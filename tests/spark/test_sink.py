@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
 
 import raftmeta
 from examples import sink as example
@@ -119,6 +120,116 @@ def test_as_much_as_may_fit_fits(client: raftmeta.Client) -> None:
         large = pa.table({"key": [f"f{number}" for number in range(4)], "value": [bytes(1 << 20)] * 4})
         sink.write(large, 1)
     assert [len(record.value) for record in client.range("f0", "f9").records] == [1 << 20] * 4
+
+
+def numbered(count: int, size: int = 8, prefix: str = "s") -> pa.Table:
+    keys = [f"{prefix}{number:07}".encode() for number in range(count)]
+    return pa.table({"key": keys, "value": [b"v" * size] * count})
+
+
+@pytest.mark.parametrize(("count", "size", "transactions"), [(ROWS_MAX * 2 + 1, 8, 3), (12, 1 << 20, 3)])
+def test_a_batch_larger_than_a_transaction_is_written_as_several(
+    client: raftmeta.Client, count: int, size: int, transactions: int
+) -> None:
+    """By rows and by bytes, only where it is asked for; coming again it is passed over."""
+    table, name = numbered(count, size, f"s{size}/"), f"split-{size}"
+    with Sink(client, name) as sink, pytest.raises(InvalidArgument, match="split"):
+        sink.write(table, 0)
+    with Sink(client, name, split=True) as sink:
+        written = sink.write(table, 0)
+        assert (written.was_there, written.transactions) == (False, transactions)
+        assert (sink.write(table, 0).was_there, sink.newest()) == (True, ("", 0))
+    keys = client.range(prefix=f"s{size}/", keys_only=True).records
+    assert [record.version for record in keys] == [1] * count
+
+
+def test_a_half_written_batch_goes_on_where_it_ended(client: raftmeta.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver dies between two transactions of a batch; the next one writes the rest, each row once."""
+    table, count = numbered(ROWS_MAX * 3, prefix="half/"), 0
+    real = Sink._commit
+
+    def dying(self: Sink, *given: Any) -> int:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+        return real(self, *given)
+
+    monkeypatch.setattr(Sink, "_commit", dying)
+    with Sink(client, "half", split=True) as sink, pytest.raises(KeyboardInterrupt):
+        sink.write(table, 4, "q")
+    monkeypatch.undo()
+    with Sink(client, "half", split=True) as sink:
+        with pytest.raises(ConfigError, match="batch 5 comes before batch 4 is whole"):
+            sink.write(table, 5, "q")
+        with pytest.raises(ConfigError, match="other rows"):
+            sink.write(table.slice(1), 4, "q")
+        written = sink.write(table, 4, "q")
+        assert (written.was_there, written.transactions) == (False, 1)
+    assert {record.version for record in client.range(prefix="half/", keys_only=True).records} == {1}
+
+
+def frame_of(spark: Any, count: int, prefix: str) -> Any:
+    return spark.range(count).selectExpr(f"concat('{prefix}', lpad(id, 6, '0')) as key", "'v' as value")
+
+
+def test_a_frame_is_written_by_its_format(spark: Any, client: raftmeta.Client) -> None:
+    """More rows than a transaction holds, out of several tasks; a batch with a name and a number counts once."""
+    frame = frame_of(spark, ROWS_MAX + 100, "w/").repartition(3)
+    options = {"url": client.url, "sink": "frames", "split": "true", "query": "daily", "batch": "1"}
+    for _ in range(2):
+        frame.write.format("raftmeta").options(**options).mode("append").save()
+    found = client.range(prefix="w/", keys_only=True).records
+    assert (len(found), {record.version for record in found}) == (ROWS_MAX + 100, {1})
+    deletes = spark.createDataFrame([("w/000000", None, "delete")], "key string, value string, op string")
+    deletes.write.format("raftmeta").options(url=client.url, sink="frames").mode("append").save()
+    assert client.get("w/000000") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "columns", "message"),
+    [
+        ({"sink": "x"}, "append", "*", "url: give url"),
+        ({"sink": "x", "url": "raft://h:1", "splitt": "true"}, "append", "*", "did you mean 'split'"),
+        ({"sink": "x", "url": "raft://h:1"}, "overwrite", "*", "a store is added to"),
+        ({"sink": "x", "url": "raft://h:1"}, "append", "key", "has no column value"),
+    ],
+)
+def test_a_writer_that_is_wrong_names_it(
+    spark: Any, options: dict[str, str], mode: str, columns: str, message: str
+) -> None:
+    with pytest.raises(PySparkException, match=message):
+        frame_of(spark, 1, "n/").select(columns).write.format("raftmeta").options(**options).mode(mode).save()
+
+
+def test_a_stream_is_written_by_its_format(spark: Any, client: raftmeta.Client, tmp_path: Path) -> None:
+    """Every row once over a restart, in batches larger than a transaction; a query that was replaced is refused."""
+    (tmp_path / "in").mkdir()
+
+    def put_in(number: int) -> None:
+        text = "".join(f'{{"key": "f/{number}-{row:05}", "value": "v"}}\n' for row in range(ROWS_MAX + 7))
+        (tmp_path / "in" / f"{number}.json").write_text(text)
+
+    def run(checkpoint: str) -> None:
+        rows = spark.readStream.schema("key string, value string").option("maxFilesPerTrigger", 1)
+        stream = rows.json(str(tmp_path / "in")).writeStream.format("raftmeta").trigger(availableNow=True)
+        stream = stream.options(url=client.url, sink="streamed", split="true")
+        stream.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
+
+    put_in(0)
+    run("one")
+    commit = tmp_path / "one" / "commits" / "0"
+    commit.unlink()  # as after a crash behind the write: the batch comes again
+    commit.with_name(".0.crc").unlink(missing_ok=True)
+    put_in(1)
+    run("one")
+    found = client.range(prefix="f/", keys_only=True).records
+    assert (len(found), {record.version for record in found}) == (2 * (ROWS_MAX + 7), {1})
+    run("two")  # another query: it begins anew, and replaces the first one
+    put_in(2)
+    with pytest.raises(StreamingQueryException, match="replaced this one"):
+        run("one")
+    assert not client.range(prefix="f/2", keys_only=True).records
 
 
 def test_an_answer_that_is_lost_does_not_write_twice(client: raftmeta.Client, monkeypatch: pytest.MonkeyPatch) -> None:

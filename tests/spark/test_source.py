@@ -106,8 +106,7 @@ def test_a_wrong_option_is_an_error_that_names_it(
     """When the table is loaded, or with what the file says when parts are made of it."""
     with pytest.raises(RaftmetaError, match=message):
         source = RaftmetaSource({"path": store[2], "table": table, **given})
-        source.schema()
-        source.reader(None).partitions()
+        source.reader(source.schema()).partitions()
 
 
 def test_an_error_of_an_option_comes_through_spark(spark: Any, store: tuple[raftmeta.Node, str, str]) -> None:
@@ -116,6 +115,33 @@ def test_an_error_of_an_option_comes_through_spark(spark: Any, store: tuple[raft
         read(spark, path=store[2], prefixx="a")
     with pytest.raises(AnalysisException, match="revision: 7 is compacted"):
         read(spark, path=store[2], revision=7).count()
+
+
+def test_a_table_of_the_catalog_is_the_table_of_its_options(
+    spark: Any, store: tuple[raftmeta.Node, str, str], tmp_path: Path
+) -> None:
+    """CREATE TABLE adds properties of Spark's own, and the reader of such a table is given no options at all."""
+    _, url, path = store
+    spark.sql(f"CREATE DATABASE kept LOCATION '{tmp_path}'")
+    try:
+        spark.sql(
+            f"CREATE TABLE kept.keys USING raftmeta OPTIONS (path '{path}', prefix 'key-1') TBLPROPERTIES ('a'='b')"
+        )
+        spark.sql(f"CREATE TABLE kept.placed USING raftmeta OPTIONS (prefix 'key-1') COMMENT 'c' LOCATION '{path}'")
+        spark.sql(
+            f"CREATE TABLE kept.past USING raftmeta OPTIONS (url '{url}', table 'changes', start_revision 'oldest')"
+        )
+        expected = collected(read(spark, path=path, prefix="key-1"))
+        assert collected(spark.table("kept.keys")) == expected == collected(spark.table("kept.placed"))
+        assert spark.sql("SELECT min(revision) FROM kept.past").first()[0] == FLOOR + 1
+        assert spark.sql("SELECT count(*) FROM kept.keys WITH (prefix = 'key-11')").first()[0] < len(expected)
+        with pytest.raises(AnalysisException, match="did you mean 'prefix'"):
+            spark.sql("CREATE TABLE kept.wrong USING raftmeta OPTIONS (path 'x', prefixx 'key-1')")
+        spark.sql(f"CREATE TABLE kept.listed (key binary) USING raftmeta OPTIONS (path '{path}')")
+        with pytest.raises(PySparkException, match="must not list columns"):
+            spark.table("kept.listed").collect()
+    finally:
+        spark.sql("DROP DATABASE kept CASCADE")
 
 
 def test_a_file_that_is_damaged_is_an_error(spark: Any, store: tuple[raftmeta.Node, str, str], tmp_path: Path) -> None:
@@ -139,7 +165,8 @@ def test_keys_that_are_no_text_can_be_asked_for() -> None:
 def test_an_executor_without_the_package_says_so(tmp_path: Path) -> None:
     """A reader is unpickled there: its error names the machine, the Python, and what to install."""
     sent = tmp_path / "sent"
-    sent.write_bytes(cloudpickle.dumps(RaftmetaSource({"path": "x"}).reader(None)))
+    source = RaftmetaSource({"path": "x"})
+    sent.write_bytes(cloudpickle.dumps(source.reader(source.schema())))
     blocked = "import pickle, sys; sys.modules['raftmeta'] = None; pickle.loads(open(sys.argv[1], 'rb').read())"
     found = subprocess.run([sys.executable, "-c", blocked, sent], capture_output=True, text=True, check=False)
     assert "cannot read for format('raftmeta')" in found.stderr

@@ -217,6 +217,7 @@ def test_strange_observations_are_counted(spark: Any, tmp_path: Path) -> None:
     assert reasons == [
         "an observation without seq or subject",
         "no rule knows this kind of observation",
+        "this kind tells a process",
         "this kind tells a revision",
         "this kind tells a token",
     ]
