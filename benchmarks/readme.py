@@ -49,9 +49,13 @@ def table_of(reports: dict[str, dict[str, Any]]) -> str:
     for name in names:
         cells = []
         for outstanding in OUTSTANDING:
-            row = rates[f"{name}, put, {outstanding}"]
+            row = rates.get(f"{name}, put, {outstanding}")
+            if row is None:
+                cells.append("not measured")
+                continue
             share = 100 * row["value"] / limits[outstanding]
             digits = 0 if share >= 10 else 1
             cells.append(f"{figure(row['value'])} ({share:.{digits}f} %), p99 {figure(row['details']['p99_ms'])} ms")
-        lines.append(f"| {name} | {' | '.join(cells)} | {rates[f'{name}, put, 1']['note']} |")
+        note = next(row["note"] for row in report["rows"] if row.get("parameters", {}).get("peer") == name)
+        lines.append(f"| {name} | {' | '.join(cells)} | {note} |")
     return "\n".join(lines)

@@ -34,6 +34,7 @@ from benchmarks.load.values import KEYS, VALUES, values_of
 from benchmarks.measure import Row, Sample, at_least, at_most, compare_with, interleaved, row_of
 from benchmarks.page import write_page
 from benchmarks.results import read_all, report, write
+from benchmarks.suites import peers
 from benchmarks.table import lines_of
 
 
@@ -250,3 +251,54 @@ def test_suites_have_their_order_and_title() -> None:
     assert set(found) - set(chosen_suites([])) == {"endurance"}
     assert list(chosen_suites(["endurance", "puts"])) == ["puts", "endurance"]
     assert threading.active_count() < 20  # importing them starts nothing
+
+
+class Hanging:
+    """A peer that is founded, measures one row, and then waits for an answer that does not come."""
+
+    name = "hanging"
+    is_embedded = True
+    settings = "none"
+    founded = 0
+
+    def __init__(self, folder: Path) -> None:
+        type(self).founded += 1
+
+    def __enter__(self) -> Hanging:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def puts(self, *, outstanding: int, **_: object) -> Sample:
+        if outstanding == 64:
+            raise TimeoutError("no answer after 10 s")
+        return sample(1000.0 * type(self).founded)
+
+
+class Sound(Hanging):
+    """The same without a fault."""
+
+    name = "sound"
+
+    def puts(self, *, outstanding: int, **_: object) -> Sample:
+        return sample(500)
+
+
+def test_a_peer_that_times_out_has_a_row_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not tried again, what it had measured stands, and the others are measured as ever."""
+    monkeypatch.setattr(peers, "PEERS", (Hanging, Sound))
+    monkeypatch.setattr(peers, "limit_case", lambda *_: lambda: sample(2000))
+    bench = Bench(tmp_path, selection="", is_trial=False, progress=lambda _: None)
+    rows = {row.name: row for row in peers.run(bench)}
+    assert Hanging.founded == 1
+    assert rows["hanging: not measured"].note == "failed, and was not tried again: TimeoutError: no answer after 10 s"
+    assert list(rows["hanging, put, 1"].values) == [1000.0] and "hanging, put, 64" not in rows
+    assert [list(rows[f"sound, put, {outstanding}"].values) for outstanding in (1, 64, 1024)] == [[500.0] * 3] * 3
+
+
+def test_a_failure_of_raftmeta_itself_misses_a_target() -> None:
+    """A peer may fail; the project's own form may not, and the run says so."""
+    row = peers.failed_row(peers.Embedded, TimeoutError("no answer"))
+    assert [target.is_reached for target in row.targets] == [False]
+    assert peers.failed_row(peers.Etcd, TimeoutError("no answer")).targets == []

@@ -71,7 +71,7 @@ def test_links_lead_to_files(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
 def test_what_a_document_names_exists(document: Path) -> None:
-    """Paths in code marks are there, names in code marks stand in the sources."""
+    """Paths in code marks are there, names in code marks stand in the sources or are those of tests."""
     missing = []
     for code in CODE.findall(FENCE.sub("", document.read_text())):
         if PATH.match(code):
@@ -79,7 +79,9 @@ def test_what_a_document_names_exists(document: Path) -> None:
                 missing.append(code)
         elif document.parent.name != "decisions":  # those compare with other programs, by their names
             missing += [
-                word for word in re.findall(r"[A-Za-z_]\w+", code) if NAME.match(word) and word not in SOURCE_WORDS
+                word
+                for word in re.findall(r"[A-Za-z_]\w+", code)
+                if NAME.match(word) and word not in SOURCE_WORDS | TEST_NAMES
             ]
     assert not missing
 
@@ -98,6 +100,16 @@ def is_path(text: str) -> bool:
 def test_the_tests_that_a_document_names_are_there(document: Path) -> None:
     """What is said to be tested is tested: each name is that of a function, a class or a file of tests."""
     assert set(re.findall(r"(?<![\w/])test_\w+", FENCE.sub("", document.read_text()))) <= TEST_NAMES
+
+
+@pytest.mark.parametrize("heading", ["Messages", "Connections and frames beside the core"])
+def test_each_row_of_what_is_vouched_for_names_its_test(heading: str) -> None:
+    """docs/invariants.md: a test, or a transcript of tests/core/testdata, in the last column of each row."""
+    text = (ROOT / "docs" / "invariants.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 14
+    for row in rows:
+        assert re.search(r"`(test_\w+|tests/core/testdata/\w+\.txt)`", row[-1]), row[0]
 
 
 def test_the_architecture_names_every_part() -> None:

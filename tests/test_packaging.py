@@ -32,6 +32,8 @@ NEED_SPARK = tuple(
         "churn_rows",
         "findings",
         "gathering",
+        "lake_answers",
+        "lake_place",
         "lake_rows",
         "observations",
         "page",
@@ -39,6 +41,7 @@ NEED_SPARK = tuple(
         "source",
         "tables",
         "times",
+        "writer",
     )
 )
 

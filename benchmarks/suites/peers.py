@@ -1,7 +1,8 @@
 """What a user would take instead, side by side: each peer is founded anew in each round, and the rounds take turns.
 
 A client-server peer's client shares the machine with its servers, which an embedded one does not need: so each row says
-which of the two it is, and both kinds stand beside both forms of raftmeta.
+which of the two it is, and both kinds stand beside both forms of raftmeta. A peer that cannot be had, or that fails (a
+time-out for example), has a row that says so; the others are measured all the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TIMES_ETCD = 13.0
 
 def run(bench: Bench) -> list[Row]:
     samples: dict[str, list[Sample]] = {}
-    missing: dict[str, str] = {}
+    lacking: dict[str, Row] = {}
     for _ in range(bench.rounds):
         for outstanding in OUTSTANDING:
             name = f"limit, asyncio, put, {outstanding}"
@@ -34,15 +35,23 @@ def run(bench: Bench) -> list[Row]:
                 bench.step(name)
                 samples.setdefault(name, []).append(limit_case(bench, outstanding, "asyncio")())
         for kind in PEERS:
-            if kind.name in missing or not any(bench.wants(name) for name in rows_of(kind)):
+            if kind.name in lacking or not any(bench.wants(name) for name in rows_of(kind)):
                 continue
             try:
                 one_round(bench, kind, samples)
             except PeerMissing as error:
-                missing[kind.name] = str(error)
-    return [finished(name, found, samples) for name, found in samples.items()] + [
-        Row(f"{name}: not measured", "/s", [0.0], note=why) for name, why in missing.items()
-    ]
+                lacking[kind.name] = Row(f"{kind.name}: not measured", "/s", [0.0], note=str(error))
+            except Exception as error:  # it may be anything: each peer is a program, or a library, of somebody else
+                bench.step(f"{kind.name} failed: {error!r}")
+                lacking[kind.name] = failed_row(kind, error)
+    return [finished(name, found, samples) for name, found in samples.items()] + list(lacking.values())
+
+
+def failed_row(kind: type[Peer], error: Exception) -> Row:
+    """Return the row of a peer that failed while it was measured. If raftmeta itself failed, a target is missed."""
+    targets = [at_least("rounds without a failure", 0, 1)] if kind in (Embedded, OverRaft) else []
+    note = f"failed, and was not tried again: {type(error).__name__}: {error}".rstrip(": ")
+    return Row(f"{kind.name}: not measured", "/s", [0.0], note=note, targets=targets)
 
 
 def rows_of(kind: type[Peer]) -> dict[str, tuple[str, int]]:
@@ -57,7 +66,8 @@ def one_round(bench: Bench, kind: type[Peer], samples: dict[str, list[Sample]]) 
         for name, (verb, outstanding) in rows_of(kind).items():
             if bench.wants(name):
                 bench.step(name)
-                samples.setdefault(name, []).append(measure(bench, peer, verb, outstanding))
+                found = measure(bench, peer, verb, outstanding)
+                samples.setdefault(name, []).append(found)
 
 
 def measure(bench: Bench, peer: Peer, verb: str, outstanding: int) -> Sample:

@@ -47,6 +47,8 @@ def watch_bounds(key: Key | None, end: Key | None, prefix: Key | None) -> tuple[
         if key is not None or end is not None:
             raise InvalidArgument("prefix: give one of key, key and end, prefix", field="prefix")
         return _raw(prefix, "prefix"), prefix_end(_raw(prefix, "prefix"))
+    if key is None:
+        raise InvalidArgument('key: give key, key and end, or prefix; prefix="" is every key', field="key")
     start = _raw(key, "key")
     if end is not None:
         return start, _raw(end, "end")
