@@ -40,11 +40,12 @@ from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGI
                                             EVENT_TRACE, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
                                             SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
                                             SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_EVENT,
-                                            SUBMIT_USER_FETCH, SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, PendingJob,
-                                            Submission, TICKS_PER_TURN_MAX)
+                                            SUBMIT_USER_FETCH, SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, Submission,
+                                            BLOCKED_RETRY_TICKS, TICKS_PER_TURN_MAX)
 from raftmeta.runtime.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                             housekeeping_tick)
 from raftmeta.runtime.lease_pages cimport SUBMIT_LEASES, leases_submit
+from raftmeta.runtime.log_jobs cimport log_jobs_refused, log_jobs_release, log_jobs_submit, log_jobs_tick
 from raftmeta.runtime.members cimport (members_change, members_look, members_meet, members_refused, members_stop,
                                        members_tick)
 from raftmeta.runtime.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
@@ -64,7 +65,6 @@ from raftmeta.wire.hello cimport Hello
 cdef enum:
     FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
     TUNE_WATCH_CHANGES = 2000   # changes replayed to late watchers in one turn
-    BLOCKED_RETRY_TICKS = 20    # a write that found no room is tried again, and room is looked for
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
@@ -227,7 +227,6 @@ cdef void _count_write(Engine* engine, const Write* write) noexcept nogil:
 cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     cdef DiskJob* job = disk_job_create(JOB_WRITE)
     cdef const Membership* membership = core_membership(engine.core)
-    cdef PendingJob pending
     if job == NULL:
         return NO_MEMORY
     if not job.slices.append(write.slices, write.slice_count):
@@ -253,10 +252,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
         job.batch.membership_length = <uint32_t> job.membership.size
         job.batch.membership_index = membership.index
     _count_write(engine, write)
-    if engine.blocked.size != 0:
-        pending.job = job
-        return OK if engine.blocked.push(pending) else NO_MEMORY
-    engine.jobs.submit(engine.jobs.self, job)
+    log_jobs_submit(engine, job)
     return OK
 
 
@@ -279,18 +275,12 @@ cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
 
 
 cdef status_t _write_done(Engine* engine, DiskJob* job) noexcept nogil:
-    """A write, or the beginning of a log: what found no room waits, in order."""
-    cdef PendingJob pending
+    """A write, or the beginning of a log."""
     cdef status_t status
-    if job.status == NO_SPACE:
-        if job.kind == JOB_WRITE:
-            install_strip(engine, job)
-        pending.job = job
-        engine.blocked_tick = engine.ticks
-        if not engine.blocked.push(pending):
-            return NO_MEMORY
+    if job.status == NO_SPACE and job.kind == JOB_WRITE:
+        install_strip(engine, job)
+    if log_jobs_refused(engine, job, &status):
         return OK
-    status = job.status
     if status == OK and job.kind == JOB_WRITE:
         status = core_persisted(engine.core, job.batch.write_id)
     disk_job_destroy(job)
@@ -344,17 +334,6 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
     _checked(engine, status)
 
 
-cdef void _retry_blocked(Engine* engine) noexcept nogil:
-    """Writes that found no room go again, all and in order."""
-    if engine.blocked.size == 0 or engine.ticks - engine.blocked_tick < BLOCKED_RETRY_TICKS:
-        return
-    engine.blocked_tick = engine.ticks
-    while engine.blocked.size != 0:
-        engine.blocked.front().job.next = NULL
-        engine.jobs.submit(engine.jobs.self, engine.blocked.front().job)
-        engine.blocked.pop_front()
-
-
 cdef status_t _look_for_room(Engine* engine) noexcept nogil:
     """Without room nothing is written, and so no job would ever tell that there is room again."""
     cdef DiskJob* job
@@ -385,7 +364,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
         status = transfer_tick(engine)
     if status < FATAL_FROM:
         status = _look_for_room(engine)
-    _retry_blocked(engine)
+    log_jobs_tick(engine)
     if engine.ticks % timeout_ticks == 0:
         send_pings_to_strangers(engine)
         callers_repeat_reads(engine)
@@ -617,10 +596,7 @@ cdef void _tell_woken_closed(Engine* engine) noexcept nogil:
 
 cdef void engine_release(Engine* engine) noexcept nogil:
     """Give everything back. The disk jobs are all done or never begun, and nobody calls any more."""
-    while engine.blocked.size != 0:
-        disk_job_destroy(engine.blocked.front().job)
-        engine.blocked.pop_front()
-    engine.blocked.release()
+    log_jobs_release(engine)
     applier_release(engine)
     snapshots_release(engine)
     if engine.hub != NULL:

@@ -211,6 +211,9 @@ cdef struct KeptLease:
     uint64_t since_ns           # when keeping began
     uint64_t until_ns
 
+cdef enum:
+    BLOCKED_RETRY_TICKS = 20    # a write that found no room is tried again, and room is looked for
+
 cdef struct PendingJob:
     DiskJob* job
 
@@ -321,7 +324,8 @@ cdef struct Engine:
     uint32_t voter_count        # of how many
     uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
     index_t membership_logged   # index of the membership that the log was told
-    Ring[PendingJob] blocked    # writes that found no room, in order; tried again every BLOCKED_RETRY_TICKS
+    uint32_t log_jobs_under_way # writes and beginnings of the log that the write thread has
+    Ring[PendingJob] blocked    # those that found no room, in order; tried again every BLOCKED_RETRY_TICKS
     uint64_t blocked_tick
     uint64_t free_bytes         # room of the log, as of the last job done
     uint64_t log_bytes          # what it holds, as is

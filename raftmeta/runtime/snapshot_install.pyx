@@ -24,9 +24,10 @@ from raftmeta.runtime.callers cimport callers_answer, callers_installed, callers
 from raftmeta.runtime.disk_jobs cimport JOB_BEGIN_LOG, JOB_WRITE, DiskJob, disk_job_create
 from raftmeta.runtime.engine_state cimport EVENT_SNAPSHOT_INSTALLED
 from raftmeta.runtime.housekeeping cimport housekeeping_installed
+from raftmeta.runtime.log_jobs cimport log_jobs_submit
 from raftmeta.runtime.snapshot_files cimport Receiving
 from raftmeta.runtime.snapshot_state cimport (RECEIVING_LOADED, RECEIVING_NOTHING, TAKING_NOTHING, Snapshots)
-from raftmeta.runtime.snapshots cimport snapshots_add_file, snapshots_durable, snapshots_submit
+from raftmeta.runtime.snapshots cimport snapshots_add_file, snapshots_durable
 from raftmeta.runtime.user_fetches cimport user_fetches_answer
 from raftmeta.status cimport CORRUPT, NO_MEMORY, OK, STALE
 from raftmeta.storage.sealed cimport SealedHeader, sealed_close
@@ -120,7 +121,8 @@ cdef status_t _begin_log(Engine* engine) noexcept nogil:
             mark(MARK_BLOCKED_WRITE_STRIPPED)
             _strip(blocked)
             blocked.log_epoch = engine.log_epoch
-    return snapshots_submit(engine, job)
+    log_jobs_submit(engine, job)
+    return OK
 
 
 cdef void install_strip(Engine* engine, DiskJob* job) noexcept nogil:
