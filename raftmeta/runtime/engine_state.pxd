@@ -324,7 +324,7 @@ cdef struct Engine:
     uint32_t voter_count        # of how many
     uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
     index_t membership_logged   # index of the membership that the log was told
-    uint32_t log_jobs_under_way # writes and beginnings of the log that the write thread has
+    uint32_t log_jobs_under_way     # writes and beginnings of the log that the write thread has
     Ring[PendingJob] blocked    # those that found no room, in order; tried again every BLOCKED_RETRY_TICKS
     uint64_t blocked_tick
     uint64_t free_bytes         # room of the log, as of the last job done
