@@ -9,64 +9,71 @@ every setting; errors tell what became of the operation (raftmeta/errors.py). Op
 are in raftmeta.operations.
 """
 
-from raftmeta import aio, interfaces, operations, recipes
-from raftmeta.backends import connect
-from raftmeta.clients import Client
-from raftmeta.config import Config
-from raftmeta.errors import (
-    AddressInUse,
-    ChangeRefused,
-    CommandFailed,
-    CommandRefused,
-    Compacted,
-    CompareFailed,
-    ConfigError,
-    DiskFailed,
-    Fatal,
-    Fenced,
-    FolderInUse,
-    ForeignFolder,
-    ForkedProcess,
-    FutureRevision,
-    IdConflict,
-    InvalidArgument,
-    InvariantBroken,
-    KeyExists,
-    KeyMissing,
-    Lagged,
-    LeaseExpired,
-    MachineStopped,
-    NewerFormat,
-    NodeClosed,
-    NodeRemoved,
-    NoLeader,
-    NoSpace,
-    NotExecuted,
-    NotReady,
-    OutcomeTimeout,
-    OutcomeUnknown,
-    OutOfMemory,
-    Overloaded,
-    RaftmetaError,
-    ReadyTimeout,
-    Refused,
-    Rejected,
-    SnapshotDamaged,
-    StateDiverged,
-    StorageCorrupt,
-    Unsupported,
-    Withdrawn,
-)
-from raftmeta.interfaces import Capabilities
-from raftmeta.node import Node
-from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
-from raftmeta.replicated_class import Entry, command, current_entry, invariant, replicated
-from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
-from raftmeta.runtime.node_lease import Lease
-from raftmeta.runtime.node_watch import Watch
-from raftmeta.runtime.user_machine import UserMachine
+from __future__ import annotations
+
+import importlib
+import typing
+
 from raftmeta.version import VERSION as _VERSION
-from raftmeta.wire.revision import Revision
+
+if typing.TYPE_CHECKING:
+    from raftmeta import aio, interfaces, operations, recipes
+    from raftmeta.backends import connect
+    from raftmeta.clients import Client
+    from raftmeta.config import Config
+    from raftmeta.errors import (
+        AddressInUse,
+        ChangeRefused,
+        CommandFailed,
+        CommandRefused,
+        Compacted,
+        CompareFailed,
+        ConfigError,
+        DiskFailed,
+        Fatal,
+        Fenced,
+        FolderInUse,
+        ForeignFolder,
+        ForkedProcess,
+        FutureRevision,
+        IdConflict,
+        InvalidArgument,
+        InvariantBroken,
+        KeyExists,
+        KeyMissing,
+        Lagged,
+        LeaseExpired,
+        MachineStopped,
+        NewerFormat,
+        NodeClosed,
+        NodeRemoved,
+        NoLeader,
+        NoSpace,
+        NotExecuted,
+        NotReady,
+        OutcomeTimeout,
+        OutcomeUnknown,
+        OutOfMemory,
+        Overloaded,
+        RaftmetaError,
+        ReadyTimeout,
+        Refused,
+        Rejected,
+        SnapshotDamaged,
+        StateDiverged,
+        StorageCorrupt,
+        Unsupported,
+        Withdrawn,
+    )
+    from raftmeta.interfaces import Capabilities
+    from raftmeta.node import Node
+    from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
+    from raftmeta.replicated_class import Entry, command, current_entry, invariant, replicated
+    from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+    from raftmeta.runtime.node_lease import Lease
+    from raftmeta.runtime.node_watch import Watch
+    from raftmeta.runtime.user_machine import UserMachine
+    from raftmeta.wire.revision import Revision
 
 __version__ = _VERSION
 
@@ -143,3 +150,62 @@ __all__ = [
     "recipes",
     "replicated",
 ]
+
+# A name is imported when it is first asked for: a program that only blocks loads neither asyncio nor ssl, and one that
+# only catches errors loads no engine. Type checkers read the imports above. A name of neither table is an error's.
+_HOMES = {
+    "Capabilities": "raftmeta.interfaces",
+    "Client": "raftmeta.clients",
+    "Config": "raftmeta.config",
+    "Entry": "raftmeta.replicated_class",
+    "Fence": "raftmeta.operations",
+    "KeyRecord": "raftmeta.operations",
+    "Lease": "raftmeta.runtime.node_lease",
+    "MemberStatus": "raftmeta.results",
+    "Node": "raftmeta.node",
+    "NodeEvent": "raftmeta.results",
+    "NodeStatus": "raftmeta.results",
+    "RangeResult": "raftmeta.operations",
+    "Revision": "raftmeta.wire.revision",
+    "TxnReply": "raftmeta.results",
+    "TxnResult": "raftmeta.operations",
+    "UserMachine": "raftmeta.runtime.user_machine",
+    "Watch": "raftmeta.runtime.node_watch",
+    "WatchBatch": "raftmeta.results",
+    "WatchEvent": "raftmeta.results",
+    "WatchReset": "raftmeta.results",
+    "command": "raftmeta.replicated_class",
+    "connect": "raftmeta.backends",
+    "current_entry": "raftmeta.replicated_class",
+    "invariant": "raftmeta.replicated_class",
+    "replicated": "raftmeta.replicated_class",
+}
+_MODULES = frozenset(
+    {
+        "aio",
+        "backends",
+        "clients",
+        "config",
+        "errors",
+        "interfaces",
+        "node",
+        "operations",
+        "recipes",
+        "replicated_class",
+        "results",
+    }
+)
+
+if not typing.TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return importlib.import_module(f"raftmeta.{name}")
+        if name not in __all__:
+            raise AttributeError(f"module 'raftmeta' has no attribute {name!r}", name=name)
+        value = getattr(importlib.import_module(_HOMES.get(name, "raftmeta.errors")), name)
+        globals()[name] = value  # from now on found without asking here
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, *_MODULES})

@@ -12,10 +12,14 @@ It adds nothing to the engine: the interfaces are recipes over the node's own ve
 
 from __future__ import annotations
 
-import raftmeta.aio
+from typing import TYPE_CHECKING
+
 from raftmeta.interfaces import Owner
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated
 from raftmeta.runtime import node
+
+if TYPE_CHECKING:
+    import raftmeta.aio
 
 __all__ = ["CAPABILITIES", "Node"]
 
@@ -31,6 +35,8 @@ class Node(Coordinated, node.Node):
 
     def aio(self) -> raftmeta.aio.Node:
         """The asyncio face of this running node, for the event loop of its first call; closing it leaves the node."""
+        import raftmeta.aio  # loads asyncio, which a node that only blocks does without
+
         return raftmeta.aio.Node.of(self)
 
     def close(self, *, transfer: bool = True) -> None:

@@ -10,7 +10,6 @@ A face decides how one waits; it never decides what a recipe does.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import os
@@ -19,12 +18,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from raftmeta.interfaces import Owner
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
 from raftmeta.recipes.store import AioLease, AioStore, AioVerbs, AioWatch, Store, StoreLease, StoreWatch, Written
 from raftmeta.results import TxnReply, WatchBatch, WatchReset
+
+if TYPE_CHECKING:
+    import asyncio  # the half for asyncio imports it when it runs: callers that only block do not pay for it
 
 __all__ = ["AioFace", "BlockingFace", "Face", "Signal", "Watching", "run"]
 
@@ -270,6 +272,8 @@ def _run_into(work: Coroutine[Any, Any, T], future: Future[T]) -> None:
 
 class _AioSignal:
     def __init__(self) -> None:
+        import asyncio
+
         self._event = asyncio.Event()
         self.set = self._event.set
         self.clear = self._event.clear
@@ -278,6 +282,8 @@ class _AioSignal:
     async def wait(self, timeout_s: float | None = None) -> bool:
         if self._event.is_set():  # also with a time-out of 0, which wait_for never waits for
             return True
+        import asyncio
+
         try:
             return await asyncio.wait_for(self._event.wait(), timeout_s)
         except TimeoutError:
@@ -311,9 +317,13 @@ class AioFace(Face):
         return _AioSignal()
 
     def mutex(self) -> AbstractAsyncContextManager[Any]:
+        import asyncio
+
         return asyncio.Lock()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        import asyncio
+
         task = asyncio.get_running_loop().create_task(work, name=f"raftmeta-{name}")
         self._tasks.add(task)  # the event loop itself holds tasks weakly
         task.add_done_callback(self._ended)

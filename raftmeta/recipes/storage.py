@@ -5,7 +5,6 @@ The keys of the recipes (recipes/keys.ROOT) are not among them: they cannot be w
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 
 from raftmeta.errors import InvalidArgument
@@ -29,6 +28,8 @@ class Storage(Part, AioStorage):
         super().__init__("storage")
 
     def fetch(self, key: str) -> Awaitable[bytes | None]:
+        import asyncio  # loaded by whoever has an event loop
+
         return asyncio.ensure_future(self.fetched(key))
 
     async def fetched(self, key: str) -> bytes | None:

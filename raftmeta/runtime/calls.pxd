@@ -43,6 +43,9 @@ cdef class Call:
     # As the task ends, so does this call.
     cdef int follow(self, object task) except -1
 
+# Before the first call is created.
+cdef int load_asyncio() except -1
+
 cdef Call call_create(object face, object event_loop, CallKind kind)
 
 # What a verb gives back that is submitted: a coroutine to asyncio, of which nothing is left to run but the wait.

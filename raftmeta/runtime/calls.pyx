@@ -13,8 +13,6 @@ It is not known to the garbage collector, which would look at thousands of calls
 call (its task) is closed only while it is pending, and then the mailbox's owner holds the call and ends it.
 """
 
-import asyncio
-
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -51,8 +49,18 @@ cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
-cdef type _Task = asyncio.Task
-cdef type _CancelledError = asyncio.CancelledError
+# Of asyncio, which a process that only blocks never imports.
+cdef type _Task = None
+cdef object _CancelledError = None
+cdef object _InvalidStateError = None
+
+
+cdef int load_asyncio() except -1:
+    global _Task, _CancelledError, _InvalidStateError
+    import asyncio
+
+    _Task, _CancelledError, _InvalidStateError = asyncio.Task, asyncio.CancelledError, asyncio.InvalidStateError
+    return 0
 
 
 cdef Call call_create(object face, object event_loop, CallKind kind):
@@ -164,13 +172,13 @@ cdef class Call:
         if self.state == CALL_DONE:
             return self.value
         if self.state == CALL_PENDING:
-            raise asyncio.InvalidStateError("the call is not answered yet")
+            raise _InvalidStateError("the call is not answered yet")
         self._see()
         raise self.error
 
     def exception(self):
         if self.state == CALL_PENDING:
-            raise asyncio.InvalidStateError("the call is not answered yet")
+            raise _InvalidStateError("the call is not answered yet")
         self._see()
         if self.state == CALL_CANCELLED:
             raise self.error

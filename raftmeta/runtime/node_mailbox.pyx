@@ -10,8 +10,6 @@ does: undo a write because nobody waits for it any more (a cancelled call's answ
 call into an event loop from another thread, or know a verb, but that a put may be made once more (runtime/node_aio).
 """
 
-import asyncio
-
 from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -22,7 +20,7 @@ from raftmeta.native.atomics cimport load_acquire, store_shared
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.net cimport posix
 from raftmeta.runtime.answers cimport PURPOSE_NOTHING, answer_of, deadline_after, error_of
-from raftmeta.runtime.calls cimport CALL_GET, CALL_PENDING, CALL_PLAIN, CALL_PUT, Call, call_create
+from raftmeta.runtime.calls cimport CALL_GET, CALL_PENDING, CALL_PLAIN, CALL_PUT, Call, call_create, load_asyncio
 from raftmeta.runtime.loop cimport LOOP_AWAIT_READY, loop_ring
 from raftmeta.runtime.node_base cimport PendingResult
 from raftmeta.runtime.node_watch cimport WatchBase
@@ -43,13 +41,24 @@ cdef extern from "Python.h":
 # Under this name a thread keeps an object of its own for each run of an event loop (before Python 3.14, which needs no
 # such shortcut). asyncio.get_running_loop() would look there, too, but asks the system first whether this is a fork.
 cdef object _RUNNING_LOOP = "__asyncio_running_event_loop__"
-cdef object _get_running_loop = asyncio.get_running_loop
-cdef object _get_running_loop_or_none = asyncio._get_running_loop
+cdef object _get_running_loop = None           # of asyncio, which the first face imports
+cdef object _get_running_loop_or_none = None
 cdef uint64_t NEVER = ~<uint64_t> 0
+
+
+cdef int _load_asyncio() except -1:
+    global _get_running_loop, _get_running_loop_or_none
+    import asyncio
+
+    load_asyncio()
+    _get_running_loop, _get_running_loop_or_none = asyncio.get_running_loop, asyncio._get_running_loop
+    return 0
 
 
 cdef class MailboxFace:
     def __cinit__(self, *args, **kwargs):
+        if _get_running_loop is None:
+            _load_asyncio()
         self.watches = set()
         self.sweep_ns = NEVER
 

@@ -13,12 +13,14 @@ A test that fails shows how each node saw itself, and its last events. An asynci
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from raftmeta.testing.cluster import Cluster
+if TYPE_CHECKING:
+    from raftmeta.testing.cluster import Cluster  # loaded by the first test that asks for one: others do not pay for it
 
-_CLUSTER = pytest.StashKey[Cluster]()
+_CLUSTER: pytest.StashKey[Cluster] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def raftmeta_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A running raftmeta.testing.Cluster of this test's own; the marker of the same name says what kind."""
+    from raftmeta.testing.cluster import Cluster
+
     marker = request.node.get_closest_marker("raftmeta_cluster")
     with Cluster(*marker.args, **marker.kwargs) if marker else Cluster() as cluster:
         request.node.stash[_CLUSTER] = cluster
