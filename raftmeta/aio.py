@@ -35,10 +35,17 @@ class Node(coordination.AioCoordinated, node_aio.Node):
         return interfaces.Owner(status.name, status.id, status.boot)
 
     async def close(self, *, transfer: bool = True) -> None:
-        """Leave groups and elections joined through this face; then, if it has a node of its own, close that."""
-        if self.is_running:
-            await self.close_parts()
-        await super().close(transfer=transfer)
+        """Leave groups and elections joined through this face; then, if it has a node of its own, close that.
+
+        Several tasks may close: all wait for the first. One that is cancelled leaves the closing to go on.
+        """
+        await self.close_once(lambda: self._close(transfer))
+
+    async def _close(self, transfer: bool) -> None:
+        try:
+            await self.close_parts(self.config.close_timeout_s / 4)
+        finally:
+            await super().close(transfer=transfer)
 
 
 class Client(coordination.AioCoordinated, client.Client):
@@ -59,6 +66,14 @@ class Client(coordination.AioCoordinated, client.Client):
         super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
 
     async def close(self) -> None:
-        """Leave groups and elections, close session and connections. What waits learns its fate."""
-        await self.close_parts()
-        await super().close()
+        """Leave groups and elections, close session and connections. What waits learns its fate.
+
+        Several tasks may close: all wait for the first. One that is cancelled leaves the closing to go on.
+        """
+        await self.close_once(self._close)
+
+    async def _close(self) -> None:
+        try:
+            await self.close_parts()
+        finally:
+            await super().close()

@@ -33,6 +33,12 @@ class Client(Coordinated, client.Client):
         super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
 
     def close(self) -> None:
-        """Leave groups and elections, close session and connections. What waits learns its fate."""
-        self.close_parts()
+        """Leave groups and elections, close session and connections. What waits learns its fate.
+
+        Any thread may close, several at once, and a signal handler in the middle of any call: who comes second waits
+        for the first.
+        """
         super().close()
+
+    def _leave(self) -> None:
+        self.close_parts()

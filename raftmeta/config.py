@@ -85,7 +85,8 @@ class Config:
     reconnect_min_s, reconnect_max_s: pause between attempts to reach a peer.
     host_watchdog_s: keep this node's leases alive only while Python ran in this process within that time: a hung host
         loses its place, at most that time and the lease's ttl later. 0: keep them whatever the host does.
-    close_timeout_s: the longest close() waits for the disk and for a new leader.
+    close_timeout_s: how long close() takes at most. A quarter of it may go to leaving groups and elections, another
+        one to the wait for a new leader, and the rest belongs to the disk.
     local_clients: serve clients of this machine on a Unix socket in the folder, for this user only.
     client_connections_max, client_bytes_max: clients connected at once, and the bytes of their requests under way
         before Overloaded.

@@ -42,8 +42,11 @@ class Node(Coordinated, node.Node):
     def close(self, *, transfer: bool = True) -> None:
         """Leave groups and elections, answer everybody who waits, and end the native threads.
 
-        A leader of the cluster hands over first if transfer is true.
+        A leader of the cluster hands over first if transfer is true. It ends within Config.close_timeout_s. Any thread
+        may close, several at once, and a signal handler in the middle of any call: who comes second waits for the
+        first. A node that is closed while it starts gives up: start() raises NodeClosed.
         """
-        if self.is_running:
-            self.close_parts()
         super().close(transfer=transfer)
+
+    def _leave(self, timeout_s: float) -> None:
+        self.close_parts(timeout_s)

@@ -16,6 +16,7 @@ from tests.checks.sources import ROOT, external_headers, imports_of, is_python_f
 LAYERS = {
     "errors": 0,
     "config": 0,
+    "flags": 0,
     "interfaces": 0,
     "operations": 0,
     "replicated_class": 0,

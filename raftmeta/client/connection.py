@@ -155,6 +155,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_s = self._loop.time()
+        if self._greeted.cancelled():  # the client was closed while it connected
+            return
         try:
             messages = self._decoder.feed(bytes(data))
         except ConnectionError as error:
@@ -180,5 +182,6 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
         if not self._greeted.done():
             self._greeted.set_exception(error or ConnectionResetError(f"{self.endpoint} closed the connection"))
+            self._greeted.exception()  # who waited for it may have gone
         self._leader_told.set()
         self._on_lost(self)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, Generic, Self, TypeVar
 
 from raftmeta.client.aio import Client as AioClient
 from raftmeta.client.aio import HasId
@@ -24,7 +24,8 @@ from raftmeta.client.kept import now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
-from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout
+from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout, OutcomeUnknown
+from raftmeta.flags import Flag
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
@@ -33,6 +34,47 @@ from raftmeta.wire.revision import Revision
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 5.0
+END_TIMEOUT_S = 0.5
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Waiting(Generic[T]):
+    """A call on the client's thread, and the thread that waits for it.
+
+    Not a concurrent.futures.Future: that holds a lock for a moment, and a signal handler that closes the client in that
+    moment would wait for a thread that waits for the lock.
+    """
+
+    def __init__(self, call: Coroutine[Any, Any, T]) -> None:
+        self._call = call
+        self._ended = Flag()
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._call)
+        self._task.add_done_callback(self.end)
+
+    def end(self, *_: object) -> None:
+        """It is done, or nobody runs it any more."""
+        self._ended.set()
+
+    def give_up(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+    def result(self) -> T:
+        if self._task is None:
+            self._call.close()
+            raise NodeClosed("the client is closed")
+        try:
+            return self._task.result()
+        except (asyncio.CancelledError, asyncio.InvalidStateError):
+            raise OutcomeUnknown("the client was closed meanwhile") from None
 
 
 class Client:
@@ -55,7 +97,10 @@ class Client:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._scheduling = threading.RLock()  # what is given to the loop is given before close() ends it
-        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
+        self._closer = 0  # the thread that closes, or has closed
+        self._is_closed = False
+        self._waiting: set[_Waiting[Any]] = set()
+        self._thread = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
         self._thread.start()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -66,40 +111,55 @@ class Client:
             self._loop.run_forever()
         finally:
             self._loop.close()
+            while self._waiting:
+                self._waiting.pop().end()
 
     @property
     def is_open(self) -> bool:
-        return self._thread is not None and self._pid == os.getpid()
+        return not self._is_closed and self._pid == os.getpid()
 
     def check_open(self) -> None:
         """Raises NodeClosed or ForkedProcess where nothing can be asked any more."""
         if self._pid != os.getpid():
             raise ForkedProcess("this client belongs to the process that was forked")
-        if self._thread is None:
+        if self._is_closed:
             raise NodeClosed("the client is closed")
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the client's thread and wait for it."""
+        waiting = _Waiting(call)
         try:
-            future = self._schedule(call)
+            self._schedule(waiting.begin)
         except NotExecuted:
             call.close()
             raise
+        self._waiting.add(waiting)
         try:
-            return future.result()
+            if self._loop.is_closed():  # a signal handler closed the client while the call was on its way
+                waiting.end()
+            waiting.wait()
+        except BaseException:
+            with contextlib.suppress(RuntimeError):  # the handler that raises has closed the client before
+                self._loop.call_soon_threadsafe(waiting.give_up)
+            raise
+        finally:
+            self._waiting.discard(waiting)
+        try:
+            return waiting.result()
         except OutcomeTimeout as error:
             if isinstance(error.ticket, AioPendingResult):
                 error.ticket = PendingResult(self, error.ticket)
             raise
-        except BaseException:
-            future.cancel()  # of a wait that a signal ended
-            raise
 
-    def _schedule(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+    def _schedule(self, work: Callable[[], None]) -> None:
         self.check_open()  # in a forked child nobody may hold the lock who could give it back
         with self._scheduling:
             self.check_open()
-            return asyncio.run_coroutine_threadsafe(call, self._loop)
+            try:
+                self._loop.call_soon_threadsafe(work)
+            except RuntimeError:  # a signal handler closed the client just now
+                self.check_open()
+                raise
 
     def ready(self, timeout_s: float | None = 10.0) -> None:
         """Wait until a node serves this client. Raises ReadyTimeout."""
@@ -107,18 +167,54 @@ class Client:
 
     def close(self) -> None:
         """Close session and connections and end the thread. What waits learns its fate."""
-        if not self.is_open:
+        if self._pid != os.getpid():
             return
+        thread = threading.get_ident()
         with self._scheduling:
-            thread, self._thread = self._thread, None
-        if thread is None:  # another thread was faster
-            return
-        future = asyncio.run_coroutine_threadsafe(self._client.close(), self._loop)
+            is_first = self._closer == 0
+            if is_first:
+                self._closer = thread
+        if is_first:
+            try:
+                self._leave()
+            finally:
+                self._end()
+        elif self._closer == thread:
+            self._end()  # a signal handler, in the place of the closing that it interrupted
+        if thread != self._thread.ident:
+            self._thread.join(CLOSE_TIMEOUT_S)
+
+    def _leave(self) -> None:
+        """What lives on this client gives back what it holds; raftmeta.Client has such things."""
+
+    def _end(self) -> None:
+        with self._scheduling:
+            if not self._is_closed:
+                self._is_closed = True
+                self._loop.call_soon_threadsafe(self._begin_ending)
+
+    def _begin_ending(self) -> None:
+        self._ending = self._loop.create_task(self._close_and_stop())
+
+    async def _close_and_stop(self) -> None:
         try:
-            future.result(CLOSE_TIMEOUT_S)
+            async with asyncio.timeout(CLOSE_TIMEOUT_S - 2 * END_TIMEOUT_S):
+                await self._client.close()
+        except Exception as error:
+            _LOG.warning("client closed without an answer url=%s reason=%r", self.url, error)
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join()
+            await self._end_tasks()
+            self._loop.call_soon(self._loop.stop)  # behind all that is to be called by now
+
+    async def _end_tasks(self) -> None:
+        """Those who wait are told by now, and their tasks end in the next turns."""
+        tasks = asyncio.all_tasks() - {self._ending}
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=END_TIMEOUT_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=END_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self
@@ -466,7 +562,7 @@ class Lease(LeaseBase):
         super().__init__(lease._channel, lease.id, lease._kept)
         self._client = client
         self._lease = lease
-        self._ended = threading.Event()
+        self._ended = Flag()
         if on_lost is not None:
             threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()
 

@@ -6,9 +6,10 @@ interfaces.Backend. It decides that there is one instance for each name, and tha
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 import raftmeta.recipes.blocking as blocking
@@ -57,7 +58,7 @@ class _Parts:
     """The instances of one store, by kind and name."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close the store in the middle of a call
         self._kept: dict[tuple[str, str], tuple[Any, float]] = {}
         self._is_closed = False
 
@@ -122,9 +123,9 @@ class Coordinated:
 
         return _parts_of(self).get(kind, name, ttl_s, made)
 
-    def close_parts(self) -> None:
-        """Leave, resign and stop listening, before the store is closed; within about a second in all."""
-        deadline = Deadline(TUNE_GIVE_BACK_S)
+    def close_parts(self, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+        """Leave, resign and stop listening, before the store is closed; timeout_s: at most, and a second at most."""
+        deadline = Deadline(min(timeout_s, TUNE_GIVE_BACK_S))
         for part in _parts_of(self).take_all():
             if isinstance(part, blocking.Group | blocking.Election):
                 part.close(timeout_s=cast(float, deadline.left_s()))
@@ -166,9 +167,16 @@ class AioCoordinated:
 
         return _parts_of(self).get(kind, name, ttl_s, made)
 
-    async def close_parts(self) -> None:
+    async def close_once(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin closing, or wait for the task that began; that one goes on when a caller is cancelled."""
+        begun = vars(self).get("_closing")
+        if begun is None or (begun.done() and (begun.cancelled() or begun.exception() is not None)):
+            begun = vars(self)["_closing"] = asyncio.get_running_loop().create_task(closing())
+        await asyncio.shield(begun)
+
+    async def close_parts(self, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """As Coordinated.close_parts."""
-        deadline = Deadline(TUNE_GIVE_BACK_S)
+        deadline = Deadline(min(timeout_s, TUNE_GIVE_BACK_S))
         for part in _parts_of(self).take_all():
             if isinstance(part, group.Group | election.Election):
                 await part.close(timeout_s=cast(float, deadline.left_s()))

@@ -57,7 +57,7 @@ class Candidacy:
         self.lead: Hold | None = None
         self.is_over = False
         self.news = face.signal()  # of lead and is_over
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._on_elected: list[Strand[Any]] = []
         self._on_lost: list[Strand[Any]] = []
 

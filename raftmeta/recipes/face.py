@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from raftmeta.flags import Flag
 from raftmeta.interfaces import Owner
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
 from raftmeta.recipes.store import AioLease, AioStore, AioVerbs, AioWatch, Store, StoreLease, StoreWatch, Written
@@ -115,13 +116,13 @@ class Face(ABC):
 
 class _BlockingSignal:
     def __init__(self) -> None:
-        self._event = threading.Event()
-        self.set = self._event.set
-        self.clear = self._event.clear
-        self.is_set = self._event.is_set
+        self._flag = Flag()
+        self.set = self._flag.set
+        self.clear = self._flag.clear
+        self.is_set = self._flag.is_set
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        return self._event.wait(timeout_s)
+        return self._flag.wait(timeout_s)
 
 
 class _BlockingMutex(AbstractAsyncContextManager[None]):

@@ -48,7 +48,7 @@ class Hold(AioHeld):
         self._epoch = 0
         self._lease: Any = None
         self._lost = face.signal()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_over = False
         self._on_lost: list[Callable[[Hold], None]] = []
 

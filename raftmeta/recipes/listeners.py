@@ -47,7 +47,7 @@ class Strand(Generic[Told]):
         self._face = face
         self._failures = failures
         self._pending: deque[Told] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_running = False
         self._is_closed = False
 
@@ -97,7 +97,7 @@ class Listeners(Generic[Change]):
         self._face = face
         self._failures = failures
         self._strands: list[Strand[Change]] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._strands)

@@ -22,7 +22,8 @@ class Part:
         self._title = title
         self._face: Face | None = None
         self._is_closed = False
-        self._lock = threading.Lock()  # for a few lines at a time: nothing waits while it is held
+        # For a few lines at a time: nothing waits while it is held. Re-entrant as a signal handler may close the store.
+        self._lock = threading.RLock()
 
     async def init(self, context: Any) -> None:
         """context: a raftmeta.aio.Node, or another AioStore."""
@@ -65,7 +66,8 @@ class Followed(Part, ABC):
     def __init__(self, title: str, prefix: str) -> None:
         super().__init__(title)
         self._prefix = prefix
-        self._mirror: Mirror | None = None
+        self._mirror: Mirror | None = None  # also while it is being opened
+        self._is_open = False
 
     def _set_up(self, face: Face) -> None:
         self._opening = face.mutex()
@@ -80,15 +82,18 @@ class Followed(Part, ABC):
     async def _follow(self) -> Mirror:
         """On return every later change leads to _on_change."""
         async with self._opening:
-            if self._mirror is None:
-                mirror = Mirror(self.face, self._on_change, prefix=self._prefix)
-                await mirror.open()
-                self._on_open(mirror)
-                self._mirror = mirror
-                mirror.start()
+            if not self._is_open:
+                self._mirror = Mirror(self.face, self._on_change, prefix=self._prefix)
+                await self._mirror.open()
+                self._on_open(self._mirror)
+                self._is_open = True
+                if self._is_closed:  # meanwhile; _unfollow has seen this mirror, or we see that it was called
+                    await self._mirror.close()
+                self._mirror.start()
+            assert self._mirror is not None
             return self._mirror
 
     async def _unfollow(self) -> None:
-        async with self._opening:
-            if self._mirror is not None:
-                await self._mirror.close()
+        """It does not wait for one who is opening the mirror: that may be the very thread below a signal handler."""
+        if self._mirror is not None:
+            await self._mirror.close()

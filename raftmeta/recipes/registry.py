@@ -73,6 +73,7 @@ class Registry(Part, AioListenerRegistry):
     def __init__(self) -> None:
         super().__init__("listener registry")
         self._feeds: dict[tuple[type[_Feed], str], _Feed] = {}
+        self._opening: _Feed | None = None  # the newest one
 
     def _set_up(self, face: Face) -> None:
         self._changing = face.mutex()
@@ -94,11 +95,13 @@ class Registry(Part, AioListenerRegistry):
         async with self._changing:
             feed = self._feeds.get((kind, name))
             if feed is None:
-                feed = kind(face, self.failures, name)
+                feed = self._opening = kind(face, self.failures, name)
                 await feed.mirror.open()
                 feed.on_open()
-                feed.mirror.start()
                 self._feeds[kind, name] = feed
+                if self._is_closed:  # meanwhile; close() has seen this feed, or we see that it was called
+                    await feed.mirror.close()
+                feed.mirror.start()
             feed.listeners.add(listener)
 
     async def _remove(self, kind: type[_Feed], name: str, listener: Callable[[Any], object]) -> None:
@@ -114,8 +117,10 @@ class Registry(Part, AioListenerRegistry):
     async def close(self) -> None:
         if not self._end():
             return
-        async with self._changing:
-            feeds, self._feeds = list(self._feeds.values()), {}
+        # Without waiting for one who is adding: that may be the very thread below a signal handler.
+        feeds = list(self._feeds.values())
+        if self._opening is not None and self._opening not in feeds:
+            feeds.append(self._opening)
         for feed in feeds:
             feed.listeners.close()
             await feed.mirror.close()

@@ -47,7 +47,12 @@ class Node(NodeBase):
         Raises ReadyTimeout, which names the peers without a connection.
         """
     def close(self, *, transfer: bool = True) -> None:
-        """Answer everybody who waits and end the native threads; a leader hands over first if transfer is true."""
+        """Answer everybody who waits and end the native threads; a leader hands over first if transfer is true.
+
+        It ends within Config.close_timeout_s. Any thread may close, several at once, and a signal handler in the middle
+        of any call: who comes second waits for the first. A node that is closed while it starts gives up: start()
+        raises NodeClosed.
+        """
     @property
     def is_running(self) -> bool: ...
     def __enter__(self) -> Self: ...

@@ -29,7 +29,7 @@ from raftmeta.wire.python_commands cimport take_fence, take_number
 from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
                                   take_lease, update_op)
 
-from raftmeta.errors import Fatal, NotExecuted, NotReady, RaftmetaError
+from raftmeta.errors import Fatal, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError
 from raftmeta.member_plans import adding, removing, replacing, voting
 
 
@@ -49,21 +49,32 @@ cdef class Node(NodeBase):
         self.await_session(deadline_after(timeout_s))
 
     def close(self, *, transfer=True):
-        if self.life != LIFE_RUNNING:
-            return
-        if transfer:
-            self._hand_over()
-        self.end()
-        for machine in self.user_machines.values():
-            machine.join(self.config.close_timeout_s)
-
-    def _hand_over(self):
-        """A leader that leaves names its successor, so that the others need not wait for an election time-out."""
-        if not self.status().is_leader:
+        cdef uint64_t deadline_ns = boot_now_ns() + self.close_timeout_ns
+        if not self.begin_closing():
+            self.close_beside(deadline_ns)
             return
         try:
-            self.transfer(timeout_s=2 * self.config.election_timeout_s)
-        except (Fatal, NotExecuted):
+            # To leave and to hand over may take half of the time. The other half belongs to the disk.
+            self._leave(self.config.close_timeout_s / 4)
+            if transfer:
+                self._hand_over(self.config.close_timeout_s / 4)
+        finally:
+            try:
+                self.end(deadline_ns)
+                for machine in list(self.user_machines.values()):
+                    machine.join(max(0.0, (<double> deadline_ns - <double> boot_now_ns()) / 1e9))
+            finally:
+                self.end_closing()
+
+    def _leave(self, timeout_s):
+        """What lives on this node gives back what it holds; raftmeta.Node has such things."""
+
+    def _hand_over(self, timeout_s):
+        """A leader that leaves names its successor, so that the others need not wait for an election time-out."""
+        try:
+            if self.status().is_leader:
+                self.transfer(timeout_s=min(timeout_s, 2 * self.config.election_timeout_s))
+        except (Fatal, NotExecuted, OutcomeUnknown):
             pass        # it stopped meanwhile, or nobody can follow
 
     @property

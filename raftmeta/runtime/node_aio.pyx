@@ -4,6 +4,9 @@ What it decides: how a verb is encoded, and when it may be submitted anew. What 
 submits and awaits a call; how its answer comes is the part of runtime/node_mailbox.
 """
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 from libc.stdint cimport uint8_t, uint64_t
 
 from raftmeta.native.threads cimport boot_now_ns
@@ -65,10 +68,8 @@ cdef class Node(MailboxFace):
         await self._session(deadline_after(timeout_s))
 
     async def close(self, *, transfer=True):
-        if self.owns_node and self.node.life == LIFE_RUNNING:
-            self.bind()
-            close = self.node.close
-            await self.event_loop.run_in_executor(None, lambda: close(transfer=transfer))
+        if self.owns_node:
+            await _on_thread(lambda: self.node.close(transfer=transfer))
         self.unbind()
 
     @property
@@ -416,6 +417,15 @@ cdef class Node(MailboxFace):
 
     def metrics(self, *, restart_maxima=False):
         return self.node.metrics(restart_maxima=restart_maxima)
+
+
+async def _on_thread(work):
+    """On a thread of its own: those that the event loop keeps may all wait for this node."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="raftmeta-close")
+    try:
+        await asyncio.get_running_loop().run_in_executor(executor, work)
+    finally:
+        executor.shutdown(wait=False)
 
 
 cdef object _checked_number(object number, str field):

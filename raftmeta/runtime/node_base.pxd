@@ -15,15 +15,21 @@ from raftmeta.wire.commands cimport CommandKind, Fence, Op
 
 cdef enum NodeLife:
     LIFE_NEW = 0
-    LIFE_RUNNING = 1
-    LIFE_CLOSED = 2
-    LIFE_FORKED = 3             # this process is a fork of the one that runs it
+    LIFE_STARTING = 1           # a thread is in begin()
+    LIFE_RUNNING = 2            # also while it hands over, before it ends
+    LIFE_CLOSED = 3
+    LIFE_FORKED = 4             # this process is a fork of the one that runs it
 
 cdef class NodeBase:
     cdef Loop* loop             # NULL but in LIFE_RUNNING
     cdef Checkpoints checkpoints        # its thread runs as long as the loop does
     cdef ClientServer* clients  # NULL: it serves none
-    cdef NodeLife life
+    cdef NodeLife life          # changes together with `loop`, without a moment in which Python code could run
+    cdef unsigned long starter  # thread that is in begin()
+    cdef unsigned long closer   # thread that closes, or has closed; 0: none
+    cdef bint must_close        # close() was called while it started
+    cdef uint32_t endings       # shared: counts starts and closings that came to their end
+    cdef bint has_closed
     cdef readonly object identity       # config.Identity
     cdef readonly object config         # config.Config
     cdef uint32_t value_bytes_max
@@ -41,7 +47,10 @@ cdef class NodeBase:
     cdef bytes link_faults      # LinkFaults that hold from the start on (runtime/faults); empty but in tests
     cdef object __weakref__
 
+    cdef int _begin(self) except -1
     cdef int _open(self, Loop* loop, object listener) except -1
+    cdef void _tell_ending(self) noexcept
+    cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1
     cdef uint64_t _session_now(self) except 0
     cdef int _check_room(self, bint is_urgent) except -1
     cdef Ticket* _send(self, Submission* submission, uint8_t purpose, Mailbox* mailbox) except NULL
@@ -55,10 +64,17 @@ cdef class NodeBase:
 
     # Lock the folder, read the log, start both threads; returns before the node has a leader.
     cdef int begin(self) except -1
-    # Answer everybody and end both threads, without the GIL. False: the disk hangs; the block is left to it.
-    cdef bint end(self) except -1
+    # Answer everybody and end both threads, without the GIL. Not in time, as the disk hangs: the block is left to it.
+    # Nothing happens where there is no block: it never started, or somebody else took it to end it.
+    cdef int end(self, uint64_t deadline_ns) except -1
+    # The calling thread becomes the one that closes. False: another is, or there is nothing to close.
+    cdef bint begin_closing(self) noexcept
+    # It is closed; those who wait for that go on.
+    cdef void end_closing(self) noexcept
+    # close() of a node that is starting, is being closed, or does not run.
+    cdef int close_beside(self, uint64_t deadline_ns) except -1
     # The same, as if the process had been killed (loop_abort).
-    cdef bint abort(self) except -1
+    cdef int abort(self) except -1
     # From now on, or from the start on: the table as bytes of LinkFaults. Returns when it holds.
     cdef int set_link_faults(self, bytes table, uint64_t seed) except -1
     cdef int forked(self) except -1

@@ -12,15 +12,16 @@ import threading
 import weakref
 
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
-from raftmeta.native.atomics cimport load_acquire, load_shared, store_release
+from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.native.threads cimport boot_now_ns, futex_wait, futex_wake
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN,
                                        PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
                                        raise_status, raise_unless_ok)
@@ -53,6 +54,7 @@ from raftmeta.runtime.node_clients import listen_at
 
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
+    TUNE_END_NS_MIN = 20_000_000            # a thread that is told to end gets so long, also when the time is up
     LISTEN_BACKLOG = 128
     WATCHDOG_LOOKS = 5                      # the host is to be seen so often within Config.host_watchdog_s
     TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
@@ -108,39 +110,58 @@ cdef class NodeBase:
 
     def __del__(self):
         # Never closed. Here and not in __dealloc__: what the loop writes to (`attached`) is certainly still there.
-        if self.loop != NULL:
-            self.end()
+        self.end(boot_now_ns() + self.close_timeout_ns)
 
     def __dealloc__(self):
         self.scratch.release()
 
     # --- life ---------------------------------------------------------------------------------------------------------
     cdef int begin(self) except -1:
-        cdef Loop* loop
         if self.life == LIFE_FORKED:
             raise ForkedProcess("this node belongs to the process that was forked")
         if self.life != LIFE_NEW:
             raise NodeClosed("a node starts once; make a new Node over the same folder")
-        listener = listen_at(self.identity.listen, "listen", LISTEN_BACKLOG)
-        loop = loop_create(int.from_bytes(os.urandom(8), "little"))
-        if loop == NULL:
-            listener.close()
-            raise MemoryError
-        self.checkpoints = Checkpoints(self.identity.data_dir)
+        self.starter = PyThread_get_thread_ident()
+        self.life = LIFE_STARTING
         try:
+            self._begin()
+        finally:
+            if self.life == LIFE_STARTING:
+                self.life = LIFE_CLOSED if self.must_close else LIFE_NEW
+            self._tell_ending()
+
+    cdef int _begin(self) except -1:
+        cdef Loop* loop
+        cdef _Ending ending = _Ending()
+        listener = listen_at(self.identity.listen, "listen", LISTEN_BACKLOG)
+        try:
+            ending.checkpoints = self.checkpoints = Checkpoints(self.identity.data_dir)
+            ending.loop = loop = loop_create(int.from_bytes(os.urandom(8), "little"))
+            if loop == NULL:
+                raise MemoryError
             self._open(loop, listener)
+            _running_nodes.add(self)
+            # From here on until `life` says so no Python code runs: close() comes before or after.
+            if self.must_close:
+                raise NodeClosed("the node was closed while it started")
         except BaseException:
             listener.close()
-            _end(loop, self.clients, self.checkpoints, self.close_timeout_ns)
+            _running_nodes.discard(self)
+            ending.clients = self.clients
             self.clients = NULL
+            ending.end_by(boot_now_ns() + self.close_timeout_ns)
             raise
         self.loop = loop
         self.life = LIFE_RUNNING
-        _running_nodes.add(self)
-        if self.config.host_watchdog_s:
-            self.watched = threading.Event()
-            threading.Thread(target=_show_progress, args=(weakref.ref(self), self.watched, self.config.host_watchdog_s),
-                             name="raftmeta-host", daemon=True).start()
+        try:
+            if self.config.host_watchdog_s:
+                self.watched = threading.Event()
+                threading.Thread(target=_show_progress,
+                                 args=(weakref.ref(self), self.watched, self.config.host_watchdog_s),
+                                 name="raftmeta-host", daemon=True).start()
+        except BaseException:
+            self.end(boot_now_ns() + self.close_timeout_ns)
+            raise
 
     cdef int _open(self, Loop* loop, object listener) except -1:
         cdef uint64_t holder = 0
@@ -160,34 +181,85 @@ cdef class NodeBase:
         raise_unless_ok(loop_start(loop, <int> listener.detach()))
         return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
 
-    cdef bint end(self) except -1:
-        cdef Loop* loop = self.loop
-        cdef ClientServer* clients = self.clients
+    cdef int end(self, uint64_t deadline_ns) except -1:
+        cdef _Ending ending
+        if self.loop == NULL:
+            return 0
+        ending = _Ending()          # which may run Python code (a collection), and so another end()
+        if self.loop == NULL:
+            return 0
+        ending.loop = self.loop
+        ending.clients = self.clients
         self.loop = NULL            # nobody submits or reads from here on
-        if self.watched is not None:
-            self.watched.set()
         self.clients = NULL
         self.life = LIFE_CLOSED
-        cdef bint has_ended = True
-        cdef _Ending ending
+        ending.checkpoints = self.checkpoints
+        ending.callbacks = self.callbacks
+        ending.attached = self.attached
+        ending.watched = self.watched
         if self.checkpoints.is_own_thread():
             # A checkpoint is under way below us on the stack, and cannot be waited for here.
-            ending = _Ending()
-            ending.loop = loop
-            ending.clients = clients
-            ending.checkpoints = self.checkpoints
             ending.timeout_ns = self.close_timeout_ns
             threading.Thread(target=ending.run, name="raftmeta-ending", daemon=True).start()
         else:
-            has_ended = _end(loop, clients, self.checkpoints, self.close_timeout_ns)
-        if self.callbacks is not None:
-            self.callbacks.stop()
-        self.attached.clear()
-        return has_ended
+            ending.end_by(deadline_ns)
+        return 0
 
-    cdef bint abort(self) except -1:
-        loop_abort(self.started())
-        return self.end()
+    cdef int abort(self) except -1:
+        cdef uint64_t deadline_ns = boot_now_ns() + self.close_timeout_ns
+        cdef bint is_closer
+        self.started()
+        is_closer = self.begin_closing()
+        loop_abort(self.loop)
+        try:
+            return self.end(deadline_ns)
+        finally:
+            if is_closer:
+                self.end_closing()
+
+    # --- closing ------------------------------------------------------------------------------------------------------
+    # Any number of threads may close at once. One of them does it, the others wait for it. A signal handler may close
+    # while the very thread below it starts or closes: it cannot wait for that, so it leaves the start to give up, and
+    # ends the node itself in the place of the closing that it interrupted.
+    cdef bint begin_closing(self) noexcept:
+        if self.closer != 0 or self.life != LIFE_RUNNING:
+            return False
+        self.closer = PyThread_get_thread_ident()
+        return True
+
+    cdef void end_closing(self) noexcept:
+        self.has_closed = True
+        self._tell_ending()
+
+    cdef void _tell_ending(self) noexcept:
+        add_shared(&self.endings, <uint32_t> 1)
+        futex_wake(&self.endings, 0x7FFFFFFF)
+
+    cdef int close_beside(self, uint64_t deadline_ns) except -1:
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        cdef uint32_t seen
+        if self.life == LIFE_STARTING:
+            self.must_close = True
+        if self.closer == thread and not self.has_closed:
+            return self.end(deadline_ns)
+        while boot_now_ns() < deadline_ns:
+            seen = load_shared(&self.endings)
+            if self.life == LIFE_STARTING:
+                if self.starter == thread:
+                    return 0
+            elif self.closer == 0 or self.has_closed or self.life == LIFE_FORKED:
+                return 0
+            self._await_ending(seen, deadline_ns)
+        return 0
+
+    cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1:
+        cdef uint64_t now_ns = boot_now_ns()
+        cdef uint64_t pause_ns = min(deadline_ns - now_ns if now_ns < deadline_ns else 0,
+                                     <uint64_t> SIGNALS_LOOKED_AT_NS)
+        with nogil:
+            futex_wait(&self.endings, seen, pause_ns)
+        PyErr_CheckSignals()
+        return 0
 
     cdef int set_link_faults(self, bytes table, uint64_t seed) except -1:
         cdef Submission* submission
@@ -219,7 +291,7 @@ cdef class NodeBase:
         if self.life == LIFE_FORKED:
             raise ForkedProcess("this node runs in the process that was forked")
         if self.life != LIFE_RUNNING:
-            raise NodeClosed("the node was not started" if self.life == LIFE_NEW else "the node is closed")
+            raise NodeClosed("the node is closed" if self.life == LIFE_CLOSED else "the node was not started")
         return self.loop
 
     cdef Loop* running(self) except NULL:
@@ -476,14 +548,14 @@ cdef class NodeBase:
 
     # --- what is known without asking ---------------------------------------------------------------------------------
     cdef int read_status(self, StatusBlock* status) except -1:
-        self.started()
-        while not self.loop.status.read(status):
+        cdef Loop* loop = self.started()
+        while not loop.status.read(status):
             pass
         return 0
 
     cdef int read_links(self, LinkTable* links) except -1:
-        self.started()
-        while not self.loop.links.read(links):
+        cdef Loop* loop = self.started()
+        while not loop.links.read(links):
             pass
         return 0
 
@@ -555,33 +627,61 @@ def _show_progress(node_ref, ended, double watchdog_s):
         node = None
 
 
-cdef bint _end(Loop* loop, ClientServer* clients, Checkpoints checkpoints, uint64_t timeout_ns) except -1:
-    """Clients go first, so that nothing is submitted to a loop that ends; their memory goes when nobody signals it.
-    False: a disk does not answer; whatever its threads still use is left to them."""
-    cdef bint has_ended = True
-    with nogil:
-        if clients != NULL:
-            has_ended = clients_stop(clients, timeout_ns)
-        has_ended = loop_stop(loop, timeout_ns) and has_ended
-    if not checkpoints.stop(timeout_ns / 1e9) or not has_ended:
-        return False
-    with nogil:
-        if clients != NULL:
-            clients_destroy(clients)
-        loop_destroy(loop)
-    return True
-
-
 cdef class _Ending:
-    """What is left of a node that was collected on the thread of its own checkpoints."""
+    """A node's native parts, to be ended: nobody else has them any more."""
 
     cdef Loop* loop
     cdef ClientServer* clients
     cdef Checkpoints checkpoints
+    cdef WatchCallbacks callbacks
+    cdef set attached
+    cdef object watched
     cdef uint64_t timeout_ns
 
     def run(self):
-        _end(self.loop, self.clients, self.checkpoints, self.timeout_ns)
+        self.end_by(boot_now_ns() + self.timeout_ns)
+
+    cdef int end_by(self, uint64_t deadline_ns) except -1:
+        """A signal handler that raises does not keep it from ending; it raises at the end."""
+        cdef bint has_ended
+        if self.watched is not None:
+            self.watched.set()
+        # Clients go first, so that nothing is submitted to a loop that ends.
+        with nogil:
+            has_ended = self.clients == NULL or clients_stop(self.clients, _left_ns(deadline_ns))
+            if self.loop != NULL:
+                has_ended = loop_stop(self.loop, _left_ns(deadline_ns)) and has_ended
+        raised = None
+        while True:
+            try:
+                has_stopped = self.checkpoints is None or self.checkpoints.stop(_left_ns(deadline_ns) / 1e9)
+                break
+            except BaseException as error:
+                raised = error
+        if has_ended and has_stopped:
+            self._destroy()
+        else:
+            Py_INCREF(self)         # a disk does not answer; whatever its threads still use is left to them
+        if self.callbacks is not None:
+            self.callbacks.stop()
+        if self.attached is not None and has_ended:
+            self.attached.clear()
+        if raised is not None:
+            raise raised
+        return 0
+
+    cdef void _destroy(self) noexcept:
+        """The clients' memory goes when nobody signals them any more."""
+        with nogil:
+            if self.clients != NULL:
+                clients_destroy(self.clients)
+            if self.loop != NULL:
+                loop_destroy(self.loop)
+
+
+cdef uint64_t _left_ns(uint64_t deadline_ns) noexcept nogil:
+    cdef uint64_t now_ns = boot_now_ns()
+    return max(deadline_ns - now_ns if now_ns < deadline_ns else 0, <uint64_t> TUNE_END_NS_MIN)
 
 
 cdef Submission* _submission(uint8_t kind, const uint8_t* payload, size_t length) except NULL:

@@ -19,6 +19,7 @@ from raftmeta.wire.python_commands cimport take_number
 from raftmeta.wire.verbs cimport lease_ttl_ms
 
 from raftmeta.errors import LeaseExpired, RaftmetaError
+from raftmeta.flags import Flag
 
 cdef enum:
     DRIFT_DIVISOR = 20              # 5 %: clocks of two machines whose rates differ by more are broken
@@ -79,7 +80,7 @@ cdef class Lease(LeaseBase):
         cdef uint64_t wanted
         super().__init__(node, ttl_s)
         take_number(id, "id", (<uint64_t> 1 << 63) - 1, &wanted)
-        self.ended = threading.Event()
+        self.ended = Flag()
         self._grant(wanted, deadline_after(timeout_s))
         if on_lost is not None:
             threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()

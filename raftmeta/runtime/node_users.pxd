@@ -12,5 +12,6 @@ cdef class UserPort:
 
     cdef int _post(self, uint8_t kind, bytes payload, uint64_t id, uint64_t number) except -1
     cdef Ticket* _submit(self, Command* command, bytes data, uint64_t lowest, Mailbox* mailbox) except NULL
-    cdef Ticket* _submit_call(self, bytes data, object fence, dict waiting, Mailbox* mailbox) except NULL
+    cdef Ticket* _submit_call(self, bytes data, object fence, dict waiting, uint64_t* sequence,
+                              Mailbox* mailbox) except NULL
     cdef int _await_users(self, uint64_t deadline_ns) except -1

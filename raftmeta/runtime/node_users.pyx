@@ -202,7 +202,8 @@ cdef class UserPort:
         raise_unless_ok(status)
         return node._send_command(PURPOSE_NUMBER, command.fence.is_present, mailbox)
 
-    cdef Ticket* _submit_call(self, bytes data, object fence, dict waiting, Mailbox* mailbox) except NULL:
+    cdef Ticket* _submit_call(self, bytes data, object fence, dict waiting, uint64_t* sequence,
+                              Mailbox* mailbox) except NULL:
         cdef Command command
         cdef Fence taken
         cdef Ticket* ticket
@@ -214,15 +215,16 @@ cdef class UserPort:
         command.kind = COMMAND_USER
         command.fence = taken
         ticket = self._submit(&command, data, next(iter(waiting), NEVER), mailbox)
-        waiting[self.node.loop.next_sequence - 1] = None
+        sequence[0] = self.node.loop.next_sequence - 1
+        waiting[sequence[0]] = None
         return ticket
 
     def call(self, bytes data not None, fence, dict waiting not None, uint64_t deadline_ns):
+        cdef uint64_t sequence = 0
         self._await_users(deadline_ns)
         while True:
             self.node.await_session(deadline_ns)
-            ticket = self._submit_call(data, fence, waiting, NULL)
-            sequence = self.node.loop.next_sequence - 1
+            ticket = self._submit_call(data, fence, waiting, &sequence, NULL)
             try:
                 return sequence, self.node.finish(ticket, PURPOSE_NUMBER, deadline_ns)
             except OutcomeTimeout as error:
@@ -266,9 +268,10 @@ cdef class UserPort:
     # --- callers on an event loop -------------------------------------------------------------------------------------
     def submit_call(self, MailboxFace face not None, bytes data not None, fence, dict waiting not None,
                     uint64_t deadline_ns):
+        cdef uint64_t sequence = 0
         face.bind()
-        ticket = self._submit_call(data, fence, waiting, face.mailbox)
-        return self.node.loop.next_sequence - 1, face.call_of(ticket, deadline_ns)
+        ticket = self._submit_call(data, fence, waiting, &sequence, face.mailbox)
+        return sequence, face.call_of(ticket, deadline_ns)
 
     def submit_session(self, MailboxFace face not None, uint64_t deadline_ns):
         return face.wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)

@@ -19,7 +19,7 @@ from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVEN
                                             EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
 from raftmeta.runtime.event_log cimport NodeEvent as EventBlock
 from raftmeta.runtime.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
-from raftmeta.runtime.loop cimport LinkStatus, LinkTable, loop_ring
+from raftmeta.runtime.loop cimport LinkStatus, LinkTable, Loop, loop_ring
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node_base cimport LIFE_FORKED, NodeBase
 from raftmeta.runtime.node_clients cimport client_metrics
@@ -93,7 +93,8 @@ cdef tuple membership_rows(NodeBase node):
     cdef const Member* member
     cdef int i
     cdef list rows = []
-    while not node.loop.membership.read(&membership):
+    cdef Loop* loop = node.started()
+    while not loop.membership.read(&membership):
         pass
     for i in range(membership.count):
         member = &membership.members[i]
@@ -150,6 +151,15 @@ cdef object status_of(NodeBase node):
 
 cdef dict metrics_of(NodeBase node, bint restart_maxima):
     cdef StatusBlock block
+    cdef Loop* loop = node.started()
+    # First what is not copied at once: whatever runs Python code may end the node.
+    cdef uint32_t in_flight = load_shared(&loop.in_flight)
+    cdef uint64_t log_syncs = load_acquire(&loop.disk.counters.syncs)
+    cdef uint64_t log_sync_time_ns = load_acquire(&loop.disk.counters.time_ns)
+    cdef uint64_t log_sync_time_ns_max = load_acquire(&loop.disk.counters.time_ns_max)
+    if restart_maxima:
+        store_shared(&loop.must_restart_maxima, <uint32_t> 1)
+        loop_ring(loop)
     node.read_status(&block)
     metrics = {
         "term": block.core.term, "role": block.core.role, "is_leader": int(block.core.role == LEADER),
@@ -165,7 +175,7 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         "machine_commands_failed": sum(machine.copy.failed for machine in node.user_machines.values()),
         "machines_diverged": sum(machine.diverged for machine in node.user_machines.values()),
         "machines_stopped": sum(machine.is_stopped for machine in node.user_machines.values()),
-        "operations_in_flight": load_shared(&node.loop.in_flight),
+        "operations_in_flight": in_flight,
         "turns": block.turns,
         "proposals": block.counters.proposals, "proposals_repeated": block.counters.proposals_repeated,
         "commands_completed": block.counters.commands_completed,
@@ -177,9 +187,9 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         "apply_time_ns": block.counters.apply_time_ns, "apply_time_ns_max": block.counters.apply_time_ns_max,
         "log_bytes": block.log_bytes, "log_free_bytes": block.log_free_bytes,
         "log_writes": block.counters.writes, "log_write_bytes": block.counters.write_bytes,
-        "log_syncs": load_acquire(&node.loop.disk.counters.syncs),
-        "log_sync_time_ns": load_acquire(&node.loop.disk.counters.time_ns),
-        "log_sync_time_ns_max": load_acquire(&node.loop.disk.counters.time_ns_max),
+        "log_syncs": log_syncs,
+        "log_sync_time_ns": log_sync_time_ns,
+        "log_sync_time_ns_max": log_sync_time_ns_max,
         "frames_sent": block.counters.frames_sent, "frames_received": block.counters.frames_received,
         "frames_refused": block.counters.frames_refused, "frames_dropped": block.frames_dropped,
         "connections_accepted": block.connections_accepted, "connections_refused": block.connections_refused,
@@ -190,9 +200,6 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         "snapshot_bytes_received": block.counters.snapshot_bytes_received,
         "bytes_in": block.bytes_in, "bytes_out": block.bytes_out,
     }
-    if restart_maxima:
-        store_shared(&node.loop.must_restart_maxima, <uint32_t> 1)
-        loop_ring(node.loop)
     if node.clients != NULL:
         metrics.update(client_metrics(node.clients))
     return metrics
@@ -223,20 +230,18 @@ cdef object _event(NodeBase node, const EventBlock* block):
         node.read_links(&links)
         facts["peer"] = name_of_link(&links, facts["peer"])
     if "names" in facts:
-        names = []
-        if node.loop != NULL:
+        has_links = node.loop != NULL
+        if has_links:
             node.read_links(&links)
-            names = names_of_links(&links, facts["names"])
-        facts["names"] = ",".join(names)
+        facts["names"] = ",".join(names_of_links(&links, facts["names"])) if has_links else ""
     return NodeEvent(block.number, block.wall_ms / 1000.0, name, facts)
 
 
 cdef class EventReader:
     def __cinit__(self, NodeBase node not None, timeout_s=None):
-        node.started()
         self.node = node
         self.timeout_s = timeout_s
-        self.log = node.loop.event_log
+        self.log = node.started().event_log
         event_log_hold(self.log)
 
     def __dealloc__(self):

@@ -1,5 +1,5 @@
 # Watching keys: what both faces make of the items of a native watch, and the sync face.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.watches cimport WatchView
 from raftmeta.runtime.node_base cimport NodeBase
@@ -25,7 +25,8 @@ cdef class WatchBase:
     cdef int opened(self, object pointer) except -1
     # Take what waits natively into `ready`. Returns what the caller must do next.
     cdef int take(self) except -1
-    cdef int _take_item(self, const WatchView* view) except -1
+    cdef tuple _pass_told(self, const WatchView* view)
+    cdef int _take_mark(self, uint8_t kind, uint64_t revision) except -1
     cdef int give(self, object found) except -1             # append to `ready`
     # The first of `ready`: a tuple as told, or a reset. Raises what stands there to be raised.
     cdef object first_ready(self)

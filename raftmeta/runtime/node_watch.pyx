@@ -36,6 +36,8 @@ from raftmeta.results import WatchBatch, WatchReset
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t count)
+    int PyGC_Disable()
+    int PyGC_Enable()
 
 cdef object _WatchBatch = WatchBatch
 
@@ -112,22 +114,44 @@ cdef class WatchBase:
         cdef uint32_t count = 0
         cdef uint64_t length = 0
         cdef int outcome = TAKE_WAIT
-        if not self.can_take():
-            return TAKE_CLOSED
-        while count < TUNE_ITEMS and length < TUNE_ITEM_BYTES and watch_look(<NativeWatch*> self.watch, &view):
-            outcome = self._take_item(&view)
+        cdef uint64_t revision
+        cdef bint is_whole
+        cdef uint8_t kind
+        cdef void* native
+        # Whatever runs Python code may end the watch and its memory: it is asked before each item whether it is open.
+        while count < TUNE_ITEMS and length < TUNE_ITEM_BYTES:
+            if not self.can_take():
+                return TAKE_CLOSED if self.ready is None else TAKE_READY
+            if not watch_look(<NativeWatch*> self.watch, &view):
+                return outcome
             count += 1
             length += view.bytes
-            watch_pass(<NativeWatch*> self.watch, &view)
+            kind, revision, is_whole = view.kind, view.revision, view.is_whole
+            if kind == WATCH_EVENTS or kind == WATCH_PROGRESS_MARK:
+                told = self._pass_told(&view)
+                self.resume = revision + 1 if is_whole else revision
+                self.give(told)
+                outcome = TAKE_READY
+            else:
+                native = self.watch
+                outcome = self._take_mark(kind, revision)
+                if self.can_take() and self.watch == native:
+                    watch_pass(<NativeWatch*> native, &view)
         return outcome
 
-    cdef int _take_item(self, const WatchView* view) except -1:
-        cdef uint64_t revision = view.revision
-        cdef uint8_t kind = view.kind
-        if kind == WATCH_EVENTS or kind == WATCH_PROGRESS_MARK:
-            self.give(self.node.watch_events.told(view))
-            self.resume = revision + 1 if view.is_whole else revision
-            return TAKE_READY
+    cdef tuple _pass_told(self, const WatchView* view):
+        """The item lies in the watch's memory until it is passed. No collection, and so no code of anybody's, runs
+        meanwhile."""
+        cdef int collects = PyGC_Disable()
+        try:
+            told = self.node.watch_events.told(view)
+            watch_pass(<NativeWatch*> self.watch, view)
+            return told
+        finally:
+            if collects:
+                PyGC_Enable()
+
+    cdef int _take_mark(self, uint8_t kind, uint64_t revision) except -1:
         if kind == WATCH_LAGGED:
             self.resume = revision
             if not self.raises_lagged:
@@ -193,7 +217,8 @@ cdef class Watch(WatchBase):
     cdef int _open(self) except -1:
         cdef uint64_t deadline_ns = deadline_after(5.0)
         self.node.await_session(deadline_ns)
-        return self.opened(self.node.finish(self.submit(NULL), PURPOSE_WATCH, deadline_ns))
+        self.opened(self.node.finish(self.submit(NULL), PURPOSE_WATCH, deadline_ns))
+        return self._close_native() if self.is_closed else 0        # meanwhile
 
     cdef int _close_native(self) except -1:
         cdef void* watch = self.watch

@@ -324,15 +324,15 @@ def test_a_client_that_is_closed_lets_calls_pass_that_have_begun(
     client = raftmeta.Client(served[1])
     client.put("k", "1")
     closing = threading.Thread(target=client.close)
-    schedule = asyncio.run_coroutine_threadsafe
+    schedule = client._loop.call_soon_threadsafe
 
-    def schedule_late(call: Any, loop: asyncio.AbstractEventLoop) -> Any:
+    def schedule_late(*work: Any) -> Any:
         if threading.current_thread() is not closing:
             closing.start()
             closing.join(0.5)  # it must wait for this call; if it does not, that is long enough for it
-        return schedule(call, loop)
+        return schedule(*work)
 
-    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule_late)
+    monkeypatch.setattr(client._loop, "call_soon_threadsafe", schedule_late)
     with contextlib.suppress(raftmeta.NodeClosed):
         assert client.get("k", local=True).value == b"1"  # type: ignore[union-attr]
     closing.join(30)

@@ -29,7 +29,7 @@ def next_of(told: queue.Queue[Any]) -> Any:
 
 def crash(node: raftmeta.Node) -> None:
     """End it as kill -9 does, as far as the cluster sees: nothing is given back."""
-    super(raftmeta.Node, node).close(transfer=False)
+    raftmeta.faults.abort(node)
 
 
 def restarted(node: raftmeta.Node) -> raftmeta.Node:
