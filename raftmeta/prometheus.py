@@ -3,6 +3,9 @@
     with raftmeta.prometheus.serve(node, "127.0.0.1:9464"):
         ...
 
+That address serves three paths: `/metrics`, `/livez` (200 while the node runs, else 503) and `/readyz` (200 while it is
+ready, else 503 and why). Every other path is 404.
+
 Or register a NodeCollector with a registry of your own. Every name begins with `raftmeta_`, counters end with `_total`,
 times are in seconds, and every sample names its node and cluster. It decides only how a number is called there;
 docs/operations.md "Metrics" says what each means.
@@ -11,17 +14,24 @@ docs/operations.md "Metrics" says what each means.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from socketserver import ThreadingMixIn
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from raftmeta.config import Address
 from raftmeta.errors import AddressInUse, ConfigError, RaftmetaError
 from raftmeta.results import NodeStatus
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 __all__ = ["COUNTERS", "NodeCollector", "PrometheusServer", "serve"]
 
@@ -113,13 +123,75 @@ def _of_peers(status: NodeStatus) -> Iterator[Metric]:
     yield connected
 
 
-class PrometheusServer:
-    """An HTTP endpoint with the metrics of one node; serve() makes it. Closing it leaves the node."""
+# --- probes -----------------------------------------------------------------------------------------------------------
 
-    def __init__(self, node: Measured, address: Address) -> None:
+
+def liveness(node: Measured) -> tuple[bool, str]:
+    """Whether the node runs, and a line for whoever asks. One that stopped by itself stays so: restart its process."""
+    try:
+        state = node.status().state
+    except RaftmetaError as error:
+        return False, f"not running: {error}"
+    return state != "stopped", state
+
+
+def readiness(node: Measured) -> tuple[bool, str]:
+    """Whether the node can serve: it has a session and knows a leader."""
+    try:
+        status = node.status()
+    except RaftmetaError as error:
+        return False, f"not running: {error}"
+    return status.is_ready, "ready" if status.is_ready else f"not ready: {status.state}"
+
+
+_PROBES = {"/livez": liveness, "/readyz": readiness}
+
+
+class _Pages:
+    """What is served, by path."""
+
+    def __init__(self, node: Measured) -> None:
         registry = CollectorRegistry()
         registry.register(NodeCollector(node))
-        self._server, self._thread = start_http_server(address.port, address.host, registry)
+        self._node = node
+        self._metrics = make_wsgi_app(registry)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            pages: Iterable[bytes] = self._metrics(environ, start_response)
+            return pages
+        if path in _PROBES:
+            is_well, line = _PROBES[path](self._node)
+            status = "200 OK" if is_well else "503 Service Unavailable"
+        else:
+            status, line = "404 Not Found", "there are /metrics, /livez and /readyz"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{line}\n".encode()]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each request: a probe does not wait for a slow reader of metrics."""
+
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    """Says nothing about each request."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class PrometheusServer:
+    """An HTTP endpoint with the metrics and probes of one node; serve() makes it. Closing it leaves the node."""
+
+    def __init__(self, node: Measured, address: Address) -> None:
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        server = type("_Server", (_Server,), {"address_family": family})
+        self._server: WSGIServer = make_server(address.host, address.port, _Pages(node), server, handler_class=_Quiet)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="raftmeta-metrics", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop listening and end the thread. Idempotent."""
@@ -135,7 +207,7 @@ class PrometheusServer:
 
 
 def serve(node: Measured, address: str, *, insecure: bool = False) -> PrometheusServer:
-    """Serve the node's metrics at http://address/metrics until close().
+    """Serve the node's metrics at http://address/metrics, and the probes /livez and /readyz, until close().
 
     insecure: allow an address that other machines reach; whoever reaches it can read the metrics.
     Raises ConfigError: no such address, or one that is not loopback without insecure; AddressInUse.

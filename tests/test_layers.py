@@ -25,6 +25,7 @@ LAYERS = {
     "machine_calls": 0,
     "member_rows": 0,
     "member_plans": 0,
+    "text": 0,
     "version": 0,
     "history": 0,
     "ports": 0,

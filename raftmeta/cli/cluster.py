@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import raftmeta
-from raftmeta.cli.session import NO, Session, fail, fates, pass_session, plain
+from raftmeta.cli.session import NO, NOT_EXECUTED, Session, fail, fates, pass_session, plain
 
 _HASH_TRIES_S = 0.05
 
@@ -33,7 +33,7 @@ def _statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, s
 def status(session: Session) -> None:
     """Show every node of the URL, and the members that are not in it: role, term, log, lag behind the leader, version.
 
-    Exit code 1: a node of the URL does not answer.
+    Exit code 1: a node of the URL does not answer. 3: none does.
     """
     with fates():
         answers = _statuses(session)
@@ -44,8 +44,9 @@ def status(session: Session) -> None:
         session.show([plain(status) if status else {"endpoint": url, "error": error} for url, status, error in answers])
     else:
         session.show_table(rows)
-    if any(status is None for _, status, _ in answers):
-        sys.exit(NO)
+    missing = sum(status is None for _, status, _ in answers)
+    if missing:
+        sys.exit(NOT_EXECUTED if missing == len(answers) else NO)
 
 
 def _status_row(url: str, status: raftmeta.NodeStatus | None, error: str, furthest: int) -> dict[str, Any]:
@@ -107,7 +108,7 @@ _STATUS_COLUMNS = (
 @click.command("hash")
 @pass_session
 def hash_(session: Session) -> None:
-    """Compare the state hashes of all nodes of the URL at one log index. Exit code 1: they differ."""
+    """Compare the state hashes of all nodes of the URL at one log index. Exit code 1: they differ. 3: none answers."""
     end = time.monotonic() + session.timeout_s
     with fates():
         while True:
@@ -125,7 +126,7 @@ def hash_(session: Session) -> None:
         ]
     )
     if missing:
-        fail(f"no answer from {', '.join(missing)}", NO)
+        fail(f"no answer from {', '.join(missing)}", NOT_EXECUTED if len(missing) == len(answers) else NO)
     if len(applied) > 1:
         fail(f"the nodes did not stand at one index within {session.timeout_s:g} s; try again with less load", NO)
     if len({status.state_hash for _, status, _ in answers if status}) > 1:

@@ -62,7 +62,7 @@ def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
 @click.option("--listen", metavar="HOST:PORT", help="Where to accept peers; default: its own address in --peer.")
 @click.option("--advertise", metavar="HOST:PORT", help="What peers are told to connect to.")
 @click.option("--clients", "client_listen", metavar="HOST:PORT", help="Where to accept clients (raft://).")
-@click.option("--metrics", "metrics_listen", metavar="HOST:PORT", help="Prometheus endpoint.")
+@click.option("--metrics", "metrics_listen", metavar="HOST:PORT", help="HTTP: /metrics, /livez and /readyz.")
 @click.option("--cluster", default="default", show_default=True, help="Name of the cluster.")
 @click.option(
     "--config", "config_path", type=click.Path(path_type=Path), help="TOML file with settings of raftmeta.Config."
@@ -80,7 +80,10 @@ def serve(
     config_path: Path | None,
     insecure: bool,
 ) -> None:
-    """Run one node until SIGTERM or Ctrl-C; its events go to standard error, one line each."""
+    """Run one node until SIGTERM or Ctrl-C; its events go to standard error, one line each.
+
+    SIGHUP is ignored: settings are read once, at the start.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
     ended = threading.Event()
 
@@ -89,6 +92,7 @@ def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that closes, or of a tool that rotates logs
     with fates():
         node = raftmeta.Node(
             name,

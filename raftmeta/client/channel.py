@@ -46,6 +46,7 @@ from raftmeta.errors import (
     Withdrawn,
     error_from_status,
 )
+from raftmeta.text import shown
 from raftmeta.wire.python_client import (
     ANSWER,
     EVENTS,
@@ -489,10 +490,10 @@ class Channel:
         self.encoder.value_bytes_max = value_bytes_max
         if not self.encoder.session:
             self._window = min(window, WINDOW)
-        connection.tell_leader(name.decode())
+        connection.tell_leader(shown(name))
         if connection is not self._home and self._home is not None:
             return
-        self._leader = name.decode()
+        self._leader = shown(name)
         if self._leader != connection.hello.name and len(self._endpoints) > 1 and not self._following:
             self._following = self.loop.create_task(self._follow())
 

@@ -8,6 +8,7 @@ from typing import Any
 from raftmeta.member_plans import View
 from raftmeta.member_rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import MemberStatus, NodeStatus
+from raftmeta.text import shown
 from raftmeta.wire.python_members import role_name
 
 _STATES = {1: "starting", 2: "running", 3: "stopped"}
@@ -18,13 +19,13 @@ def status_from(values: list[Any]) -> NodeStatus:
     """The status in the body of an answer."""
     (raw_name, id, boot, raw_cluster, low, high, state, role, term, leader_id, committed, applied, persisted, last,
      revision, compacted, keys, hash_low, hash_high, level, version, is_ready, members, links) = values  # fmt: skip
-    name = raw_name.decode()
+    name = shown(raw_name)
     listed = _listed(name, id, members, links)
     return NodeStatus(
         name=name,
         id=id,
         boot=boot,
-        cluster=raw_cluster.decode(),
+        cluster=shown(raw_cluster),
         cluster_id=f"{high:016x}{low:016x}" if high | low else "",
         state=_STATES[state],
         is_ready=is_ready,
@@ -40,8 +41,8 @@ def status_from(values: list[Any]) -> NodeStatus:
         keys=keys,
         state_hash=f"{hash_high:016x}{hash_low:016x}",
         feature_level=level,
-        version=version.decode(),
-        lost_disks=tuple(name.decode() for _, _, name, _, _, is_lost in links if is_lost),
+        version=shown(version),
+        lost_disks=tuple(shown(name) for _, _, name, _, _, is_lost in links if is_lost),
         members=listed,
     )
 
@@ -51,7 +52,7 @@ def view_from(values: list[Any]) -> View:
     name, _, revision, index, is_settled, is_removed, leader_id, members, links = values
     rows = tuple(_member_rows(members))
     return View(
-        name=name.decode(),
+        name=shown(name),
         index=index,
         is_settled=is_settled,
         is_removed=is_removed,
@@ -65,7 +66,7 @@ def view_from(values: list[Any]) -> View:
 def members_from(values: list[Any]) -> tuple[MemberStatus, ...]:
     """The members in the same answer."""
     name, id, _, _, _, _, _, members, links = values
-    return tuple(member for member in _listed(name.decode(), id, members, links) if member.role)
+    return tuple(member for member in _listed(shown(name), id, members, links) if member.role)
 
 
 def _listed(own: str, own_id: int, members: list[Any], links: list[Any]) -> tuple[MemberStatus, ...]:
@@ -74,9 +75,9 @@ def _listed(own: str, own_id: int, members: list[Any], links: list[Any]) -> tupl
 
 def _member_rows(members: list[Any]) -> Iterator[MemberRow]:
     for id, roles, name, address in members:
-        yield MemberRow(name.decode(), id, address.decode(), role_name(roles))
+        yield MemberRow(shown(name), id, shown(address), role_name(roles))
 
 
 def _link_rows(links: list[Any]) -> Iterator[LinkRow]:
     for id, is_up, name, bytes_in, bytes_out, _ in links:
-        yield LinkRow(name.decode(), id, is_up, bytes_in, bytes_out)
+        yield LinkRow(shown(name), id, is_up, bytes_in, bytes_out)

@@ -17,6 +17,9 @@ def hash64(data: bytes, *, seed: int = 0) -> int:
 def big64(data: bytes) -> int:
     """Return the first 8 bytes as a big-endian number. Raises ValueError for less."""
 
+def text_is_plain(data: bytes) -> bool:
+    """Whether these bytes are UTF-8 without control characters and line separators."""
+
 def random_stream(seed: int, count: int) -> list[int]:
     """Return the first numbers of a seeded stream."""
 

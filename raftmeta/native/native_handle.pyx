@@ -1,9 +1,9 @@
 # The containers and intrinsics as Python objects, for tests; the engine itself never touches this module.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.native cimport chunks, containers, intrinsics
+from raftmeta.native cimport chunks, containers, intrinsics, text
 
 cdef extern from "intrinsics.hpp" namespace "raftmeta" nogil:
     uint32_t crc32c_table(uint32_t seed, const void* data, size_t length)
@@ -31,6 +31,10 @@ def big64(bytes data):
     if len(data) < 8:
         raise ValueError("less than 8 bytes")
     return intrinsics.big64(PyBytes_AS_STRING(data))
+
+
+def text_is_plain(bytes data):
+    return bool(text.text_is_plain(<const uint8_t*> PyBytes_AS_STRING(data), len(data)))
 
 
 def random_stream(uint64_t seed, int count):

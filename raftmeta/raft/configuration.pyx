@@ -10,8 +10,8 @@ from raftmeta.native.marks cimport (MARK_CHANGE_OF_OLD_MEMBERSHIP, MARK_CHANGE_W
 from raftmeta.raft.election cimport heard_members, step_down
 from raftmeta.raft.invariants cimport BROKEN_MEMBERSHIP
 from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint,
-                                       membership_learners, membership_leave_joint, membership_position,
-                                       membership_swap, membership_voters_incoming,
+                                       membership_is_plain_text, membership_learners, membership_leave_joint,
+                                       membership_position, membership_swap, membership_voters_incoming,
                                        membership_voters_outgoing)
 from raftmeta.raft.outbox cimport message_init, outbox_send, trace
 from raftmeta.raft.progress cimport Progress, progress_init, progress_on_tick, progress_release
@@ -163,6 +163,8 @@ cdef status_t configuration_change(Core* core, const Membership* next) noexcept 
     if next.index != in_force(core).index:
         mark(MARK_CHANGE_OF_OLD_MEMBERSHIP)
         return STALE        # made from another configuration: it would take back what was changed since
+    if not membership_is_plain_text(next, in_force(core)):
+        return BAD_FIELD
     status = membership_enter_joint(in_force(core), next, &joint)
     if status != OK:
         return status

@@ -31,6 +31,9 @@ cdef status_t membership_encode(const Membership* membership, Vec[uint8_t]* out)
 cdef status_t membership_decode(const uint8_t* bytes, uint32_t length, Membership* membership) noexcept nogil
 
 # --- rules ------------------------------------------------------------------------------------------------------------
+# Are the names and addresses text for people (native/text.pxd)? Asked where a membership comes in, not where one is
+# read back: a log of an earlier version may name others. Those that `known` holds already pass; known may be NULL.
+cdef bint membership_is_plain_text(const Membership* membership, const Membership* known) noexcept nogil
 # OK, BAD_LENGTH (counts and lengths), BAD_FIELD (roles, ids, names, no voter).
 cdef status_t membership_check(const Membership* membership) noexcept nogil
 

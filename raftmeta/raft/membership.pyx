@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.text cimport text_is_plain
 from raftmeta.raft.types cimport (LEARNER, LEARNER_NEXT, MEMBERS_MAX, NAME_BYTES_MAX,
                                   STANDBY, VOTER_INCOMING, VOTER_OUTGOING, Member, Membership, member_id_t,
                                   member_mask_t)
@@ -92,6 +93,22 @@ cdef status_t membership_check(const Membership* membership) noexcept nogil:
     if membership.is_joint and positions_with(membership, VOTER_OUTGOING) == 0:
         return BAD_FIELD
     return OK
+
+
+cdef bint membership_is_plain_text(const Membership* membership, const Membership* known) noexcept nogil:
+    cdef const Member* member
+    cdef int position
+    cdef uint32_t i
+    for i in range(membership.count):
+        member = &membership.members[i]
+        position = membership_position(known, member.id) if known != NULL else -1
+        if position >= 0 and same_name(&known.members[position], member) and same_address(
+                &known.members[position], member):
+            continue
+        if not (text_is_plain(member.name, member.name_length)
+                and text_is_plain(member.address, member.address_length)):
+            return False
+    return True
 
 # --- sets by position -------------------------------------------------------------------------------------------------
 

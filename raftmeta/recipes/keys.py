@@ -54,6 +54,14 @@ def name_in(key: bytes, prefix: str) -> str:
     return unquote(key[len(prefix) :].decode(errors="replace"))
 
 
+def key_of(raw: bytes) -> Key:
+    """A key as the verbs take it: str if it is text, else bytes. Anybody may put keys that are none below a prefix."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
 def is_reserved(key: Key) -> bool:
     """Whether a key belongs to the recipes."""
     return key.startswith(ROOT) if isinstance(key, str) else key.startswith(ROOT.encode())

@@ -22,7 +22,7 @@ from raftmeta.errors import InvalidArgument, LeaseExpired, NodeClosed, NotExecut
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import AioFace, Face
 from raftmeta.recipes.held import Permit, give_up_lease, take_place
-from raftmeta.recipes.keys import prefix_of, unpack_holder
+from raftmeta.recipes.keys import key_of, prefix_of, unpack_holder
 from raftmeta.recipes.listeners import Failures, Strand
 from raftmeta.recipes.store import AioStore
 from raftmeta.recipes.waiting import Deadline, wait_until
@@ -87,9 +87,7 @@ async def _until_fewer(
     """Until it is worth looking at the line again."""
     if limit == 1:
         last = max(ahead, key=lambda record: record.create_revision)
-        return await wait_until(
-            face, lambda records: not records, key=last.key.decode(), deadline=deadline, hold=permit
-        )
+        return await wait_until(face, lambda records: not records, key=key_of(last.key), deadline=deadline, hold=permit)
     keys = {record.key for record in ahead}
     return await wait_until(
         face, lambda records: len(keys & records.keys()) < limit, prefix=prefix, deadline=deadline, hold=permit

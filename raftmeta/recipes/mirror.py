@@ -26,7 +26,7 @@ from raftmeta.errors import (
     OutcomeUnknown,
     RaftmetaError,
 )
-from raftmeta.operations import KeyRecord
+from raftmeta.operations import Key, KeyRecord
 from raftmeta.recipes.face import Face, Watching
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 
@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 Records: TypeAlias = dict[bytes, KeyRecord]
 
 
-async def read_whole(face: Face, *, key: str = "", prefix: str = "", keys_only: bool = False) -> tuple[int, Records]:
+async def read_whole(face: Face, *, key: Key = "", prefix: str = "", keys_only: bool = False) -> tuple[int, Records]:
     """One key, or all below a prefix, as of one revision, which is not older than this call; and that revision."""
     while True:
         try:

@@ -27,6 +27,7 @@ from raftmeta.operations import (
     Create,
     CreateRevision,
     Delete,
+    Key,
     KeyRecord,
     Operation,
     RangeEmpty,
@@ -34,7 +35,7 @@ from raftmeta.operations import (
 )
 from raftmeta.recipes.face import Face, run
 from raftmeta.recipes.held import BlockingHold, Hold, give_up_lease
-from raftmeta.recipes.keys import pack_holder, prefix_of, to_bytes
+from raftmeta.recipes.keys import key_of, name_in, pack_holder, prefix_of, to_bytes
 from raftmeta.recipes.line import DEFAULT_TTL_S, face_of, stand_in_line
 from raftmeta.recipes.storage import fence_of
 from raftmeta.recipes.store import AioStore
@@ -46,8 +47,9 @@ __all__ = ["BlockingTaken", "Queue", "Taken"]
 class Taken(Hold):
     """An item that this worker has. As a context: done at its end, given back when an exception leaves it."""
 
-    def __init__(self, queue: Queue, claim_key: str, item_key: str, data: bytes) -> None:
-        super().__init__(queue.face, claim_key, item_key.rsplit("/", 1)[1], data)
+    def __init__(self, queue: Queue, claim_key: Key, item_key: Key, id: str, data: bytes) -> None:
+        # Bytes only below a foreign item whose key is no text; every use of the key takes both.
+        super().__init__(queue.face, cast(str, claim_key), id, data)
         self._queue = queue
         self._item_key = item_key
         self._is_settled = False
@@ -122,7 +124,7 @@ class Queue:
         self._prefix = prefix
         self._ttl_s = ttl_s
         self._lease: Any = None
-        self._taken: dict[str, Taken] = {}  # by the key of the claim
+        self._taken: dict[Key, Taken] = {}  # by the key of the claim
         self._claiming = self.face.mutex()
         self._is_closed = False
 
@@ -197,14 +199,15 @@ class Queue:
     async def _found_again(self, claims: list[KeyRecord], lease: int) -> Taken | None:
         """The item of a claim that this worker made and does not know of: the outcome of that call was unknown."""
         for claim in claims:
-            if claim.lease == lease and claim.key.decode() not in self._taken:
-                item = await self.face.verbs.get(self._items + claim.key[len(self._claims) :].decode())
+            if claim.lease == lease and key_of(claim.key) not in self._taken:
+                item = await self.face.verbs.get(self._items.encode() + claim.key[len(self._claims) :])
                 if item is not None:
                     return self._begin(self._taken_of(item), claim.create_revision)
         return None
 
     def _taken_of(self, item: KeyRecord) -> Taken:
-        return Taken(self, self._claims + item.key[len(self._items) :].decode(), item.key.decode(), item.value)
+        claim = key_of(self._claims.encode() + item.key[len(self._items) :])
+        return Taken(self, claim, key_of(item.key), name_in(item.key, self._items), item.value)
 
     def _begin(self, taken: Taken, epoch: int) -> Taken:
         taken.begin(self._lease, epoch)

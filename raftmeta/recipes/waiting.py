@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from raftmeta.errors import LeaseExpired
+from raftmeta.operations import Key
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import Hold
 from raftmeta.recipes.mirror import Records, fold, read_whole
@@ -31,7 +32,7 @@ async def wait_until(
     face: Face,
     is_ready: Callable[[Records], bool],
     *,
-    key: str = "",
+    key: Key = "",
     prefix: str = "",
     deadline: Deadline,
     hold: Hold | None = None,

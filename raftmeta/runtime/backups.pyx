@@ -18,6 +18,8 @@ from raftmeta.runtime.node_base cimport NodeBase
 from raftmeta.status cimport OK, status_t
 from raftmeta.storage.sealed cimport SealedHeader
 
+from raftmeta.text import shown
+
 
 cdef class BackupFile:
     """One sealed file, loaded and checked."""
@@ -76,7 +78,7 @@ cdef class BackupFile:
                                    <uint32_t> self.backup.loading.reader.membership.size, &membership)
         for i in range(membership.count if status == OK else 0):
             member = &membership.members[i]
-            found.append((member.name[:member.name_length].decode(), member.address[:member.address_length].decode(),
+            found.append((shown(member.name[:member.name_length]), shown(member.address[:member.address_length]),
                           bool(member.roles & (VOTER_INCOMING | VOTER_OUTGOING))))
         return found
 

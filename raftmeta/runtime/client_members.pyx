@@ -9,7 +9,7 @@ change to be committed; the client looks for that.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
-from raftmeta.raft.membership cimport membership_decode
+from raftmeta.raft.membership cimport membership_decode, membership_is_plain_text
 from raftmeta.raft.types cimport MEMBERS_MAX, Membership
 from raftmeta.runtime.client_requests cimport (parts_of, request_answer, request_is_crowded, request_submit,
                                                requests_read_members)
@@ -145,7 +145,9 @@ cdef status_t _transfer(ClientServer* server, Connection* connection, const Clie
 cdef status_t _change(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Membership asked
     cdef Parts payload = parts_of(request.key.data, request.key.length, NULL, 0)
-    if membership_decode(request.key.data, request.key.length, &asked) != OK:
+    requests_read_members(server)
+    if (membership_decode(request.key.data, request.key.length, &asked) != OK
+            or not membership_is_plain_text(&asked, &server.membership)):
         request_answer(server, connection, request.id, BAD_FIELD, 0, 0, NULL, 0)
         return OK
     return _pass_on(server, connection, request, SUBMIT_MEMBERSHIP, request.number, &payload)

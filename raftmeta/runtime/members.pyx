@@ -8,18 +8,19 @@ A change is not finished when its caller is told OK: it was appended, or handed 
 membership in force, and counts when that is committed; runtime/node_members waits for it.
 """
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free
 
 from raftmeta._core cimport LEADER, ProposalRefused, core_change_membership, core_membership
 from raftmeta.machine.watches cimport WATCH_REMOVED, hub_close
+from raftmeta.native.text cimport text_is_plain
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership
 from raftmeta.runtime.callers cimport callers_removed
 from raftmeta.runtime.engine_state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine, Submission
 from raftmeta.runtime.peers cimport peers_link_of_name, peers_meet
 from raftmeta.runtime.sending cimport send_pings
-from raftmeta.status cimport NO_MEMORY, OK, OUTCOME_UNKNOWN, OVERLOADED, status_t
+from raftmeta.status cimport BAD_FIELD, NO_MEMORY, OK, OUTCOME_UNKNOWN, OVERLOADED, status_t
 
 cdef enum:
     FATAL_FROM = 96             # raftmeta/status.pxd: statuses that stop the node
@@ -116,10 +117,15 @@ cdef void members_tick(Engine* engine) noexcept nogil:
 # --- others -----------------------------------------------------------------------------------------------------------
 cdef status_t members_meet(Engine* engine, Submission* submission) noexcept nogil:
     cdef const uint8_t* name = <const uint8_t*> submission + sizeof(Submission)
-    cdef int place = peers_link_of_name(engine, name, <uint8_t> submission.key_length, name + submission.key_length,
-                                        <uint8_t> (submission.length - submission.key_length))
-    if place >= 0:
-        peers_meet(engine, place)
-    _answer(engine, submission.owner, OK if place >= 0 else OVERLOADED)
+    cdef uint32_t length = submission.key_length
+    cdef status_t status = BAD_FIELD
+    cdef int place
+    if text_is_plain(name, submission.length):
+        place = peers_link_of_name(engine, name, <uint8_t> length, name + length,
+                                   <uint8_t> (submission.length - length))
+        status = OK if place >= 0 else OVERLOADED
+        if place >= 0:
+            peers_meet(engine, place)
+    _answer(engine, submission.owner, status)
     free(submission)
     return OK

@@ -12,10 +12,11 @@ from raftmeta.runtime.loop cimport LinkStatus, LinkTable
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 
 from raftmeta.errors import InvalidArgument
+from raftmeta.text import shown
 
 
 cdef str _name_of(const LinkStatus* link):
-    return (<const char*> link.name)[:link.name_length].decode()
+    return shown((<const char*> link.name)[:link.name_length])
 
 
 cdef uint64_t id_of_link(const LinkTable* links, object name) except 0:

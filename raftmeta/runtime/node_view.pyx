@@ -27,6 +27,7 @@ from raftmeta.runtime.node_links cimport name_of_link, names_of_links
 
 from raftmeta.member_rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import NodeEvent, NodeStatus
+from raftmeta.text import shown
 from raftmeta.version import VERSION
 from raftmeta.wire.python_members import role_name
 
@@ -98,8 +99,8 @@ cdef tuple membership_rows(NodeBase node):
         pass
     for i in range(membership.count):
         member = &membership.members[i]
-        rows.append(MemberRow(member.name[:member.name_length].decode(), member.id,
-                              member.address[:member.address_length].decode(), role_name(member.roles)))
+        rows.append(MemberRow(shown(member.name[:member.name_length]), member.id,
+                              shown(member.address[:member.address_length]), role_name(member.roles)))
     return tuple(rows), membership.index, membership.is_joint != 0
 
 
@@ -112,7 +113,7 @@ cdef list link_rows(NodeBase node):
     for i in range(MEMBERS_MAX):
         link = &links.links[i]
         if link.name_length != 0:
-            rows.append(LinkRow(link.name[:link.name_length].decode(), link.id, bool(link.is_up or link.is_self),
+            rows.append(LinkRow(shown(link.name[:link.name_length]), link.id, bool(link.is_up or link.is_self),
                                 link.bytes_in, link.bytes_out))
     return rows
 

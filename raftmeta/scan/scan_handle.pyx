@@ -17,6 +17,8 @@ from raftmeta.scan.snapshot_rows cimport (Mark, SnapshotRows, changes_begin, cha
                                           keys_next, rows_close, rows_first, rows_open, rows_record)
 from raftmeta.status cimport NO_MEMORY, NOT_FOUND, OK, status_t
 
+from raftmeta.text import shown
+
 
 cdef bytes _bytes_of(const void* data, size_t size):
     return PyBytes_FromStringAndSize(<const char*> data, <Py_ssize_t> size)
@@ -115,8 +117,8 @@ cdef class SnapshotHandle:
         found = []
         for i in range(membership.count if status == OK else 0):
             member = &membership.members[i]
-            found.append((member.name[:member.name_length].decode(), member.id,
-                          member.address[:member.address_length].decode(), member.roles))
+            found.append((shown(member.name[:member.name_length]), member.id,
+                          shown(member.address[:member.address_length]), member.roles))
         return status, found
 
     def leases(self):

@@ -4,7 +4,8 @@ from libc.string cimport memset
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport GENESIS_FOUNDED, GENESIS_PROPOSE, GENESIS_REFUSE, GenesisMessage
-from raftmeta.raft.membership cimport MEMBERSHIP_BYTES_MAX, membership_decode, membership_encode
+from raftmeta.raft.membership cimport (MEMBERSHIP_BYTES_MAX, membership_decode, membership_encode,
+                                       membership_is_plain_text)
 from raftmeta.status cimport BAD_FIELD, OK, status_t
 from raftmeta.wire.msgpack cimport (Reader, Writer, read_array, read_bin, read_done, read_nil, read_uint, reader_over,
                                     unsigned_max, write_array, write_bin, write_fail, write_nil, write_uint,
@@ -64,4 +65,4 @@ cdef status_t _check(const GenesisMessage* message) noexcept nogil:
         return BAD_FIELD
     if (message.type == GENESIS_PROPOSE or message.type == GENESIS_FOUNDED) and not message.membership.count:
         return BAD_FIELD
-    return OK
+    return OK if membership_is_plain_text(&message.membership, NULL) else BAD_FIELD

@@ -32,8 +32,8 @@ cdef struct Hello:
     uint8_t[ADDRESS_BYTES_MAX] address      # advertised "host:port"
 
 # A peer has a name, an incarnation and a genesis state; a client has neither state, boot number nor membership.
-# Everybody names the cluster. BAD_FIELD: not so, or a wrong type, count, range; BAD_LENGTH: cut short or left over;
-# NO_MEMORY.
+# Everybody names the cluster. Names and addresses are text (native/text.pxd). BAD_FIELD: not so, or a wrong type,
+# count, range; BAD_LENGTH: cut short or left over; NO_MEMORY.
 cdef status_t hello_encode(const Hello* hello, Vec[uint8_t]* body) noexcept nogil
 cdef status_t hello_decode(const uint8_t* body, uint32_t length, Hello* hello) noexcept nogil
 # The highest version both sides speak; BAD_VERSION: none.

@@ -4,6 +4,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.text cimport text_is_plain
 from raftmeta.raft.genesis cimport BLANK, JOINING
 from raftmeta.status cimport BAD_FIELD, BAD_VERSION, OK, status_t
 from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read_bin, read_done, read_uint, reader_over,
@@ -71,6 +72,10 @@ cdef status_t _check(const Hello* hello) noexcept nogil:
     if not 1 <= hello.version_min <= hello.version_max:
         return BAD_FIELD
     if hello.name_length > NAME_BYTES_MAX or not 1 <= hello.cluster_name_length <= NAME_BYTES_MAX:
+        return BAD_FIELD
+    # They are shown to people and written into logs, so they are text; they come from somebody unknown.
+    if not (text_is_plain(hello.name, hello.name_length) and text_is_plain(hello.address, hello.address_length)
+            and text_is_plain(hello.cluster_name, hello.cluster_name_length)):
         return BAD_FIELD
     if hello.boot > number_max() or hello.membership > number_max():
         return BAD_FIELD

@@ -36,6 +36,7 @@ from collections import namedtuple
 
 from raftmeta.errors import InvalidArgument
 from raftmeta.results import TxnReply
+from raftmeta.text import shown
 
 # What was asked for, and so what an answer is.
 NOTHING = 0
@@ -440,9 +441,9 @@ cdef object _server_hello(const uint8_t* body, uint32_t length):
         raise ConnectionError("what answers there is no node of raftmeta")
     if not hello.version_min <= FORMAT_CLIENT_VERSION <= hello.version_max:
         raise ConnectionError("the node speaks another version of the client protocol")
-    return ServerHello((<char*> hello.name)[:hello.name_length].decode(),
-                       (<char*> hello.address)[:hello.address_length].decode(),
-                       (<char*> hello.cluster_name)[:hello.cluster_name_length].decode(),
+    return ServerHello(shown((<char*> hello.name)[:hello.name_length]),
+                       shown((<char*> hello.address)[:hello.address_length]),
+                       shown((<char*> hello.cluster_name)[:hello.cluster_name_length]),
                        int(hello.cluster.high) << 64 | int(hello.cluster.low))
 
 

@@ -198,6 +198,11 @@ def test_nobody_at_the_address_is_exit_code_3(cluster: Cluster) -> None:
     )
     assert ended.returncode == 3, ended.stderr
     assert b"nothing was changed" in ended.stderr
+    for look in ("status", "hash"):
+        ended = subprocess.run(
+            command("--url", f"raft://{nobody}", "--timeout", "0.5", look), capture_output=True, check=False
+        )
+        assert ended.returncode == 3, ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -280,9 +285,11 @@ def test_the_served_node_ends_in_order_and_can_be_started_again(tmp_path: Path) 
             assert node.stderr is not None
             while b"a runs" not in node.stderr.readline():
                 assert node.poll() is None
+            node.send_signal(signal.SIGHUP)  # ignored: it ended the process
             node.send_signal(signal.SIGTERM)
-            node.communicate(timeout=30)
+            _, log = node.communicate(timeout=30)
             assert node.returncode == 0
+            assert b"a has ended" in log
 
 
 def test_everything_is_lost_and_restored_by_hand(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -77,3 +78,37 @@ def test_an_address_in_use_is_named(node: raftmeta.Node) -> None:
     (address,) = free_addresses(1)
     with prometheus.serve(node, address), pytest.raises(raftmeta.AddressInUse, match=address):
         prometheus.serve(node, address)
+
+
+def page(address: str, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_probes_tell_a_live_node_from_a_ready_one(tmp_path: Path) -> None:
+    """A member of two without the other one lives and is not ready: a probe that is always green restarts nobody."""
+    here, other, address = free_addresses(3)
+    node = raftmeta.Node("a", peers={"a": here, "b": other}, data_dir=tmp_path / "a")
+    with prometheus.serve(node, address):
+        assert [page(address, path)[0] for path in ("/livez", "/readyz")] == [503, 503]
+        with node:
+            assert page(address, "/livez") == (200, "starting\n")
+            status, text = page(address, "/readyz")
+            assert status == 503
+            assert "starting" in text
+        assert [page(address, path)[0] for path in ("/livez", "/readyz")] == [503, 503]
+
+
+def test_a_ready_node_is_ready_and_other_paths_are_not_there(node: raftmeta.Node) -> None:
+    """Every path answered 200 with metrics, also /health and /ready."""
+    (address,) = free_addresses(1)
+    with node, prometheus.serve(node, address):
+        node.ready(20)
+        assert page(address, "/readyz") == (200, "ready\n")
+        assert page(address, "/livez") == (200, "running\n")
+        for path in ("/", "/health", "/ready", "/metrics/", "/../metrics"):
+            assert page(address, path)[0] == 404, path
+        assert page(address, "/metrics?name[]=raftmeta_up")[0] == 200

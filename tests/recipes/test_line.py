@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import raftmeta
 from raftmeta import recipes
+from raftmeta.recipes.keys import prefix_of
 from tests.node.nodes import running
 from tests.processes.waiting import wait_until
 from tests.recipes.faces import Face
@@ -238,3 +239,16 @@ def test_no_history_lets_in_two_who_exclude_each_other(nodes: Nodes, steps: list
             line.remove(entry)
             entry[1].permit.release()
         wait_until(settled, timeout_s=30, what="the rest to be let in")
+
+
+def test_a_key_that_is_no_text_stands_in_line_like_any_other(nodes: Nodes, face: MakeFace, name: str) -> None:
+    """Anybody may put such a key below the prefix: it ended the waiting with UnicodeDecodeError."""
+    prefix = prefix_of("locks", name)
+    foreign = prefix.encode() + b"\xff\xfe"
+    nodes["a"].put(foreign, b"")
+    waiter = Waiter(lambda: face(nodes["b"]).recipe("Lock", name).acquire(timeout_s=20))
+    wait_until(lambda: nodes["a"].range(prefix=prefix).count == 2, timeout_s=30, what="both in line")
+    assert waiter.permit is None
+    nodes["a"].delete(foreign)
+    with waiter.join() as permit:
+        assert permit.held()

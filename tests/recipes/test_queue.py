@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 import raftmeta
 from raftmeta import recipes
 from raftmeta.operations import Add, Put
+from raftmeta.recipes.keys import prefix_of
 from tests.node.nodes import running
 from tests.processes.waiting import wait_until
 from tests.recipes.faces import Face
@@ -262,3 +263,17 @@ class QueueHistory(RuleBasedStateMachine):
 def test_histories_of_a_queue(nodes: Nodes) -> None:
     QueueHistory.node = nodes["a"]
     run_state_machine_as_test(QueueHistory, settings=settings(max_examples=8, stateful_step_count=15, deadline=None))
+
+
+def test_an_item_whose_number_is_no_text_is_worked_on_like_any_other(nodes: Nodes, face: MakeFace, name: str) -> None:
+    """Anybody may put such a key below the prefix: it ended every take with UnicodeDecodeError."""
+    worker = face(nodes["a"]).recipe("Queue", name)
+    prefix = prefix_of("queues", name)
+    foreign = prefix.encode() + b"items/\xff\xfe"
+    nodes["a"].put(foreign, b"foreign")
+    worker.put("own")
+    with worker.take(timeout_s=5) as first, worker.take(timeout_s=5) as second:
+        assert (first.data, second.data) == (b"own", b"foreign")
+        assert second.id
+    assert worker.count() == 0
+    assert nodes["b"].range(prefix=f"{prefix}claims/").count == 0

@@ -40,6 +40,12 @@ def packed(fields: dict[str, Any]) -> bytes:
     return msgpack.packb(values, use_bin_type=True)
 
 
+def texts(least: int, most: int) -> st.SearchStrategy[bytes]:
+    """Printable text by its length in bytes."""
+    printable = st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"])
+    return st.text(printable, min_size=least, max_size=most).map(str.encode).filter(lambda raw: len(raw) <= most)
+
+
 @st.composite
 def hellos(draw: st.DrawFn) -> dict[str, Any]:
     version_min = draw(st.integers(1, 255))
@@ -53,9 +59,9 @@ def hellos(draw: st.DrawFn) -> dict[str, Any]:
         "id": draw(IDS if is_peer else ANY_64),
         "boot": draw(st.integers(0, 2**63 - 1)) if is_peer else 0,
         "feature_level_max": draw(st.integers(0, 2**32 - 1)),
-        "name": draw(st.binary(min_size=int(is_peer), max_size=64)),
-        "cluster_name": draw(st.binary(min_size=1, max_size=64)),
-        "address": draw(st.binary(max_size=255)),
+        "name": draw(texts(int(is_peer), 64)),
+        "cluster_name": draw(texts(1, 64)),
+        "address": draw(texts(0, 255)),
         "membership": draw(st.integers(0, 2**63 - 1)) if is_peer else 0,
     }
 
@@ -99,6 +105,11 @@ def test_a_hello_is_read_as_it_was_written(fields: dict[str, Any]) -> None:
         {"boot": 2**63},
         {"membership": 2**63},
         {"name": b""},
+        {"name": b"\xff\xfe"},
+        {"name": b"a\nb"},
+        {"cluster_name": b"caf\xe9"},
+        {"address": b"h:1\0"},
+        {"address": b"\xed\xa0\x80:1"},
         {"cluster_name": b""},
         {"purpose": CLIENT},
         {"purpose": CLIENT, "genesis_state": 0},
@@ -223,6 +234,7 @@ def test_a_genesis_message_is_read_as_it_was_written(
         ([1, 1, 2, 3, 4, FOUNDING[:-1]], "BAD_LENGTH"),
         ([1, 1, 2, 3, 4, b"\xff" + FOUNDING[1:]], "BAD_VERSION"),
         ([1, 1, 2, 3, 4, bytes(100_000)], "BAD_FIELD"),
+        ([1, 1, 2, 3, 4, MembershipHandle([(1, MemberRole.VOTER_INCOMING, b"\xff", b"h:1")]).encode()[1]], "BAD_FIELD"),
     ],
 )
 def test_a_genesis_message_of_another_shape_is_refused(value: list[Any], status: str) -> None:
