@@ -19,6 +19,7 @@ from jepsen.failover import PERCENTILES, measure, percentile
 from jepsen.faults import images, shim
 from jepsen.faults.every_sync import Point, cut_everywhere
 from jepsen.faults.images import ImageError
+from jepsen.faults.promises import Promises, lies
 from jepsen.faults.shim import ShimError
 from jepsen.keeper import KeeperFailed
 from jepsen.nemeses import NEMESES
@@ -99,11 +100,14 @@ def failover(kills: int, rate: float, seed: int, store: Path) -> None:
 @main.command("every-sync")
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Only each so many-th sync.")
 @click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="The first of them.")
-def every_sync(every: int, first: int) -> None:
+@click.option("--lies", "is_lying", is_flag=True, help="Plant every kind of missing sync instead; each must be found.")
+def every_sync(every: int, first: int, is_lying: bool) -> None:
     """Cut the power before and after every sync of a script (jepsen/faults/every_sync.py). Exit code 1: a loss."""
+    console = Console(highlight=False)
+    if is_lying:
+        sys.exit(_plant_lies(console))
     if (lacking := images.missing() or shim.missing()) is not None:
         raise click.ClickException(lacking)
-    console = Console(highlight=False)
     report = cut_everywhere(Path(tempfile.gettempdir()) / f"jepsen-syncs-{os.getpid()}", every=every, first=first)
     for done in report:
         if isinstance(done, Point):
@@ -115,6 +119,23 @@ def every_sync(every: int, first: int) -> None:
                 f"{done.seconds:.0f} s: {len(done.wrong)} found something wrong"
             )
             sys.exit(1 if done.wrong else 0)
+
+
+def _plant_lies(console: Console) -> int:
+    """Each mistake of jepsen/faults/promises.py, and none: 0 when all were found, and nothing without one."""
+    if (lacking := shim.missing()) is not None:
+        raise click.ClickException(lacking)
+    missed = 0
+    with Promises(Path(tempfile.gettempdir()) / f"jepsen-lies-{os.getpid()}") as promises:
+        for lie in (None, *lies()):
+            wrong = promises.broken(lie) or (promises.broken(None, is_tail_lost=True) if lie is None else [])
+            is_right = bool(wrong) == (lie is not None)
+            missed += not is_right
+            console.print(
+                f"{'ok' if is_right else 'WRONG'}  {lie or 'no lie'}: {'; '.join(wrong)}", markup=False, soft_wrap=True
+            )
+    console.print(f"{missed} went wrong")
+    return 1 if missed else 0
 
 
 @main.command("list")

@@ -20,16 +20,19 @@ from jepsen.faults.images import MIB, Disk, Images
 from jepsen.faults.ports import free_ports
 from jepsen.faults.proxy import NO_FAULT, Direction, FrameFault, Proxy
 from jepsen.faults.shim import Page
+from jepsen.faults.unsynced import Unsynced
 
 DISK_BYTES = 256 * MIB
+STASH = "unsynced"  # on each disk, beside the data of its broker
 PROXY_PORT = 7001  # in a namespace, where nothing else listens
 
 
 class Shims(contextlib.AbstractContextManager["Shims"]):
-    """pages: of each broker, by its name."""
+    """pages: of each broker, by its name. unsynced: what its disk may lose, for those that have a disk of their own."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.pages: dict[str, Page] = {}
+        self.unsynced: dict[str, Unsynced] = {}
         self._cluster = cluster
         self._folder = Path(tempfile.gettempdir()) / f"{cluster.id}-shims"
 
@@ -40,6 +43,13 @@ class Shims(contextlib.AbstractContextManager["Shims"]):
             self.pages[name] = Page.make(self._folder / f"{name}.page", seed=number)
             node.environment.update(self.pages[name].environment())
         return self
+
+    def keep_unsynced(self, disks: Mapping[str, Disk]) -> None:
+        """From the next start of each broker on, journal what it does not sync on its disk."""
+        for name, disk in disks.items():
+            journal = self._folder / f"{name}.journal"
+            self.unsynced[name] = Unsynced(journal, root=disk.mount, stash=disk.mount / STASH)
+            self.pages[name].keep_unsynced(journal, disk.mount, disk.mount / STASH)
 
     def __exit__(self, *_error: object) -> None:
         """The keeper takes the pages away; what obeys them has ended by then."""

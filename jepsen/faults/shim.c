@@ -10,6 +10,11 @@
 //
 // Files. Reads, writes and syncs of regular files. A write to a descriptor with O_DSYNC is a sync, too: LMDB commits by
 // one. What a process reads through a mapping is not seen here.
+//
+// Unsynced. A page may name a journal: then the old bytes of each write below its root, and each creation, rename and
+// removal of a name, are kept there until the sync that makes them durable. A volatile cache in a disk may lose exactly
+// those; jepsen/faults/unsynced.py takes them back after a cut, also when they were written past the page cache. The
+// journal is a ring: what it has no room for counts as written back by the disk itself.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,10 +27,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,10 +42,11 @@ enum {
     RULES = 8,
     CUT_PATHS = 8,
     PARTS_MAX = 1024,  // IOV_MAX of Linux
-    LAYOUT = 0x524d5331,  // "RMS1"
+    ARMED_DISORDERED = 2,
+    LAYOUT = 0x524d5332,  // "RMS2"
 };
 enum call { CALL_READ = 1, CALL_WRITE = 2, CALL_SYNC = 4 };
-enum action { COUNT = 0, FAIL = 1, DELAY = 2, SHORTEN = 3, CUT_BEFORE = 4, CUT_AFTER = 5, LIE = 6 };
+enum action { COUNT = 0, FAIL = 1, DELAY = 2, SHORTEN = 3, CUT_BEFORE = 4, CUT_AFTER = 5, LIE = 6, EARLY = 7, STRAY = 8 };
 
 struct rule {
     uint64_t calls;       // a set of enum call; 0: no rule
@@ -49,7 +57,7 @@ struct rule {
     uint64_t chance_ppm;  // with this probability
     uint64_t seen;        // counted here: matching calls
     uint64_t struck;      // and those that were struck
-    char path[PATH_BYTES];  // a part of the file's path; empty: any regular file
+    char path[PATH_BYTES];  // a part of the file's path, empty: any file or folder; with a *: how it goes on, and ends
 };
 
 struct page {
@@ -63,9 +71,12 @@ struct page {
     int64_t rate_since_ns;    // true MONOTONIC time from which rate_ppm holds
     uint64_t clock_reads;     // counted here: readings of a clock that was wrong
     uint64_t cuts;            // and power cuts
-    uint64_t armed;           // whether there is any rule
+    uint64_t armed;           // 0: there is no rule; 2: there is one of EARLY or STRAY; 1: there are others
     char cut_paths[CUT_PATHS][PATH_BYTES];  // mounted ext4 file systems that lose their power together
     struct rule rules[RULES];
+    char journal[PATH_BYTES];  // the file of the journal; empty: none is kept
+    char root[PATH_BYTES];     // of what is below this folder
+    char stash[PATH_BYTES];    // a folder of the same file system, for files whose name was removed
 };
 
 static struct page* page;
@@ -76,6 +87,8 @@ static bool is_armed(void) { return page != NULL && __atomic_load_n(&page->armed
 #define NEXT(name) \
     static __typeof__(name)* next_##name; \
     if (!next_##name) next_##name = (__typeof__(name)*)dlsym(RTLD_NEXT, #name)
+
+static void open_journal(void);
 
 __attribute__((constructor)) static void open_page(void) {
     const char* path = getenv("RAFTMETA_SHIM_PAGE");
@@ -92,6 +105,7 @@ __attribute__((constructor)) static void open_page(void) {
         _exit(125);
     }
     page = candidate;
+    open_journal();
 }
 
 // --- clocks -----------------------------------------------------------------------------------------------------------
@@ -212,6 +226,17 @@ static void find_path(int descriptor, char* path, size_t size) {
     path[length < 0 ? 0 : length] = 0;
 }
 
+// Whether a pattern is a part of the path, or, with a *, one part of it and later its end.
+static bool is_named(const char* path, const char* pattern) {
+    char first[PATH_BYTES];
+    const char* star = strchr(pattern, '*');
+    if (!star) return strstr(path, pattern) != NULL;
+    snprintf(first, sizeof(first), "%.*s", (int)(star - pattern), pattern);
+    const char* found = strstr(path, first);
+    size_t end = strlen(star + 1), length = strlen(path);
+    return found && length >= end && found + strlen(first) <= path + length - end && !strcmp(path + length - end, star + 1);
+}
+
 static bool is_struck(struct rule* rule, size_t number) {
     uint64_t call = __atomic_fetch_add(&rule->seen, 1, __ATOMIC_RELAXED);
     if (call < rule->skip || (rule->count && call - rule->skip >= rule->count)) return false;
@@ -239,10 +264,12 @@ struct verdict {
     bool is_short;    // only half of the bytes
     bool is_cut;      // the power fails when it is done
     bool is_lie;      // it does nothing and says that all is well
+    bool is_early;    // it was made before the writes that it is to make durable
+    bool is_stray;    // another file is synced
 };
 
 static struct verdict judge(enum call call, int descriptor) {
-    struct verdict verdict = {0, false, false, false};
+    struct verdict verdict = {0, false, false, false, false, false};
     char path[PATH_MAX];
     bool is_known = false;
     if (!is_armed()) return verdict;
@@ -251,7 +278,7 @@ static struct verdict judge(enum call call, int descriptor) {
         if (!(__atomic_load_n(&rule->calls, __ATOMIC_ACQUIRE) & call)) continue;
         if (!is_known) find_path(descriptor, path, sizeof(path));
         is_known = true;
-        if (!path[0] || !strstr(path, rule->path) || !is_struck(rule, i)) continue;
+        if (!path[0] || !is_named(path, rule->path) || !is_struck(rule, i)) continue;
         if (rule->action == DELAY) {
             struct timespec pause = to_timespec((int64_t)rule->value);
             nanosleep(&pause, NULL);
@@ -261,6 +288,8 @@ static struct verdict judge(enum call call, int descriptor) {
         if (rule->action == FAIL) verdict.error = (int)rule->value;
         if (rule->action == SHORTEN) verdict.is_short = true;
         if (rule->action == LIE) verdict.is_lie = true;
+        if (rule->action == EARLY) verdict.is_early = true;
+        if (rule->action == STRAY) verdict.is_stray = true;
     }
     return verdict;
 }
@@ -284,17 +313,403 @@ static enum call kind_of_write(int descriptor) {
     return flags >= 0 && flags & O_DSYNC ? CALL_SYNC : CALL_WRITE;
 }
 
+// --- what is not synced -----------------------------------------------------------------------------------------------
+
+enum kind { PAD = 0, WRITTEN = 1, SYNCED = 2, DURABLE = 3, CREATED = 4, RENAMED = 5, REMOVED = 6, MADE = 7, FOLDER_SYNCED = 8 };
+enum { STASHED = 16, BLOCK = 4096, BOUNCE_BYTES = 65536, LEFT_BYTES_MIN = 8 << 20 };
+
+struct record {
+    uint32_t bytes;        // of the whole record; a multiple of 8
+    uint32_t kind;
+    uint64_t number;       // 1, 2, ...; of SYNCED and FOLDER_SYNCED: of the last record before the sync began
+    uint64_t inode;
+    uint64_t generation;   // an inode number is used again, with another generation
+    uint64_t offset;
+    uint64_t length;
+    uint64_t size_before;  // of the file
+    uint32_t data_bytes;   // the old bytes from offset on; fewer than length where the file ended
+    uint16_t path_bytes;
+    uint16_t other_bytes;  // RENAMED: the new name; then 0 or 1 in offset: whether the stash has what it replaced
+};                         // behind it: path, other path, data
+
+struct journal {
+    uint64_t capacity;     // bytes of records, behind this header
+    uint64_t head;         // bytes ever appended
+    uint64_t tail;         // bytes ever dropped
+    uint64_t number;
+    struct { uint64_t number, folder; } stashed[STASHED];
+};
+
+static struct journal* journal;
+static pthread_mutex_t journal_lock = PTHREAD_MUTEX_INITIALIZER;
+static char bounce[BOUNCE_BYTES] __attribute__((aligned(BLOCK)));
+
+static void open_journal(void) {
+    struct stat found;
+    if (!page->journal[0]) return;
+    int descriptor = open(page->journal, O_RDWR | O_CLOEXEC);
+    void* mapped = MAP_FAILED;
+    if (descriptor >= 0 && fstat(descriptor, &found) == 0)
+        mapped = mmap(NULL, (size_t)found.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (descriptor >= 0) close(descriptor);
+    if (mapped == MAP_FAILED || ((struct journal*)mapped)->capacity + sizeof(struct journal) != (uint64_t)found.st_size) {
+        dprintf(2, "shim: %s is no journal; make one by jepsen/faults/unsynced.py\n", page->journal);
+        _exit(125);
+    }
+    journal = mapped;
+}
+
+static bool is_kept(const char* path) {
+    size_t length = strlen(page->root);
+    return strncmp(path, page->root, length) == 0 && path[length] == '/';
+}
+
+static uint64_t folder_of(const char* path, size_t length) {
+    uint64_t hash = 0;
+    while (length && path[length - 1] != '/') --length;
+    for (size_t i = 0; i + 1 < length; ++i) hash = mix(hash ^ (unsigned char)path[i]);
+    return hash;
+}
+
+static void stash_path(char* path, uint64_t number) {
+    snprintf(path, PATH_MAX, "%s/%llu", page->stash, (unsigned long long)number);
+}
+
+static void drop_stashed(size_t place) {
+    NEXT(unlink);
+    char path[PATH_MAX];
+    if (!journal->stashed[place].number) return;
+    stash_path(path, journal->stashed[place].number);
+    next_unlink(path);
+    journal->stashed[place].number = 0;
+}
+
+// A second name for what is about to lose its own. False: there is no room for it, and the removal counts as durable.
+static bool stash(const char* path, uint64_t number) {
+    struct statvfs room;
+    char kept[PATH_MAX];
+    size_t place = number % STASHED;
+    bool is_full = statvfs(page->stash, &room) != 0 || room.f_bavail * room.f_frsize < LEFT_BYTES_MIN;
+    for (size_t i = 0; is_full && i < STASHED; ++i) drop_stashed(i);
+    drop_stashed(place);
+    stash_path(kept, number);
+    if (is_full || link(path, kept) != 0) return false;
+    journal->stashed[place].number = number;
+    journal->stashed[place].folder = folder_of(path, strlen(path));
+    return true;
+}
+
+static uint64_t generation_of(int descriptor) {
+    long generation = 0;
+    return ioctl(descriptor, _IOR('v', 1, long), &generation) == 0 ? (uint64_t)(uint32_t)generation : 0;
+}
+
+static char* place_at(uint64_t position) { return (char*)(journal + 1) + position % journal->capacity; }
+
+// Room for one record, whole: the oldest ones are dropped. NULL: it is too large to be kept. Under the lock.
+static struct record* reserve(size_t bytes) {
+    uint64_t left = journal->capacity - journal->head % journal->capacity;
+    bytes = (bytes + 7) & ~(size_t)7;
+    if (bytes > journal->capacity / 4) return NULL;
+    uint64_t wanted = bytes + (left < bytes ? left : 0);
+    while (journal->head + wanted - journal->tail > journal->capacity)
+        journal->tail += ((struct record*)place_at(journal->tail))->bytes;
+    if (left < bytes) {
+        struct record* pad = (struct record*)place_at(journal->head);
+        pad->bytes = (uint32_t)left;
+        pad->kind = PAD;
+        journal->head += left;
+    }
+    struct record* record = (struct record*)place_at(journal->head);
+    memset(record, 0, sizeof(*record));
+    record->bytes = (uint32_t)bytes;
+    return record;
+}
+
+static void publish(struct record* record) { __atomic_store_n(&journal->head, journal->head + record->bytes, __ATOMIC_RELEASE); }
+
+static bool read_old(int descriptor, char* into, size_t length, uint64_t offset) {
+    NEXT(pread64);
+    char link[32];
+    int own = -1;
+    while (length) {
+        // Whole blocks into an aligned place, which is what a descriptor for direct access asks for.
+        uint64_t first = offset / BLOCK * BLOCK, skip = offset - first;
+        ssize_t got = next_pread64(own >= 0 ? own : descriptor, bounce, BOUNCE_BYTES, (off64_t)first);
+        if (got < 0 && own < 0) {  // opened for writing only
+            snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+            own = open(link, O_RDONLY | O_CLOEXEC);
+            if (own >= 0) continue;
+        }
+        if (got <= (ssize_t)skip) break;
+        size_t part = (size_t)got - skip < length ? (size_t)got - skip : length;
+        memcpy(into, bounce + skip, part);
+        into += part, offset += part, length -= part;
+    }
+    if (own >= 0) close(own);
+    return length == 0;
+}
+
+static void note_range(enum kind kind, int descriptor, uint64_t offset, uint64_t length, bool has_data) {
+    struct stat found;
+    char path[PATH_MAX];
+    if (journal == NULL || length == 0 || fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) return;
+    find_path(descriptor, path, sizeof(path));
+    if (!is_kept(path)) return;
+    uint64_t size = (uint64_t)found.st_size, end = offset + length < size ? offset + length : size;
+    size_t data_bytes = has_data && end > offset ? end - offset : 0, path_bytes = strlen(path);
+    pthread_mutex_lock(&journal_lock);
+    struct record* record = reserve(sizeof(*record) + path_bytes + data_bytes);
+    if (record != NULL) {
+        char* rest = (char*)(record + 1);
+        *record = (struct record){record->bytes, kind, ++journal->number, found.st_ino, generation_of(descriptor), offset,
+                                  length, size, (uint32_t)data_bytes, (uint16_t)path_bytes, 0};
+        memcpy(rest, path, path_bytes);
+        if (read_old(descriptor, rest + path_bytes, data_bytes, offset)) publish(record);
+    }
+    pthread_mutex_unlock(&journal_lock);
+}
+
+static void note_write(int descriptor, bool is_lie, uint64_t offset, uint64_t length) {
+    if (journal == NULL) return;
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags >= 0 && flags & O_APPEND) {
+        struct stat found;
+        if (fstat(descriptor, &found) == 0) offset = (uint64_t)found.st_size;
+    }
+    note_range(flags >= 0 && flags & O_DSYNC && !is_lie ? DURABLE : WRITTEN, descriptor, offset, length,
+               !(flags >= 0 && flags & O_DSYNC && !is_lie));
+}
+
+// Of names: other is NULL but for RENAMED. The caller holds the lock.
+static void note_names(enum kind kind, uint64_t number, const char* path, const char* other, const struct stat* found,
+                       uint64_t generation, bool is_stashed) {
+    size_t path_bytes = strlen(path), other_bytes = other ? strlen(other) : 0;
+    struct record* record = reserve(sizeof(*record) + path_bytes + other_bytes);
+    if (record == NULL) return;
+    *record = (struct record){record->bytes, kind, number, found ? found->st_ino : 0, generation, is_stashed, 0, 0, 0,
+                              (uint16_t)path_bytes, (uint16_t)other_bytes};
+    memcpy(record + 1, path, path_bytes);
+    if (other) memcpy((char*)(record + 1) + path_bytes, other, other_bytes);
+    publish(record);
+}
+
+static uint64_t last_number(void) {
+    if (journal == NULL) return 0;
+    pthread_mutex_lock(&journal_lock);
+    uint64_t number = journal->number;
+    pthread_mutex_unlock(&journal_lock);
+    return number;
+}
+
+static void note_sync(int descriptor, uint64_t number) {
+    struct stat found;
+    char path[PATH_MAX];
+    if (journal == NULL || fstat(descriptor, &found) != 0) return;
+    find_path(descriptor, path, sizeof(path));
+    if (!path[0] || !(is_kept(path) || strcmp(path, page->root) == 0)) return;
+    bool is_folder = S_ISDIR(found.st_mode);
+    pthread_mutex_lock(&journal_lock);
+    note_names(is_folder ? FOLDER_SYNCED : SYNCED, number, path, NULL, &found, generation_of(descriptor), false);
+    size_t length = strlen(path);
+    path[length] = '/';
+    uint64_t folder = is_folder ? folder_of(path, length + 1) : 0;
+    for (size_t i = 0; is_folder && i < STASHED; ++i)
+        if (journal->stashed[i].folder == folder && journal->stashed[i].number <= number) drop_stashed(i);
+    pthread_mutex_unlock(&journal_lock);
+}
+
+// --- names ------------------------------------------------------------------------------------------------------------
+
+// The path of a name, without links in its folder; false: it is not kept.
+static bool full_path(int folder, const char* name, char* path) {
+    char given[PATH_MAX], parent[PATH_MAX];
+    if (journal == NULL) return false;
+    if (name[0] == '/' || folder == AT_FDCWD) snprintf(given, sizeof(given), "%s", name);
+    else snprintf(given, sizeof(given), "/proc/self/fd/%d/%s", folder, name);
+    size_t length = strlen(given);
+    while (length > 1 && given[length - 1] == '/') given[--length] = 0;
+    char* slash = strrchr(given, '/');
+    const char* last = slash ? slash + 1 : given;
+    if (slash && slash != given) *slash = 0;
+    if (realpath(slash ? given : ".", parent) == NULL) return false;
+    if ((size_t)snprintf(path, PATH_MAX, "%s/%s", parent, last) >= PATH_MAX) return false;
+    return is_kept(path);
+}
+
+static int noted_open(int folder, const char* name, int flags, int (*next)(int, const char*, int, mode_t), mode_t mode) {
+    bool is_new = journal != NULL && flags & O_CREAT && faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+    int descriptor = next(folder, name, flags, mode);
+    struct stat found;
+    char path[PATH_MAX];
+    int error = errno;
+    if (is_new && descriptor >= 0 && fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode)) {
+        find_path(descriptor, path, sizeof(path));
+        if (is_kept(path)) {
+            pthread_mutex_lock(&journal_lock);
+            note_names(CREATED, ++journal->number, path, NULL, &found, generation_of(descriptor), false);
+            pthread_mutex_unlock(&journal_lock);
+        }
+    }
+    errno = error;
+    return descriptor;
+}
+
+static int open_at(int folder, const char* name, int flags, mode_t mode) {
+    NEXT(openat);
+    return next_openat(folder, name, flags, mode);
+}
+
+#define MODE_OF_CALL(last) \
+    mode_t mode = 0; \
+    if (flags & (O_CREAT | __O_TMPFILE)) { \
+        va_list rest; \
+        va_start(rest, last); \
+        mode = va_arg(rest, mode_t); \
+        va_end(rest); \
+    }
+#define OPEN(open, openat) \
+    int open(const char* name, int flags, ...) { \
+        MODE_OF_CALL(flags) \
+        return noted_open(AT_FDCWD, name, flags, open_at, mode); \
+    } \
+    int openat(int folder, const char* name, int flags, ...) { \
+        MODE_OF_CALL(flags) \
+        return noted_open(folder, name, flags, open_at, mode); \
+    }
+OPEN(open, openat)
+OPEN(open64, openat64)
+
+int renameat(int from, const char* source, int to, const char* target) {
+    NEXT(renameat);
+    char path[PATH_MAX], other[PATH_MAX];
+    if (!full_path(from, source, path) || !full_path(to, target, other)) return next_renameat(from, source, to, target);
+    pthread_mutex_lock(&journal_lock);
+    uint64_t number = ++journal->number;
+    bool is_replaced = faccessat(AT_FDCWD, other, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    bool is_stashed = is_replaced && stash(other, number);
+    int result = next_renameat(from, source, to, target), error = errno;
+    if (result == 0 && is_replaced == is_stashed) note_names(RENAMED, number, path, other, NULL, 0, is_stashed);
+    pthread_mutex_unlock(&journal_lock);
+    errno = error;
+    return result;
+}
+
+int rename(const char* source, const char* target) { return renameat(AT_FDCWD, source, AT_FDCWD, target); }
+
+static int removed(int folder, const char* name, int flags) {
+    NEXT(unlinkat);
+    char path[PATH_MAX];
+    if (flags & AT_REMOVEDIR || !full_path(folder, name, path)) return next_unlinkat(folder, name, flags);
+    pthread_mutex_lock(&journal_lock);
+    uint64_t number = ++journal->number;
+    bool is_stashed = stash(path, number);
+    int result = next_unlinkat(folder, name, flags), error = errno;
+    if (result == 0 && is_stashed) note_names(REMOVED, number, path, NULL, NULL, 0, true);
+    pthread_mutex_unlock(&journal_lock);
+    errno = error;
+    return result;
+}
+
+int unlinkat(int folder, const char* name, int flags) { return removed(folder, name, flags); }
+int unlink(const char* name) { return removed(AT_FDCWD, name, 0); }
+
+int mkdirat(int folder, const char* name, mode_t mode) {
+    NEXT(mkdirat);
+    char path[PATH_MAX];
+    int result = next_mkdirat(folder, name, mode), error = errno;
+    if (result == 0 && full_path(folder, name, path)) {
+        pthread_mutex_lock(&journal_lock);
+        note_names(MADE, ++journal->number, path, NULL, NULL, 0, false);
+        pthread_mutex_unlock(&journal_lock);
+    }
+    errno = error;
+    return result;
+}
+
+int mkdir(const char* name, mode_t mode) { return mkdirat(AT_FDCWD, name, mode); }
+
 // --- files ------------------------------------------------------------------------------------------------------------
+
+// Mistakes that a test plants: a sync that came before its writes, and one of another file.
+enum { FILES_REMEMBERED = 64 };
+static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct { ino_t inode; uint64_t number; } synced_until[FILES_REMEMBERED];  // by the syncs that came too early
+static int latest[2] = {-1, -1};  // the two files that were synced last, the newest first
+
+static bool is_disordered(void) {
+    return page != NULL && __atomic_load_n(&page->armed, __ATOMIC_ACQUIRE) == ARMED_DISORDERED;
+}
+
+static ino_t inode_of(int descriptor) {
+    struct stat found;
+    return descriptor >= 0 && fstat(descriptor, &found) == 0 ? found.st_ino : 0;
+}
+
+static int noted_sync(int descriptor, int (*next)(int)) {
+    uint64_t number = last_number();
+    int result = next(descriptor), error = errno;
+    if (result == 0) note_sync(descriptor, number);
+    errno = error;
+    return result;
+}
+
+static void remember(int descriptor) {
+    if (inode_of(descriptor) == inode_of(latest[0])) return;
+    if (latest[1] >= 0) close(latest[1]);
+    latest[1] = latest[0];
+    latest[0] = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
+// Durable is what was so at the call before this one, as if it had been made before all writes since then.
+static void sync_early(int descriptor) {
+    ino_t inode = inode_of(descriptor);
+    uint64_t number = last_number();
+    size_t place = 0;
+    while (place < FILES_REMEMBERED - 1 && synced_until[place].inode && synced_until[place].inode != inode) ++place;
+    if (synced_until[place].inode == inode) note_sync(descriptor, synced_until[place].number);
+    synced_until[place].inode = inode;
+    synced_until[place].number = number;
+}
+
+static int sync_judged(int descriptor, int (*next)(int)) {
+    struct verdict verdict = judge(CALL_SYNC, descriptor);
+    if (verdict.error) return (int)failed(verdict);
+    if (verdict.is_lie) return (int)done(verdict, 0);
+    if (!is_disordered()) return (int)done(verdict, noted_sync(descriptor, next));
+    int result = 0;
+    pthread_mutex_lock(&order_lock);
+    int other = inode_of(latest[0]) == inode_of(descriptor) ? latest[1] : latest[0];
+    if (verdict.is_early) {
+        sync_early(descriptor);
+    } else if (verdict.is_stray) {
+        if (other >= 0) noted_sync(other, next);
+    } else {
+        result = noted_sync(descriptor, next);
+        remember(descriptor);
+    }
+    int error = errno;
+    pthread_mutex_unlock(&order_lock);
+    errno = error;
+    return (int)done(verdict, result);
+}
 
 #define SYNC(name) \
     int name(int descriptor) { \
         NEXT(name); \
-        struct verdict verdict = judge(CALL_SYNC, descriptor); \
-        if (verdict.is_lie) return 0; \
-        return (int)(verdict.error ? failed(verdict) : done(verdict, next_##name(descriptor))); \
+        return sync_judged(descriptor, next_##name); \
     }
 SYNC(fsync)
 SYNC(fdatasync)
+
+static size_t bytes_of(const struct iovec* parts, int count) {
+    size_t length = 0;
+    for (int i = 0; i < count; ++i) length += parts[i].iov_len;
+    return length;
+}
+
+// A write that was to be a sync, too.
+static bool is_no_sync(struct verdict verdict) { return verdict.is_lie || verdict.is_early || verdict.is_stray; }
 
 // The same functions twice: with 64-bit offsets they have another name, and on 64-bit machines no other meaning.
 #define READ_AND_WRITE_AT(pread, pwrite, pwritev, off_t) \
@@ -308,6 +723,7 @@ SYNC(fdatasync)
         NEXT(pwrite); \
         struct verdict verdict = judge(kind_of_write(descriptor), descriptor); \
         if (verdict.error) return failed(verdict); \
+        note_write(descriptor, is_no_sync(verdict), (uint64_t)offset, length); \
         return done(verdict, next_##pwrite(descriptor, data, shortened(verdict, length), offset)); \
     } \
     ssize_t pwritev(int descriptor, const struct iovec* parts, int count, off_t offset) { \
@@ -316,6 +732,7 @@ SYNC(fdatasync)
         struct iovec kept[PARTS_MAX]; \
         if (verdict.error) return failed(verdict); \
         if (verdict.is_short) { count = halve(parts, count, kept); parts = kept; } \
+        note_write(descriptor, is_no_sync(verdict), (uint64_t)offset, bytes_of(parts, count)); \
         return done(verdict, next_##pwritev(descriptor, parts, count, offset)); \
     }
 
@@ -347,6 +764,7 @@ ssize_t write(int descriptor, const void* data, size_t length) {
     NEXT(write);
     struct verdict verdict = judge(kind_of_write(descriptor), descriptor);
     if (verdict.error) return failed(verdict);
+    if (journal != NULL) note_write(descriptor, is_no_sync(verdict), (uint64_t)lseek(descriptor, 0, SEEK_CUR), length);
     return done(verdict, next_write(descriptor, data, shortened(verdict, length)));
 }
 
@@ -356,5 +774,25 @@ ssize_t writev(int descriptor, const struct iovec* parts, int count) {
     struct iovec kept[PARTS_MAX];
     if (verdict.error) return failed(verdict);
     if (verdict.is_short) { count = halve(parts, count, kept); parts = kept; }
+    if (journal != NULL)
+        note_write(descriptor, is_no_sync(verdict), (uint64_t)lseek(descriptor, 0, SEEK_CUR), bytes_of(parts, count));
     return done(verdict, next_writev(descriptor, parts, count));
+}
+
+// Bytes that a file loses at its end are old bytes, too.
+static int noted_truncate(int descriptor, off_t size, int (*next)(int, off_t)) {
+    struct stat found;
+    if (journal != NULL && fstat(descriptor, &found) == 0 && found.st_size > size)
+        note_range(WRITTEN, descriptor, (uint64_t)size, (uint64_t)(found.st_size - size), true);
+    return next(descriptor, size);
+}
+
+int ftruncate(int descriptor, off_t size) {
+    NEXT(ftruncate);
+    return noted_truncate(descriptor, size, next_ftruncate);
+}
+
+int ftruncate64(int descriptor, off64_t size) {
+    NEXT(ftruncate64);
+    return noted_truncate(descriptor, size, next_ftruncate64);
 }

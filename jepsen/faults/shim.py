@@ -32,7 +32,7 @@ ROUNDING_NS = 1_000
 PATH_BYTES = 192
 RULES = 8
 CUT_PATHS = 8
-LAYOUT = 0x524D5331  # the numbers of shim.c
+LAYOUT = 0x524D5332  # the numbers of shim.c
 
 
 class Calls(enum.IntFlag):
@@ -52,7 +52,10 @@ class Action(enum.IntEnum):
     SHORTEN = 3  # it moves half of the bytes and says so
     CUT_BEFORE = 4  # the power of the page's disks fails, and the process dies
     CUT_AFTER = 5  # the same when the call is done, before the process knows
-    LIE = 6  # of a sync: it does nothing and says that it did; no disk of a run does so, but a test of tests needs one
+    # Mistakes of the program, planted: no disk of a run does so, a test of tests needs them. Each says all is well.
+    LIE = 6  # a sync does nothing
+    EARLY = 7  # a sync makes durable what was so at the one before it: it came before its writes
+    STRAY = 8  # another file is synced, the one that was synced last
 
 
 class _Rule(ctypes.Structure):
@@ -71,6 +74,7 @@ class _Page(ctypes.Structure):
         *((name, ctypes.c_uint64) for name in ("clock_reads", "cuts", "armed")),
         ("cut_paths", ctypes.c_char * PATH_BYTES * CUT_PATHS),
         ("rules", _Rule * RULES),
+        *((name, ctypes.c_char * PATH_BYTES) for name in ("journal", "root", "stash")),
     )
 
 
@@ -173,6 +177,7 @@ class Page:
     ) -> Rule:
         """Strike calls of these kinds on files whose path has `path` in it, from now on.
 
+        path: "a*b" matches what has a in it and ends with b; a folder that is synced is a file here, too.
         value: see Action. skip: so many matching calls pass first; count: of how many after them each may be struck,
         0: all. chance: the probability of each, from 0 to 1. Raises ShimError: no room for another rule, a long path.
         """
@@ -184,7 +189,7 @@ class Page:
         rule.action, rule.value, rule.skip, rule.count = action, value, skip, count
         rule.chance_ppm, rule.seen, rule.struck, rule.path = round(chance * EVERY_PPM), 0, 0, place
         rule.calls = calls  # last: from here on the process sees the rule
-        self.fields.armed = 1
+        self._arm()
         return Rule(self, free[0])
 
     def counts(self, position: int) -> tuple[int, int]:
@@ -200,7 +205,16 @@ class Page:
     def release(self, position: int) -> None:
         """Empty one place: Rule.end."""
         self.fields.rules[position].calls = 0
-        self.fields.armed = int(any(rule.calls for rule in self.fields.rules))
+        self._arm()
+
+    def _arm(self) -> None:
+        actions = {rule.action for rule in self.fields.rules if rule.calls}
+        self.fields.armed = 2 if actions & {Action.EARLY, Action.STRAY} else int(bool(actions))
+
+    def keep_unsynced(self, journal: Path, root: Path, stash: Path) -> None:
+        """Journal what is not synced below root, from the next start of the process on: jepsen/faults/unsynced.py."""
+        self.fields.root, self.fields.stash = _encoded(str(root.resolve())), _encoded(str(stash.resolve()))
+        self.fields.journal = _encoded(str(journal))
 
     def cut_with(self, mounts: Iterable[Path]) -> None:
         """The mounted ext4 file systems that lose their power by CUT_BEFORE and CUT_AFTER. Raises ShimError."""

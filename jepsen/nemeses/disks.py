@@ -114,7 +114,9 @@ class OnDisks(Nemesis):
 
 
 class PowerCut(OnDisks):
-    """What was not synced is gone. At once, or when one of the brokers is about to sync or has just done so.
+    """What was not synced is gone, also what was written past the page cache: all of it or some, torn between sectors.
+
+    At once, or when one of the brokers is about to sync or has just done so.
 
     observed: disks that lost their power.
     """
@@ -125,7 +127,9 @@ class PowerCut(OnDisks):
 
     def prepare(self) -> None:
         super().prepare()
-        self._pages = self.cluster.resource(Shims).pages
+        shims = self.cluster.resource(Shims)
+        shims.keep_unsynced(self._disks)
+        self._pages, self._unsynced = shims.pages, shims.unsynced
 
     def begin(self, nodes: tuple[str, ...]) -> str:
         self.struck = nodes
@@ -153,6 +157,7 @@ class PowerCut(OnDisks):
         for name in self.struck:
             self.cluster.nodes[name].kill()
             self._disks[name].remount()
+            self._unsynced[name].take_back(seed=self.random.getrandbits(32), is_cut=True)
             self.cluster.start(name)
         self.struck = ()
 

@@ -7,7 +7,7 @@ the cached pages, since after a failed sync they may say more than the disk has 
 Writes of whole blocks go past the page cache (O_DIRECT) where the file system can (decisions/log.md).
 """
 
-from libc.errno cimport EACCES, EAGAIN, EDQUOT, EFBIG, EINTR, EINVAL, ENOENT, ENOSPC, errno
+from libc.errno cimport EACCES, EAGAIN, EDQUOT, EFBIG, EINTR, EINVAL, ENOENT, ENOSPC, EPERM, EROFS, errno
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strlen
@@ -438,6 +438,20 @@ cdef uint64_t _read_holder(int descriptor) noexcept nogil:
     return strtoul(text, NULL, 10)
 
 
+# The name of the folder in its parent: without it a power cut takes the folder with all that is synced inside. At every
+# start, since the life that made the folder may have ended before this. A parent that nobody may read is left alone.
+cdef status_t _keep_name(const RealDisk* disk) noexcept nogil:
+    cdef int parent = openat(disk.directory, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    cdef int result
+    if parent < 0:
+        return OK if errno == EACCES or errno == EPERM else _status_of(errno)
+    result = fsync(parent)
+    if result != 0 and (errno == EROFS or errno == EINVAL):  # this kind of file system takes no such sync
+        result = 0
+    posix_close(parent)
+    return OK if result == 0 else DISK_FAILED
+
+
 cdef status_t real_disk_lock(RealDisk* disk, uint64_t* holder) noexcept nogil:
     cdef char[PID_TEXT_BYTES] text
     cdef int length, error
@@ -454,4 +468,4 @@ cdef status_t real_disk_lock(RealDisk* disk, uint64_t* holder) noexcept nogil:
     length = snprintf(text, PID_TEXT_BYTES, "%-12d\n", getpid())
     holder[0] = getpid() if pwrite(descriptor, text, <size_t> length, 0) == length else 0
     disk.lock = descriptor
-    return OK
+    return _keep_name(disk)

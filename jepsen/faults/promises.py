@@ -1,0 +1,271 @@
+"""What each sync promises, put to the test: three nodes work, lose everything unsynced, and are asked one by one.
+
+    with Promises(folder) as promises:
+        wrong = promises.broken(Lie("log", Action.LIE, "all"))      must not be empty
+        wrong = promises.broken(None)                               must be empty
+
+The script runs in one process under the shim, with a journal of what is not synced (jepsen/faults/unsynced.py). At its
+end all is at rest and every node says what it has promised: who it is, how far its log goes, what its state is. Then
+the process is killed, the journal is taken back whole, and each node is started alone: no other can give it anything.
+It needs neither root nor images.
+
+A lie is a mistake in the storage of one node or of all: one kind of sync is left out, comes before its writes,
+or goes to another file. The script goes through every kind: it founds, fills segments, checkpoints, trims, elects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from jepsen.faults import damage
+from jepsen.faults.ports import free_ports
+from jepsen.faults.shim import Action, Calls, Page
+from jepsen.faults.unsynced import Kind, Unsynced
+from raftmeta import Node
+from raftmeta.testing import Cluster
+from raftmeta.testing.cluster import TEST_CONFIG
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("a", "b", "c")
+RUN_S = 120.0
+READY_S = 60.0
+LOOK_PAUSE_S = 0.02
+PUTS, VALUE_BYTES, MORE_PUTS = 150, 1024, 40  # segments of 64 KiB roll twice before the checkpoint and once behind it
+CONFIG = replace(
+    TEST_CONFIG, segment_bytes=64 * 1024, wal_bytes_max=4 * 1024 * 1024, snapshot_entries=100, reserve_bytes=64 * 1024
+)
+
+# Each kind of sync by the ends of the paths that it is made for, below the folder of the nodes.
+MARK, PARENT = "mark", "parent of the folder"
+KINDS: dict[str, tuple[str, ...]] = {
+    "log": (".log", "/spare"),
+    "folder of the node": ("",),
+    PARENT: ("/..",),
+    "identity": ("/identity.tmp", "/identity"),
+    MARK: ("/mark",),
+    "checkpoint": ("/checkpoint/data.mdb",),
+    "folder of the checkpoint": ("/checkpoint",),
+}
+
+
+class ScriptFailed(Exception):
+    """The script did not do what it does when nobody lies; the message has what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """action: LIE (left out), EARLY (before its writes) or STRAY (another file). disks: "all" or the name of a node."""
+
+    kind: str
+    action: Action
+    disks: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}-{self.action.name}-{self.disks}"
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Of one node at rest."""
+
+    id: int
+    boot: int
+    term: int
+    last: int
+    snapshot: int
+
+
+class Promises:
+    """A context: a folder that must not exist and does not afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._runs = 0
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def broken(self, lie: Lie | None, *, is_tail_lost: bool = False) -> list[str]:
+        """Run the script under this lie and cut; what became of the promises, in words.
+
+        is_tail_lost: the end of every log is damaged, too. Each node must notice that, by its mark; a lie about the
+        mark shows nowhere else. Raises ScriptFailed.
+        """
+        is_tail_lost |= lie is not None and lie.kind == MARK
+        self._runs += 1
+        place = self._folder / str(self._runs)
+        nodes = place / "nodes"
+        nodes.mkdir(parents=True)
+        unsynced = Unsynced(place / "journal", root=place, stash=self._folder / f"{self._runs}-stash")
+        page = Page.make(place / "page")
+        page.keep_unsynced(unsynced.journal, unsynced.root, unsynced.stash)
+        rules = [page.strike(Calls.SYNC, lie.action, path=path) for path in paths_of(lie, nodes)] if lie else []
+        settings = json.dumps(
+            {
+                "folder": str(nodes),
+                "peers": {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)},
+            }
+        )
+        honest = [name for name in NAMES if lie is None or lie.disks not in ("all", name)] if is_tail_lost else []
+        promised = self._run(settings, page, lambda: are_marks_synced(unsynced, [nodes / name for name in honest]))
+        unsynced.take_back()
+        for name in NAMES if is_tail_lost else ():
+            damage.lose_tail(nodes / name, Random(name), blocks_max=1)
+        found = self._look(settings)
+        wrong = unnoticed(promised, found) if is_tail_lost else contradictions(promised, found)
+        if lie is not None and not any(rule.struck for rule in rules):
+            raise ScriptFailed(f"{lie}: no sync of this kind was made")
+        told = list(wrong)
+        shutil.rmtree(place)
+        shutil.rmtree(unsynced.stash)
+        return told
+
+    def _run(self, settings: str, page: Page, is_at_rest: Callable[[], bool]) -> dict[str, Promise]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jepsen.faults.promises", "run", settings],
+            cwd=ROOT,
+            env={**os.environ, **page.environment()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None and process.stderr is not None
+            line = process.stdout.readline()
+            while line and not is_at_rest():
+                time.sleep(LOOK_PAUSE_S)  # a node at rest syncs its mark
+            process.kill()
+            said = process.stderr.read()
+        if not line:
+            raise ScriptFailed(said)
+        return {name: Promise(**one) for name, one in json.loads(line).items()}
+
+    def _look(self, settings: str) -> dict[str, Promise | str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "jepsen.faults.promises", "look", settings],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+        )
+        if done.returncode:
+            raise ScriptFailed(done.stderr)
+        return {name: one if isinstance(one, str) else Promise(**one) for name, one in json.loads(done.stdout).items()}
+
+
+def paths_of(lie: Lie, nodes: Path) -> Iterator[str]:
+    """Of the files and folders that the lie strikes, as the shim matches them."""
+    for end in KINDS[lie.kind]:
+        if end in ("", "/.."):
+            named = [nodes / lie.disks] if lie.disks != "all" else [nodes / name for name in NAMES]
+            yield from (f"{nodes}*/{one.name}" for one in named) if not end else (f"{nodes.parent}*/{nodes.name}",)
+        else:
+            yield f"{nodes}*{end}" if lie.disks == "all" else f"{nodes / lie.disks}*{end}"
+
+
+def are_marks_synced(unsynced: Unsynced, folders: list[Path]) -> bool:
+    last = {record.path: record.kind for record in unsynced.records()} if folders else {}
+    return all(last.get(f"{folder}/mark") == Kind.SYNCED for folder in folders)
+
+
+def lies() -> Iterator[Lie]:
+    """Every kind of mistake, on the disk of one node and on all."""
+    for kind in KINDS:
+        for action in (Action.LIE, Action.EARLY, Action.STRAY):
+            yield Lie(kind, action, "all")
+            if kind != PARENT:  # all three have the same one
+                yield Lie(kind, action, "b")
+
+
+def unnoticed(promised: dict[str, Promise], found: dict[str, Promise | str]) -> Iterator[str]:
+    """Nodes that lost the end of their logs and go on as if they had not. Another incarnation promises nothing."""
+    for name, before in promised.items():
+        now = found[name]
+        if isinstance(now, Promise) and now.id == before.id and now.last < before.last:
+            yield f"{name} does not know that it had its log up to {before.last}"
+
+
+def contradictions(promised: dict[str, Promise], found: dict[str, Promise | str]) -> Iterator[str]:
+    """What each node does not know any more."""
+    for name, before in promised.items():
+        now = found[name]
+        if isinstance(now, str):
+            yield f"{name} does not start: {now}"
+            continue
+        if now.id != before.id:
+            yield f"{name} is another incarnation"
+        if now.boot <= before.boot:
+            yield f"{name} began life {now.boot} after life {before.boot}"
+        if now.term < before.term:
+            yield f"{name} knows term {now.term}, not {before.term}"
+        if now.last < before.last:
+            yield f"{name} has its log up to {now.last}, not {before.last}"
+        if now.snapshot < before.snapshot:
+            yield f"{name} has its state as of {now.snapshot}, not {before.snapshot}"
+
+
+# --- the script, in a process of its own ------------------------------------------------------------------------------
+
+
+def promise_of(node: Node) -> Promise:
+    status = node.status()
+    return Promise(status.id, status.boot, status.term, status.persisted, int(node.metrics()["snapshot_index"]))
+
+
+def work(cluster: Cluster) -> None:
+    """Through every kind of sync, and to rest."""
+    value = "v" * VALUE_BYTES
+    for number in range(PUTS):
+        cluster.leader().put(f"key/{number:03}", value)
+    cluster.wait_for(
+        lambda: all(node.metrics()["snapshots_taken"] > 0 for node in cluster.running()), what="a checkpoint of each"
+    )
+    cluster.leader().transfer()
+    for number in range(MORE_PUTS):
+        cluster.leader().put(f"more/{number:03}", value)
+    cluster.wait_converged()
+
+
+def look(cluster: Cluster) -> dict[str, Any]:
+    """Each node alone: what it knows by itself."""
+    told: dict[str, Any] = {}
+    for name in cluster.names:
+        try:
+            node: Node = cluster.restart(name, wait=False)
+            told[name] = asdict(promise_of(node))
+            cluster.kill(name)
+        except Exception as error:
+            told[name] = f"{type(error).__name__}: {error}"
+    return told
+
+
+def main() -> None:
+    verb, settings = sys.argv[1], json.loads(sys.argv[2])
+    with contextlib.closing(Cluster(list(settings["peers"]), folder=settings["folder"], config=CONFIG)) as cluster:
+        cluster.peers.update(settings["peers"])
+        if verb == "run":
+            work(cluster.start(timeout_s=READY_S))
+            print(json.dumps({node.status().name: asdict(promise_of(node)) for node in cluster.running()}), flush=True)
+            sys.stdin.read()
+        else:
+            print(json.dumps(look(cluster)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
