@@ -70,7 +70,8 @@ cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil:
     _put_in_force(core)
 
 
-# May this one ask something of the cluster here? What it waits for shows in a log that it is not sent.
+# May this sender ask something of the cluster here? A sender that is no member is not sent the log, which shows what
+# it waits for.
 cdef bint is_member(Core* core, member_id_t id) noexcept nogil:
     if membership_position(in_force(core), id) >= 0:
         return True

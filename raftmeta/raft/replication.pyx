@@ -162,8 +162,8 @@ cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Sli
     last = _last_record(records, &term)
     if last < read.first or last > core.log.last:
         return BAD_FIELD
-    # What this member held in an earlier term, and cut since, is not to be sent in this one. Equal index and term mean
-    # an equal past (paper 5.3).
+    # The sender reads records from the file of an earlier term; this member may have cut them since. Such records are
+    # not sent in this term. Equal index and term mean an equal past (paper 5.3).
     if log_term(&core.log, last) != term:
         return STALE
     _send_append(core, progress, last, records)

@@ -370,8 +370,8 @@ cdef bint _with_successor(const Membership* current, const Link* link, Membershi
 
 
 cdef bint _without_dead(const Membership* current, const Link* link, Membership* target) noexcept nogil:
-    """current, without other incarnations beside the voter of link's name, whom link shows alive. False: there is none.
-    Such a learner is dead, as two folders never have one name, and nobody else would ever drop it."""
+    """The current membership without other incarnations of the voter that `link` shows alive. False: it names none.
+    Such an incarnation is a dead learner, because two folders never have one name. Nobody else would ever drop it."""
     cdef int voter = membership_position(current, link.id)
     cdef int i
     target[0] = current[0]

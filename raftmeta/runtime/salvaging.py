@@ -44,7 +44,7 @@ _DUMP_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SalvagedFolder:
-    """What one folder gave. name: of its node, "" if the identity file is not readable.
+    """The content of one folder. name: of its node, "" if the identity file is not readable.
 
     copy_index: the entry that its newest copy of the state ends with, 0: it has none. first, last: of the entries that
     its log knows; last < first: none. committed: the commit index that it knows. problems: all that could not be read.
@@ -61,7 +61,7 @@ class SalvagedFolder:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What a sealed file made of stopped nodes' folders holds.
+    """The content of a sealed file that was made of stopped nodes' folders.
 
     index, term: of the last entry in it. committed: all entries up to this one are certainly committed; those behind,
     up to index, may be. copy_index: entries up to here came with a copy of the state, 0: the log was applied from its

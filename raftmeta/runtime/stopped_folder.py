@@ -52,7 +52,7 @@ class StateCopy:
 
 @dataclass(frozen=True, slots=True)
 class StoppedFolder:
-    """What one folder holds. copies: the newest first. problems: sentences about all that could not be read."""
+    """The content of one folder. copies: the newest first. problems: sentences about all that could not be read."""
 
     path: Path
     identity: FolderIdentity | None

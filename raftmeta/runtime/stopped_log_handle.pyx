@@ -18,7 +18,7 @@ from raftmeta.storage.salvage cimport (Salvage, SalvageFile, salvage_last, salva
 cdef enum:
     TUNE_PUBLISHED_ENTRIES = 4096   # applied between two publications, which give memory back
 
-# What every node of a cluster takes for its machine, whatever its Config says (runtime/node_start).
+# Every node of a cluster gives its machine these limits; its Config does not change them (runtime/node_start).
 MACHINE_LIMITS = {"value_bytes_max": FORMAT_VALUE_BYTES_MAX, "session_window": FORMAT_SESSION_WINDOW_MAX}
 
 Point = tuple[int, int, int]

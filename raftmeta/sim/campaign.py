@@ -166,7 +166,7 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if came:
-        signal.raise_signal(signal.SIGINT)  # to whom it was for
+        signal.raise_signal(signal.SIGINT)  # for the handler that was there before
 
 
 def campaign(

@@ -205,7 +205,7 @@ cdef uint32_t clients_act(World* world, uint32_t number) noexcept nogil:
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 cdef void _lose_session(World* world, SimClient* client) noexcept nogil:
-    """What was not answered may have been applied before the session ended, and certainly is not afterwards."""
+    """Commands without an answer may have been applied before the session ended. Afterwards they certainly are not."""
     cdef SimCommand* command
     cdef uint32_t i
     world.counts.client_sessions_lost += 1

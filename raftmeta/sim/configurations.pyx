@@ -80,7 +80,7 @@ cdef void configurations_check(World* world, SimNode* node, index_t committed, b
                 _check_committed(world, node, &known.data[i], committed)
             return
         record = log_record(&node.engine.core.log, known.data[i].index)
-        # What the node cannot read it may have learnt before its log was damaged.
+        # The node may have learnt this configuration before its log was damaged, and cannot read it now.
         if record == NULL and is_repairing:
             continue
         if record == NULL or record.type != ENTRY_CONFIGURATION:

@@ -83,7 +83,7 @@ cdef void leases_refused(SimNode* node) noexcept nogil:
 
 
 cdef void _check_host(World* world, SimNode* node, uint64_t until_ns) noexcept nogil:
-    """What was kept while the host stood still for longer than the watchdog allows is kept for nobody."""
+    """A lease may not be kept while the host has stood still for longer than the watchdog allows."""
     cdef uint64_t most_ns = <uint64_t> (world.config.host_watchdog_ms + world.config.lease_ttl_ms) * 1_000_000
     most_ns += most_ns // 1_000_000 * 2 * world.config.faults.drift_ppm + 2_000_000
     if world.config.host_watchdog_ms != 0 and until_ns > node.host_seen_ns + most_ns:

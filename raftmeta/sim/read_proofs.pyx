@@ -1,6 +1,6 @@
 """What each node has proven about its lead; read_proofs.pxd has the rule.
 
-Times are those of the world. Two moments that matter for one read are never one: what is equal passes.
+Times are times of the world. Two events that matter for one read never have the same time, so equal times pass.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -120,7 +120,7 @@ cdef void proofs_said(World* world, SimNode* node, const Message* message) noexc
 
 
 cdef SimHeard* _place_of(SimNode* node, member_id_t member) noexcept nogil:
-    """The member's place, or else that of whom was heard longest ago."""
+    """The place of this member; without one, the place of the member that was heard longest ago."""
     cdef SimHeard* oldest = &node.heard[0]
     cdef uint32_t i
     for i in range(<uint32_t> MEMBERS_MAX):
@@ -154,7 +154,7 @@ cdef void proofs_heard(World* world, SimNode* node, const SimSaid* said) noexcep
     if said.type == HEARTBEAT_RESPONSE:
         _heard_of_round(world, node, said)
     elif said.type == READ_INDEX_RESPONSE and not said.is_refusal:
-        # Whoever answered had a proof as young as the question (_check_answer).
+        # The member that answered had a proof as young as the question (_check_answer).
         asked_ns = world.truth.questions.find(_name(node.id, said.context))
         if asked_ns != NULL:
             node.proven_ns = max(node.proven_ns, asked_ns[0])

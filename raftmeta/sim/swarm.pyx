@@ -95,7 +95,7 @@ cdef void _draw_early(SimConfig* config) noexcept nogil:
 
 # --- options ----------------------------------------------------------------------------------------------------------
 cdef void _draw_options(SimConfig* config) noexcept nogil:
-    """What a Config may ask for beside the defaults, each in one world of four; hand-overs of a full leader in half."""
+    """Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half."""
     cdef uint64_t random = ~config.seed ^ OPTION_STREAM
     cdef uint64_t draw = next_random(&random)
     config.lease_reads = draw & 3 == 0

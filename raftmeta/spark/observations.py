@@ -254,7 +254,7 @@ def _tokens_of_two(observed: DataFrame) -> DataFrame:
 
 
 def _leader_name() -> Column:
-    """Of a row of the kind `leader`: whom the listener was told. The value is [name, whether changes were left out]."""
+    """The name that the listener was told, of a row of the kind `leader`. Its value: [name, were changes left out]."""
     return F.coalesce(F.get_json_object("value", "$[0]"), F.lit("nobody"))
 
 

@@ -24,7 +24,7 @@ UNLOCKED_S = 3600.0  # a folder without its lock is being made; one that old nev
 def scratch_folder(what: str, *, within: str | Path | None = None) -> Iterator[Path]:
     """A new folder, gone at the end of the block. what: of its name. within: None: the folder for temporary files.
 
-    First, those of the same name go whose process has ended.
+    Before that, folders of the same name are removed when their process has ended.
     """
     parent = Path(tempfile.gettempdir() if within is None else within)
     for left in parent.glob(f"{PREFIX}{what}-*"):

@@ -78,7 +78,7 @@ def spark_session(
         yield active
         return
     with scratch_folder("spark") as folder, (folder / "spark.log").open("w+b") as log:
-        # What Spark itself writes lies there too, and goes with it, also when this process is killed.
+        # Spark writes its own files into this folder too. They go with it, also when this process is killed.
         ours = {"spark.local.dir": str(folder)} if master.startswith("local") else {}
         session, gateway = _start(master, app, {**ours, **(settings or {})}, log)
         try:

@@ -229,7 +229,7 @@ cdef status_t _take_segment(Salvage* salvage, size_t position) noexcept nogil:
                 or (salvage.owner != 0 and header.owner not in (0, salvage.owner))):
             salvage.foreign_files += 1
             return OK
-        # What was read of a segment without a header that stands before is kept.
+        # A segment without a header may stand before this one. Its entries are kept.
         if not salvage.is_begun or header.flags & SEGMENT_BEGINS:
             status = _begin(salvage, &header, membership)
         salvage.expected_batch = max(salvage.expected_batch, header.previous_batch)
