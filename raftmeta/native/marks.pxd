@@ -185,6 +185,7 @@ cpdef enum Mark:
     # callers
     MARK_PROPOSED_AGAIN                  # a new leader: what was not answered is proposed once more
     MARK_REFUSED_AND_QUEUED              # a refusal after which the command is proposed again
+    MARK_REFUSED_AND_IN_DOUBT            # refused, and perhaps in the log: the command waits for another try
     MARK_SECOND_COPY_APPLIED             # a second copy of an answered command
     MARK_ANSWERED_BY_INSTALL             # a result that waited came with a snapshot
     MARK_READ_ROUND_VOID                 # a round of reads got no answer

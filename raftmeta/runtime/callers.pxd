@@ -13,6 +13,8 @@ cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept
 cdef status_t callers_propose(Engine* engine) noexcept nogil
 # The leader or its term changed, or a forwarded command was silent too long: propose again what is not answered.
 cdef void callers_propose_again(Engine* engine) noexcept nogil
+# Once per election time-out: propose again what the core refused and what may be in the log all the same.
+cdef void callers_try_refused(Engine* engine) noexcept nogil
 cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil
 # Whether a client of this node waits for the answer of (session, sequence).
 cdef bint callers_await(Engine* engine, uint64_t session, uint64_t sequence) noexcept nogil

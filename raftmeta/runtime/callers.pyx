@@ -30,7 +30,8 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.native.marks cimport (MARK_ANSWERED_BY_INSTALL, MARK_COMMAND_PROPOSED, MARK_PROPOSED_AGAIN,
-                                    MARK_READ_ROUND_VOID, MARK_REFUSED_AND_QUEUED, MARK_SECOND_COPY_APPLIED, mark)
+                                    MARK_READ_ROUND_VOID, MARK_REFUSED_AND_IN_DOUBT, MARK_REFUSED_AND_QUEUED,
+                                    MARK_SECOND_COPY_APPLIED, mark)
 from raftmeta.runtime.engine_state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED,
                                             CommandQueue, Engine, Outstanding, ReadRound, Submission)
 from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED,
@@ -198,6 +199,9 @@ cdef void _mark_batch(Engine* engine, CommandQueue* queue, size_t first, size_t 
             at.proposed_tick = engine.ticks
         elif at.proposals == 0:
             _complete(engine, at, status, 0, 0, NULL, 0)
+        else:
+            mark(MARK_REFUSED_AND_IN_DOUBT)
+            queue.has_refused = True
 
 
 cdef status_t _propose_queue(Engine* engine, CommandQueue* queue) noexcept nogil:
@@ -254,6 +258,21 @@ cdef void _queue_again(Engine* engine, CommandQueue* queue) noexcept nogil:
 cdef void callers_propose_again(Engine* engine) noexcept nogil:
     _queue_again(engine, &engine.own)
     _queue_again(engine, &engine.clients)
+
+
+cdef void _try_refused(CommandQueue* queue) noexcept nogil:
+    """How a command would wait for ever:
+        1. it is forwarded, and its leader falls; nobody knows whether it is in the log,
+        2. this node leads, proposes it again, and its own core refuses it, because the disk has no room for growth,
+        3. it cannot be answered "certainly not executed", so it stays; and its queue never looks at it again."""
+    if queue.has_refused:
+        queue.has_refused = False
+        queue.next_queued = 0
+
+
+cdef void callers_try_refused(Engine* engine) noexcept nogil:
+    _try_refused(&engine.own)
+    _try_refused(&engine.clients)
 
 
 cdef void _refused(Engine* engine, CommandQueue* queue, const ProposalRefused* refusal) noexcept nogil:

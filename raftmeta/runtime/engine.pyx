@@ -33,7 +33,7 @@ from raftmeta.runtime.applier cimport applier_release, applier_run, applier_take
 from raftmeta.runtime.boot cimport boot_engine, boot_found, boot_identity_persisted
 from raftmeta.runtime.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
                                        callers_refused, callers_repeat_reads, callers_serve_reads, callers_stop,
-                                       callers_submit, callers_submit_client)
+                                       callers_submit, callers_submit_client, callers_try_refused)
 from raftmeta.runtime.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOOK, JOB_READ, JOB_REMOVE,
                                          JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_FATAL, EVENT_READY,
@@ -368,6 +368,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
     if engine.ticks % timeout_ticks == 0:
         send_pings_to_strangers(engine)
         callers_repeat_reads(engine)
+        callers_try_refused(engine)
         # A forward may have been lost without a change of leader. The leader's own proposals cannot be lost.
         if engine.core_status.role != LEADER and engine.ticks % (4 * timeout_ticks) == 0:
             callers_propose_again(engine)
