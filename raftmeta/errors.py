@@ -277,7 +277,8 @@ class Fatal(RaftmetaError):
 
 
 class DiskFailed(Fatal):
-    """A write or sync failed; it is never tried again (the page cache can no longer be trusted)."""
+    """A call of the disk failed, and the message says which and why. A write or sync is never tried again: the page
+    cache can no longer be trusted."""
 
 
 class StorageCorrupt(Fatal):
@@ -389,7 +390,7 @@ _INVALID: dict[int, str] = {
 _FATAL: dict[int, tuple[type[Fatal], str]] = {
     75: (StorageCorrupt, "the folder holds bytes that are not what was written"),
     96: (OutOfMemory, "out of memory in the native engine"),
-    97: (DiskFailed, "a write or sync of the log failed"),
+    97: (DiskFailed, "the disk failed"),
     98: (InvariantBroken, "an invariant is broken"),
     99: (Fatal, "an entry of the log is not known to this version"),
     101: (

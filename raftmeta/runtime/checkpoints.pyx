@@ -19,7 +19,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.dump cimport machine_dump_keep, machine_dump_since
-from raftmeta.native.atomics cimport load_shared
+from raftmeta.native.atomics cimport load_shared, store_shared
 from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.checkpoint_handover cimport (REQUEST_FORGET, REQUEST_NEXT, REQUEST_NONE, REQUEST_OPEN,
                                                    REQUEST_TAKE, handover_answer, handover_close, handover_create,
@@ -27,9 +27,10 @@ from raftmeta.runtime.checkpoint_handover cimport (REQUEST_FORGET, REQUEST_NEXT,
                                                    handover_wait)
 from raftmeta.status cimport (CORRUPT, DISK_FAILED, NEWER_FORMAT, NOT_FOUND, NO_MEMORY, NO_SPACE, OK,
                               status_t)
+from raftmeta.storage.disk cimport DISK_CALL_OPEN, DISK_CALL_WRITE, disk_failure
 
 from raftmeta.storage.checkpoint import (CheckpointDamaged, CheckpointNewerFormat, CheckpointNoSpace,
-                                         CheckpointStore, Manifest)
+                                         CheckpointStore, CheckpointUnopened, Manifest)
 
 FOLDER = "checkpoint"   # FORMAT_: in the folder of the node
 
@@ -41,6 +42,7 @@ cdef enum:
     TUNE_TURN_NS_MAX = 50_000_000
     TUNE_TURNS = 2              # x what the last difference took: members in front are as fast as this one, or nearly
     WAIT_NS = 60_000_000_000    # the bell always rings in between
+    DESCRIPTOR_PAUSE_NS = 100_000_000   # until a store that found no descriptor is opened again
 
 _log = logging.getLogger("raftmeta.checkpoint")
 
@@ -111,7 +113,7 @@ cdef class Checkpoints:
             elif request == REQUEST_NEXT:
                 return self._next()
             elif request == REQUEST_FORGET:
-                self.store.remove()
+                self._patiently(self.store.remove)
             self.last_error = None
             return OK
         except _Stopped as error:
@@ -119,11 +121,43 @@ cdef class Checkpoints:
         except Exception as error:
             self.last_error = error
             _log.warning("checkpoint failed request=%d folder=%s error=%s", request, self.store.path, error)
-            return _status_of(error)
+            return self._status_of(error)
+
+    def _patiently(self, call, *arguments, **options):
+        """A store that could not be opened for want of a descriptor has done nothing: it is asked again, while the
+        node runs. Only the truncation of the log waits for it."""
+        try:
+            while True:
+                try:
+                    return call(*arguments, **options)
+                except CheckpointUnopened as error:
+                    if (self.disk == NULL or not load_shared(&self.disk.is_patient)
+                            or load_shared(&self.handover.is_closing)):
+                        raise
+                    store_shared(&self.disk.checkpoint_waits_for, <uint32_t> error.errno)
+                with nogil:
+                    handover_pause(self.handover, DESCRIPTOR_PAUSE_NS)
+        finally:
+            if self.disk != NULL:
+                store_shared(&self.disk.checkpoint_waits_for, <uint32_t> 0)
+
+    def _status_of(self, error):
+        if isinstance(error, CheckpointNoSpace):
+            return NO_SPACE
+        if isinstance(error, CheckpointDamaged):
+            return CORRUPT
+        if isinstance(error, CheckpointNewerFormat):
+            return NEWER_FORMAT
+        if isinstance(error, MemoryError):
+            return NO_MEMORY
+        if self.disk != NULL:
+            call = DISK_CALL_OPEN if isinstance(error, CheckpointUnopened) else DISK_CALL_WRITE
+            store_shared(&self.disk.failure, disk_failure(call, getattr(error, "errno", 0)))
+        return DISK_FAILED
 
     def _open(self):
         cdef bytes membership
-        manifest = self.store.open()
+        manifest = self._patiently(self.store.open)
         if manifest is None:
             return NOT_FOUND
         self.chunks = self.store.records()
@@ -180,7 +214,7 @@ cdef class Checkpoints:
             with nogil:
                 handover_pause(self.handover, self.handover.head.turn * self.turn_ns)
         began_s = time.time()
-        manifest = self.store.write(self._head(), self._filled(), is_base=is_base)
+        manifest = self._patiently(self.store.write, self._head(), self._filled(), is_base=is_base)
         took_s = time.time() - began_s
         if not is_base:
             self.turn_ns = min(TUNE_TURN_NS_MAX, max(0, int(TUNE_TURNS * 1e9 * took_s)))
@@ -220,13 +254,3 @@ cdef class Checkpoints:
 
 cdef bytes _bytes(const uint8_t* data, size_t length):
     return PyBytes_FromStringAndSize(<const char*> data, <Py_ssize_t> length)
-
-
-def _status_of(error):
-    if isinstance(error, CheckpointNoSpace):
-        return NO_SPACE
-    if isinstance(error, CheckpointDamaged):
-        return CORRUPT
-    if isinstance(error, CheckpointNewerFormat):
-        return NEWER_FORMAT
-    return NO_MEMORY if isinstance(error, MemoryError) else DISK_FAILED

@@ -228,7 +228,7 @@ cdef enum EngineEventType:
     EVENT_PEER_REFUSED = 6          # a = status: HELLO or frame that was refused, b = link
     EVENT_LOG_OPENED = 7            # a = WalState, b = last index, c = dropped bytes
     EVENT_SESSION_LOST = 8          # this node's session expired; commands under way have unknown outcome
-    EVENT_FATAL = 9                 # a = status
+    EVENT_FATAL = 9                 # a = status; of a disk that failed: b = errno, c = which call (storage/disk)
     EVENT_LEASES_EXPIRED = 10       # a = how many
     EVENT_COMPACTED = 11            # a = history floor
     EVENT_JOINED = 12               # this blank folder belongs to a living cluster: a, b = cluster id, c = incarnation
@@ -238,6 +238,8 @@ cdef enum EngineEventType:
                                     # c = of how many voters
     EVENT_REMOVED = 16              # this node is no member any more: a = index of the last membership it knows
     EVENT_NAMED = 17                # the membership names this node for the first time, or again: a = its index
+    EVENT_DISK_WAITS = 18           # no descriptor left: the log waits to open a file; a = errno
+    EVENT_DISK_RESUMED = 19         # it has one
     EVENT_SNAPSHOT_DUE = 31         # a = index of the point, b = low half of the state hash
     EVENT_SNAPSHOT_TAKEN = 32       # a = index, b = bytes, c = low half of the file's hash; 0, 0: a checkpoint
     EVENT_SNAPSHOT_FAILED = 33      # a = index, b = status: not taken, or not received

@@ -131,6 +131,7 @@ cdef struct Loop:
     bint links_changed
     uint64_t membership_seen    # Engine.membership_seen of what `membership` shows
     uint64_t turns
+    uint32_t disk_waits_for         # RealDisk.waits_for as it was told
     uint64_t[LOOP_READERS] reading_flushed      # `reading` when the last turn ended
 
     # Shared with callers, as of the end of the last turn: what they need to encode, and to read the published state.

@@ -45,8 +45,9 @@ from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadl
                                       engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
                                       engine_refused, engine_release, engine_run, engine_stop, engine_submit,
                                       engine_wants_link)
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_LINK_DOWN, EVENT_LINK_UP,
-                                            EVENT_PEER_REFUSED, EVENT_TRACE, Link)
+from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_DISK_RESUMED, EVENT_DISK_WAITS,
+                                            EVENT_FATAL, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
+                                            EVENT_TRACE, Link)
 from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
 from raftmeta.runtime.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
                                       faults_send, faults_send_late, faults_set)
@@ -54,9 +55,9 @@ from raftmeta.runtime.snapshot_state cimport Snapshots
 from raftmeta.runtime.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
 from raftmeta.runtime.write_thread cimport (write_thread_abort, write_thread_ring, write_thread_start,
                                             write_thread_stop, write_thread_submit)
-from raftmeta.status cimport NO_MEMORY, NODE_CLOSED, NOT_READY, OK, REMOVED, WITHDRAWN, status_t
-from raftmeta.storage.disk cimport (real_disk_close, real_disk_close_in_child, real_disk_lock, real_disk_open,
-                                    real_disk_port)
+from raftmeta.status cimport DISK_FAILED, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, REMOVED, WITHDRAWN, status_t
+from raftmeta.storage.disk cimport (real_disk_be_patient, real_disk_close, real_disk_close_in_child,
+                                    real_disk_give_up, real_disk_lock, real_disk_open, real_disk_port)
 from raftmeta.storage.identity cimport identity_create, identity_destroy
 from raftmeta.storage.wal cimport WalLimits, wal_create, wal_destroy
 from raftmeta.wire.hello cimport Hello
@@ -145,6 +146,10 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
         return          # one for each batch: status() and metrics() tell it
     if type == EVENT_LINK_UP or type == EVENT_LINK_DOWN:
         loop.links_changed = True
+    if type == EVENT_FATAL and a == DISK_FAILED:
+        b = load_shared(&loop.disk.failure)
+        c = b >> 32
+        b = <uint32_t> b
     event_log_write(loop.event_log, type, a, b, c)
 
 
@@ -496,6 +501,16 @@ cdef void _restart_maxima(Loop* loop) noexcept nogil:
     store_release(&loop.disk.counters.time_ns_max, <uint64_t> 0)
 
 
+cdef void _look_at_disk(Loop* loop) noexcept nogil:
+    cdef uint32_t waits_for = load_shared(&loop.disk.waits_for)
+    if waits_for == 0:
+        waits_for = load_shared(&loop.disk.checkpoint_waits_for)
+    if waits_for == loop.disk_waits_for:
+        return
+    loop.disk_waits_for = waits_for
+    _event(loop, EVENT_DISK_WAITS if waits_for != 0 else EVENT_DISK_RESUMED, waits_for, 0, 0)
+
+
 cdef void* _loop_main(void* argument) noexcept nogil:
     cdef Loop* loop = <Loop*> argument
     cdef posix.epoll_event[TUNE_EVENTS_PER_WAIT] events
@@ -510,6 +525,7 @@ cdef void* _loop_main(void* argument) noexcept nogil:
             _look_at_network(loop, events, count)
         _take_submissions(loop)
         _take_finished_jobs(loop, &loop.jobs_done)
+        _look_at_disk(loop)
         engine_run(&loop.engine, &more)
         if load_shared(&loop.is_aborted):
             break           # what this turn said stays here
@@ -618,6 +634,7 @@ cdef status_t loop_start(Loop* loop, int listener) noexcept nogil:
     loop.writer.wal = loop.wal
     loop.writer.identity = loop.identity
     _publish(loop)
+    real_disk_be_patient(&loop.disk)
     status = write_thread_start(&loop.writer)
     if status == OK and thread_start(&loop.thread, _loop_main, loop, b"raftmeta-loop") != 0:
         status = NO_MEMORY
@@ -628,6 +645,7 @@ cdef status_t loop_start(Loop* loop, int listener) noexcept nogil:
 cdef void loop_abort(Loop* loop) noexcept nogil:
     store_shared(&loop.is_aborted, <uint32_t> 1)
     write_thread_abort(&loop.writer)
+    real_disk_give_up(&loop.disk)
 
 
 cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil:
@@ -636,6 +654,7 @@ cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil:
     posix.write(loop.wake_fd, &one, sizeof(one))
     if loop.is_running:
         loop.is_running = not thread_join(loop.thread, timeout_ns)
+    real_disk_give_up(&loop.disk)       # nobody waits for its jobs any more
     return not loop.is_running and write_thread_stop(&loop.writer, timeout_ns)
 
 

@@ -37,7 +37,7 @@ from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, READER_HO
                                     loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.runtime.node_clients cimport open_clients
 from raftmeta.runtime.node_links cimport id_of_link, not_ready_error
-from raftmeta.runtime.node_start cimport fill_loop, open_error
+from raftmeta.runtime.node_start cimport fill_loop, open_error, stopped_error
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
 from raftmeta.status cimport NOT_FOUND, OK, status_t
@@ -48,7 +48,7 @@ from raftmeta.wire.python_commands cimport append_op, append_txn, read_values, t
 
 from raftmeta.config import Config, Identity
 from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved, NotReady, OutcomeTimeout, Overloaded,
-                             ReadyTimeout, Withdrawn, error_from_status)
+                             ReadyTimeout, Withdrawn)
 from raftmeta.operations import RangeResult
 from raftmeta.runtime.node_clients import listen_at
 
@@ -172,11 +172,12 @@ cdef class NodeBase:
         loop.engine.host_ns = boot_now_ns()
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))
         loop.engine.checkpoints = handover_port(self.checkpoints.handover)
+        self.checkpoints.disk = &loop.disk
         self.checkpoints.start()
         with nogil:
             status = loop_open(loop, path_bytes, &holder)
         if status != OK:
-            raise open_error(status, holder, self.identity)
+            raise open_error(loop, status, holder, self.identity)
         self.clients = open_clients(loop, self.identity, self.config)
         raise_unless_ok(loop_start(loop, <int> listener.detach()))
         return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
@@ -297,7 +298,7 @@ cdef class NodeBase:
     cdef Loop* running(self) except NULL:
         cdef Loop* loop = self.started()
         if load_acquire(&loop.state) == ENGINE_STOPPED:
-            raise error_from_status(loop.fatal, detail="the node has stopped")
+            raise stopped_error(loop)
         if load_acquire(&loop.is_removed):
             raise NodeRemoved(f"node {self.identity.name} was removed from the cluster; add_member brings it back")
         return loop

@@ -4,15 +4,18 @@ What it decides: what a Config and an Identity come to in native units, and the 
 settings. What it never does: judge a setting (raftmeta/config), or open anything (runtime/boot).
 """
 
-from libc.stdint cimport uint8_t, uint64_t
+import os
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX
+from raftmeta.native.atomics cimport load_shared
 from raftmeta.raft.state cimport core_config_init
 from raftmeta.runtime.answers cimport raise_unless_ok
 from raftmeta.runtime.engine_state cimport EngineConfig
 from raftmeta.runtime.loop cimport Loop, loop_add_peer
-from raftmeta.status cimport FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, status_t
+from raftmeta.status cimport DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, status_t
 
 from raftmeta.errors import ConfigError, FolderInUse, ForeignFolder, NewerFormat, error_from_status
 
@@ -95,7 +98,27 @@ cdef int _add_peers(Loop* loop, object identity) except -1:
     return 0
 
 
-cdef object open_error(status_t status, uint64_t holder, object identity):
+# By raftmeta/storage/disk DiskCall.
+_DISK_CALLS = ("", "open", "read", "write", "sync", "change", "list")
+
+
+cdef str disk_call_name(uint64_t call):
+    return _DISK_CALLS[call] if call < <uint64_t> len(_DISK_CALLS) else ""
+
+
+cdef str _disk_detail(Loop* loop):
+    """What the system said of a disk that failed, with its number; empty: nothing."""
+    cdef uint64_t failure = load_shared(&loop.disk.failure)
+    cdef int error = <int> <uint32_t> failure
+    return f"{disk_call_name(failure >> 32)}: [Errno {error}] {os.strerror(error)}" if error else ""
+
+
+cdef object stopped_error(Loop* loop):
+    detail = _disk_detail(loop) if loop.fatal == DISK_FAILED else ""
+    return error_from_status(loop.fatal, detail="; ".join(filter(None, (detail, "the node has stopped"))))
+
+
+cdef object open_error(Loop* loop, status_t status, uint64_t holder, object identity):
     path = identity.data_dir
     if status == IN_USE:
         return FolderInUse(f"data_dir: process {holder or '(unknown)'} runs a node in {path}", pid=holder)
@@ -107,4 +130,5 @@ cdef object open_error(status_t status, uint64_t holder, object identity):
         return NewerFormat(f"data_dir: {path} was written by a newer version of raftmeta", field="data_dir")
     if status == NOT_FOUND:
         return ConfigError(f"data_dir: the folder above {path} does not exist", field="data_dir")
-    return error_from_status(status, detail=str(path))
+    detail = _disk_detail(loop) if status == DISK_FAILED else ""
+    return error_from_status(status, detail=": ".join(filter(None, (str(path), detail))))

@@ -8,7 +8,8 @@ from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
 from raftmeta.runtime.answers cimport deadline_after
-from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPACTED, EVENT_FATAL, EVENT_FOUNDED,
+from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPACTED, EVENT_DISK_RESUMED,
+                                            EVENT_DISK_WAITS, EVENT_FATAL, EVENT_FOUNDED,
                                             EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_JOINED, EVENT_LEASES_EXPIRED,
                                             EVENT_LEVEL_RISES, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_COMPACTED,
                                             EVENT_LOG_OPENED, EVENT_NAMED, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
@@ -24,6 +25,7 @@ from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node_base cimport LIFE_FORKED, NodeBase
 from raftmeta.runtime.node_clients cimport client_metrics
 from raftmeta.runtime.node_links cimport name_of_link, names_of_links
+from raftmeta.runtime.node_start cimport disk_call_name
 
 from raftmeta.member_rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import NodeEvent, NodeStatus
@@ -63,11 +65,13 @@ _EVENTS = {
     EVENT_PEER_REFUSED: ("peer_refused", ("status", "peer")),
     EVENT_LOG_OPENED: ("log_opened", ("state", "last", "dropped_bytes")),
     EVENT_SESSION_LOST: ("session_lost", ()),
-    EVENT_FATAL: ("stopped", ("status",)),
+    EVENT_FATAL: ("stopped", ("status", "errno", "call")),
     EVENT_LEASES_EXPIRED: ("leases_expired", ("count",)),
     EVENT_COMPACTED: ("history_compacted", ("floor",)),
     EVENT_HOST_STALLED: ("host_stalled", ("silent_ms",)),
     EVENT_HOST_RESUMED: ("host_resumed", ()),
+    EVENT_DISK_WAITS: ("disk_waits_for_descriptor", ("errno",)),
+    EVENT_DISK_RESUMED: ("disk_has_descriptor", ()),
     EVENT_QUORUM_LOST: ("quorum_lost", ("names", "lost", "voters")),
     EVENT_STATE_DIVERGED: ("state_diverged", ("index", "is_wrong", "other_hash")),
     EVENT_LEVEL_RISES: ("feature_level_rises", ("level",)),
@@ -187,6 +191,7 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         "entries_applied": block.counters.entries_applied,
         "apply_time_ns": block.counters.apply_time_ns, "apply_time_ns_max": block.counters.apply_time_ns_max,
         "log_bytes": block.log_bytes, "log_free_bytes": block.log_free_bytes,
+        "log_waits_for_descriptor": int(load_shared(&node.loop.disk_waits_for) != 0),
         "log_writes": block.counters.writes, "log_write_bytes": block.counters.write_bytes,
         "log_syncs": log_syncs,
         "log_sync_time_ns": log_sync_time_ns,
@@ -225,6 +230,9 @@ cdef object _event(NodeBase node, const EventBlock* block):
         numbers = (block.a, block.b, block.c)
     facts = dict((*term, *zip(words, numbers, strict=False)))
     facts.pop("", None)
+    if block.type == EVENT_FATAL:
+        facts["call"] = disk_call_name(facts["call"])
+        facts = {word: fact for word, fact in facts.items() if fact}    # only a disk tells an errno
     if "machine" in facts:
         facts["machine"] = list(node.user_machines)[facts["machine"]]
     if "peer" in facts and node.loop != NULL:

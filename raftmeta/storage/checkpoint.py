@@ -16,6 +16,7 @@ rewrite a quarter of them (docs/decisions/state-tree.md "Checkpoints").
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import struct
@@ -38,6 +39,8 @@ ROW_BYTES_MAX = 16 * 1024 * 1024 + 64
 # LMDB keeps what is not committed in memory, too.
 TUNE_TRANSACTION_BYTES = 512 * 1024
 TUNE_ROOM_BYTES = 16 * 1024 * 1024  # a disk with less is taken as full
+
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -67,7 +70,19 @@ class CheckpointNoSpace(CheckpointError):
 
 
 class CheckpointFailed(CheckpointError):
-    """The disk failed: this store writes nothing any more (docs/decisions/log.md D5)."""
+    """The disk failed: this store writes nothing any more (docs/decisions/log.md D5). errno: 0 is not known."""
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class CheckpointUnopened(CheckpointError):
+    """The process has no file descriptor left: nothing was read or written, and it may be tried again."""
+
+    def __init__(self, message: str, errno: int) -> None:
+        super().__init__(message)
+        self.errno = errno
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +193,18 @@ def _told_apart(path: Path) -> Iterator[None]:
         # A write that the full disk cut short is told by LMDB as an input/output error.
         if isinstance(error, lmdb.Error) and _is_full(path):
             raise CheckpointNoSpace(f"{path}: no room for a checkpoint: {error}") from error
-        raise CheckpointFailed(f"{path}: {error}") from error
+        number = _errno_of(error)
+        if number in NO_DESCRIPTOR:
+            raise CheckpointUnopened(f"{path}: {error}", number) from error
+        raise CheckpointFailed(f"{path}: {error}", number) from error
+
+
+def _errno_of(error: Exception) -> int:
+    """Of the system or of LMDB, which tells it since 3.0; of an older one only what matters here. 0: not known."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    known: int = getattr(error, "code", 0)
+    return known or next((number for number in NO_DESCRIPTOR if os.strerror(number) in str(error)), 0)
 
 
 def _is_full(path: Path) -> bool:
@@ -217,6 +243,7 @@ class CheckpointStore:
         self._environment: lmdb.Environment | None = None
         self._has_failed = False
         self._is_damaged = False
+        self._must_sync_folder = False  # names that were made are not durable yet
         self._may_have_unnamed = True  # chunks of a layer that was never finished
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -358,11 +385,14 @@ class CheckpointStore:
         """Remove every file, durably. Raises CheckpointFailed."""
         self.close()
         self.manifest = None
-        self._is_damaged = False
         with _told_apart(self.path):
             if self.path.exists():
+                self._must_sync_folder = True
                 shutil.rmtree(self.path)
+            if self._must_sync_folder:
                 sync_directory(self.path.parent)
+                self._must_sync_folder = False
+        self._is_damaged = False
 
     def close(self) -> None:
         """Give the environment back; what was written stays. Safe to call twice."""
@@ -373,13 +403,14 @@ class CheckpointStore:
     def _open_environment(self) -> lmdb.Environment:
         if self._environment is not None:
             return self._environment
-        is_new = not (self.path / "data.mdb").exists()
+        if not (self.path / "data.mdb").exists():
+            self._must_sync_folder = True
         if not self._is_read_only:
             self.path.mkdir(FOLDER_MODE, exist_ok=True)
             _keep_private(self.path, FOLDER_MODE)
         # lock=False: the folder of the node is locked, and no reader ever runs beside the writer. Read-ahead stays on:
         # what is read is chunks of many pages, and after a power cut none of them is in memory (docs/performance.md).
-        self._environment = lmdb.open(
+        environment = lmdb.open(
             str(self.path),
             map_size=self._map_bytes,
             max_dbs=0,
@@ -388,17 +419,22 @@ class CheckpointStore:
             mode=FILE_MODE,
             readonly=self._is_read_only,
         )
-        if not self._is_read_only:
-            _keep_private(self.path / "data.mdb", FILE_MODE)
-        if is_new:
-            sync_directory(self.path)
-            sync_directory(self.path.parent)
-        self._check_size(self._environment)
-        return self._environment
+        try:
+            if not self._is_read_only:
+                _keep_private(self.path / "data.mdb", FILE_MODE)
+            if self._must_sync_folder:
+                sync_directory(self.path)
+                sync_directory(self.path.parent)
+                self._must_sync_folder = False
+            self._check_size(environment)
+        except BaseException:
+            environment.close()
+            raise
+        self._environment = environment
+        return environment
 
     def _check_size(self, environment: lmdb.Environment) -> None:
         """LMDB would read behind the end of a file that was cut, and the process would end there."""
         needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
         if (self.path / "data.mdb").stat().st_size < needed:
-            self.close()
             raise CheckpointDamaged(f"data.mdb is shorter than the {needed} bytes it should have")
