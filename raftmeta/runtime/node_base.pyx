@@ -51,6 +51,7 @@ from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved
                              ReadyTimeout, Withdrawn)
 from raftmeta.operations import RangeResult
 from raftmeta.runtime.node_clients import listen_at
+from raftmeta.storage.privacy import keep_files_private
 
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
@@ -178,6 +179,7 @@ cdef class NodeBase:
             status = loop_open(loop, path_bytes, &holder)
         if status != OK:
             raise open_error(loop, status, holder, self.identity)
+        keep_files_private(self.identity.data_dir)
         self.clients = open_clients(loop, self.identity, self.config)
         raise_unless_ok(loop_start(loop, <int> listener.detach()))
         return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0

@@ -21,13 +21,14 @@ import os
 import shutil
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import lmdb
 
 from raftmeta.native.native_handle import crc32c, hash128
+from raftmeta.storage.privacy import FILE_MODE, FOLDER_MODE, keep_private
 
 FORMAT_MAGIC = 0x504B4352  # "RCKP" in file order
 FORMAT_VERSION = 1
@@ -41,9 +42,6 @@ TUNE_TRANSACTION_BYTES = 512 * 1024
 TUNE_ROOM_BYTES = 16 * 1024 * 1024  # a disk with less is taken as full
 
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-
-FOLDER_MODE = 0o700
-FILE_MODE = 0o600
 
 _MANIFEST_KEY = b"m"
 _MANIFEST = struct.Struct("<IIB3xIQQQQQQQIIQQ")
@@ -218,13 +216,6 @@ def sync_directory(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _keep_private(path: Path, mode: int) -> None:
-    """An older version or a copy may have made it readable for others. Another user's file is left as it is."""
-    if path.stat().st_mode & 0o077:
-        with suppress(PermissionError):
-            path.chmod(mode)
 
 
 def _hash_of(checksums: list[int]) -> tuple[int, int]:
@@ -407,7 +398,7 @@ class CheckpointStore:
             self._must_sync_folder = True
         if not self._is_read_only:
             self.path.mkdir(FOLDER_MODE, exist_ok=True)
-            _keep_private(self.path, FOLDER_MODE)
+            keep_private(self.path, FOLDER_MODE)
         # lock=False: the folder of the node is locked, and no reader ever runs beside the writer. Read-ahead stays on:
         # what is read is chunks of many pages, and after a power cut none of them is in memory (docs/performance.md).
         environment = lmdb.open(
@@ -421,7 +412,7 @@ class CheckpointStore:
         )
         try:
             if not self._is_read_only:
-                _keep_private(self.path / "data.mdb", FILE_MODE)
+                keep_private(self.path / "data.mdb", FILE_MODE)
             if self._must_sync_folder:
                 sync_directory(self.path)
                 sync_directory(self.path.parent)
