@@ -7,6 +7,7 @@ it validates a setting again.
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -183,6 +184,10 @@ class Address:
         host, colon, port = text.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         is_port = port.isascii() and port.isdecimal() and 0 < int(port) < 65536
+        if "/" in text:
+            raise ConfigError(f'{field}: must be "host:port" and no URL or path, not {text!r}', field=field)
+        if not text.isprintable() or " " in text:
+            raise ConfigError(f'{field}: must be "host:port" in printable text, not {text!r}', field=field)
         if not colon or not host or not is_port or len(text.encode()) > ADDRESS_BYTES_MAX:
             raise ConfigError(f'{field}: must be "host:port" with a port from 1 to 65535, not {text!r}', field=field)
         return cls(host, int(port))
@@ -212,6 +217,14 @@ def check_name(name: str, field: str) -> str:
     return name
 
 
+def check_path(path: str | os.PathLike[str], field: str) -> Path:
+    """A path that names a place; a ConfigError names field. The system would end it at its first NUL."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ConfigError(f"{field}: must be a path without NUL characters, not {path!r}", field=field)
+    return Path(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who a node is and where it lives, as given to Node() and validated together."""
@@ -230,7 +243,7 @@ class Identity:
         name: str,
         *,
         peers: Mapping[str, str],
-        data_dir: str | Path,
+        data_dir: str | os.PathLike[str],
         listen: str | None,
         advertise: str | None,
         client_listen: str | None = None,
@@ -254,8 +267,6 @@ class Identity:
             _check_reach(clients_at, "client_listen", config)
             if str(clients_at) == str(listen_at):
                 raise ConfigError("client_listen: must be another address than that for peers", field="client_listen")
-        if not isinstance(data_dir, str | Path) or not str(data_dir):
-            raise ConfigError(f"data_dir: must be the path of a folder, not {data_dir!r}", field="data_dir")
         return cls(
             name=name,
             cluster=cluster,
@@ -263,5 +274,5 @@ class Identity:
             listen=listen_at,
             advertise=addresses[name] if advertise is None else Address.parse(advertise, "advertise"),
             client_listen=clients_at,
-            data_dir=Path(data_dir),
+            data_dir=check_path(data_dir, "data_dir"),
         )

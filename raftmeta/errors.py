@@ -306,10 +306,10 @@ class ConfigError(RaftmetaError, ValueError):
 
 
 class AddressInUse(ConfigError):
-    """Another socket listens on the address. address: "host:port"."""
+    """Another socket listens on the address. address: "host:port"; field: the setting that names it."""
 
-    def __init__(self, message: str, *, address: str) -> None:
-        super().__init__(message, field="listen")
+    def __init__(self, message: str, *, address: str, field: str = "listen") -> None:
+        super().__init__(message, field=field)
         self.address = address
 
 

@@ -223,5 +223,7 @@ def serve(node: Measured, address: str, *, insecure: bool = False) -> Prometheus
         return PrometheusServer(node, where)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(f"address: another socket listens on {where}", address=str(where)) from None
+            raise AddressInUse(
+                f"address: another socket listens on {where}", address=str(where), field="address"
+            ) from None
         raise ConfigError(f"address: {where}: {error.strerror}", field="address") from None

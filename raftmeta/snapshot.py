@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Self, overload
 from raftmeta.client.aio import Client as AioClient
 from raftmeta.client.backup import Progress
 from raftmeta.client.sync import Client
-from raftmeta.config import Config, Identity
+from raftmeta.config import Config, Identity, check_path
 from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
 from raftmeta.runtime.backups import BackupFile, sealed_path
 from raftmeta.runtime.node_base import NodeBase
@@ -221,16 +221,20 @@ def _sealed_file(node: NodeBase, timeout_s: float | None) -> BinaryIO:
 
 
 def _named(path: str | Path) -> Path:
+    try:
+        check_path(path, "path")
+    except ConfigError as error:
+        raise InvalidArgument(str(error), field="path") from None
     if len(os.fsencode(Path(path).name)) > _FILE_NAME_BYTES_MAX:
         raise InvalidArgument(f"path: the file's name is longer than {_FILE_NAME_BYTES_MAX} bytes", field="path")
     return Path(path)
 
 
 def _load(path: str | Path) -> BackupFile:
-    if not Path(path).is_file():
+    if not _named(path).is_file():
         raise InvalidArgument(f"path: there is no file {path}", field="path")
     backup = BackupFile()
-    status = backup.load(str(_named(path)))
+    status = backup.load(str(path))
     if status == _CORRUPT:
         raise SnapshotDamaged(f"path: {path} is not a whole snapshot: use another copy of it", field="path")
     if status == _NEWER_FORMAT:

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from raftmeta.config import Address
+from raftmeta.config import Address, check_path
 from raftmeta.errors import ConfigError
 
 SOCKET_NAME = "clients.sock"  # in the node's folder; docs/formats.md "Client protocol"
@@ -33,7 +33,8 @@ def parse_url(url: str) -> tuple[Endpoint, ...]:
     parts = urlsplit(url)
     if parts.scheme == "raft+unix" and not parts.netloc and parts.path.startswith("/"):
         _check_no_more(url, parts.query or parts.fragment)
-        return (Endpoint(None, os.path.join(unquote(parts.path), SOCKET_NAME)),)
+        folder = check_path(unquote(parts.path), "url")
+        return (Endpoint(None, os.path.join(folder, SOCKET_NAME)),)
     if parts.scheme != "raft" or not parts.netloc:
         raise ConfigError(f'url: must be "raft://host:port,..." or "raft+unix:///folder", not {url!r}', field="url")
     _check_no_more(url, parts.path.strip("/") or parts.query or parts.fragment)

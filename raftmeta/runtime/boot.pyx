@@ -37,13 +37,13 @@ from raftmeta.raft.membership cimport membership_decode, membership_encode
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
-from raftmeta.runtime.engine_state cimport (EVENT_FOUNDED, EVENT_JOINED, EVENT_LOG_OPENED, ENGINE_GENESIS,
-                                            ENGINE_RUNNING, Engine)
+from raftmeta.runtime.engine_state cimport (BOOT_IDENTITY, BOOT_LOG, BOOT_STATE, EVENT_FOUNDED, EVENT_JOINED,
+                                            EVENT_LOG_OPENED, ENGINE_GENESIS, ENGINE_RUNNING, Engine)
 from raftmeta.runtime.peers cimport peers_follow_membership
-from raftmeta.runtime.restore cimport (Restored, restore_checkpoint, restore_forget, restore_state,
+from raftmeta.runtime.restore cimport (Restored, restore_checkpoint, restore_forget, restore_look, restore_state,
                                        restored_continues, restored_release)
 from raftmeta.runtime.snapshot_state cimport Snapshots
-from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_NODE, NO_MEMORY, NO_SPACE, OK, status_t
+from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID, WalOpened, wal_begin, wal_free_bytes, wal_open,
                                    wal_open_done, wal_used_bytes)
@@ -366,6 +366,7 @@ cdef status_t _begin_life(Engine* engine, Wal* wal, Identity* identity, WalOpene
         # received, vouched for, and is not whole: a crash came before the log began behind it (snapshot_install).
         is_lost = begins = status == OK and (restored.point.index < opened.start.index
                                              or restored.passed_over > max(restored.point.index, opened.last))
+        engine.boot_part = BOOT_STATE
         if is_lost and restored.has_unreadable:
             status = DISK_FAILED    # a copy that could not be read now may be the one
     if status == OK:
@@ -420,6 +421,7 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
     cdef Opening opening
     cdef Restored restored
     cdef WalOpened* opened = &opening.opened
+    engine.boot_part = BOOT_IDENTITY
     cdef status_t status = identity_open(self, &engine.random)
     if status != OK:
         return status
@@ -427,6 +429,13 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
     memset(<void*> &opening, 0, sizeof(Opening))
     memset(<void*> &restored, 0, sizeof(Restored))
     opening.wal = wal
+    engine.boot_part = BOOT_STATE
+    # Before the log is opened, which writes its mark: a folder of a newer version is left as it is.
+    status = restore_look(engine, &restored) if _is_member(self) else <status_t> OK
+    if status == NEWER_FORMAT:
+        restored_release(&restored)
+        return status
+    engine.boot_part = BOOT_LOG
     _open_both(engine, &opening, &restored, _is_member(self))
     status = opening.status
     if status == OK and self.is_new and opened.state != WAL_BLANK:

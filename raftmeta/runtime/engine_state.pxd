@@ -256,6 +256,13 @@ cdef enum EngineEventType:
     EVENT_USER_UNDUMPED = 23        # its state could not be dumped
     EVENT_LEVEL_RISES = 24          # the leader proposes a = feature level
 
+# What a boot that failed was reading.
+cdef enum BootPart:
+    BOOT_OTHER = 0
+    BOOT_IDENTITY = 1           # the identity file
+    BOOT_LOG = 2                # segments and mark
+    BOOT_STATE = 3              # copies of the state
+
 cdef enum EngineState:
     ENGINE_GENESIS = 1          # no cluster yet, or not yet part of it
     ENGINE_RUNNING = 2
@@ -298,6 +305,7 @@ cdef struct Engine:
 
     EngineState state
     status_t fatal              # why ENGINE_STOPPED, OK when closed
+    BootPart boot_part          # for people, where the boot failed
     member_id_t id
     uint64_t boot
     ClusterId cluster

@@ -39,7 +39,8 @@ def listen_at(address, field, int backlog):
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(f"{field}: another socket listens on {address}", address=str(address)) from None
+            raise AddressInUse(f"{field}: another socket listens on {address}", address=str(address),
+                               field=field) from None
         raise ConfigError(f"{field}: {address}: {error.strerror}", field=field) from None
     return listener
 

@@ -13,11 +13,12 @@ from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTE
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.raft.state cimport core_config_init
 from raftmeta.runtime.answers cimport raise_unless_ok
-from raftmeta.runtime.engine_state cimport EngineConfig
+from raftmeta.runtime.engine_state cimport BOOT_IDENTITY, BOOT_STATE, EngineConfig
 from raftmeta.runtime.loop cimport Loop, loop_add_peer
-from raftmeta.status cimport DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND, status_t
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND,
+                              status_t)
 
-from raftmeta.errors import ConfigError, FolderInUse, ForeignFolder, NewerFormat, error_from_status
+from raftmeta.errors import ConfigError, FolderInUse, ForeignFolder, NewerFormat, StorageCorrupt, error_from_status
 
 cdef enum:
     TUNE_CHANGES_PER_SLICE = 1000
@@ -113,6 +114,28 @@ cdef str _disk_detail(Loop* loop):
     return f"{disk_call_name(failure >> 32)}: [Errno {error}] {os.strerror(error)}" if error else ""
 
 
+cdef str _disk_reason(Loop* loop):
+    return os.strerror(<int> <uint32_t> load_shared(&loop.disk.failure))
+
+
+cdef object _corrupt_error(Loop* loop, object identity):
+    """Which file, and what to do."""
+    path = identity.data_dir
+    if loop.engine.boot_part == BOOT_IDENTITY:
+        damage = f"the file {path / 'identity'} is damaged"
+    elif loop.engine.boot_part == BOOT_STATE:
+        damage = (f"no copy of the state in {path} is whole (folder 'checkpoint', files *.sealed), and the log does "
+                  "not reach back to its beginning")
+    else:
+        damage = f"the log in {path} (files *.log and 'mark') has lost what it acknowledged"
+    if len(identity.peers) > 1:
+        remedy = "move the folder away and start again: the other members give this node their data"
+    else:
+        remedy = (f"no other member has the data: 'raftmeta snapshot save FILE --data {path}' saves what can be read; "
+                  "restore that file or a backup into another folder")
+    return StorageCorrupt(f"data_dir: {damage}. {remedy[0].upper()}{remedy[1:]}")
+
+
 cdef object stopped_error(Loop* loop):
     detail = _disk_detail(loop) if loop.fatal == DISK_FAILED else ""
     return error_from_status(loop.fatal, detail="; ".join(filter(None, (detail, "the node has stopped"))))
@@ -124,6 +147,13 @@ cdef object open_error(Loop* loop, status_t status, uint64_t holder, object iden
         return FolderInUse(f"data_dir: process {holder or '(unknown)'} runs a node in {path}", pid=holder)
     if status == FOREIGN_CLUSTER:
         return ForeignFolder(f"data_dir: {path} belongs to another cluster than {identity.cluster!r}", field="data_dir")
+    if status == FOREIGN_NODE and loop.identity != NULL and loop.identity.is_new:
+        return ForeignFolder(f"data_dir: {path} holds a log but no file 'identity', which says whose log it is. "
+                             "Put that file back, or start the node over another folder", field="data_dir")
+    if status == CORRUPT:
+        return _corrupt_error(loop, identity)
+    if status == DISK_FAILED and loop.disk.directory < 0:
+        return ConfigError(f"data_dir: {path} cannot be opened as a folder: {_disk_reason(loop)}", field="data_dir")
     if status == FOREIGN_NODE:
         return ForeignFolder(f"data_dir: {path} belongs to another node than {identity.name!r}", field="data_dir")
     if status == NEWER_FORMAT:

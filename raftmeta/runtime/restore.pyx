@@ -21,7 +21,7 @@ from raftmeta.runtime.checkpoint cimport CheckpointHead
 from raftmeta.runtime.engine_state cimport EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_LOADED
 from raftmeta.runtime.snapshot_files cimport (Loading, is_leftover, load_begin, load_release, load_step, loaded_file,
                                               opened_file, remove_sealed, sealed_index, sealed_name)
-from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, INCOMPLETE, NO_MEMORY, NOT_FOUND, OK
+from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, INCOMPLETE, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK
 from raftmeta.storage.sealed cimport SealedReader, sealed_close, sealed_open
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
@@ -152,10 +152,9 @@ cdef status_t _load_checkpoint(Engine* engine, Machine* machine, const Checkpoin
 
 
 cdef status_t _restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil:
-    cdef CheckpointHead head
+    cdef CheckpointHead head = restored.head
     cdef Machine* machine
-    memset(<void*> &head, 0, sizeof(CheckpointHead))
-    cdef status_t status = engine.checkpoints.open(engine.checkpoints.self, &head)
+    cdef status_t status = restored.checkpoint_status
     if status != OK:
         return OK if status == NOT_FOUND else status
     if head.cluster.low != engine.cluster.low or head.cluster.high != engine.cluster.high:
@@ -185,6 +184,23 @@ cdef bint _is_damage(Restored* restored, status_t status) noexcept nogil:
     thrown away for it (docs/decisions/log.md D6)."""
     restored.has_unreadable = restored.has_unreadable or status == DISK_FAILED
     return status == CORRUPT or status == FOREIGN_CLUSTER or status == DISK_FAILED
+
+
+cdef status_t restore_look(Engine* engine, Restored* restored) noexcept nogil:
+    cdef Vec[FileName] names
+    cdef SnapshotFile file
+    cdef size_t i
+    if engine.checkpoints.self == NULL:
+        return OK
+    restored.checkpoint_status = engine.checkpoints.open(engine.checkpoints.self, &restored.head)
+    cdef bint is_newer = restored.checkpoint_status == NEWER_FORMAT
+    memset(&names, 0, sizeof(names))
+    engine.disk.list_names(engine.disk.self, &names)
+    for i in range(names.size):
+        if sealed_index(names.data[i].text) != 0:
+            is_newer = is_newer or _know_sealed(engine, sealed_index(names.data[i].text), &file) == NEWER_FORMAT
+    names.release()
+    return NEWER_FORMAT if is_newer else OK
 
 
 cdef void restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil:

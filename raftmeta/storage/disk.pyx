@@ -500,9 +500,14 @@ cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil:
 cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil:
     memset(<void*> disk, 0, sizeof(RealDisk))
     disk.directory = disk.lock = -1
-    if mkdir(path, FOLDER_MODE) != 0 and errno == ENOENT:
+    cdef int error = 0
+    if mkdir(path, FOLDER_MODE) != 0:
+        error = errno
+    if error == ENOENT:
         return NOT_FOUND
     disk.directory = posix_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    if disk.directory < 0 and errno == ENOENT and error != 0:
+        return _failed(disk, DISK_CALL_OPEN, error)     # it could not be made
     return OK if disk.directory >= 0 else _failed(disk, DISK_CALL_OPEN, errno)
 
 

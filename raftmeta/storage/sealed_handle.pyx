@@ -6,7 +6,7 @@ from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.status cimport OK
 from raftmeta.storage cimport sealed
 from raftmeta.storage.sealed cimport SealedHeader, SealedReader, SealedSplit, SealedWriter
-from raftmeta.storage.storage_handle cimport Disk
+from raftmeta.storage.storage_handle cimport Disk, name_text
 
 
 cdef class SealedWriterHandle:
@@ -24,7 +24,7 @@ cdef class SealedWriterHandle:
     def begin(self, str name, *, point=(0, 0, 0), cluster=(0, 0), bytes membership=b"", uint32_t feature_level=1,
               uint64_t wall_ms=0, uint64_t membership_index=0):
         cdef SealedHeader header
-        cdef bytes encoded = name.encode()
+        cdef bytes encoded = name_text(name)
         memset(&header, 0, sizeof(SealedHeader))
         header.point.index, header.point.term, header.point.chain = point
         header.cluster_low, header.cluster_high = cluster
@@ -63,7 +63,7 @@ cdef class SealedReaderHandle:
         sealed.sealed_close(&self.reader)
 
     def open(self, str name):
-        cdef bytes encoded = name.encode()
+        cdef bytes encoded = name_text(name)
         sealed.sealed_close(&self.reader)
         return sealed.sealed_open(&self.reader, &self.disk.port, encoded)
 

@@ -2,6 +2,8 @@
 from raftmeta.ports cimport DiskPort
 from raftmeta.storage.disk cimport RealDisk
 
+cdef bytes name_text(str name)
+
 cdef class Disk:
     cdef DiskPort port
 

@@ -29,11 +29,18 @@ cdef int _check(status_t status) except -1:
     return 0
 
 
+cdef bytes name_text(str name):
+    """The system would end the name at its first NUL."""
+    if "\0" in name:
+        raise ValueError(f"a name without NUL characters is needed, not {name!r}")
+    return name.encode()
+
+
 # --- disks ------------------------------------------------------------------------------------------------------------
 cdef class Disk:
     def open(self, str name, *, bint create=False):
         cdef file_t file
-        cdef bytes encoded = name.encode()
+        cdef bytes encoded = name_text(name)
         _check(self.port.open(self.port.self, encoded, create, &file))
         return file
 
@@ -73,12 +80,12 @@ cdef class Disk:
         _check(self.port.truncate(self.port.self, file, size_bytes))
 
     def rename(self, str source, str target):
-        cdef bytes first = source.encode()
-        cdef bytes second = target.encode()
+        cdef bytes first = name_text(source)
+        cdef bytes second = name_text(target)
         _check(self.port.rename(self.port.self, first, second))
 
     def remove(self, str name):
-        cdef bytes encoded = name.encode()
+        cdef bytes encoded = name_text(name)
         _check(self.port.remove(self.port.self, encoded))
 
     def sync_directory(self):
@@ -104,7 +111,7 @@ cdef class Disk:
 
 cdef class FolderDisk(Disk):
     def __cinit__(self, path):
-        cdef bytes encoded = str(path).encode()
+        cdef bytes encoded = name_text(str(path))
         _check(real_disk_open(&self.disk, encoded))
         self.port = real_disk_port(&self.disk)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from raftmeta import Config, ConfigError, Node
+from raftmeta import Client, Config, ConfigError, InvalidArgument, Node, snapshot
 from raftmeta.config import _RANGES, Address, Identity
+from raftmeta.storage.storage_handle import FolderDisk
 
 PEERS = {"a": "127.0.0.1:7001", "b": "127.0.0.1:7002"}
 
@@ -89,7 +90,11 @@ def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "host:-1", "h" * 300 + ":1", 7]
+    "text",
+    [
+        *["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "host:-1", "h" * 300 + ":1", 7],
+        *["http://host:80", "raft://127.0.0.1:7001", "127.0.0.1:80/", "ho\0st:80", "ho st:80", "\ud800:80"],
+    ],
 )
 def test_other_texts_are_no_addresses(text: Any) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -129,6 +134,8 @@ def test_loopback_needs_none(host: str) -> None:
         ({"advertise": "x"}, "advertise"),
         ({"data_dir": ""}, "data_dir"),
         ({"data_dir": 3}, "data_dir"),
+        ({"data_dir": b"/x"}, "data_dir"),
+        ({"data_dir": "/x/\0y"}, "data_dir"),
     ],
 )
 def test_who_and_where_a_node_is_must_make_sense(changes: dict[str, Any], field: str) -> None:
@@ -141,6 +148,42 @@ def test_a_node_listens_on_its_own_address_unless_told_otherwise() -> None:
     made = identity(listen="127.0.0.1:9000")
     assert (str(made.listen), str(made.advertise)) == ("127.0.0.1:9000", "127.0.0.1:7001")
     assert identity().listen == identity().advertise == Address("127.0.0.1", 7001)
+
+
+def test_a_url_is_refused_as_a_url_and_not_for_its_reach() -> None:
+    """It used to be told that it is reachable from other machines."""
+    with pytest.raises(ConfigError, match="no URL") as caught:
+        identity(listen="http://127.0.0.1:7001")
+    assert caught.value.field == "listen"
+
+
+def test_a_path_that_the_system_would_cut_writes_nowhere(tmp_path: Path) -> None:
+    """A node over "x/" and a NUL used to write into x/."""
+    (tmp_path / "x").mkdir()
+    with pytest.raises(ConfigError, match="NUL"):
+        Node("a", peers={"a": PEERS["a"]}, data_dir=f"{tmp_path}/x/\0y")
+    backup = tmp_path / "backup"
+    backup.write_bytes(b"")
+    for call in (snapshot.inspect, snapshot.verify):
+        with pytest.raises(InvalidArgument, match="NUL"):
+            call(f"{backup}\0y")
+    with pytest.raises(ConfigError, match="NUL"):
+        snapshot.restore(backup, f"{tmp_path}/x/\0y", "a", {"a": PEERS["a"]})
+    with pytest.raises(ValueError, match="NUL"):
+        FolderDisk(f"{tmp_path}/x/\0y")
+    with pytest.raises(ValueError, match="NUL"):
+        FolderDisk(tmp_path / "x").open("mark\0y", create=True)
+    with pytest.raises(ConfigError, match="NUL"):
+        Client(f"raft+unix://{tmp_path}/x/%00y")
+    assert list((tmp_path / "x").iterdir()) == []
+
+
+def test_any_path_of_the_system_is_a_folder(tmp_path: Path) -> None:
+    class Where:
+        def __fspath__(self) -> str:
+            return str(tmp_path)
+
+    assert identity(data_dir=Where()).data_dir == tmp_path
 
 
 def test_a_wrong_setting_writes_nothing(tmp_path: Path) -> None:

@@ -9,17 +9,22 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import lmdb
 import pytest
 
 import raftmeta
+import raftmeta.snapshot
 from raftmeta.native.native_handle import crc32c
+from raftmeta.storage.checkpoint import CheckpointStore
 from tests.node.nodes import one_node
 from tests.processes.cluster import Cluster, put, ready
 from tests.processes.waiting import free_ports
 
 REFUSED_S = 5.0  # nothing is waited for; what it takes is that of a busy machine
 MIB = 1024 * 1024
+POINTS: dict[str, Any] = {"segment_bytes": 1 << 16, "snapshot_log_bytes": 1 << 16}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +71,28 @@ def test_a_port_in_use_is_told(copy: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         error = refusal("a", copy, address=address)
     assert isinstance(error, raftmeta.AddressInUse)
-    assert error.address == address
+    assert (error.address, error.field) == (address, "listen")
+
+
+def test_a_port_for_clients_in_use_is_told_as_such(copy: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        peers = {one: f"127.0.0.1:{port}" for one, port in zip("abc", free_ports(3), strict=True)}
+        with pytest.raises(raftmeta.AddressInUse) as caught:
+            raftmeta.Node("a", peers=peers, data_dir=copy, client_listen=address).start()
+    assert (caught.value.address, caught.value.field) == (address, "client_listen")
+
+
+def test_a_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
+    """It used to be a failed write of the log."""
+    (tmp_path / "a").write_bytes(b"mine")
+    peers = {"a": f"127.0.0.1:{free_ports(1)[0]}"}
+    with pytest.raises(raftmeta.ConfigError, match="Not a directory") as caught:
+        raftmeta.Node("a", peers=peers, data_dir=tmp_path / "a").start()
+    assert caught.value.field == "data_dir"
+    with pytest.raises(raftmeta.ConfigError, match="Not a directory"):
+        raftmeta.Node("a", peers=peers, data_dir=tmp_path / "a" / "b").start()
+    assert (tmp_path / "a").read_bytes() == b"mine"
 
 
 def test_another_nodes_folder_is_refused(copy: Path) -> None:
@@ -149,10 +175,71 @@ def test_a_newer_format_is_refused(copy: Path, pattern: str, change: Callable[[b
     assert isinstance(refusal("a", copy), raftmeta.NewerFormat)
 
 
+def put_until_log_begins_behind(node: raftmeta.Node, index: int) -> None:
+    """And until there is a checkpoint."""
+    for i in range(2000):
+        node.put(f"k{i % 10}", bytes(3000))
+        metrics = node.metrics()
+        if metrics["snapshots_taken"] and metrics["log_first"] > index:
+            return
+    raise AssertionError("no checkpoint, or the log is never cut")
+
+
+def test_a_newer_checkpoint_is_left_as_it_is(tmp_path: Path) -> None:
+    """The log beside it was opened, and its mark written, before the checkpoint was looked at."""
+    with one_node(tmp_path, **POINTS) as node:
+        put_until_log_begins_behind(node, 0)
+    folder = tmp_path / "a"
+    store = CheckpointStore(folder / "checkpoint")
+    manifest = store.open()
+    assert manifest is not None
+    row = bytearray(manifest.pack())
+    make_newer(row, 0, len(row))
+    store.close()
+    with lmdb.open(str(folder / "checkpoint"), lock=False) as environment, environment.begin(write=True) as writing:
+        writing.put(b"m", bytes(row))
+    assert isinstance(refusal("a", folder), raftmeta.NewerFormat)
+
+
+def test_a_newer_sealed_file_is_left_as_it_is(tmp_path: Path) -> None:
+    with one_node(tmp_path, **POINTS) as node:
+        node.put("k", b"v")
+        raftmeta.snapshot.save(node, tmp_path / "backup")
+    content = bytearray((tmp_path / "backup").read_bytes())
+    make_newer(content, 0, struct.unpack_from("<I", content, 12)[0])
+    (tmp_path / "a" / f"{2**40:016x}.sealed").write_bytes(content)
+    assert isinstance(refusal("a", tmp_path / "a"), raftmeta.NewerFormat)
+
+
+def test_a_damaged_identity_is_named_with_a_way_out(copy: Path) -> None:
+    content = bytearray((copy / "identity").read_bytes())
+    content[20] ^= 1
+    (copy / "identity").write_bytes(content)
+    error = refusal("a", copy)
+    assert isinstance(error, raftmeta.StorageCorrupt)
+    assert str(copy / "identity") in str(error) and "ove the folder away" in str(error)
+
+
+def test_a_damaged_checkpoint_of_a_lone_node_is_named_with_a_way_out(tmp_path: Path) -> None:
+    """The log no longer begins with the first entry, so nothing leads to the state."""
+    with one_node(tmp_path, **POINTS) as node:
+        put_until_log_begins_behind(node, 1)
+    folder = tmp_path / "a"
+    data = bytearray((folder / "checkpoint" / "data.mdb").read_bytes())
+    for at in range(0, len(data), 64):  # in every page
+        data[at + 40] ^= 0xFF
+    (folder / "checkpoint" / "data.mdb").write_bytes(data)
+    with pytest.raises(raftmeta.StorageCorrupt, match="checkpoint") as caught:
+        raftmeta.Node("a", peers={"a": f"127.0.0.1:{free_ports(1)[0]}"}, data_dir=folder).start()
+    assert f"raftmeta snapshot save FILE --data {folder}" in str(caught.value)
+
+
 def test_a_log_without_the_identity_that_it_was_written_under_is_refused(copy: Path) -> None:
     """Nobody knows whose it is: it must neither be used nor written over."""
     (copy / "identity").unlink()
-    assert isinstance(refusal("a", copy), raftmeta.ForeignFolder)
+    error = refusal("a", copy)
+    assert isinstance(error, raftmeta.ForeignFolder)
+    assert str(copy) in str(error) and "no file 'identity'" in str(error)
     for log in copy.glob("*.log"):
         log.write_bytes(bytes(log.stat().st_size))
     (copy / "mark").unlink()
