@@ -6,7 +6,7 @@
 
 Node blocks, raftmeta.aio.Node awaits; Client and aio.Client ask a cluster from a process that runs no node. Config has
 every setting; errors tell what became of the operation (raftmeta/errors.py). Operations and compares of transactions
-are in raftmeta.operations.
+stand here, too; all of them are described in raftmeta.operations.
 """
 
 from __future__ import annotations
@@ -67,7 +67,28 @@ if typing.TYPE_CHECKING:
     )
     from raftmeta.interfaces import Capabilities
     from raftmeta.node import Node
-    from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult
+    from raftmeta.operations import (
+        Add,
+        Compare,
+        Create,
+        CreateRevision,
+        Delete,
+        DeleteRange,
+        Fence,
+        Get,
+        KeyRecord,
+        ModRevision,
+        Put,
+        Range,
+        RangeEmpty,
+        RangeResult,
+        Txn,
+        TxnResult,
+        Update,
+        Value,
+        Version,
+        prefix_end,
+    )
     from raftmeta.replicated_class import Entry, command, current_entry, invariant, replicated
     from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
     from raftmeta.runtime.node_lease import Lease
@@ -78,6 +99,7 @@ if typing.TYPE_CHECKING:
 __version__ = _VERSION
 
 __all__ = [
+    "Add",
     "AddressInUse",
     "Capabilities",
     "ChangeRefused",
@@ -85,9 +107,14 @@ __all__ = [
     "CommandFailed",
     "CommandRefused",
     "Compacted",
+    "Compare",
     "CompareFailed",
     "Config",
     "ConfigError",
+    "Create",
+    "CreateRevision",
+    "Delete",
+    "DeleteRange",
     "DiskFailed",
     "Entry",
     "Fatal",
@@ -97,6 +124,7 @@ __all__ = [
     "ForeignFolder",
     "ForkedProcess",
     "FutureRevision",
+    "Get",
     "IdConflict",
     "InvalidArgument",
     "InvariantBroken",
@@ -108,6 +136,7 @@ __all__ = [
     "LeaseExpired",
     "MachineStopped",
     "MemberStatus",
+    "ModRevision",
     "NewerFormat",
     "NoLeader",
     "NoSpace",
@@ -122,7 +151,10 @@ __all__ = [
     "OutcomeTimeout",
     "OutcomeUnknown",
     "Overloaded",
+    "Put",
     "RaftmetaError",
+    "Range",
+    "RangeEmpty",
     "RangeResult",
     "ReadyTimeout",
     "Refused",
@@ -131,10 +163,14 @@ __all__ = [
     "SnapshotDamaged",
     "StateDiverged",
     "StorageCorrupt",
+    "Txn",
     "TxnReply",
     "TxnResult",
     "Unsupported",
+    "Update",
     "UserMachine",
+    "Value",
+    "Version",
     "Watch",
     "WatchBatch",
     "WatchEvent",
@@ -147,6 +183,7 @@ __all__ = [
     "interfaces",
     "invariant",
     "operations",
+    "prefix_end",
     "recipes",
     "replicated",
 ]
@@ -154,22 +191,37 @@ __all__ = [
 # A name is imported when it is first asked for: a program that only blocks loads neither asyncio nor ssl, and one that
 # only catches errors loads no engine. Type checkers read the imports above. A name of neither table is an error's.
 _HOMES = {
+    "Add": "raftmeta.operations",
     "Capabilities": "raftmeta.interfaces",
     "Client": "raftmeta.clients",
+    "Compare": "raftmeta.operations",
     "Config": "raftmeta.config",
+    "Create": "raftmeta.operations",
+    "CreateRevision": "raftmeta.operations",
+    "Delete": "raftmeta.operations",
+    "DeleteRange": "raftmeta.operations",
     "Entry": "raftmeta.replicated_class",
     "Fence": "raftmeta.operations",
+    "Get": "raftmeta.operations",
     "KeyRecord": "raftmeta.operations",
     "Lease": "raftmeta.runtime.node_lease",
     "MemberStatus": "raftmeta.results",
+    "ModRevision": "raftmeta.operations",
     "Node": "raftmeta.node",
     "NodeEvent": "raftmeta.results",
     "NodeStatus": "raftmeta.results",
+    "Put": "raftmeta.operations",
+    "Range": "raftmeta.operations",
+    "RangeEmpty": "raftmeta.operations",
     "RangeResult": "raftmeta.operations",
     "Revision": "raftmeta.wire.revision",
+    "Txn": "raftmeta.operations",
     "TxnReply": "raftmeta.results",
     "TxnResult": "raftmeta.operations",
+    "Update": "raftmeta.operations",
     "UserMachine": "raftmeta.runtime.user_machine",
+    "Value": "raftmeta.operations",
+    "Version": "raftmeta.operations",
     "Watch": "raftmeta.runtime.node_watch",
     "WatchBatch": "raftmeta.results",
     "WatchEvent": "raftmeta.results",
@@ -178,6 +230,7 @@ _HOMES = {
     "connect": "raftmeta.backends",
     "current_entry": "raftmeta.replicated_class",
     "invariant": "raftmeta.replicated_class",
+    "prefix_end": "raftmeta.operations",
     "replicated": "raftmeta.replicated_class",
 }
 _MODULES = frozenset(
