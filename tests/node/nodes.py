@@ -30,15 +30,21 @@ def make_nodes(folder: Path, *, names: str = "abc", **settings: Any) -> dict[str
 
 
 @contextlib.contextmanager
-def running(folder: Path, *, names: str = "abc", **settings: Any) -> Iterator[dict[str, raftmeta.Node]]:
-    """A cluster of one node for each letter, all ready."""
-    nodes = make_nodes(folder, names=names, **settings)
+def all_ready(nodes: dict[str, raftmeta.Node]) -> Iterator[dict[str, raftmeta.Node]]:
+    """These nodes, started and ready, until the end of the block."""
     with contextlib.ExitStack() as stack:
         for node in nodes.values():
             stack.callback(node.close, transfer=False)
             node.start()
         for node in nodes.values():
             node.ready(30)
+        yield nodes
+
+
+@contextlib.contextmanager
+def running(folder: Path, *, names: str = "abc", **settings: Any) -> Iterator[dict[str, raftmeta.Node]]:
+    """A cluster of one node for each letter, all ready."""
+    with all_ready(make_nodes(folder, names=names, **settings)) as nodes:
         yield nodes
 
 

@@ -17,7 +17,7 @@ import raftmeta
 from raftmeta import snapshot
 from raftmeta.cli.app import app
 from raftmeta.errors import InvalidArgument, SnapshotDamaged
-from tests.node.nodes import QUICK, running
+from tests.node.nodes import QUICK, all_ready, running
 from tests.node.test_backup import restored
 from tests.processes.waiting import free_ports, wait_until
 from tests.replicated.machines import Counter
@@ -86,13 +86,7 @@ def test_keys_leases_members_and_objects_come_along(old: Path, tmp_path: Path) -
     assert (told.index, told.term) == (salvaged.index, salvaged.term)
     assert (told.keys, told.leases) == (73, 1)
     assert [(member.name, member.is_voter) for member in told.members] == [("a", True), ("b", True), ("c", True)]
-    nodes = restored(path, tmp_path)
-    with contextlib.ExitStack() as stack:
-        for node in nodes.values():
-            stack.callback(node.close, transfer=False)
-            node.start()
-        for node in nodes.values():
-            node.ready(30)
+    with all_ready(restored(path, tmp_path)) as nodes:
         records = nodes["a"].range(prefix="key/").records
         assert {one.key: one.value for one in records} == {f"key/{i:03}".encode(): b"%d" % i for i in range(70)}
         leased = nodes["b"].get("leased")
@@ -207,13 +201,9 @@ def test_the_folder_that_was_longest_in_the_cluster_leads(tmp_path: Path) -> Non
 @contextlib.contextmanager
 def members(folder: Path, peers: dict[str, str], names: str) -> Iterator[dict[str, raftmeta.Node]]:
     config = raftmeta.Config(**{**QUICK, **CHECKPOINTS})
-    nodes = {name: raftmeta.Node(name, peers=peers, data_dir=folder / name, config=config) for name in names}
-    with contextlib.ExitStack() as stack:
-        for node in nodes.values():
-            stack.callback(node.close, transfer=False)
-            node.start()
-        for node in nodes.values():
-            node.ready(30)
+    with all_ready(
+        {name: raftmeta.Node(name, peers=peers, data_dir=folder / name, config=config) for name in names}
+    ) as nodes:
         yield nodes
 
 
