@@ -28,7 +28,7 @@ from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.tickets cimport MAIL_WATCH
 from raftmeta.runtime.watch_callbacks cimport Callback, WatchCallbacks
 from raftmeta.wire.commands cimport Bytes
-from raftmeta.wire.python_commands cimport take_bound, take_key, take_page
+from raftmeta.wire.python_commands cimport take_bound, take_key, take_number, take_page
 
 from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NodeRemoved, NotExecuted
 from raftmeta.operations import prefix_end
@@ -55,6 +55,8 @@ cdef tuple watch_bounds(object key, object end, object prefix):
             raise InvalidArgument("prefix: give one of key, key and end, prefix", field="prefix")
         take_bound(prefix, "prefix", &window)
         return _raw(prefix), prefix_end(prefix)
+    if key is None:
+        raise InvalidArgument('key: give key, key and end, or prefix; prefix="" is every key', field="key")
     if end is None:
         take_key(key, "key", &window)
         return _raw(key), _raw(key) + b"\0"
@@ -81,13 +83,15 @@ cdef object batch_of(tuple told):
 cdef class WatchBase:
     def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
                  puts=True, deletes=True, progress=False, raise_lagged=False, reset=False):
+        cdef uint64_t revision = 0
         first, last = watch_bounds(key, end, prefix)
         self.node = node
         self.bounds = first + last
         self.key_length = len(first)
         self.filter = ((WATCH_PREVIOUS if previous else 0) | (WATCH_PROGRESS if progress else 0)
                        | (0 if puts else WATCH_NO_PUT) | (0 if deletes else WATCH_NO_DELETE))
-        self.resume = start_revision
+        take_number(start_revision, "start_revision", ~<uint64_t> 0 >> 1, &revision)
+        self.resume = revision
         self.raises_lagged = raise_lagged
         self.resets = reset
         memset(&self.signal, 0, sizeof(WatchSignal))
@@ -233,6 +237,8 @@ cdef class Watch(WatchBase):
         return 0
 
     cdef int _begin_callback(self, object callback) except -1:
+        if not callable(callback):
+            raise InvalidArgument(f"callback: must be callable, not {type(callback).__name__}", field="callback")
         self.callback = WatchCallback.__new__(WatchCallback, self, callback)
         self.callbacks = self.node.watch_callbacks()
         self.callbacks.add(self.callback)

@@ -329,3 +329,22 @@ def test_an_async_watch_lags_resets_and_times_out_alike(run: object, tmp_path: P
 
     with one_node(tmp_path, watch_queue_bytes_max=64 * 1024) as node:
         run(main(node))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field", "words"),
+    [
+        ({"start_revision": 1}, "key", 'prefix="" is every key'),
+        ({"prefix": "", "start_revision": -1}, "start_revision", "0 to"),
+        ({"prefix": "", "start_revision": 1 << 64}, "start_revision", "0 to"),
+        ({"prefix": "", "start_revision": "1"}, "start_revision", "an int"),
+        ({"prefix": "", "callback": 5}, "callback", "callable"),
+    ],
+)
+def test_a_watch_that_makes_no_sense_is_refused_in_words(
+    node: raftmeta.Node, wanted: dict[str, object], field: str, words: str
+) -> None:
+    with pytest.raises(raftmeta.InvalidArgument, match=words) as caught:
+        node.watch(**wanted)  # type: ignore[arg-type]
+    assert caught.value.field == field
+    assert node.metrics()["watches"] == 0
