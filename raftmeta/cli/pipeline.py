@@ -132,12 +132,12 @@ def sweep(
         facts = {"seeds": swept.seeds, "lived": swept.lived, "failures": failures}
         session.show({**facts, "marks_reached": swept.reached, "marks_missing": swept.missing})
     else:
-        for row in failures:
-            click.echo(f"{row['failure']}\n    {row['replay']}")
         click.echo(
-            f"{swept.seeds:,} seeds, {swept.lived:,} of them lived now: {len(failures):,} failures, "
+            f"{len(failures):,} failures in {swept.seeds:,} seeds, {swept.lived:,} of them lived now; "
             f"{swept.reached} rare states reached, {len(swept.missing)} not; {swept.out}"
         )
+        for row in failures:
+            click.echo(f"{row['failure']}\n    {row['replay']}")
     sys.exit(NO if failures else OK)
 
 

@@ -1,4 +1,4 @@
-"""raftmeta pipeline feed, history, state: a lake of all changes, and what it tells."""
+"""raftmeta pipeline feed, history, state: a lake or a topic of all changes, and what a lake tells."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from raftmeta.cli.session import Session, pass_session, text_of
 from raftmeta.errors import ConfigError
 from raftmeta.spark import (
     ClientSource,
+    FedTopic,
     FileSource,
+    KafkaTopics,
     Lag,
     Lake,
+    Progress,
     Source,
     changes,
+    feed_topic,
     lake_of,
     merge,
     retain,
@@ -55,19 +59,29 @@ class Time(click.ParamType[datetime.datetime, str]):
 
 
 @click.command()
-@click.option("--out", required=True, type=FOLDER, help="The lake; made if it is not there.")
+@click.option("--out", type=FOLDER, help="The lake; made if it is not there.")
+@click.option("--kafka", metavar="HOST:PORT,...", help="Brokers of Kafka, instead of a lake: fill --topic there.")
+@click.option("--topic", help="A topic of Kafka that this feed alone fills; it must be there.")
+@click.option("--kafka-setting", "settings", multiple=True, metavar="NAME=VALUE", help="Of librdkafka; repeat it.")
 @click.option("--path", type=FOLDER, help="A backup, instead of the store at --url.")
-@click.option("--from", "first", type=click.IntRange(min=1), help="Revision of a new lake's first change.")
+@click.option(
+    "--from", "first", type=click.IntRange(min=1), help="Revision of the first change in a new lake or topic."
+)
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
 @click.option("--allow-gap", is_flag=True, help="Go on behind what the store has compacted meanwhile; note the gap.")
-@click.option("--metrics", type=FOLDER, help="A text file for Prometheus: how far the lake is behind the store.")
+@click.option(
+    "--metrics", type=FOLDER, help="A text file for Prometheus: how far the lake or topic is behind the store."
+)
 @click.option("--merge", "merges", is_flag=True, help="Afterwards make one file of many small ones of a day.")
 @click.option("--keep-days", type=click.FloatRange(min=0.0), help="Afterwards give up the days before.")
 @master_option
 @pass_session
 def feed(
     session: Session,
-    out: Path,
+    out: Path | None,
+    kafka: str | None,
+    topic: str | None,
+    settings: tuple[str, ...],
     path: Path | None,
     first: int | None,
     follow: bool,
@@ -77,11 +91,24 @@ def feed(
     keep_days: float | None,
     master: str,
 ) -> None:
-    """Bring the lake --out up to the newest revision of the store at --url, or of a backup.
+    """Bring the lake --out, or a topic of Kafka, up to the newest revision of the store at --url, or of a backup.
 
     Every change is there once, whatever was killed before. Exit code 2: it could not be done, the lake is whole.
     """
+    if kafka is not None:
+        with answered("feed"), shown() as tell:
+            if out is not None or merges or keep_days is not None:
+                raise ConfigError("kafka: --out, --merge and --keep-days are for a lake", field="kafka")
+            fed_topic = _feed_topic(session, kafka, topic, settings, path, first, follow, allow_gap, metrics, tell)
+        facts = {"last": fed_topic.last, "changes": fed_topic.changes, "keys": fed_topic.keys}
+        session.show(
+            facts,
+            f"{fed_topic.changes:,} changes more, {fed_topic.keys:,} keys of a state; {topic} is at {fed_topic.last}",
+        )
+        return
     with answered("feed"), shown() as tell:
+        if out is None:
+            raise ConfigError("out: give --out, the folder of a lake, or --kafka and --topic", field="out")
         if path is not None and follow:
             raise ConfigError("follow: a file does not go on; follow the store at --url", field="follow")
         with _source(session, path) as source:
@@ -105,6 +132,40 @@ def feed(
     facts = {"oldest": lake.oldest, "last": lake.last, "changes": fed.changes, "files": len(lake.files)}
     text = f"{fed.changes:,} changes more; revisions {lake.oldest} to {lake.last} in {len(lake.files)} files"
     session.show(facts, text + "".join(f"; {gap.first} to {gap.last} are missing" for gap in lake.gaps))
+
+
+def _feed_topic(
+    session: Session,
+    servers: str,
+    topic: str | None,
+    settings: tuple[str, ...],
+    path: Path | None,
+    first: int | None,
+    follow: bool,
+    allow_gap: bool,
+    metrics: Path | None,
+    tell: Progress,
+) -> FedTopic:
+    if not topic:
+        raise ConfigError("topic: give --topic with --kafka", field="topic")
+    if path is not None and follow:
+        raise ConfigError("follow: a file does not go on; follow the store at --url", field="follow")
+    pairs = [one.partition("=") for one in settings]
+    if not all(equals for _, equals, _ in pairs):
+        raise ConfigError("kafka-setting: must be NAME=VALUE", field="kafka-setting")
+    with (
+        _source(session, path) as source,
+        KafkaTopics(servers, topic, settings={name: value for name, _, value in pairs}) as topics,
+    ):
+        return feed_topic(
+            source,
+            topics,
+            first=first,
+            follow=follow,
+            allow_gap=allow_gap,
+            on_progress=lambda last, newest: tell("revisions", last, newest),
+            on_lag=None if metrics is None else _written_to(metrics),
+        )
 
 
 def _written_to(path: Path) -> Callable[[Lag], None]:

@@ -14,6 +14,7 @@ from raftmeta.spark.churn import Churned, churn, sizes
 from raftmeta.spark.comparison import Compared, compare
 from raftmeta.spark.feed import ClientSource, Fed, Lag, Source, feed
 from raftmeta.spark.feed_file import FileSource, lake_of
+from raftmeta.spark.feed_kafka import FedTopic, feed_topic
 from raftmeta.spark.jobs import Progress
 from raftmeta.spark.lake import Lake, MissingRevisions
 from raftmeta.spark.layout import Layout, layout_of
@@ -21,7 +22,9 @@ from raftmeta.spark.reading import read
 from raftmeta.spark.runs import Run, find_runs
 from raftmeta.spark.session import register, spark_session
 from raftmeta.spark.sink import Sink, WrittenBatch
+from raftmeta.spark.stream_lag import StreamLags, lag_metrics, stream_lag
 from raftmeta.spark.sweep import Swept, sweep
+from raftmeta.spark.topics import KafkaTopics, TopicFailed
 from raftmeta.spark.travel import changes, merge, retain, state
 from raftmeta.spark.verify import Verified, verify
 
@@ -30,7 +33,9 @@ __all__ = [
     "ClientSource",
     "Compared",
     "Fed",
+    "FedTopic",
     "FileSource",
+    "KafkaTopics",
     "Lag",
     "Lake",
     "Layout",
@@ -39,14 +44,18 @@ __all__ = [
     "Run",
     "Sink",
     "Source",
+    "StreamLags",
     "Swept",
+    "TopicFailed",
     "Verified",
     "WrittenBatch",
     "changes",
     "churn",
     "compare",
     "feed",
+    "feed_topic",
     "find_runs",
+    "lag_metrics",
     "lake_of",
     "layout_of",
     "merge",
@@ -56,6 +65,7 @@ __all__ = [
     "sizes",
     "spark_session",
     "state",
+    "stream_lag",
     "sweep",
     "verify",
 ]
