@@ -12,7 +12,7 @@ cdef class Checkpoints:
     cdef object ahead           # a deque of those after it; at its end an error, or None: there are no more
     cdef bint is_read           # that end stands in `ahead`, or was given
     cdef uint64_t turn_ns       # how long a difference waits for each member in front
-    cdef RealDisk* disk         # of the node: whether to wait for a descriptor, and where a failure is noted; NULL: none
+    cdef RealDisk* disk         # whether to wait for a descriptor, and where failures are noted; NULL: none
     cdef object thread
     cdef readonly object last_error     # why the last one failed; None: it did not
 
