@@ -27,6 +27,7 @@ __all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachi
 
 class Node(coordination.AioCoordinated, node_aio.Node):
     __doc__ = node_aio.Node.__doc__
+    has_state = True  # recipes/store
 
     @property
     def owner(self) -> interfaces.Owner:

@@ -21,14 +21,16 @@ OutcomeUnknown (may be applied) or Fatal besides the ones its docstring names; a
 Listeners are callables that take one change. A back end calls each listener in order, never two calls of one listener
 at a time, on no thread of its caller, and without holding a lock. One that throws is logged and counted, one that is
 slow delays nobody else. Either every revision is told in order or, after a gap, one call whose `coalesced` is true and
-which carries the whole new state. Every change after add_..._listener returned is told; after remove_... returned no
-further call begins, also when a listener removes itself. On asyncio a listener may be a coroutine function.
+which carries the whole new state. A back end may make one such call of those that wait for a slow listener.
+Every change after add_..._listener returned is told, and perhaps one that this process had not seen by then; after
+remove_... returned no further call begins, also when a listener removes itself. On asyncio a listener may be a
+coroutine function.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias
@@ -223,12 +225,18 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class KeySetChange:
-    """The new full set of the keys that begin with namespace. revision, coalesced: as in GroupChange."""
+    """The new full set of the keys that begin with namespace. revision, coalesced: as in GroupChange.
+
+    keys: never changes; it may be a view that is made when it is looked at, which frozenset() copies.
+    added, removed: what makes these keys of the keys of the call before, or of those when the listener was added.
+    """
 
     namespace: str
-    keys: frozenset[str]
+    keys: Set[str]
     revision: int
     coalesced: bool
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
 
 
 GroupListener: TypeAlias = Callable[[GroupChange], object]

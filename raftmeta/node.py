@@ -12,10 +12,13 @@ It adds nothing to the engine: the interfaces are recipes over the node's own ve
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from raftmeta.interfaces import Owner
+from raftmeta.operations import Key
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated
+from raftmeta.recipes.fetches import Fetches
 from raftmeta.runtime import node
 
 if TYPE_CHECKING:
@@ -26,12 +29,29 @@ __all__ = ["CAPABILITIES", "Node"]
 
 class Node(Coordinated, node.Node):
     __doc__ = node.Node.__doc__
+    has_state = True  # recipes/store
 
     @property
     def owner(self) -> Owner:
         """Who holds what this node takes: its name, in this life of its folder."""
         status = self.status()
         return Owner(status.name, status.id, status.boot)
+
+    def fetch(self, key: Key, *, timeout_s: float | None = 5.0) -> Future[bytes | None]:
+        """The value of a key, None without one, as a future: the call does not wait. Reads as get does.
+
+        Callbacks of the future are called on the thread that answers all fetches and must not block.
+        """
+        if self.is_running:
+            # setdefault is one step also for two threads
+            fetches: Fetches = vars(self).get("_fetches") or vars(self).setdefault("_fetches", Fetches(self))
+            return fetches.fetch(key, timeout_s=timeout_s)
+        future: Future[bytes | None] = Future()
+        try:
+            self.get(key, local=True)  # raises what says why not
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
     def aio(self) -> raftmeta.aio.Node:
         """The asyncio face of this running node, for the event loop of its first call; closing it leaves the node."""

@@ -14,7 +14,7 @@ InvalidArgument that names the field (`then[0].key`). Keys are bytes or str (UTF
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 __all__ = [
@@ -299,11 +299,14 @@ class RangeResult:
     """records: in order of keys. more: the range has keys beyond the limit.
 
     count: how many records these are; where it was asked for, how many keys the range has.
+    revision: the records are as of this one; a watch from the next one on tells every later change. 0 among the results
+    of a transaction, whose reply has the revision.
     """
 
     count: int
     records: list[KeyRecord]
     more: bool = False
+    revision: int = field(default=0, compare=False)
 
 
 class TxnResult(NamedTuple):

@@ -22,6 +22,7 @@ LAYERS = {
     "replicated_class": 0,
     "values": 0,
     "results": 0,
+    "shared_threads": 0,
     "machine_calls": 0,
     "member_rows": 0,
     "member_plans": 0,

@@ -1,16 +1,18 @@
 """Calling the listeners of a back end that has no event stream of its own.
 
-Each listener has a queue and a thread: calls come in order, never two at a time, never under a lock of the back end,
-and one that is slow or throws delays and stops nobody else. It decides nothing about what is told.
+Each listener has a queue, and all share threads. Calls come in order, never two at a time, and never under a lock of
+the back end. One that is slow or throws delays and stops nobody else. It decides nothing about what is told.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
+
+from raftmeta.shared_threads import SharedThreads
 
 __all__ = ["Listeners"]
 
@@ -20,26 +22,33 @@ _logger = logging.getLogger("raftmeta.listeners")
 
 
 class _Listener(Generic[Change]):
-    def __init__(self, call: Callable[[Change], object]) -> None:
+    def __init__(self, call: Callable[[Change], object], threads: SharedThreads) -> None:
         self._call = call
-        self._queue: SimpleQueue[Change | None] = SimpleQueue()
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._waiting: deque[Change] = deque()
+        self._is_running = False
         self._is_removed = False
-        self._thread = threading.Thread(target=self._run, name="raftmeta-listener", daemon=True)
-        self._thread.start()
 
     def tell(self, change: Change) -> None:
-        self._queue.put(change)
+        with self._lock:
+            self._waiting.append(change)
+            if self._is_running or self._is_removed:
+                return
+            self._is_running = True
+        self._threads.post(self._run)
 
     def remove(self) -> None:
         """No further call begins."""
         self._is_removed = True
-        self._queue.put(None)
+
+    def _next(self) -> Change | None:
+        with self._lock:
+            self._is_running = bool(self._waiting) and not self._is_removed
+            return self._waiting.popleft() if self._is_running else None
 
     def _run(self) -> None:
-        while True:
-            change = self._queue.get()
-            if change is None or self._is_removed:
-                return
+        while (change := self._next()) is not None:
             try:
                 self._call(change)
             except Exception:
@@ -52,6 +61,7 @@ class Listeners(Generic[Change]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[Any, _Listener[Change]] = {}
+        self._threads = SharedThreads("listener")
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -59,7 +69,7 @@ class Listeners(Generic[Change]):
     def add(self, call: Callable[[Change], object]) -> None:
         with self._lock:
             if call not in self._listeners:
-                self._listeners[call] = _Listener(call)
+                self._listeners[call] = _Listener(call, self._threads)
 
     def remove(self, call: Callable[[Change], object]) -> None:
         with self._lock:

@@ -478,8 +478,11 @@ class _Registry(_Part, ListenerRegistry):
                 listeners.tell(ValueChange(key, value, revision, coalesced))
         for namespace, listening in list(self._key_sets.items()):
             keys = frozenset(key for key in now if key.startswith(namespace))
-            if keys != frozenset(key for key in before if key.startswith(namespace)):
-                listening.tell(KeySetChange(namespace, keys, revision, coalesced))
+            former = frozenset(key for key in before if key.startswith(namespace))
+            if keys != former:
+                listening.tell(
+                    KeySetChange(namespace, keys, revision, coalesced, added=keys - former, removed=former - keys)
+                )
 
     def end(self) -> None:
         super().end()

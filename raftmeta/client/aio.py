@@ -345,7 +345,7 @@ class Client:
         if count_only or (count and more):
             frame = channel.encoder.range(first, last, seen, 0, local, False, True)
             number, _, _, _ = await channel.submit(frame, RANGE, deadline_s)
-        return RangeResult(number, records, bool(more))
+        return RangeResult(number, records, bool(more), seen)
 
     # --- leases and watches -------------------------------------------------------------------------------------------
 

@@ -11,9 +11,17 @@ import contextlib
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+<<<<<<< HEAD
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar
+=======
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import Any, BinaryIO, Self, TypeVar, cast
+>>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
 
 from raftmeta.client.aio import Client as AioClient
 from raftmeta.client.aio import HasId
@@ -24,11 +32,16 @@ from raftmeta.client.kept import now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
+<<<<<<< HEAD
 from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout, OutcomeUnknown
 from raftmeta.flags import Flag
+=======
+from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout, RaftmetaError
+>>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.shared_threads import SharedThreads
 from raftmeta.wire.revision import Revision
 
 T = TypeVar("T")
@@ -97,10 +110,16 @@ class Client:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._scheduling = threading.RLock()  # what is given to the loop is given before close() ends it
+<<<<<<< HEAD
         self._closer = 0  # the thread that closes, or has closed
         self._is_closed = False
         self._waiting: set[_Waiting[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
+=======
+        self._threads = SharedThreads("client-call")
+        self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
+>>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
         self._thread.start()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -161,6 +180,34 @@ class Client:
                 self.check_open()
                 raise
 
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let work go on on the client's thread; for the parts of the library. It logs its own errors."""
+
+        def create() -> None:
+            task = self._loop.create_task(work)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        with self._scheduling:
+            self.check_open()
+            self._loop.call_soon_threadsafe(create)
+
+    async def call_shared(self, call: Callable[[], object]) -> BaseException | None:
+        """Call on a thread that all callbacks share, and return what it raised; on the client's thread."""
+        future: asyncio.Future[BaseException | None] = self._loop.create_future()
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                call()
+            except BaseException as raised:
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the client was closed meanwhile, and its event loop
+                self._loop.call_soon_threadsafe(lambda: future.done() or future.set_result(error))
+
+        self._threads.post(run)
+        return await future
+
     def ready(self, timeout_s: float | None = 10.0) -> None:
         """Wait until a node serves this client. Raises ReadyTimeout."""
         self.wait(self._client.ready(timeout_s))
@@ -171,6 +218,7 @@ class Client:
             return
         thread = threading.get_ident()
         with self._scheduling:
+<<<<<<< HEAD
             is_first = self._closer == 0
             if is_first:
                 self._closer = thread
@@ -197,6 +245,12 @@ class Client:
         self._ending = self._loop.create_task(self._close_and_stop())
 
     async def _close_and_stop(self) -> None:
+=======
+            thread, self._thread = self._thread, None
+        if thread is None:  # another thread was faster
+            return
+        future = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+>>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S - 2 * END_TIMEOUT_S):
                 await self._client.close()
@@ -215,6 +269,12 @@ class Client:
                 task.cancel()
             if late:
                 await asyncio.wait(late, timeout=END_TIMEOUT_S)
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -370,6 +430,25 @@ class Client:
         """
         return self.wait(self._client.get(key, revision=revision, local=local, timeout_s=timeout_s))
 
+    def fetch(self, key: Key, *, timeout_s: float | None = 5.0) -> Future[bytes | None]:
+        """The value of a key, None without one, as a future: the call does not wait. Reads as get does.
+
+        Callbacks of the future are called on the thread of the client and must not block.
+        """
+
+        async def value() -> bytes | None:
+            record = await self._client.get(key, timeout_s=timeout_s)
+            return None if record is None else record.value
+
+        call = value()
+        try:
+            return self._schedule(call)
+        except NotExecuted as error:
+            call.close()
+            failed: Future[bytes | None] = Future()
+            failed.set_exception(error)
+            return failed
+
     def range(
         self,
         start: Key = "",
@@ -417,9 +496,22 @@ class Client:
     ) -> Lease:
         """Grant a lease and keep it alive until it is revoked or this client is closed.
 
-        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread of its own.
+        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread that all callbacks share.
         """
-        return Lease(self, self.wait(self._client.lease(ttl_s, id=id, timeout_s=timeout_s)), on_lost)
+        made: list[Lease] = []
+        has_made = threading.Event()
+
+        def tell() -> None:
+            has_made.wait()
+            if on_lost is not None and made and not made[0].is_revoked:
+                on_lost(made[0])
+
+        try:
+            told = None if on_lost is None else lambda _: self._threads.post(tell)
+            made.append(Lease(self, self.wait(self._client.lease(ttl_s, id=id, on_lost=told, timeout_s=timeout_s))))
+        finally:
+            has_made.set()
+        return made[0]
 
     def watch(
         self,
@@ -435,6 +527,7 @@ class Client:
         raise_lagged: bool = False,
         reset: bool = False,
         callback: Callable[[WatchBatch | WatchReset], object] | None = None,
+        on_end: Callable[[BaseException | None], object] | None = None,
         timeout_s: float | None = None,
     ) -> Watch:
         """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
@@ -442,7 +535,11 @@ class Client:
         previous: events carry the record before. puts, deletes: which kinds. progress: now and then an empty batch.
         raise_lagged: raise Lagged when this watcher was too slow, instead of going on from where it stopped.
         reset: where history is gone, give one WatchReset with all that matches, instead of raising Compacted.
-        timeout_s: an iterator ends when nothing came for so long. callback: called on a thread of its own.
+        timeout_s: an iterator ends when nothing came for so long.
+        callback: called on threads that all callbacks of this client share; one that blocks delays no other. One that
+        raises is reported by threading.excepthook, and its watch is closed.
+        on_end: called once when no further call of callback comes, unless close() was called: with the error that ended
+        the watch, which is then not reported, or None. Nothing is called any more once the client is closed.
         """
 
         async def open_watch() -> AioWatch:
@@ -461,7 +558,10 @@ class Client:
             )
             return await made.__aenter__()
 
-        return Watch(self, self.wait(open_watch()), callback)
+        watch = Watch(self, self.wait(open_watch()))
+        if callback is not None:
+            watch.call_back(callback, on_end)
+        return watch
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
@@ -558,17 +658,22 @@ class PendingResult:
 class Lease(LeaseBase):
     """A lease of the blocking client; Client.lease makes it. As a context it is revoked at the end."""
 
-    def __init__(self, client: Client, lease: AioLease, on_lost: Callable[[Lease], object] | None) -> None:
+    def __init__(self, client: Client, lease: AioLease) -> None:
         super().__init__(lease._channel, lease.id, lease._kept)
         self._client = client
         self._lease = lease
+<<<<<<< HEAD
         self._ended = Flag()
         if on_lost is not None:
             threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()
+=======
+        self._ended = threading.Event()
+>>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
 
-    def _watch(self, on_lost: Callable[[Lease], object]) -> None:
-        if self.wait_lost() and not self._ended.is_set() and self._client.is_open:  # revoked or closed is not lost
-            on_lost(self)
+    @property
+    def is_revoked(self) -> bool:
+        """Given back, or about to be."""
+        return self._ended.is_set()
 
     def wait_lost(self, timeout_s: float | None = None) -> bool:
         """Wait until it is not held any more; False: timeout_s passed."""
@@ -599,13 +704,10 @@ class Lease(LeaseBase):
 class Watch:
     """A watch of the blocking client; Client.watch makes it. One thread consumes it."""
 
-    def __init__(
-        self, client: Client, watch: AioWatch, callback: Callable[[WatchBatch | WatchReset], object] | None
-    ) -> None:
+    def __init__(self, client: Client, watch: AioWatch) -> None:
         self._client = client
         self._watch = watch
-        if callback is not None:
-            threading.Thread(target=self._call_back, args=(callback,), name="raftmeta-watch", daemon=True).start()
+        self._is_closed = False
 
     def batches(self) -> Iterator[WatchBatch | WatchReset]:
         """Changes as the node delivers them, one revision (or a part of a large one) at a time."""
@@ -624,13 +726,54 @@ class Watch:
             else:
                 yield from found.events
 
-    def _call_back(self, callback: Callable[[WatchBatch | WatchReset], object]) -> None:
-        with contextlib.suppress(NotExecuted):  # the client was closed meanwhile
-            for found in self.batches():
-                callback(found)
+    def call_back(
+        self,
+        callback: Callable[[WatchBatch | WatchReset], object],
+        on_end: Callable[[BaseException | None], object] | None,
+    ) -> None:
+        """Give everything to callback from now on, and the end to on_end; for Client.watch."""
+        self._client.begin(self._deliver(callback, on_end))
+
+    async def _deliver(
+        self,
+        callback: Callable[[WatchBatch | WatchReset], object],
+        on_end: Callable[[BaseException | None], object] | None,
+    ) -> None:
+        """On the client's thread. It takes what is there, and more only when the callback has come back."""
+        watch, error = self._watch, cast("BaseException | None", None)
+        try:
+            while error is None and (found := await watch.next(watch.timeout_s)) is not None:
+                items = deque([found])
+                while (ready := self._take_ready(items)) is not None:
+                    items.append(ready)
+                error = await self._client.call_shared(partial(self._call_with, callback, items))
+        except Exception as raised:
+            error = raised
+        if self._is_closed or not self._client.is_open:
+            return
+        self._watch.close_now()
+        if on_end is not None:
+            report = await self._client.call_shared(partial(on_end, error))
+        else:
+            report = None if isinstance(error, NotExecuted) else error
+        if report is not None:
+            threading.excepthook(
+                threading.ExceptHookArgs((type(report), report, report.__traceback__, threading.current_thread()))
+            )
+
+    def _take_ready(self, items: deque[WatchBatch | WatchReset]) -> WatchBatch | WatchReset | None:
+        has_error = self._watch.ready and isinstance(self._watch.ready[0], RaftmetaError)
+        return None if has_error else self._watch.take_ready()
+
+    def _call_with(
+        self, callback: Callable[[WatchBatch | WatchReset], object], items: deque[WatchBatch | WatchReset]
+    ) -> None:
+        while items and not self._is_closed:
+            callback(items.popleft())
 
     def close(self) -> None:
         """Stop watching; what was not looked at is thrown away."""
+        self._is_closed = True
         with contextlib.suppress(NotExecuted):  # the client was closed before, and its watches with it
             self._client.wait(self._watch.close())
 

@@ -36,6 +36,7 @@ from raftmeta.interfaces import (
 from raftmeta.interfaces import Storage as StorageInterface
 from raftmeta.recipes.face import BlockingFace, run
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S, BlockingPermit
+from raftmeta.recipes.keys import check_key
 from raftmeta.recipes.line import DEFAULT_TTL_S
 from raftmeta.recipes.queue import BlockingTaken
 from raftmeta.recipes.store import Store
@@ -174,7 +175,8 @@ class Storage(StorageInterface):
         self._storage.begin(BlockingFace(context))
 
     def fetch(self, key: str) -> Future[bytes | None]:
-        return cast(BlockingFace, self._storage.face).future(self._storage.fetched(key))
+        face = cast(BlockingFace, self._storage.face)
+        return face.fetch(check_key(key), lambda: self._storage.fetched(key))
 
     def get(self, key: str) -> Stored | None:
         return run(self._storage.get(key))
@@ -199,7 +201,7 @@ class Storage(StorageInterface):
 
 
 class Registry(ListenerRegistry):
-    """KIP-30 Listener Registry on a store: a thread for each key or namespace that somebody listens to."""
+    """KIP-30 Listener Registry on a store; all listeners share threads."""
 
     def __init__(self) -> None:
         self._registry = registry.Registry()

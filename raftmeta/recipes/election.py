@@ -166,17 +166,19 @@ class Election(Followed, AioLeaderElection):
             self.face.spawn(self._nominate_anew(candidacy, hold.epoch), "candidate")
 
     async def _nominate_anew(self, candidacy: Candidacy, replaces: int) -> None:
-        while not candidacy.is_over and not self._is_closed:
-            try:
-                await self._enlist(candidacy, replaces)
-                return
-            except (IdConflict, NodeClosed, ForkedProcess, Fatal) as error:
-                _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
-                self._withdraw(candidacy.id, candidacy)
-            except RaftmetaError as error:
-                _LOG.info("nominated again soon candidate=%s reason=%s", candidacy.id, error)
-                candidacy.news.clear()
-                await candidacy.news.wait(TUNE_PAUSE_S)
+        face = self._face
+        if face is None or candidacy.is_over or self._is_closed:
+            return
+        try:
+            await self._enlist(candidacy, replaces)
+        except (IdConflict, NodeClosed, ForkedProcess, Fatal) as error:
+            _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
+            self._withdraw(candidacy.id, candidacy)
+        except RaftmetaError as error:
+            _LOG.info("nominated again soon candidate=%s reason=%s", candidacy.id, error)
+            candidacy.news.clear()
+            await candidacy.news.wait(TUNE_PAUSE_S)
+            face.spawn(self._nominate_anew(candidacy, replaces), "candidate")  # behind others that wait
 
     def _withdraw(self, candidate: str, candidacy: Candidacy) -> None:
         with self._lock:

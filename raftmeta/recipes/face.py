@@ -2,8 +2,13 @@
 
 Every recipe is written once, as coroutines over a Face. On asyncio they are awaited as they are. For callers that may
 block the same coroutines run over a BlockingFace, where nothing ever suspends: what they await blocks the calling
-thread and returns, so that one send() runs a coroutine to its end (run). What goes on beside a call, following a watch
-or telling a listener, is a task on asyncio and a daemon thread here.
+thread and returns, so that one send() runs a coroutine to its end (run).
+
+What goes on beside a call is a task on asyncio. On the blocking face it runs on threads that the whole store shares:
+  - work that follows a watch (attend) runs on the threads that call back the store's watches, whenever there is news;
+    between two news it is a suspended coroutine and costs no thread;
+  - listeners are called on threads of their own, one while none of them blocks;
+  - everything else (spawn) waits for one of a few threads.
 
 A face decides how one waits; it never decides what a recipe does.
 """
@@ -15,21 +20,25 @@ import logging
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from raftmeta.flags import Flag
 from raftmeta.interfaces import Owner
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
 from raftmeta.recipes.store import AioLease, AioStore, AioVerbs, AioWatch, Store, StoreLease, StoreWatch, Written
 from raftmeta.results import TxnReply, WatchBatch, WatchReset
+from raftmeta.shared_threads import SharedThreads
 
 if TYPE_CHECKING:
     import asyncio  # the half for asyncio imports it when it runs: callers that only block do not pay for it
 
 __all__ = ["AioFace", "BlockingFace", "Face", "Signal", "Watching", "run"]
+
+WORKERS_MAX = 4  # threads for what recipes go on with: it waits for the store, which answers many or nobody
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -76,6 +85,7 @@ class Face(ABC):
 
     def __init__(self, store: object) -> None:
         self._store = store
+        self.has_state = bool(getattr(store, "has_state", False))  # in this process: local reads never go back
         self._anonymous = _anonymous(store)
 
     @property
@@ -94,6 +104,20 @@ class Face(ABC):
     @abstractmethod
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Let work go on beside the caller; what it raises is logged."""
+
+    @abstractmethod
+    def spawn_calls(self, calls: Coroutine[Any, Any, None]) -> None:
+        """Let the calls of one listener go on beside the caller; one that blocks delays no other listener."""
+
+    @abstractmethod
+    def attend(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """As spawn, for work that mostly waits for news of a watch that it follows (follow)."""
+
+    @abstractmethod
+    async def follow(
+        self, key: Key | None = None, *, prefix: Key | None = None, start_revision: int, reset: bool = False
+    ) -> Watching:
+        """As watch, for work that is attended."""
 
     @abstractmethod
     async def call(self, listener: Callable[[Any], object], told: object) -> None:
@@ -159,6 +183,97 @@ class _BlockingWatching:
         self._watch.close()
 
 
+class _Attended:
+    """Work that runs in steps: each until nothing is new in the watch that it follows."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], name: str, workers: SharedThreads) -> None:
+        self._work = work
+        self._name = name
+        self._workers = workers
+
+    def step(self) -> None:
+        """On the thread of whoever has news. Nothing else steps meanwhile: the work waits in one place."""
+        try:
+            following: _Following = self._work.send(None)
+            while following.has_news(self):
+                following = self._work.send(None)
+        except StopIteration:
+            return
+        except Exception:
+            _LOG.exception("recipe worker failed worker=%s", self._name)
+
+    def step_soon(self) -> None:
+        """On a thread that may wait for the store."""
+        self._workers.post(self.step)
+
+
+class _Following(Watching):
+    """A watch whose next() suspends the work that awaits it, until the store calls back."""
+
+    def __init__(self) -> None:
+        self.watch: StoreWatch | None = None
+        self._lock = threading.Lock()
+        self._news: deque[WatchBatch | WatchReset] = deque()
+        self._is_over = False
+        self._error: BaseException | None = None
+        self._waiting: _Attended | None = None
+
+    async def next(self) -> WatchBatch | WatchReset | None:
+        while not self._news:
+            if self._error is not None:
+                raise self._error
+            if self._is_over:
+                return None
+            await _Suspended(self)
+        return self._news.popleft()
+
+    def has_news(self, work: _Attended) -> bool:
+        """False: work will be stepped when there are some."""
+        with self._lock:
+            if self._news or self._is_over:
+                return True
+            self._waiting = work
+            return False
+
+    def on_news(self, news: WatchBatch | WatchReset) -> None:
+        """Called back by the store, one call at a time."""
+        with self._lock:
+            self._news.append(news)
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.step()
+
+    def on_end(self, error: BaseException | None) -> None:
+        """No more news. What follows waits for the store: not on the thread that calls back all watches."""
+        waiting = self._end(error)
+        if waiting is not None:
+            waiting.step_soon()
+
+    async def close(self) -> None:
+        waiting = self._end(None)
+        if self.watch is not None:
+            self.watch.close()
+        if waiting is not None:
+            waiting.step()
+
+    def _end(self, error: BaseException | None) -> _Attended | None:
+        with self._lock:
+            if not self._is_over:
+                self._is_over, self._error = True, error
+            waiting, self._waiting = self._waiting, None
+        return waiting
+
+
+class _Suspended:
+    """Awaited: gives control back to _Attended.step."""
+
+    def __init__(self, following: _Following) -> None:
+        self._following = following
+
+    def __await__(self) -> Generator[_Following, None, None]:
+        yield self._following
+
+
 class _BlockingVerbs:
     """Coroutines that never suspend: the store's call blocks."""
 
@@ -170,15 +285,25 @@ class _BlockingVerbs:
 
     async def range(
         self,
+        start: Key = "",
+        end: Key = "",
         *,
         prefix: Key | None = None,
         limit: int = 0,
         revision: int = 0,
         keys_only: bool = False,
         count_only: bool = False,
+        local: bool = False,
     ) -> RangeResult:
         return self._store.range(
-            prefix=prefix, limit=limit, revision=revision, keys_only=keys_only, count_only=count_only
+            start,
+            end,
+            prefix=prefix,
+            limit=limit,
+            revision=revision,
+            keys_only=keys_only,
+            count_only=count_only,
+            local=local,
         )
 
     async def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written:
@@ -211,6 +336,14 @@ class _BlockingVerbs:
         return _BlockingLease(self._store.lease(ttl_s, on_lost=on_lost))
 
 
+class _StoreThreads:
+    """What all parts of one store share."""
+
+    def __init__(self) -> None:
+        self.callers = SharedThreads("listener")
+        self.workers = SharedThreads("recipe", threads_max=WORKERS_MAX)
+
+
 class BlockingFace(Face):
     """Over a Store: every await blocks."""
 
@@ -220,6 +353,8 @@ class BlockingFace(Face):
         super().__init__(store)
         self._blocking = store
         self.verbs = _BlockingVerbs(store)
+        # setdefault is one step also for two threads
+        self._threads: _StoreThreads = vars(store).setdefault("_recipe_threads", _StoreThreads())
 
     def signal(self) -> Signal:
         return _BlockingSignal()
@@ -228,13 +363,36 @@ class BlockingFace(Face):
         return _BlockingMutex()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        threading.Thread(target=_run_logged, args=(work, name), name=f"raftmeta-{name}", daemon=True).start()
+        self._threads.workers.post(lambda: _run_logged(work, name))
 
-    def future(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin work on a thread of its own; the future has its outcome."""
-        future: Future[T] = Future()
-        threading.Thread(target=_run_into, args=(work, future), name="raftmeta-fetch", daemon=True).start()
+    def spawn_calls(self, calls: Coroutine[Any, Any, None]) -> None:
+        self._threads.callers.post(lambda: _run_logged(calls, "listener"))
+
+    def attend(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        _Attended(work, name, self._threads.workers).step_soon()
+
+    def fetch(self, key: str, get: Callable[[], Coroutine[Any, Any, bytes | None]]) -> Future[bytes | None]:
+        """The data of a key; get: reads it, for a store that has no `fetch` of its own."""
+        fetch = getattr(self._store, "fetch", None)
+        if fetch is not None:
+            return cast("Future[bytes | None]", fetch(key))
+        future: Future[bytes | None] = Future()
+        self._threads.workers.post(lambda: _run_into(get(), future))
         return future
+
+    async def follow(
+        self, key: Key | None = None, *, prefix: Key | None = None, start_revision: int, reset: bool = False
+    ) -> Watching:
+        following = _Following()
+        following.watch = self._blocking.watch(
+            key,
+            prefix=prefix,
+            start_revision=start_revision,
+            reset=reset,
+            callback=following.on_news,
+            on_end=following.on_end,
+        )
+        return following
 
     async def call(self, listener: Callable[[Any], object], told: object) -> None:
         listener(told)
@@ -328,6 +486,17 @@ class AioFace(Face):
         task = asyncio.get_running_loop().create_task(work, name=f"raftmeta-{name}")
         self._tasks.add(task)  # the event loop itself holds tasks weakly
         task.add_done_callback(self._ended)
+
+    def spawn_calls(self, calls: Coroutine[Any, Any, None]) -> None:
+        self.spawn(calls, "listener")
+
+    def attend(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self.spawn(work, name)
+
+    async def follow(
+        self, key: Key | None = None, *, prefix: Key | None = None, start_revision: int, reset: bool = False
+    ) -> Watching:
+        return await self.watch(key, prefix=prefix, start_revision=start_revision, reset=reset)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -7,8 +7,7 @@ somebody else has the key.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from raftmeta.errors import IdConflict
@@ -20,6 +19,7 @@ from raftmeta.recipes.keys import name_in, part_of, prefix_of, to_bytes, unpack_
 from raftmeta.recipes.listeners import Listeners, Strand
 from raftmeta.recipes.mirror import Mirror
 from raftmeta.recipes.part import Followed
+from raftmeta.recipes.versions import Versions
 
 __all__ = ["Group"]
 
@@ -31,6 +31,7 @@ class Group(Followed, AioGroupMembership):
         super().__init__(f"group {group!r}", prefix_of("groups", group))
         self._group = group
         self._ttl_s = ttl_s
+        self._members: Versions[str, GroupMember] = Versions({})  # as of the mirror
         self._holds: dict[str, Hold] = {}  # by id, of this instance; a lost one stays until it joins anew or leaves
 
     @property
@@ -97,12 +98,12 @@ class Group(Followed, AioGroupMembership):
         found = await self.face.verbs.range(prefix=self._prefix)
         return self._members_of(found.records)
 
-    def _members_of(self, records: list[KeyRecord]) -> dict[str, GroupMember]:
-        members = {}
-        for record in records:
-            id = name_in(record.key, self._prefix)
-            members[id] = GroupMember(id, unpack_holder(record.value).data, record.create_revision)
-        return members
+    def _members_of(self, records: Iterable[KeyRecord]) -> dict[str, GroupMember]:
+        return {member.id: member for member in map(self._member_of, records)}
+
+    def _member_of(self, record: KeyRecord) -> GroupMember:
+        id = name_in(record.key, self._prefix)
+        return GroupMember(id, unpack_holder(record.value).data, record.create_revision)
 
     async def add_listener(self, listener: GroupListener) -> None:
         await self._follow()
@@ -111,14 +112,27 @@ class Group(Followed, AioGroupMembership):
     async def remove_listener(self, listener: GroupListener) -> None:
         self._listeners.remove(listener)
 
+    def _on_open(self, mirror: Mirror) -> None:
+        self._members = Versions(self._members_of(mirror.records.values()))
+
     def _on_change(self, mirror: Mirror) -> None:
-        with self._lock:
-            holds = list(self._holds.values())
-        for hold in holds:
-            hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
+        """Costs what changed, not how many members there are."""
+        changed: dict[str, GroupMember | None] = {}
+        for key, record in mirror.changes.items():
+            id = name_in(key, self._prefix)
+            changed[id] = None if record is None else self._member_of(record)
+            with self._lock:
+                hold = self._holds.get(id)
+            if hold is not None:
+                hold.check_record(mirror.revision, record)
+        if mirror.coalesced:  # a hold may have come and gone in the gap
+            with self._lock:
+                holds = list(self._holds.values())
+            for hold in holds:
+                hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
+        self._members = self._members.changed(changed)
         if len(self._listeners):
-            members = MappingProxyType(self._members_of(list(mirror.records.values())))
-            self._listeners.tell(GroupChange(self._group, members, mirror.revision, mirror.coalesced))
+            self._listeners.tell(GroupChange(self._group, self._members, mirror.revision, mirror.coalesced))
 
     # --- the end ------------------------------------------------------------------------------------------------------
     async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:

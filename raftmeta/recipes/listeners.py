@@ -1,7 +1,7 @@
 """Telling listeners: each in order, one call at a time, and none waits for another.
 
 It decides when a listener is called and what becomes of one that throws (logged and counted) or is slow (its calls
-are coalesced once TUNE_PENDING_MAX wait). It never calls a listener on the thread of the one who tells, nor while a
+are coalesced once TUNE_..._MAX of them wait). It never calls a listener on the thread of the one who tells, nor while a
 lock is held (features of the older plug-ins that went wrong are listed in docs/kip30.md "Mistakes").
 """
 
@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from raftmeta.interfaces import GroupChange, KeySetChange, LeaderChange, ValueChange
 from raftmeta.recipes.face import Face
@@ -20,6 +20,7 @@ from raftmeta.recipes.face import Face
 __all__ = ["Failures", "Listeners", "Strand"]
 
 TUNE_PENDING_MAX = 1000  # changes waiting for one listener before they are coalesced
+TUNE_KEY_SETS_PENDING_MAX = 32  # the same: a listener that looks at all keys each time needs long for each
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,19 +52,19 @@ class Strand(Generic[Told]):
         self._is_running = False
         self._is_closed = False
 
-    def tell(self, told: Told, merge: Callable[[Told], Told] | None = None) -> None:
-        """Queue one call. merge: makes the call that stands for all that wait, when there are too many."""
+    def tell(self, told: Told, merge: Callable[[list[Told]], Told] | None = None, *, pending_max: int = 0) -> None:
+        """Queue one call. merge: makes the call that stands for all that wait, when they are more than pending_max."""
         with self._lock:
             if self._is_closed:
                 return
-            if merge is not None and len(self._pending) >= TUNE_PENDING_MAX:
+            if merge is not None and len(self._pending) >= pending_max:
+                told = merge([*self._pending, told])
                 self._pending.clear()
-                told = merge(told)
             self._pending.append(told)
             if self._is_running:
                 return
             self._is_running = True
-        self._face.spawn(self._work(), "listener")
+        self._face.spawn_calls(self._work())
 
     def close(self) -> None:
         """When it returns no further call begins; one that runs may go on."""
@@ -86,8 +87,20 @@ class Strand(Generic[Told]):
                 self._failures.add(self.listener)
 
 
-def _coalesced(change: Change) -> Change:
-    return replace(change, coalesced=True)
+def coalesced(changes: list[Change]) -> Change:
+    """The call that stands for all of these, the newest last."""
+    latest = changes[-1]
+    if not isinstance(latest, KeySetChange):
+        return replace(latest, coalesced=True)
+    net: dict[str, int] = {}  # each key alternates: added, removed, added ...
+    for change in cast("list[KeySetChange]", changes):
+        for key in change.added:
+            net[key] = net.get(key, 0) + 1
+        for key in change.removed:
+            net[key] = net.get(key, 0) - 1
+    added = frozenset(key for key, count in net.items() if count > 0)
+    removed = frozenset(key for key, count in net.items() if count < 0)
+    return replace(latest, coalesced=True, added=added, removed=removed)
 
 
 class Listeners(Generic[Change]):
@@ -116,8 +129,9 @@ class Listeners(Generic[Change]):
             strand.close()
 
     def tell(self, change: Change) -> None:
+        pending_max = TUNE_KEY_SETS_PENDING_MAX if isinstance(change, KeySetChange) else TUNE_PENDING_MAX
         for strand in self._strands:
-            strand.tell(change, _coalesced)
+            strand.tell(change, coalesced, pending_max=pending_max)
 
     def close(self) -> None:
         with self._lock:

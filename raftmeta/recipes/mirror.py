@@ -30,7 +30,7 @@ from raftmeta.operations import Key, KeyRecord
 from raftmeta.recipes.face import Face, Watching
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 
-__all__ = ["Mirror", "Records", "fold", "read_whole"]
+__all__ = ["Changes", "Mirror", "Records", "fold", "read_whole"]
 
 TUNE_PAUSE_S = 0.2  # after a failure, before everything is read anew
 
@@ -38,24 +38,30 @@ _ENDED = (NodeClosed, ForkedProcess, Fatal)  # the store will not come back
 _LOG = logging.getLogger(__name__)
 
 Records: TypeAlias = dict[bytes, KeyRecord]
+Changes: TypeAlias = dict[bytes, KeyRecord | None]
 
 
-async def read_whole(face: Face, *, key: Key = "", prefix: str = "", keys_only: bool = False) -> tuple[int, Records]:
-    """One key, or all below a prefix, as of one revision, which is not older than this call; and that revision."""
+async def read_whole(
+    face: Face, *, key: Key = "", prefix: str = "", keys_only: bool = False, local: bool = False
+) -> tuple[int, Records]:
+    """One key, or all below a prefix, as of one revision, which is not older than this call; and that revision.
+
+    local: what the store has in this process, which may be older, and is there without a quorum.
+    """
     while True:
         try:
-            revision = (await face.verbs.txn()).revision
             if key:
-                record = await face.verbs.get(key, revision=revision)
-                return revision, {} if record is None else {record.key: record}
-            found = await face.verbs.range(prefix=prefix, revision=revision, keys_only=keys_only)
+                behind = key + "\0" if isinstance(key, str) else key + b"\0"
+                found = await face.verbs.range(key, behind, keys_only=keys_only, local=local)
+            else:
+                found = await face.verbs.range(prefix=prefix, keys_only=keys_only, local=local)
         except (Compacted, FutureRevision):
-            continue  # the floor of the history passed that revision, or another node answered: take a newer one
+            continue  # between two pages the floor of the history passed their revision: take a newer one
         except OutcomeTimeout as error:
             raise NoLeader("no leader answered a read") from error  # nothing was to be changed
         except OutcomeUnknown:
             continue  # the session ended, or the node: then the next attempt says so
-        return revision, {record.key: record for record in found.records}
+        return found.revision, {record.key: record for record in found.records}
 
 
 def fold(records: Records, events: Iterable[WatchEvent]) -> bool:
@@ -70,11 +76,19 @@ def fold(records: Records, events: Iterable[WatchEvent]) -> bool:
     return keys_changed
 
 
+def difference(former: Records, records: Records) -> Changes:
+    """What a reader of the former records has to learn: what is there now, None for what is gone."""
+    changes: Changes = {key: record for key, record in records.items() if former.get(key) != record}
+    changes.update((key, None) for key in former if key not in records)
+    return changes
+
+
 class Mirror:
     """The state of one key or one prefix; its worker calls on_change, which must not block.
 
     records: as of `revision`, which is written after them: another thread reads revision first, records after it, and
-    then has records that are not older. coalesced, keys_changed (not only values): of the last change.
+    then has records that are not older. Of the last change: coalesced, keys_changed (not only values), and `changes`,
+    what each key that it changed has now.
     """
 
     def __init__(
@@ -90,6 +104,7 @@ class Mirror:
         self.revision = 0
         self.coalesced = False
         self.keys_changed = False
+        self.changes: Changes = {}
         self._face = face
         self._on_change = on_change
         self._key = key
@@ -101,11 +116,24 @@ class Mirror:
 
     async def open(self) -> None:
         """Read all of it; every later change leads to a call of on_change, after start."""
-        await self._open()
+        revision, records = await read_whole(
+            self._face,
+            key=self._key,
+            prefix=self._prefix,
+            keys_only=self._keys_only,
+            local=self._face.has_state,
+        )
+        self._replace(records, revision)
+
+    def _replace(self, records: Records, revision: int) -> None:
+        """After a gap."""
+        self.changes = difference(self.records, records)
+        self.records, self.revision, self._partial = records, revision, []
+        self.coalesced = self.keys_changed = True
 
     def start(self) -> None:
-        """Begin to follow."""
-        self._face.spawn(self._work(), "mirror")
+        """Begin to follow. The watch names the revision it begins with, so that it may be opened later."""
+        self._face.attend(self._work(), "mirror")
 
     async def close(self) -> None:
         self._closed.set()
@@ -113,11 +141,8 @@ class Mirror:
             with contextlib.suppress(*_ENDED, NotExecuted):  # it went with its store
                 await self._watching.close()
 
-    async def _open(self) -> None:
-        revision, records = await read_whole(self._face, key=self._key, prefix=self._prefix, keys_only=self._keys_only)
-        self.records, self.revision = records, revision
-        self._partial = []
-        self._watching = await self._face.watch(
+    async def _watch(self) -> None:
+        self._watching = await self._face.follow(
             self._key or None,
             prefix=None if self._key else self._prefix,
             start_revision=self.revision + 1,
@@ -127,22 +152,24 @@ class Mirror:
             await self._watching.close()
 
     async def _work(self) -> None:
+        is_read = True
         while not self._closed.is_set():
             try:
+                if not is_read:
+                    await self.open()
+                await self._watch()
+                if not is_read:
+                    self._on_change(self)
+                is_read = False  # when the watch has ended
                 await self._follow()
-                if self._closed.is_set():
-                    return
-                await self._open()
             except _ENDED as error:
                 if not self._closed.is_set():
                     _LOG.warning("mirror ended prefix=%s reason=%s", self._key or self._prefix, error)
                 return
             except RaftmetaError as error:
                 _LOG.warning("mirror reads anew prefix=%s reason=%s", self._key or self._prefix, error)
+                is_read = False
                 await self._closed.wait(TUNE_PAUSE_S)
-                continue
-            self.coalesced = self.keys_changed = True
-            self._on_change(self)
 
     async def _follow(self) -> None:
         assert self._watching is not None
@@ -150,8 +177,7 @@ class Mirror:
             if self._closed.is_set():
                 return
             if isinstance(news, WatchReset):
-                self.records = {record.key: record for record in news.records}
-                self.coalesced, self.keys_changed, self.revision, self._partial = True, True, news.revision, []
+                self._replace({record.key: record for record in news.records}, news.revision)
             elif not self._apply(news):
                 continue
             self._on_change(self)
@@ -162,6 +188,7 @@ class Mirror:
         if not batch.is_whole:
             return False
         self.keys_changed = fold(self.records, self._partial)
+        self.changes = {event.key: self.records.get(event.key) for event in self._partial}
         self._partial = []
         self.revision, self.coalesced = batch.revision, False
         return True

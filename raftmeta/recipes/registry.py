@@ -1,7 +1,7 @@
 """KIP-30 Listener Registry on a store: a mirror for each key or namespace that somebody listens to.
 
-On the blocking face each of them has a thread that waits; whoever follows thousands of keys listens to their namespace,
-or uses the asyncio face, where it is a task.
+Tens of thousands of them cost no thread: on the blocking face the store calls back on threads that all share, on
+asyncio each is a task.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from raftmeta.recipes.keys import check_key, key_set
 from raftmeta.recipes.listeners import Failures, Listeners
 from raftmeta.recipes.mirror import Mirror
 from raftmeta.recipes.part import Part
+from raftmeta.recipes.versions import KeySet, Versions
 
 __all__ = ["Registry"]
 
@@ -49,19 +50,30 @@ class _KeySetFeed:
         self.listeners: Listeners[KeySetChange] = Listeners(face, failures)
         self.mirror = Mirror(face, self._on_change, prefix=check_key(namespace), keys_only=True)
         self._namespace = namespace
-        self._keys: frozenset[str] = frozenset()
+        self._keys: Versions[str, bool] = Versions({})
 
     def on_open(self) -> None:
         """The mirror has been read, and no change was told yet."""
-        self._keys = key_set(self.mirror.records)
+        self._keys = Versions(dict.fromkeys(key_set(self.mirror.records), True))
 
     def _on_change(self, mirror: Mirror) -> None:
         if not mirror.keys_changed:
             return
-        keys, former = key_set(mirror.records), self._keys
-        self._keys = keys
-        if keys != former or mirror.coalesced:  # in the whole keyspace, it may have been a key of the recipes
-            self.listeners.tell(KeySetChange(self._namespace, keys, mirror.revision, mirror.coalesced))
+        former = self._keys
+        added = frozenset(key for key in self._own(mirror, exists=True) if key not in former)
+        removed = frozenset(key for key in self._own(mirror, exists=False) if key in former)
+        if added or removed:
+            self._keys = former.changed({**dict.fromkeys(added, True), **dict.fromkeys(removed)})
+        elif not mirror.coalesced:
+            return  # in the whole keyspace, it may have been a key of the recipes
+        keys = KeySet(self._keys)
+        self.listeners.tell(
+            KeySetChange(self._namespace, keys, mirror.revision, mirror.coalesced, added=added, removed=removed)
+        )
+
+    def _own(self, mirror: Mirror, *, exists: bool) -> frozenset[str]:
+        """The user's keys that the last change touched, and that exist now, or do not."""
+        return key_set(key for key, record in mirror.changes.items() if (record is not None) == exists)
 
 
 _Feed: TypeAlias = _ValueFeed | _KeySetFeed

@@ -2,7 +2,8 @@
 
 Structural types: raftmeta.Node and raftmeta.Client are a Store, their asyncio faces an AioStore, without knowing it.
 Contracts and errors of the verbs are those of raftmeta.Node. A store may have an attribute `owner`
-(interfaces.Owner); one without gets an owner of its own, which no later life succeeds.
+(interfaces.Owner); one without gets an owner of its own, which no later life succeeds. It may have a true attribute
+`has_state`: its local reads come from a copy in this process, and never go back to an older revision.
 """
 
 from __future__ import annotations
@@ -54,12 +55,15 @@ class Store(Protocol):
     def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
     def range(
         self,
+        start: Key = "",
+        end: Key = "",
         *,
         prefix: Key | None = None,
         limit: int = 0,
         revision: int = 0,
         keys_only: bool = False,
         count_only: bool = False,
+        local: bool = False,
     ) -> RangeResult: ...
     def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
     def update(
@@ -85,6 +89,8 @@ class Store(Protocol):
         prefix: Key | None = None,
         start_revision: int = 0,
         reset: bool = False,
+        callback: Callable[[WatchBatch | WatchReset], object] | None = None,
+        on_end: Callable[[BaseException | None], object] | None = None,
         timeout_s: float | None = None,
     ) -> StoreWatch: ...
 
@@ -118,6 +124,7 @@ class AioVerbs(Protocol):
         revision: int = 0,
         keys_only: bool = False,
         count_only: bool = False,
+        local: bool = False,
     ) -> RangeResult: ...
     async def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
     async def update(

@@ -199,7 +199,7 @@ class Node(NodeBase):
     ) -> Lease:
         """Grant a lease and keep it alive natively until it is revoked or this node is closed.
 
-        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread of its own.
+        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread that all leases share.
         """
     def watch(
         self,
@@ -215,6 +215,7 @@ class Node(NodeBase):
         raise_lagged: bool = False,
         reset: bool = False,
         callback: Callable[[WatchBatch | WatchReset], object] | None = None,
+        on_end: Callable[[BaseException | None], object] | None = None,
         timeout_s: float | None = None,
     ) -> Watch:
         """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
@@ -226,6 +227,8 @@ class Node(NodeBase):
         callback: called on threads of this node that all callbacks share, one after the other; when one does not come
         back within some 10 ms another thread goes on with those of others. One that raises is reported by
         threading.excepthook, and its watch is closed.
+        on_end: called once when no further call of callback comes, unless close() was called: with the error that ended
+        the watch, which is then not reported, or None. Nothing is called any more once the node is closed.
         """
     def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
         """Hand the leadership to a member, by default the most advanced; returns when this node does not lead."""

@@ -210,10 +210,10 @@ cdef class Node(NodeBase):
         return Lease(self, ttl_s, id=id, on_lost=on_lost, timeout_s=timeout_s)
 
     def watch(self, key=None, end=None, *, prefix=None, start_revision=0, previous=False, puts=True, deletes=True,
-              progress=False, raise_lagged=False, reset=False, callback=None, timeout_s=None):
+              progress=False, raise_lagged=False, reset=False, callback=None, on_end=None, timeout_s=None):
         return Watch(self, key, end, prefix=prefix, start_revision=start_revision, previous=previous, puts=puts,
                      deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset, callback=callback,
-                     timeout_s=timeout_s)
+                     on_end=on_end, timeout_s=timeout_s)
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def replicated(self, name, cls):

@@ -41,6 +41,7 @@ cdef class NodeBase:
     cdef set attached           # watches and leases whose C parts the loop may still write to
     cdef WatchEvents watch_events
     cdef WatchCallbacks callbacks       # None: no watch had one yet
+    cdef object losses          # shared_threads.Losses of leases; None: nobody wanted to be told of one yet
     cdef Turnstile turnstile    # threads with news of their watches pass it one by one, each when it has the GIL
     cdef object watched         # ends the thread of Config.host_watchdog_s; None without one
     cdef object faces           # asyncio faces: a fork child closes their descriptors too
@@ -107,6 +108,7 @@ cdef class NodeBase:
     cdef Ticket* submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
                               Mailbox* mailbox) except NULL
     cdef WatchCallbacks watch_callbacks(self)
+    cdef object lease_losses(self)
     cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL
 
     # Reads of the published state, in the caller's thread.

@@ -51,6 +51,7 @@ from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved
                              ReadyTimeout, Withdrawn)
 from raftmeta.operations import RangeResult
 from raftmeta.runtime.node_clients import listen_at
+from raftmeta.shared_threads import Losses, SharedThreads
 from raftmeta.storage.privacy import keep_files_private
 
 cdef enum:
@@ -452,6 +453,11 @@ cdef class NodeBase:
             self.callbacks = WatchCallbacks()
         return self.callbacks
 
+    cdef object lease_losses(self):
+        if self.losses is None:
+            self.losses = Losses(SharedThreads("lease"))
+        return self.losses
+
     cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL:
         cdef Submission* submission
         self.running()
@@ -524,7 +530,7 @@ cdef class NodeBase:
         count = len(records)
         if count_only or (with_count and more):
             self._read_part(start, end, 0, revision, False, True, &count, &ignored)
-        return RangeResult(count, records, bool(more))
+        return RangeResult(count, records, bool(more), revision[0])
 
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more):

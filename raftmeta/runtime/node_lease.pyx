@@ -6,6 +6,7 @@ happens between a check and the act that follows, or across a pause of the machi
 store checks.
 """
 
+import functools
 import threading
 
 from libc.stdint cimport uint64_t
@@ -23,7 +24,7 @@ from raftmeta.flags import Flag
 
 cdef enum:
     DRIFT_DIVISOR = 20              # 5 %: clocks of two machines whose rates differ by more are broken
-    LOOKS_PER_TTL = 20              # of the thread that waits for the loss
+    LOOKS_PER_TTL = 20              # of a thread that waits for the loss
 
 
 cdef class LeaseBase:
@@ -83,7 +84,7 @@ cdef class Lease(LeaseBase):
         self.ended = Flag()
         self._grant(wanted, deadline_after(timeout_s))
         if on_lost is not None:
-            threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()
+            self.node.lease_losses().add(self, functools.partial(on_lost, self))
 
     cdef int _grant(self, uint64_t id, uint64_t deadline_ns) except -1:
         cdef uint64_t asked_ns
@@ -92,13 +93,6 @@ cdef class Lease(LeaseBase):
         granted = self.node.finish(self.node.submit_grant(id, self.ttl_ms, NULL), PURPOSE_NUMBER, deadline_ns)
         self.node.finish(self.keep(granted, asked_ns, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
         return 0
-
-    def _watch(self, on_lost):
-        while self.held():
-            if self.ended.wait(min(self.remaining_s(), self.ttl_s / LOOKS_PER_TTL)):
-                return
-        if not self.ended.is_set():     # revoked is not lost
-            on_lost(self)
 
     def wait_lost(self, timeout_s=None):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -115,6 +109,8 @@ cdef class Lease(LeaseBase):
         if self.ended.is_set():
             return
         self.ended.set()
+        if self.node.losses is not None:
+            self.node.losses.remove(self)       # revoked is not lost
         was_held = self.held()          # else it is dropped now
         if was_held and self.node.life == LIFE_RUNNING:
             self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)

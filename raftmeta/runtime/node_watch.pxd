@@ -45,7 +45,7 @@ cdef class Watch(WatchBase):
     cdef object timeout_s
     cdef WatchCallbacks callbacks       # None: whoever asks takes
     cdef WatchCallback callback
-    cdef int _begin_callback(self, object callback) except -1
+    cdef int _begin_callback(self, object callback, object on_end) except -1
     cdef int _end_callback(self) except -1
     cdef int _open(self) except -1
     cdef int _close_native(self) except -1
@@ -54,6 +54,9 @@ cdef class Watch(WatchBase):
 cdef class WatchCallback(Callback):
     cdef Watch watch
     cdef object callback
+    cdef object on_end              # None: an error is reported, or is the end of the node
+    cdef int _fail(self, object error, WatchCallbacks callbacks) except -1
+    cdef int _tell_end(self, object error, WatchCallbacks callbacks) except -1
     cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1
 
 # A WatchBatch of what was told, for one caller.

@@ -46,6 +46,7 @@ class Watch(WatchBase):
         raise_lagged: bool = False,
         reset: bool = False,
         callback: Callable[[WatchBatch | WatchReset], object] | None = None,
+        on_end: Callable[[BaseException | None], object] | None = None,
         timeout_s: float | None = None,
     ) -> None: ...
     def batches(self) -> Iterator[WatchBatch | WatchReset]:
@@ -59,4 +60,9 @@ class Watch(WatchBase):
 class WatchCallback(Callback):
     """What Watch(callback=...) is told by: on the threads that all callbacks of its node share."""
 
-    def __init__(self, watch: Watch, callback: Callable[[WatchBatch | WatchReset], object]) -> None: ...
+    def __init__(
+        self,
+        watch: Watch,
+        callback: Callable[[WatchBatch | WatchReset], object],
+        on_end: Callable[[BaseException | None], object] | None,
+    ) -> None: ...

@@ -205,18 +205,20 @@ cdef class WatchBase:
 cdef class Watch(WatchBase):
     def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
                  puts=True, deletes=True, progress=False, raise_lagged=False, reset=False, callback=None,
-                 timeout_s=None):
+                 on_end=None, timeout_s=None):
         super().__init__(node, key, end, prefix=prefix, start_revision=start_revision, previous=previous, puts=puts,
                          deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset)
         deadline_after(timeout_s)
         self.timeout_s = timeout_s
         if callback is not None:
-            self._begin_callback(callback)
+            self._begin_callback(callback, on_end)
         try:
             self._open()
         except BaseException:
             self._end_callback()
             raise
+        if callback is not None:
+            self.callbacks.look_at(self.callback)       # it may have been told before there was a watch to look at
 
     cdef int _open(self) except -1:
         cdef uint64_t deadline_ns = deadline_after(5.0)
@@ -236,10 +238,10 @@ cdef class Watch(WatchBase):
         self.node.attached.discard(self)
         return 0
 
-    cdef int _begin_callback(self, object callback) except -1:
+    cdef int _begin_callback(self, object callback, object on_end) except -1:
         if not callable(callback):
             raise InvalidArgument(f"callback: must be callable, not {type(callback).__name__}", field="callback")
-        self.callback = WatchCallback.__new__(WatchCallback, self, callback)
+        self.callback = WatchCallback.__new__(WatchCallback, self, callback, on_end)
         self.callbacks = self.node.watch_callbacks()
         self.callbacks.add(self.callback)
         self.signal.mailbox = self.callbacks.mailbox
@@ -312,29 +314,45 @@ cdef class Watch(WatchBase):
 
 
 cdef class WatchCallback(Callback):
-    def __cinit__(self, Watch watch not None, callback):
+    def __cinit__(self, Watch watch not None, callback, on_end):
         self.watch = watch
         self.callback = callback
+        self.on_end = on_end
 
     cdef bint call(self, WatchCallbacks callbacks) except -1:
         cdef bint has_more = False
         try:
             has_more = self._call_with_some(callbacks)
-        except (Fatal, NotExecuted):
-            pass            # the node ended meanwhile
         except BaseException as error:
-            self.watch.close()
-            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__,
-                                                           threading.current_thread())))
+            self._fail(error, callbacks)
         return has_more
+
+    cdef int _fail(self, object error, WatchCallbacks callbacks) except -1:
+        if self.on_end is None and isinstance(error, (Fatal, NotExecuted)):
+            return 0        # the node ended meanwhile
+        self.watch.close()
+        if self.on_end is not None:
+            return self._tell_end(error, callbacks)
+        return _report(error)
+
+    cdef int _tell_end(self, object error, WatchCallbacks callbacks) except -1:
+        callbacks.on_call()
+        try:
+            self.on_end(error)
+        except BaseException as raised:
+            _report(raised)
+        callbacks.on_call()
+        return 0
 
     cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1:
         """What one look finds."""
         cdef Watch watch = self.watch
         cdef int outcome
-        if watch.is_closed or not watch.can_take():
+        if watch.is_closed or watch.node.life != LIFE_RUNNING:
             watch._end_callback()
             return False
+        if not watch.can_take():
+            return False        # the answer that opens it is still on its way to the thread that asked
         outcome = watch.take()
         if outcome == TAKE_REOPEN:
             watch._close_native()
@@ -346,4 +364,12 @@ cdef class WatchCallback(Callback):
             callbacks.on_call()
         if outcome == TAKE_CLOSED:
             watch.close()
+            if self.on_end is not None:
+                self._tell_end(None, callbacks)
         return outcome != TAKE_WAIT
+
+
+cdef int _report(object error) except -1:
+    threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__,
+                                                   threading.current_thread())))
+    return 0

@@ -11,6 +11,7 @@ from raftmeta.runtime.answers cimport deadline_after
 from raftmeta.runtime.node_base cimport LIFE_RUNNING
 from raftmeta.runtime.node_mailbox cimport MailboxFace
 from raftmeta.runtime.node_watch cimport TAKE_CLOSED, TAKE_REOPEN, TAKE_WAIT, WatchBase, batch_of
+from raftmeta.runtime.tickets cimport mailbox_drop, mailbox_hold
 
 from raftmeta.errors import Fatal, NotExecuted
 
@@ -26,13 +27,20 @@ cdef class AioWatch(WatchBase):
         self.face = face
         self.timeout_s = timeout_s
 
+    def __dealloc__(self):
+        # The loop knows nothing of the signal any more: NodeBase.attached would hold this object else.
+        if self.signal.mailbox != NULL:
+            mailbox_drop(self.signal.mailbox)
+
     async def _open(self):
         cdef uint64_t deadline_ns = deadline_after(5.0)
         await self.face._session(deadline_ns)
         self.face.bind()
         # Its mail lies in the mailbox until it is looked at, also when the node is closed in between.
         self.face.watches.add(self)
-        self.signal.mailbox = self.face.mailbox
+        if self.signal.mailbox == NULL:
+            self.signal.mailbox = self.face.mailbox
+            mailbox_hold(self.signal.mailbox)       # the loop may post there after the face was closed
         self.opened(await self.face.call_of(self.submit(self.face.mailbox), deadline_ns))
 
     async def _close_native(self):

@@ -34,6 +34,8 @@ cdef class WatchCallbacks:
     cdef Onlooking onlooking
 
     cdef int add(self, Callback callback) except -1
+    # Call it, though no signal came.
+    cdef int look_at(self, Callback callback) except -1
     # Its native watch is gone, or its node's loop has ended: no signal comes from now on.
     cdef int remove(self, Callback callback) except -1
     # The node's loop has ended: as remove of all.

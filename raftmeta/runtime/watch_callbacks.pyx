@@ -43,6 +43,11 @@ cdef class WatchCallbacks:
             mailbox_ring(self.mailbox)
         return 0
 
+    cdef int look_at(self, Callback callback) except -1:
+        self._put_in_line(callback)
+        mailbox_ring(self.mailbox)
+        return 0
+
     cdef int stop(self) except -1:
         self._collect()
         self.open.clear()

@@ -481,3 +481,20 @@ def test_a_face_belongs_to_one_event_loop(node: raftmeta.Node) -> None:
     asyncio.run(use())
     with pytest.raises(raftmeta.InvalidArgument, match="event loop"):
         asyncio.run(use())
+
+
+def test_a_watch_left_open_when_its_face_closes_harms_nobody(tmp_path: Path) -> None:
+    """The node goes on to tell it; its signal's mailbox must outlive the face."""
+    with one_node(tmp_path) as node:
+
+        async def leave_open() -> Any:
+            face = node.aio()
+            watch = face.watch("k")
+            await watch.__aenter__()
+            await face.close()
+            return watch
+
+        left = [asyncio.run(leave_open()) for _ in range(20)]
+        for number in range(50):
+            node.put("k", str(number))
+        assert len(left) == 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
+import threading
 from typing import Any
 
 import pytest
@@ -31,24 +31,24 @@ class Script:
         self.watches = list(watches)
         self.opened: list[int] = []
 
-    def txn(self, *_arguments: object, **_options: object) -> Any:
-        return raftmeta.TxnReply(True, [], 10 * (len(self.opened) + 1), 0)
+    def range(self, *_bounds: object, **_options: object) -> raftmeta.RangeResult:
+        revision = 10 * (len(self.opened) + 1)
+        return raftmeta.RangeResult(1, [KeyRecord(b"p/start", b"", 1, revision, 1, 0)], revision=revision)
 
-    def range(self, *, revision: int, **_options: object) -> raftmeta.RangeResult:
-        return raftmeta.RangeResult(1, [KeyRecord(b"p/start", b"", 1, revision, 1, 0)])
-
-    def watch(self, _key: object, *, start_revision: int, **_options: object) -> Script:
+    def watch(self, _key: object, *, start_revision: int, callback: Any, on_end: Any, **_options: object) -> Script:
         self.opened.append(start_revision)
-        self.news = self.watches.pop(0) if self.watches else raftmeta.NodeClosed("the script ended")
-        if isinstance(self.news, Exception):
-            raise self.news
+        news = self.watches.pop(0) if self.watches else raftmeta.NodeClosed("the script ended")
+        if isinstance(news, Exception):
+            raise news
+        threading.Thread(target=self._tell, args=(news, callback, on_end), daemon=True).start()
         return self
 
-    def batches(self) -> Iterator[WatchBatch | WatchReset]:
-        for one in self.news:
+    def _tell(self, news: list[Any], callback: Any, on_end: Any) -> None:
+        for one in news:
             if isinstance(one, Exception):
-                raise one
-            yield one
+                return on_end(one)
+            callback(one)
+        on_end(None)
 
     def close(self) -> None:
         pass
