@@ -24,7 +24,9 @@ slow delays nobody else. Either every revision is told in order or, after a gap,
 which carries the whole new state. A back end may make one such call of those that wait for a slow listener.
 Every change after add_..._listener returned is told, and perhaps one that this process had not seen by then; after
 remove_... returned no further call begins, also when a listener removes itself. On asyncio a listener may be a
-coroutine function.
+coroutine function. A listener may also be an object with the method of the KIP's listener interface, which gets
+what the KIP says: on_group_change or onGroupChange the ids, on_leader_change or onLeaderChange the id or None,
+value_changed or valueChanged the value or None, key_set_changed or keySetChanged the keys. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias
 
-from raftmeta.errors import ConfigError
+from raftmeta.errors import ConfigError, InvalidArgument
 from raftmeta.operations import Create, Delete, Fence, Update
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Data",
     "FenceLike",
     "GroupChange",
+    "GroupChangeListener",
     "GroupListener",
     "GroupMember",
     "GroupMembership",
@@ -57,9 +60,11 @@ __all__ = [
     "Held",
     "HeldBase",
     "KeySetChange",
+    "KeySetChangeListener",
     "KeySetListener",
     "Leader",
     "LeaderChange",
+    "LeaderChangeListener",
     "LeaderElection",
     "LeaderListener",
     "ListenerRegistry",
@@ -68,7 +73,10 @@ __all__ = [
     "StorageOperation",
     "Stored",
     "ValueChange",
+    "ValueChangeListener",
     "ValueListener",
+    "checked_callback",
+    "listener_call",
 ]
 
 Data: TypeAlias = bytes | str
@@ -239,10 +247,59 @@ class KeySetChange:
     removed: frozenset[str] = frozenset()
 
 
-GroupListener: TypeAlias = Callable[[GroupChange], object]
-LeaderListener: TypeAlias = Callable[[LeaderChange], object]
-ValueListener: TypeAlias = Callable[[ValueChange], object]
-KeySetListener: TypeAlias = Callable[[KeySetChange], object]
+class GroupChangeListener(Protocol):
+    """An object that is told as KIP-30 GroupChangeListener is; onGroupChange will do as well."""
+
+    def on_group_change(self, membership: frozenset[str], /) -> object: ...
+
+
+class LeaderChangeListener(Protocol):
+    """An object that is told as KIP-30 LeaderChangeListener is; onLeaderChange will do as well."""
+
+    def on_leader_change(self, leader: str | None, /) -> object: ...
+
+
+class ValueChangeListener(Protocol):
+    """An object that is told as KIP-30 ValueChangeListener is; valueChanged will do as well."""
+
+    def value_changed(self, new_value: bytes | None, /) -> object: ...
+
+
+class KeySetChangeListener(Protocol):
+    """An object that is told as KIP-30 KeySetChangeListener is; keySetChanged will do as well."""
+
+    def key_set_changed(self, new_key_set: Set[str], /) -> object: ...
+
+
+GroupListener: TypeAlias = Callable[[GroupChange], object] | GroupChangeListener
+LeaderListener: TypeAlias = Callable[[LeaderChange], object] | LeaderChangeListener
+ValueListener: TypeAlias = Callable[[ValueChange], object] | ValueChangeListener
+KeySetListener: TypeAlias = Callable[[KeySetChange], object] | KeySetChangeListener
+
+# For each kind of change: the KIP's method in both spellings, and what it gets.
+_KIP_METHODS: dict[type[Any], tuple[tuple[str, str], str]] = {
+    GroupChange: (("on_group_change", "onGroupChange"), "ids"),
+    LeaderChange: (("on_leader_change", "onLeaderChange"), "id"),
+    ValueChange: (("value_changed", "valueChanged"), "value"),
+    KeySetChange: (("key_set_changed", "keySetChanged"), "keys"),
+}
+
+
+def listener_call(kind: type[Any], listener: object) -> Callable[[Any], object]:
+    """What to call with a change of this kind to tell listener; for back ends. Raises InvalidArgument."""
+    names, told = _KIP_METHODS[kind]
+    for name in names:
+        method = getattr(listener, name, None)
+        if callable(method) and not isinstance(listener, type):
+            return lambda change: method(getattr(change, told))
+    return checked_callback(listener, "listener", f"with one {kind.__name__}, or an object with a method {names[0]}")
+
+
+def checked_callback(callback: Any, field: str, how: str = "with one argument") -> Callable[[Any], object]:
+    """callback itself, if it can be called; for back ends. Raises InvalidArgument."""
+    if not callable(callback):
+        raise InvalidArgument(f"{field}: must be callable {how}, not {callback!r}", field=field)
+    return callback  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,16 +467,23 @@ class LeaderElection(ABC):
     def terms(self, candidate: str, data: Data = b"") -> Iterator[Held]:
         """Nominate candidate and give each lead that it wins: `for lead in ...terms("a"): while lead.held(): ...`
 
-        The next one is waited for after the last is lost. The iterator ends when the candidate resigned or the
-        instance was closed. Leaving the loop resigns. Raises what nominate raises.
+        The next one is waited for after the last is lost. The iterator ends when the candidate resigned or withdrew,
+        or the instance was closed. Leaving the loop withdraws. Raises what nominate raises.
         """
 
     @abstractmethod
     def resign(self, leader: str) -> None:
         """Give the lead back, and be no candidate any more until nominated again. The next candidate leads at once.
 
-        One who waits is withdrawn. Ignored for anybody who is no candidate of this instance. Stop acting as the leader
-        before you call it.
+        Ignored for anybody who is not the leader, or is no candidate of this instance: one who waits stays eligible
+        (withdraw ends that). Stop acting as the leader before you call it.
+        """
+
+    @abstractmethod
+    def withdraw(self, candidate: str) -> None:
+        """Be no candidate any more until nominated again, leading or not. A leader gives the lead back, as in resign.
+
+        Ignored for anybody who is no candidate of this instance.
         """
 
     @abstractmethod
@@ -567,6 +631,8 @@ class AioLeaderElection(ABC):
     def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]: ...
     @abstractmethod
     async def resign(self, leader: str) -> None: ...
+    @abstractmethod
+    async def withdraw(self, candidate: str) -> None: ...
     @abstractmethod
     async def add_listener(self, listener: LeaderListener) -> None: ...
     @abstractmethod

@@ -193,7 +193,7 @@ class Election(Guarded):
 
     async def _withdraw(self) -> None:
         self._is_candidate = False
-        await self.client.attempt(lambda: self._service.resign(self.client.name))
+        await self.client.attempt(lambda: self._service.withdraw(self.client.name))
 
     async def _resign(self, lead: HeldBase) -> None:
         self._lead = None

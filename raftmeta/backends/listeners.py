@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from raftmeta.interfaces import listener_call
 from raftmeta.shared_threads import SharedThreads
 
 __all__ = ["Listeners"]
@@ -22,7 +23,8 @@ _logger = logging.getLogger("raftmeta.listeners")
 
 
 class _Listener(Generic[Change]):
-    def __init__(self, call: Callable[[Change], object], threads: SharedThreads) -> None:
+    def __init__(self, listener: Any, call: Callable[[Change], object], threads: SharedThreads) -> None:
+        self._listener = listener
         self._call = call
         self._threads = threads
         self._lock = threading.Lock()
@@ -52,13 +54,14 @@ class _Listener(Generic[Change]):
             try:
                 self._call(change)
             except Exception:
-                _logger.exception("listener failed listener=%r", self._call)
+                _logger.exception("listener failed listener=%r", self._listener)
 
 
 class Listeners(Generic[Change]):
     """The listeners of one group, service, key or namespace."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Change]) -> None:
+        self._kind = kind
         self._lock = threading.Lock()
         self._listeners: dict[Any, _Listener[Change]] = {}
         self._threads = SharedThreads("listener")
@@ -66,16 +69,18 @@ class Listeners(Generic[Change]):
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def add(self, call: Callable[[Change], object]) -> None:
+    def add(self, listener: Any) -> None:
+        """Raises InvalidArgument for what is no listener."""
+        call = listener_call(self._kind, listener)
         with self._lock:
-            if call not in self._listeners:
-                self._listeners[call] = _Listener(call, self._threads)
+            if listener not in self._listeners:
+                self._listeners[listener] = _Listener(listener, call, self._threads)
 
-    def remove(self, call: Callable[[Change], object]) -> None:
+    def remove(self, listener: Any) -> None:
         with self._lock:
-            listener = self._listeners.pop(call, None)
-        if listener is not None:
-            listener.remove()
+            removed = self._listeners.pop(listener, None)
+        if removed is not None:
+            removed.remove()
 
     def tell(self, change: Change) -> None:
         with self._lock:

@@ -186,7 +186,7 @@ class _Group(_Part, GroupMembership):
     def __init__(self, backend: PySyncObjBackend, group: str) -> None:
         super().__init__(backend)
         self._group = group
-        self._listeners: Listeners[GroupChange] = Listeners()
+        self._listeners: Listeners[GroupChange] = Listeners(GroupChange)
         self._told = self.members()
         self._mine: dict[str, _Held] = {}
 
@@ -272,7 +272,7 @@ class _Election(_Part, LeaderElection):
     def __init__(self, backend: PySyncObjBackend, service: str) -> None:
         super().__init__(backend)
         self._service = service
-        self._listeners: Listeners[LeaderChange] = Listeners()
+        self._listeners: Listeners[LeaderChange] = Listeners(LeaderChange)
         self._told = self.leader()
         self._mine: dict[str, _Candidate] = {}
         self._changed = threading.Condition()
@@ -323,7 +323,7 @@ class _Election(_Part, LeaderElection):
                 lead.wait_lost()
         finally:
             if not self._is_closed:
-                self.resign(candidate)
+                self.withdraw(candidate)
 
     def _next_lead(self, candidate: str) -> Held | None:
         with self._changed:
@@ -334,14 +334,19 @@ class _Election(_Part, LeaderElection):
         return None
 
     def resign(self, leader: str) -> None:
-        mine = self._mine.pop(leader, None)
+        first = self._first()
+        if first is not None and (first.id, first.life) == (leader, self._backend.life):
+            self.withdraw(leader)
+
+    def withdraw(self, candidate: str) -> None:
+        mine = self._mine.pop(candidate, None)
         if mine is None:
             return
         if mine.lead is not None:
             mine.lead.end(is_told=False)
         with self._changed:
             self._changed.notify_all()
-        self._call("resign", self._service, leader, self._backend.life)
+        self._call("resign", self._service, candidate, self._backend.life)
 
     def add_listener(self, listener: LeaderListener) -> None:
         self._check_open()
@@ -366,6 +371,8 @@ class _Election(_Part, LeaderElection):
             else:
                 self._lost(id, mine)
         self._follow()
+        with self._changed:
+            self._changed.notify_all()  # a lead that came late, and was not held then, is held now
 
     def _lost(self, id: str, mine: _Candidate) -> None:
         """Others think that this process is gone: its candidate begins anew, behind them."""
@@ -394,7 +401,7 @@ class _Election(_Part, LeaderElection):
     def give_back(self) -> None:
         for candidate in list(self._mine):
             with contextlib.suppress(errors.RaftmetaError):
-                self.resign(candidate)
+                self.withdraw(candidate)
 
     def end(self) -> None:
         super().end()
@@ -455,7 +462,7 @@ class _Registry(_Part, ListenerRegistry):
 
     def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
         self._check_open()
-        self._values.setdefault(key, Listeners()).add(listener)
+        self._values.setdefault(key, Listeners(ValueChange)).add(listener)
 
     def remove_value_change_listener(self, key: str, listener: ValueListener) -> None:
         if key in self._values:
@@ -463,7 +470,7 @@ class _Registry(_Part, ListenerRegistry):
 
     def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
         self._check_open()
-        self._key_sets.setdefault(namespace, Listeners()).add(listener)
+        self._key_sets.setdefault(namespace, Listeners(KeySetChange)).add(listener)
 
     def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
         if namespace in self._key_sets:

@@ -21,19 +21,25 @@ from raftmeta.interfaces import (
     Capabilities,
     Data,
     FenceLike,
+    GroupChange,
     GroupListener,
     GroupMember,
     GroupMembership,
     Held,
+    KeySetChange,
     KeySetListener,
     Leader,
+    LeaderChange,
     LeaderElection,
     LeaderListener,
     ListenerRegistry,
     Storage,
     StorageOperation,
     Stored,
+    ValueChange,
     ValueListener,
+    checked_callback,
+    listener_call,
 )
 from raftmeta.operations import Fence
 
@@ -47,19 +53,20 @@ class _Listeners:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._wrapped: dict[tuple[str, Any], Callable[[Any], object]] = {}
+        self._wrapped: dict[tuple[type[Any], str, Any], Callable[[Any], object]] = {}
 
-    def add(self, where: str, listener: Callable[[Any], object]) -> Callable[[Any], object]:
-        return self._wrapped.setdefault((where, listener), self._wrapper(listener))
+    def add(self, kind: type[Any], where: str, listener: Any) -> Callable[[Any], object]:
+        call = self._wrapper(listener_call(kind, listener))
+        return self._wrapped.setdefault((kind, where, listener), call)
 
-    def remove(self, where: str, listener: Callable[[Any], object]) -> Callable[[Any], object]:
-        return self._wrapped.pop((where, listener), listener)
+    def remove(self, kind: type[Any], where: str, listener: Any) -> Callable[[Any], object]:
+        return self._wrapped.pop((kind, where, listener), listener)
 
     def once(self, listener: Callable[[AioHeld], object] | None) -> Callable[[Held], object] | None:
         """A callback that gets what is held."""
         if listener is None:
             return None
-        wrapped = self._wrapper(listener)
+        wrapped = self._wrapper(checked_callback(listener, "callback"))
         return lambda held: wrapped(_AioHeld(held))
 
     def _wrapper(self, listener: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -135,10 +142,10 @@ class _AioGroup(AioGroupMembership):
         return await asyncio.to_thread(self._below.members)
 
     async def add_listener(self, listener: GroupListener) -> None:
-        await asyncio.to_thread(self._below.add_listener, self._listeners.add("", listener))
+        await asyncio.to_thread(self._below.add_listener, self._listeners.add(GroupChange, "", listener))
 
     async def remove_listener(self, listener: GroupListener) -> None:
-        await asyncio.to_thread(self._below.remove_listener, self._listeners.remove("", listener))
+        await asyncio.to_thread(self._below.remove_listener, self._listeners.remove(GroupChange, "", listener))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._below.close)
@@ -183,16 +190,19 @@ class _AioElection(AioLeaderElection):
             while (lead := await asyncio.to_thread(next, leads, None)) is not None:
                 yield _AioHeld(lead)
         finally:
-            await asyncio.to_thread(self._below.resign, candidate)
+            await asyncio.to_thread(self._below.withdraw, candidate)
 
     async def resign(self, leader: str) -> None:
         await asyncio.to_thread(self._below.resign, leader)
 
+    async def withdraw(self, candidate: str) -> None:
+        await asyncio.to_thread(self._below.withdraw, candidate)
+
     async def add_listener(self, listener: LeaderListener) -> None:
-        await asyncio.to_thread(self._below.add_listener, self._listeners.add("", listener))
+        await asyncio.to_thread(self._below.add_listener, self._listeners.add(LeaderChange, "", listener))
 
     async def remove_listener(self, listener: LeaderListener) -> None:
-        await asyncio.to_thread(self._below.remove_listener, self._listeners.remove("", listener))
+        await asyncio.to_thread(self._below.remove_listener, self._listeners.remove(LeaderChange, "", listener))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._below.close)
@@ -241,19 +251,19 @@ class _AioRegistry(AioListenerRegistry):
         await asyncio.to_thread(self._below.init, context)
 
     async def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
-        wrapped = self._listeners.add(f"value {key}", listener)
+        wrapped = self._listeners.add(ValueChange, key, listener)
         await asyncio.to_thread(self._below.add_value_change_listener, key, wrapped)
 
     async def remove_value_change_listener(self, key: str, listener: ValueListener) -> None:
-        wrapped = self._listeners.remove(f"value {key}", listener)
+        wrapped = self._listeners.remove(ValueChange, key, listener)
         await asyncio.to_thread(self._below.remove_value_change_listener, key, wrapped)
 
     async def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
-        wrapped = self._listeners.add(f"keys {namespace}", listener)
+        wrapped = self._listeners.add(KeySetChange, namespace, listener)
         await asyncio.to_thread(self._below.add_key_set_change_listener, namespace, wrapped)
 
     async def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
-        wrapped = self._listeners.remove(f"keys {namespace}", listener)
+        wrapped = self._listeners.remove(KeySetChange, namespace, listener)
         await asyncio.to_thread(self._below.remove_key_set_change_listener, namespace, wrapped)
 
     async def close(self) -> None:

@@ -196,6 +196,10 @@ class Client:
         """Call on a thread that all callbacks share, and return what it raised; on the client's thread."""
         future: asyncio.Future[BaseException | None] = self._loop.create_future()
 
+        def answer(error: BaseException | None) -> None:
+            if not future.done():
+                future.set_result(error)
+
         def run() -> None:
             error: BaseException | None = None
             try:
@@ -203,7 +207,7 @@ class Client:
             except BaseException as raised:
                 error = raised
             with contextlib.suppress(RuntimeError):  # the client was closed meanwhile, and its event loop
-                self._loop.call_soon_threadsafe(lambda: future.done() or future.set_result(error))
+                self._loop.call_soon_threadsafe(answer, error)
 
         self._threads.post(run)
         return await future

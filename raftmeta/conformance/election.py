@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from raftmeta import Fenced, IdConflict, NodeClosed, Unsupported
+from raftmeta import Fenced, IdConflict, InvalidArgument, NodeClosed, Unsupported
 from raftmeta.conformance.kit import Kit, Told, check, equal, eventually, raises
 
 AREA = "election"
@@ -64,7 +64,7 @@ def _(kit: Kit) -> None:
     equal(kit.first.election(name).get_leader(), "a", "leader")
 
 
-@check(AREA, "one who waits and resigns is not elected any more", parties=2)
+@check(AREA, "resign is ignored for one who waits, who is elected in turn", parties=2)
 def _(kit: Kit) -> None:
     name = kit.name("service")
     first, second = kit.first.election(name), kit.second.election(name)
@@ -72,7 +72,41 @@ def _(kit: Kit) -> None:
     second.nominate("b")
     second.resign("b")
     first.resign("a")
+    eventually(lambda: second.lead("b") is not None, "the one who waited leads")
+    second.resign("b")
     eventually(lambda: first.leader() is None, "nobody leads")
+
+
+@check(AREA, "one who waits and withdraws is not elected any more; a leader that withdraws resigns", parties=2)
+def _(kit: Kit) -> None:
+    name = kit.name("service")
+    first, second = kit.first.election(name), kit.second.election(name)
+    first.nominate("a")
+    second.nominate("b")
+    second.withdraw("b")
+    second.withdraw("nobody")
+    first.withdraw("a")
+    eventually(lambda: first.leader() is None, "nobody leads")
+    equal(first.lead("a"), None, "the lead of one who withdrew")
+
+
+@check(AREA, "a listener may be an object of the KIP; what cannot be told is refused")
+def _(kit: Kit) -> None:
+    class Listener:
+        def __init__(self) -> None:
+            self.leaders: list[str | None] = []
+
+        def onLeaderChange(self, leader: str | None) -> None:  # the KIP's own name
+            self.leaders.append(leader)
+
+    election, listener = kit.first.election(kit.name("service")), Listener()
+    election.add_listener(listener)  # type: ignore[arg-type]
+    with raises(InvalidArgument, "42 as a listener"):
+        election.add_listener(42)  # type: ignore[arg-type]
+    election.nominate("a")
+    election.resign("a")
+    eventually(lambda: listener.leaders == ["a", None], "the KIP's listener to be told")
+    election.remove_listener(listener)  # type: ignore[arg-type]
 
 
 @check(AREA, "a candidate's id belongs to one", parties=2)
@@ -165,7 +199,6 @@ def _(kit: Kit) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    kit.second.election(name).resign("b")
     eventually(lambda: ids == ["a"], "elected")
     election.resign("a")
     thread.join(20)

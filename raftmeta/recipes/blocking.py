@@ -154,6 +154,9 @@ class Election(LeaderElection):
     def resign(self, leader: str) -> None:
         run(self._election.resign(leader))
 
+    def withdraw(self, candidate: str) -> None:
+        run(self._election.withdraw(candidate))
+
     def add_listener(self, listener: LeaderListener) -> None:
         run(self._election.add_listener(listener))
 

@@ -10,8 +10,9 @@ create revision is its epoch, greater than that of every earlier leader, and its
 
 There is no herd: a candidate learns of its election from a mirror of these few keys, and asks the store nothing.
 
-A candidacy lasts until it is resigned. Each lease it loses ends one hold; it is then nominated anew, behind the others.
-Resigning ends the candidacy first and gives the key back then, so nothing can nominate it again.
+A candidacy lasts until its leader resigns or the candidate withdraws. Each lease it loses ends one hold; it is then
+nominated anew, behind the others. Whoever ends a candidacy ends it first and gives the key back then, so nothing can
+nominate it again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, cast
 
 from raftmeta.errors import Fatal, ForkedProcess, IdConflict, NodeClosed, RaftmetaError
-from raftmeta.interfaces import AioHeld, AioLeaderElection, Data, Leader, LeaderChange, LeaderListener
+from raftmeta.interfaces import (
+    AioHeld,
+    AioLeaderElection,
+    Data,
+    Leader,
+    LeaderChange,
+    LeaderListener,
+    checked_callback,
+    listener_call,
+)
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S, Hold, give_back_quietly, take_place
@@ -64,8 +74,10 @@ class Candidacy:
     def tell_to(self, face: Face, failures: Failures, on_elected: Any, on_lost: Any) -> None:
         """Whom to call. One strand each: a leader that works inside on_elected must still be told of the loss."""
         if on_elected is not None:
+            checked_callback(on_elected, "on_elected")
             self._on_elected.append(Strand(face, on_elected, failures))
         if on_lost is not None:
+            checked_callback(on_lost, "on_lost")
             self._on_lost.append(Strand(face, on_lost, failures))
 
     def elected(self, hold: Hold) -> None:
@@ -117,7 +129,7 @@ class Election(Followed, AioLeaderElection):
 
     def _set_up(self, face: Face) -> None:
         super()._set_up(face)
-        self._listeners: Listeners[LeaderChange] = Listeners(face, self.failures)
+        self._listeners: Listeners[LeaderChange] = Listeners(face, self.failures, LeaderChange)
 
     # --- running ------------------------------------------------------------------------------------------------------
     async def nominate(
@@ -141,7 +153,7 @@ class Election(Followed, AioLeaderElection):
             try:
                 await self._enlist(candidacy, 0)
             except BaseException:
-                self._withdraw(candidate, candidacy)
+                self._end_candidacy(candidacy)
                 raise
         return running
 
@@ -173,17 +185,17 @@ class Election(Followed, AioLeaderElection):
             await self._enlist(candidacy, replaces)
         except (IdConflict, NodeClosed, ForkedProcess, Fatal) as error:
             _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
-            self._withdraw(candidacy.id, candidacy)
+            self._end_candidacy(candidacy)
         except RaftmetaError as error:
             _LOG.info("nominated again soon candidate=%s reason=%s", candidacy.id, error)
             candidacy.news.clear()
             await candidacy.news.wait(TUNE_PAUSE_S)
             face.spawn(self._nominate_anew(candidacy, replaces), "candidate")  # behind others that wait
 
-    def _withdraw(self, candidate: str, candidacy: Candidacy) -> None:
+    def _end_candidacy(self, candidacy: Candidacy) -> None:
         with self._lock:
-            if self._candidacies.get(candidate) is candidacy:
-                del self._candidacies[candidate]
+            if self._candidacies.get(candidacy.id) is candidacy:
+                del self._candidacies[candidacy.id]
         candidacy.end()
 
     def lead(self, candidate: str) -> AioHeld | None:
@@ -192,12 +204,27 @@ class Election(Followed, AioLeaderElection):
         return cast(AioHeld, lead.shown) if lead is not None and lead.held() else None
 
     async def resign(self, leader: str) -> None:
-        self.face  # noqa: B018  # raises where it is closed
+        face = self.face
         candidacy = self._candidacies.get(leader)
+        if candidacy is None or candidacy.hold is None:
+            return  # nobody, or one that is still on its way into the line
+        if candidacy.lead is None or candidacy.lead.is_over:  # or it leads, and the mirror has not said so yet
+            first = oldest((await face.verbs.range(prefix=self._prefix)).records)
+            if first is None or first.create_revision != candidacy.hold.epoch:
+                return
+        await self._leave(candidacy)
+
+    async def withdraw(self, candidate: str) -> None:
+        self.face  # noqa: B018  # raises where it is closed
+        candidacy = self._candidacies.get(candidate)
         if candidacy is not None:
-            self._withdraw(leader, candidacy)
-            if candidacy.hold is not None:
-                await candidacy.hold.give_back()
+            await self._leave(candidacy)
+
+    async def _leave(self, candidacy: Candidacy) -> None:
+        """End it first, so that nothing nominates it again; give its place back then."""
+        self._end_candidacy(candidacy)
+        if candidacy.hold is not None:
+            await candidacy.hold.give_back()
 
     async def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]:
         candidacy = await self.begin_terms(candidate, data)
@@ -213,8 +240,8 @@ class Election(Followed, AioLeaderElection):
         return await self._nominate(candidate, data, None, None)
 
     async def end_terms(self, candidacy: Candidacy) -> None:
-        """Resign; a key that cannot be removed now goes with its lease."""
-        self._withdraw(candidacy.id, candidacy)
+        """Withdraw; a key that cannot be removed now goes with its lease."""
+        self._end_candidacy(candidacy)
         if candidacy.hold is not None:
             await give_back_quietly(candidacy.hold)
 
@@ -233,6 +260,7 @@ class Election(Followed, AioLeaderElection):
         return Leader(name_in(first.key, self._prefix), unpack_holder(first.value).data, first.create_revision)
 
     async def add_listener(self, listener: LeaderListener) -> None:
+        listener_call(LeaderChange, listener)  # refuse it before anything is read
         await self._follow()
         self._listeners.add(listener)
 

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from raftmeta.errors import IdConflict
-from raftmeta.interfaces import AioGroupMembership, AioHeld, Data, GroupChange, GroupListener, GroupMember
+from raftmeta.interfaces import (
+    AioGroupMembership,
+    AioHeld,
+    Data,
+    GroupChange,
+    GroupListener,
+    GroupMember,
+    checked_callback,
+    listener_call,
+)
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S, Hold, give_back_quietly, take_place
@@ -40,10 +49,12 @@ class Group(Followed, AioGroupMembership):
 
     def _set_up(self, face: Face) -> None:
         super()._set_up(face)
-        self._listeners: Listeners[GroupChange] = Listeners(face, self.failures)
+        self._listeners: Listeners[GroupChange] = Listeners(face, self.failures, GroupChange)
 
     # --- being a member -----------------------------------------------------------------------------------------------
     async def join(self, id: str, data: Data = b"", *, on_lost: Callable[[Any], object] | None = None) -> AioHeld:
+        if on_lost is not None:
+            checked_callback(on_lost, "on_lost")
         hold = Hold(self.face, self._prefix + part_of(id, "id"), id, to_bytes(data))
         former = self._reserve(id, hold)
         try:
@@ -56,7 +67,7 @@ class Group(Followed, AioGroupMembership):
             await give_back_quietly(hold)
             self.face  # noqa: B018  # raises NodeClosed
         if on_lost is not None:
-            strand = Strand(self.face, on_lost, self.failures)
+            strand: Strand[Any] = Strand(self.face, on_lost, self.failures)
             hold.on_lost(lambda lost: strand.tell(lost.shown))
         hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
         return cast(AioHeld, hold.shown)
@@ -106,6 +117,7 @@ class Group(Followed, AioGroupMembership):
         return GroupMember(id, unpack_holder(record.value).data, record.create_revision)
 
     async def add_listener(self, listener: GroupListener) -> None:
+        listener_call(GroupChange, listener)  # refuse it before anything is read
         await self._follow()
         self._listeners.add(listener)
 

@@ -106,7 +106,7 @@ class _InLine:
     async def _acquire(self, timeout_s: float | None, on_lost: Callable[[Any], object] | None, **how: Any) -> Permit:
         permit = await stand_in_line(self._face, self._prefix, ttl_s=self._ttl_s, deadline=Deadline(timeout_s), **how)
         if on_lost is not None:
-            strand = Strand(self._face, on_lost, self._failures)
+            strand: Strand[Any] = Strand(self._face, on_lost, self._failures)
             permit.on_lost(lambda lost: strand.tell(lost.shown))
         return cast(Permit, permit.shown)
 

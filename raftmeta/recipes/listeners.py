@@ -12,9 +12,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
-from raftmeta.interfaces import GroupChange, KeySetChange, LeaderChange, ValueChange
+from raftmeta.interfaces import GroupChange, KeySetChange, LeaderChange, ValueChange, listener_call
 from raftmeta.recipes.face import Face
 
 __all__ = ["Failures", "Listeners", "Strand"]
@@ -43,8 +43,12 @@ class Failures:
 class Strand(Generic[Told]):
     """The calls of one listener. Its worker lives only while there is something to tell."""
 
-    def __init__(self, face: Face, listener: Callable[[Told], object], failures: Failures) -> None:
+    def __init__(
+        self, face: Face, listener: Any, failures: Failures, call: Callable[[Told], object] | None = None
+    ) -> None:
+        """call: how listener is called, None: as it is."""
         self.listener = listener
+        self._call: Callable[[Told], object] = listener if call is None else call
         self._face = face
         self._failures = failures
         self._pending: deque[Told] = deque()
@@ -82,7 +86,7 @@ class Strand(Generic[Told]):
     async def _work(self) -> None:
         while (told := self._next()) is not None:
             try:
-                await self._face.call(self.listener, told)
+                await self._face.call(self._call, told)
             except Exception:
                 self._failures.add(self.listener)
 
@@ -93,7 +97,7 @@ def coalesced(changes: list[Change]) -> Change:
     if not isinstance(latest, KeySetChange):
         return replace(latest, coalesced=True)
     net: dict[str, int] = {}  # each key alternates: added, removed, added ...
-    for change in cast("list[KeySetChange]", changes):
+    for change in changes:
         for key in change.added:
             net[key] = net.get(key, 0) + 1
         for key in change.removed:
@@ -106,22 +110,24 @@ def coalesced(changes: list[Change]) -> Change:
 class Listeners(Generic[Change]):
     """The listeners of one group, service, key or namespace."""
 
-    def __init__(self, face: Face, failures: Failures) -> None:
+    def __init__(self, face: Face, failures: Failures, kind: type[Change]) -> None:
         self._face = face
         self._failures = failures
+        self._kind: type[Any] = kind
         self._strands: list[Strand[Change]] = []
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._strands)
 
-    def add(self, listener: Callable[[Change], object]) -> None:
-        """Adding it again changes nothing."""
+    def add(self, listener: object) -> None:
+        """Adding it again changes nothing. Raises InvalidArgument for what is no listener."""
+        call = listener_call(self._kind, listener)
         with self._lock:
             if all(strand.listener != listener for strand in self._strands):
-                self._strands.append(Strand(self._face, listener, self._failures))
+                self._strands.append(Strand(self._face, listener, self._failures, call))
 
-    def remove(self, listener: Callable[[Change], object]) -> None:
+    def remove(self, listener: object) -> None:
         with self._lock:
             removed = [strand for strand in self._strands if strand.listener == listener]
             self._strands = [strand for strand in self._strands if strand.listener != listener]

@@ -6,8 +6,7 @@ asyncio each is a task.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from raftmeta.interfaces import (
     AioListenerRegistry,
@@ -15,6 +14,7 @@ from raftmeta.interfaces import (
     KeySetListener,
     ValueChange,
     ValueListener,
+    listener_call,
 )
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.keys import check_key, key_set
@@ -30,7 +30,7 @@ class _ValueFeed:
     """The listeners of one key."""
 
     def __init__(self, face: Face, failures: Failures, key: str) -> None:
-        self.listeners: Listeners[ValueChange] = Listeners(face, failures)
+        self.listeners: Listeners[ValueChange] = Listeners(face, failures, ValueChange)
         self.mirror = Mirror(face, self._on_change, key=check_key(key))
         self._key = key
 
@@ -47,7 +47,7 @@ class _KeySetFeed:
     """The listeners of one namespace."""
 
     def __init__(self, face: Face, failures: Failures, namespace: str) -> None:
-        self.listeners: Listeners[KeySetChange] = Listeners(face, failures)
+        self.listeners: Listeners[KeySetChange] = Listeners(face, failures, KeySetChange)
         self.mirror = Mirror(face, self._on_change, prefix=check_key(namespace), keys_only=True)
         self._namespace = namespace
         self._keys: Versions[str, bool] = Versions({})
@@ -91,18 +91,20 @@ class Registry(Part, AioListenerRegistry):
         self._changing = face.mutex()
 
     async def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
+        listener_call(ValueChange, listener)  # refuse it before anything is read
         await self._add(_ValueFeed, key, listener)
 
     async def remove_value_change_listener(self, key: str, listener: ValueListener) -> None:
         await self._remove(_ValueFeed, key, listener)
 
     async def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
+        listener_call(KeySetChange, listener)
         await self._add(_KeySetFeed, namespace, listener)
 
     async def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
         await self._remove(_KeySetFeed, namespace, listener)
 
-    async def _add(self, kind: type[_Feed], name: str, listener: Callable[[Any], object]) -> None:
+    async def _add(self, kind: type[_Feed], name: str, listener: object) -> None:
         face = self.face
         async with self._changing:
             feed = self._feeds.get((kind, name))
@@ -116,7 +118,7 @@ class Registry(Part, AioListenerRegistry):
                 feed.mirror.start()
             feed.listeners.add(listener)
 
-    async def _remove(self, kind: type[_Feed], name: str, listener: Callable[[Any], object]) -> None:
+    async def _remove(self, kind: type[_Feed], name: str, listener: object) -> None:
         self.face  # noqa: B018  # raises where it is closed
         feed = self._feeds.get((kind, name))
         if feed is not None:

@@ -118,6 +118,8 @@ class AioVerbs(Protocol):
     async def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
     async def range(
         self,
+        start: Key = "",
+        end: Key = "",
         *,
         prefix: Key | None = None,
         limit: int = 0,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Set, ValuesView
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 __all__ = ["KeySet", "Versions"]
 
@@ -62,14 +62,14 @@ class Versions(Mapping[Key, Value]):
 
     def _found(self, key: object) -> Any:
         if self._whole is not None:
-            return self._whole.get(key, _MISSING)  # type: ignore[call-overload]
+            return self._whole.get(cast(Key, key), _MISSING)
         with self._latest.lock:
             version = self
             while version._next is not None:
                 if key in version._before:
-                    return version._before[key]  # type: ignore[index]
+                    return version._before[key]
                 version = version._next
-            return self._latest.items.get(key, _MISSING)  # type: ignore[call-overload]
+            return self._latest.items.get(cast(Key, key), _MISSING)
 
     def whole(self) -> Mapping[Key, Value]:
         """All of it, as a copy that is made once."""

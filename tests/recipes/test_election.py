@@ -76,9 +76,22 @@ def test_a_candidate_that_waits_may_withdraw(nodes: Nodes, face: MakeFace, name:
     one = face(nodes["a"]).store.election(name)
     for candidate in "xyz":
         one.nominate(candidate)
-    one.resign("y")
-    one.resign("x")
+    one.withdraw("y")
+    one.withdraw("nobody")
+    one.withdraw("x")
     wait_leader(one, "z")
+
+
+def test_resign_is_ignored_for_one_who_waits(nodes: Nodes, face: MakeFace, name: str) -> None:
+    """KIP-30 LeaderElection.resign: it stays eligible, and is elected in turn."""
+    one, two = face(nodes["a"]).store.election(name), face(nodes["b"]).store.election(name)
+    one.nominate("x")
+    two.nominate("y")
+    two.resign("y")
+    one.resign("x")
+    wait_leader(one, "y")
+    two.resign("y")  # at once, though its mirror may not know of its lead
+    assert one.get_leader() is None
 
 
 def test_two_candidates_cannot_have_one_id(nodes: Nodes, face: MakeFace, name: str) -> None:
@@ -100,7 +113,7 @@ def test_listeners_are_told_of_every_leader_and_of_none(nodes: Nodes, face: Make
     running_for.nominate("x", b"1")
     running_for.nominate("y", b"2")
     running_for.nominate("z")
-    running_for.resign("z")
+    running_for.withdraw("z")
     running_for.resign("x")
     running_for.resign("y")
     changes = [next_of(told) for _ in range(3)]
@@ -182,7 +195,7 @@ def test_terms_that_wait_end_with_the_election(nodes: Nodes, face: MakeFace, nam
     """A candidate that never led: its iterator ends when it resigns, and when the election is closed."""
     leading, waiting = face(nodes["a"]).store.election(name), face(nodes["b"]).store.election(name)
     leading.nominate("a")
-    for end in (lambda: waiting.resign("b"), waiting.close):
+    for end in (lambda: waiting.withdraw("b"), waiting.close):
         leads: list[Any] = []
         thread = threading.Thread(target=lambda leads=leads: leads.extend(waiting.terms("b")))
         thread.start()

@@ -53,10 +53,10 @@ def fail(error: Exception) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("verb", ["lease", "txn"])
-def test_a_candidate_that_resigns_while_it_is_nominated_is_none(nodes: Nodes, name: str, verb: str) -> None:
+def test_a_candidate_that_withdraws_while_it_is_nominated_is_none(nodes: Nodes, name: str, verb: str) -> None:
     store, election = hooked_election(nodes["a"], name)
     election.get_leader()
-    store.before(verb, lambda: election.resign("x"))
+    store.before(verb, lambda: election.withdraw("x"))
     assert election.nominate("x") is False
     assert election.get_leader() is None
     assert election.nominate("x") is True
