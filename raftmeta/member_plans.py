@@ -6,7 +6,8 @@
     promote(d), demote(d)   a vote, no vote (and no promotion by the leader either)
 
 A plan states a goal and looks at what is: so it may be asked for again after any failure, by anybody, and goes on where
-it was. It never waits, never sends (runtime/node_members and client/members do both, each for its callers), and decides
+it was. Only a removal that is asked for again once it is done is refused, with the names of the members: a name that was
+mistyped looks the same. It never waits, never sends (runtime/node_members and client/members do both, each for its callers), and decides
 nothing that would be unsafe if wrong: every step names the membership that it was made from, and the leader refuses one
 that is not in force any more.
 """
@@ -105,9 +106,17 @@ def add(name: str, address: str, *, is_voter: bool) -> Plan:
 
 
 def remove(name: str) -> Plan:
+    has_seen = False  # that it was a member: else nobody was removed by this call, and the name may be mistyped
+
     def plan(view: View) -> Step:
-        if view.named(name) is None or (view.is_removed and view.name == name):
+        nonlocal has_seen
+        if view.is_removed and view.name == name:
             return None
+        if view.named(name) is None:
+            if has_seen:
+                return None
+            raise ChangeRefused(f"{name} is no member, or not any more; there are {_names(view.members)}")
+        has_seen = True
         rest = tuple(one for one in view.members if one.name != name)
         return _hand_over_first(view, name, rest) or _propose(view, rest)
 

@@ -440,7 +440,8 @@ class Client:
     async def remove_member(self, name: str, *, timeout_s: float | None = 30.0) -> None:
         """Remove a member, answering or not; a leader hands over first. Its clients and watches go on elsewhere.
 
-        Refused when its going would leave no quorum of voters that answer. Fates as add_member.
+        Refused when its going would leave no quorum of voters that answer, and when no member has this name: the error
+        names the members. So a removal that is done is refused when it is asked for again. Fates as add_member.
         """
         await reach(self.channel, removing(name), timeout_s)
 

@@ -242,7 +242,8 @@ class Node(MailboxFace):
     async def remove_member(self, name: str, *, timeout_s: float | None = 30.0) -> None:
         """Remove a member, answering or not; a leader hands over first. It learns of it and takes no more calls.
 
-        Refused when its going would leave no quorum of voters that answer. Fates as add_member.
+        Refused when its going would leave no quorum of voters that answer, and when no member has this name: the error
+        names the members. So a removal that is done is refused when it is asked for again. Fates as add_member.
         """
     async def replace_member(self, old: str, name: str, address: str, *, timeout_s: float | None = 60.0) -> None:
         """Give old's place to the node at address: a standby first, and one change once it has caught up."""

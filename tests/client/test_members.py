@@ -115,7 +115,6 @@ def test_a_client_in_another_process_changes_all_members_with_a_kill_in_each(
         assert {one.name: one.role for one in client.members()} == {"a": "standby", **dict.fromkeys("bcd", "voter")}
         writer.wait_for_more(20)
         change(cluster, client, "remove_member", "a", victim="c")
-        client.remove_member("a")  # a goal that is reached
         wait_until(
             lambda: (cluster.nodes["a"].status() or {}).get("state") == "removed", timeout_s=20, what="a to be told"
         )

@@ -198,7 +198,6 @@ def test_every_call_may_be_repeated(cluster: Cluster) -> None:
         ("add_member", ("d", address)),
         ("promote", ("d",)),
         ("demote", ("d",)),
-        ("remove_member", ("d",)),
     ):
         getattr(leader, verb)(*arguments)
         index = leader.status().committed
@@ -271,6 +270,8 @@ def test_arguments_are_checked_before_anything_is_sent(cluster: Cluster) -> None
         assert caught.value.field == field
     with pytest.raises(raftmeta.ChangeRefused, match="x is no member; there are a, b and c"):
         leader.promote("x")
+    with pytest.raises(raftmeta.ChangeRefused, match="typo is no member, or not any more; there are a, b and c"):
+        leader.remove_member("typo")
 
 
 def test_members_come_and_go_from_asyncio() -> None:
@@ -283,8 +284,10 @@ def test_members_come_and_go_from_asyncio() -> None:
             await node.promote("d")
             assert {m.name: m.role for m in await node.members()} == dict.fromkeys("abcd", "voter")
             await node.demote("d")
-            await node.remove_member("d")
+            await leader.remove_member("d")
             assert len(await leader.members()) == 3
+            with pytest.raises(raftmeta.ChangeRefused, match="d is no member, or not any more"):
+                await leader.remove_member("d")
             with pytest.raises(raftmeta.Withdrawn, match="does not answer"):
                 await leader.add_member("e", "127.0.0.1:1", timeout_s=0.2)
 

@@ -79,7 +79,6 @@ def test_the_only_voter_neither_goes_nor_loses_its_vote() -> None:
 
 
 def test_who_is_gone_already_needs_no_step() -> None:
-    assert remove("x")(view(*THREE)) is None
     assert remove("a")(replace(view(*THREE), is_removed=True)) is None
 
 
@@ -132,6 +131,17 @@ def test_the_fate_of_a_proposal_is_unknown_until_another_membership_is_settled()
     assert isinstance(change.next_step(view(*THREE, index=9)), Propose)
     assert isinstance(change.timed_out(), raftmeta.Withdrawn)
     assert change.next_step(view(row("a"), row("c"), index=11)) is None
+
+
+def test_a_removal_knows_a_name_that_nobody_has() -> None:
+    """Refused where it was never seen; reached where this call saw it go, whoever removed it."""
+    with pytest.raises(raftmeta.ChangeRefused, match="typo is no member, or not any more; there are a, b and c"):
+        Change("remove_member('typo')", remove("typo")).next_step(view(*THREE))
+    change = Change("remove_member('b')", remove("b"))
+    assert isinstance(change.next_step(view(*THREE)), Propose)
+    assert change.next_step(view(row("a"), row("c"), index=11)) is None
+    with pytest.raises(raftmeta.ChangeRefused, match="b is no member, or not any more; there are a and c"):
+        Change("remove_member('b')", remove("b")).next_step(view(row("a"), row("c"), index=11))
 
 
 def test_nothing_is_proposed_while_a_change_is_under_way_or_no_leader_is_known() -> None:
