@@ -6,10 +6,10 @@
     promote(d), demote(d)   a vote, no vote (and no promotion by the leader either)
 
 A plan states a goal and looks at what is: so it may be asked for again after any failure, by anybody, and goes on where
-it was. Only a removal that is asked for again once it is done is refused, with the names of the members: a name that was
-mistyped looks the same. It never waits, never sends (runtime/node_members and client/members do both, each for its callers), and decides
-nothing that would be unsafe if wrong: every step names the membership that it was made from, and the leader refuses one
-that is not in force any more.
+it was. Only a removal that is asked for again once it is done is refused, with the names of the members: a mistyped
+name looks the same. It never waits, never sends (runtime/node_members and client/members do both, each for its
+callers), and decides nothing that would be unsafe if wrong: every step names the membership that it was made from, and
+the leader refuses one that is not in force any more.
 """
 
 from __future__ import annotations

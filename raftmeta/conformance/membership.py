@@ -177,6 +177,24 @@ def _(kit: Kit) -> None:
         equal(group.membership(), {odd: odd.encode()}, f"the member {odd!r}")
 
 
+@check(AREA, "names may be 255 characters long in any script")
+def _(kit: Kit) -> None:
+    for letter in ("a", "ж", "語", "/"):
+        name, id = kit.name(letter).rjust(255, letter), (letter * 250).ljust(255, "1")
+        group, told = kit.first.group(name), Told()
+        group.add_listener(told)
+        group.join(id, "data")
+        equal(group.membership(), {id: b"data"}, f"the members of a group named with {letter!r}")
+        equal(group.membership_list(), frozenset({id}), "their ids")
+        told.until(lambda change, id=id: change.ids == {id}, "the member")
+        group.leave(id)
+        told.until(lambda change: not change.ids, "nobody")
+        election = kit.first.election(name)
+        election.nominate(id)
+        equal(election.get_leader(), id, f"the leader of a service named with {letter!r}")
+        election.resign(id)
+
+
 @check(AREA, "close leaves, ends the instance, and may be called twice", parties=2)
 def _(kit: Kit) -> None:
     name = kit.name("group")

@@ -117,7 +117,7 @@ class Election(Followed, AioLeaderElection):
     """The election of one service, as coroutines. ttl_s: how many seconds a silent leader keeps the lead."""
 
     def __init__(self, service: str, *, ttl_s: float) -> None:
-        super().__init__(f"election {service!r}", prefix_of("elections", service))
+        super().__init__(f"election {service!r}", prefix_of("elections", service, "service"))
         self._service = service
         self._ttl_s = ttl_s
         self._candidacies: dict[str, Candidacy] = {}
@@ -257,7 +257,8 @@ class Election(Followed, AioLeaderElection):
         first = oldest(records)
         if first is None:
             return None
-        return Leader(name_in(first.key, self._prefix), unpack_holder(first.value).data, first.create_revision)
+        holder = unpack_holder(first.value)
+        return Leader(holder.id or name_in(first.key, self._prefix), holder.data, first.create_revision)
 
     async def add_listener(self, listener: LeaderListener) -> None:
         listener_call(LeaderChange, listener)  # refuse it before anything is read

@@ -24,7 +24,7 @@ from raftmeta.interfaces import (
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S, Hold, give_back_quietly, take_place
-from raftmeta.recipes.keys import name_in, part_of, prefix_of, to_bytes, unpack_holder
+from raftmeta.recipes.keys import name_in, part_of, prefix_of, tells_name, to_bytes, unpack_holder
 from raftmeta.recipes.listeners import Listeners, Strand
 from raftmeta.recipes.mirror import Mirror
 from raftmeta.recipes.part import Followed
@@ -37,10 +37,11 @@ class Group(Followed, AioGroupMembership):
     """One group, as coroutines. ttl_s: how many seconds a silent member stays."""
 
     def __init__(self, group: str, *, ttl_s: float) -> None:
-        super().__init__(f"group {group!r}", prefix_of("groups", group))
+        super().__init__(f"group {group!r}", prefix_of("groups", group, "group"))
         self._group = group
         self._ttl_s = ttl_s
         self._members: Versions[str, GroupMember] = Versions({})  # as of the mirror
+        self._ids: dict[bytes, str] = {}  # of these members, by key: a key that is deleted has no value to tell it
         self._holds: dict[str, Hold] = {}  # by id, of this instance; a lost one stays until it joins anew or leaves
 
     @property
@@ -100,6 +101,8 @@ class Group(Followed, AioGroupMembership):
     # --- observing ----------------------------------------------------------------------------------------------------
     async def membership_list(self) -> frozenset[str]:
         found = await self.face.verbs.range(prefix=self._prefix, keys_only=True)
+        if not all(tells_name(record.key, self._prefix) for record in found.records):
+            return frozenset(await self.members())  # some names are only in the values
         return frozenset(name_in(record.key, self._prefix) for record in found.records)
 
     async def membership(self) -> dict[str, bytes]:
@@ -113,8 +116,8 @@ class Group(Followed, AioGroupMembership):
         return {member.id: member for member in map(self._member_of, records)}
 
     def _member_of(self, record: KeyRecord) -> GroupMember:
-        id = name_in(record.key, self._prefix)
-        return GroupMember(id, unpack_holder(record.value).data, record.create_revision)
+        holder = unpack_holder(record.value)
+        return GroupMember(holder.id or name_in(record.key, self._prefix), holder.data, record.create_revision)
 
     async def add_listener(self, listener: GroupListener) -> None:
         listener_call(GroupChange, listener)  # refuse it before anything is read
@@ -126,13 +129,17 @@ class Group(Followed, AioGroupMembership):
 
     def _on_open(self, mirror: Mirror) -> None:
         self._members = Versions(self._members_of(mirror.records.values()))
+        self._ids = {record.key: self._member_of(record).id for record in mirror.records.values()}
 
     def _on_change(self, mirror: Mirror) -> None:
         """Costs what changed, not how many members there are."""
         changed: dict[str, GroupMember | None] = {}
         for key, record in mirror.changes.items():
-            id = name_in(key, self._prefix)
-            changed[id] = None if record is None else self._member_of(record)
+            member = None if record is None else self._member_of(record)
+            if member is not None:
+                self._ids[key] = member.id
+            id = self._ids[key] if member is not None else self._ids.pop(key, name_in(key, self._prefix))
+            changed[id] = member
             with self._lock:
                 hold = self._holds.get(id)
             if hold is not None:

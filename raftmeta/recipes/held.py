@@ -220,7 +220,7 @@ async def take_place(face: Face, hold: Hold, *, ttl_s: float, replaces: int = 0)
     Raises IdConflict.
     """
     lease = await face.verbs.lease(ttl_s, on_lost=lambda _: hold.lose())
-    value = pack_holder(face.owner, hold.data)
+    value = pack_holder(face.owner, hold.data, key=hold.key, id=hold.id)
     create = Create(hold.key, value, lease=lease.id)
     try:
         epoch = await _take_key(face, hold, create, replaces)

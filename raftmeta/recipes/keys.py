@@ -1,11 +1,13 @@
 """Where the recipes keep what they hold, and what the values are made of (docs/formats.md "Keys of the recipes").
 
 All keys of the recipes begin with ROOT. A name given by a user is one part of a key: "/" and everything else that is
-not plain text is written in percent encoding, so that no two names give one key. Nothing here talks to a store.
+not plain text is written in percent encoding, so that no two names give one key. A name that would be long so is "="
+and its SHA-256, and its holder's value has the name. Nothing here talks to a store.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -18,14 +20,19 @@ from raftmeta.operations import Key
 
 ROOT = "_raftmeta/"
 FORMAT_HOLDER = 1
+FORMAT_NAMED_HOLDER = 2  # its key does not tell its name
+FORMAT_PART_BYTES_MAX = 200  # of a name in percent encoding; two of them, ROOT and a kind fit into a key
+NAME_CHARACTERS_MAX = 1024
+_HASHED = "="  # percent encoding never leaves it as it is
 _NOBODY = Owner("", 0, 0)
 
 
 class Holder(NamedTuple):
-    """The value of a key that somebody holds."""
+    """The value of a key that somebody holds. id: "" where the key tells it."""
 
     owner: Owner
     data: bytes
+    id: str = ""
 
 
 def to_bytes(data: Data, field: str = "data") -> bytes:
@@ -38,19 +45,30 @@ def to_bytes(data: Data, field: str = "data") -> bytes:
 
 
 def part_of(name: str, field: str) -> str:
-    """A name as one part of a key."""
+    """A name as one part of a key. Raises InvalidArgument that names field."""
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"{field}: must be a str that is not empty, not {name!r}", field=field)
-    return quote(name, safe="")
+        raise InvalidArgument(f"{field}: must be a str that is not empty, not {name!r:.100}", field=field)
+    if len(name) > NAME_CHARACTERS_MAX:
+        raise InvalidArgument(f"{field}: {len(name)} characters, more than {NAME_CHARACTERS_MAX}", field=field)
+    try:
+        part = quote(name, safe="")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{field}: {name!r:.100} is no text: {error.reason}", field=field) from None
+    return part if len(part) <= FORMAT_PART_BYTES_MAX else _HASHED + hashlib.sha256(name.encode()).hexdigest()
 
 
-def prefix_of(kind: str, name: str) -> str:
+def prefix_of(kind: str, name: str, field: str = "name") -> str:
     """The prefix of all keys of one group, service, lock ..., for instance prefix_of("groups", "brokers")."""
-    return f"{ROOT}{kind}/{part_of(name, 'name')}/"
+    return f"{ROOT}{kind}/{part_of(name, field)}/"
+
+
+def tells_name(key: bytes, prefix: str) -> bool:
+    """Whether the last part of a key below prefix is a name, and not the hash of one."""
+    return not key.startswith(_HASHED.encode(), len(prefix))
 
 
 def name_in(key: bytes, prefix: str) -> str:
-    """The name that the last part of a key below prefix stands for."""
+    """The name that the last part of a key below prefix stands for, if it tells it."""
     return unquote(key[len(prefix) :].decode(errors="replace"))
 
 
@@ -81,8 +99,12 @@ def key_set(keys: Iterable[bytes]) -> frozenset[str]:
     return frozenset(key.decode(errors="surrogateescape") for key in keys if not is_reserved(key))
 
 
-def pack_holder(owner: Owner, data: bytes) -> bytes:
-    packed: bytes = msgpack.packb([FORMAT_HOLDER, owner.name, owner.incarnation, owner.boot, data])
+def pack_holder(owner: Owner, data: bytes, *, key: str = "", id: str = "") -> bytes:
+    """id: of what is held, if it has one; it is packed where the key does not tell it."""
+    fields = [FORMAT_HOLDER, owner.name, owner.incarnation, owner.boot, data]
+    if id and not tells_name(key.encode(), key[: key.rindex("/") + 1]):
+        fields = [FORMAT_NAMED_HOLDER, *fields[1:], id]
+    packed: bytes = msgpack.packb(fields)
     return packed
 
 
@@ -90,10 +112,11 @@ def unpack_holder(value: bytes) -> Holder:
     """What was not written by a recipe is all data, of an owner that nobody succeeds."""
     try:
         fields: Any = msgpack.unpackb(value)
-        form, name, incarnation, boot, data = fields
+        form, name, incarnation, boot, data, *rest = fields
     except (ValueError, TypeError, msgpack.UnpackException):
         return Holder(_NOBODY, value)
     kinds = [type(field) for field in (form, name, incarnation, boot, data)]
-    if kinds != [int, str, int, int, bytes] or form != FORMAT_HOLDER:
+    is_named = form == FORMAT_NAMED_HOLDER and len(rest) == 1 and type(rest[0]) is str
+    if kinds != [int, str, int, int, bytes] or not (is_named or (form == FORMAT_HOLDER and not rest)):
         return Holder(_NOBODY, value)
-    return Holder(Owner(name, incarnation, boot), data)
+    return Holder(Owner(name, incarnation, boot), data, rest[0] if is_named else "")
