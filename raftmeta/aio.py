@@ -35,6 +35,15 @@ class Node(coordination.AioCoordinated, node_aio.Node):
         status = self.status()
         return interfaces.Owner(status.name, status.id, status.boot)
 
+    def look_at_state(self) -> tuple[interfaces.State, int]:
+        """For recipes/states."""
+        if not self.is_running:
+            return interfaces.State.LOST, 0
+        status = self.status()
+        if status.state in ("removed", "stopped"):
+            return interfaces.State.LOST, 0
+        return (interfaces.State.CONNECTED if status.is_ready else interfaces.State.SUSPENDED), 0
+
     async def close(self, *, transfer: bool = True) -> None:
         """Leave groups and elections joined through this face; then, if it has a node of its own, close that.
 
@@ -65,6 +74,13 @@ class Client(coordination.AioCoordinated, client.Client):
     ) -> None:
         self.owner = coordination.life_of(owner)
         super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+
+    def look_at_state(self) -> tuple[interfaces.State, int]:
+        """For recipes/states."""
+        is_open, has_session, sessions = self.look_at_session()
+        if not is_open:
+            return interfaces.State.LOST, sessions
+        return (interfaces.State.CONNECTED if has_session else interfaces.State.SUSPENDED), sessions
 
     async def close(self) -> None:
         """Leave groups and elections, close session and connections. What waits learns its fate.

@@ -9,6 +9,7 @@ It adds nothing to the protocol: the interfaces are recipes over the client's ow
 from __future__ import annotations
 
 import raftmeta.client.sync as client
+from raftmeta.interfaces import State
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated, life_of
 
 __all__ = ["CAPABILITIES", "Client"]
@@ -31,6 +32,13 @@ class Client(Coordinated, client.Client):
     ) -> None:
         self.owner = life_of(owner)
         super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+
+    def look_at_state(self) -> tuple[State, int]:
+        """For recipes/states."""
+        is_open, has_session, sessions = self._client.look_at_session()
+        if not is_open or not self.is_open:
+            return State.LOST, sessions
+        return (State.CONNECTED if has_session else State.SUSPENDED), sessions
 
     def close(self) -> None:
         """Leave groups and elections, close session and connections. What waits learns its fate.

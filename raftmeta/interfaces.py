@@ -15,6 +15,11 @@ owner joined anew elsewhere, or when it was given back. *epoch*: of a member or 
 group or service, from one holder to the next. *fence*: a write that carries it is refused (Fenced) once its holder has
 lost what it held; that alone protects a holder that was paused between asking held() and writing.
 
+Time. Every call that asks the cluster takes timeout_s, seconds for the whole call; None waits for ever. A read with
+local=True waits for no quorum: it tells what is known here, which may be old. A node looks at its own state, a client
+at the mirror of a group or service that it follows, else at the state of the node that serves it. Members.revision and
+Leader.revision say how old it is. A read that nobody answered in time is Withdrawn.
+
 Errors are those of raftmeta/errors.py for every back end. Any call may raise NotExecuted (certainly not applied),
 OutcomeUnknown (may be applied) or Fatal besides the ones its docstring names; a call on a closed object NodeClosed.
 
@@ -34,7 +39,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
 from raftmeta.errors import ConfigError, InvalidArgument
@@ -68,7 +74,11 @@ __all__ = [
     "LeaderElection",
     "LeaderListener",
     "ListenerRegistry",
+    "Members",
     "Owner",
+    "State",
+    "StateChangeHandler",
+    "StateListener",
     "Storage",
     "StorageOperation",
     "Stored",
@@ -179,13 +189,22 @@ class GroupMember:
     epoch: int
 
 
+class Members(dict[str, GroupMember]):
+    """The members of a group by id, as of one revision."""
+
+    def __init__(self, members: Mapping[str, GroupMember], revision: int) -> None:
+        super().__init__(members)
+        self.revision = revision
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The leader of a service as everybody sees it. epoch: grows from leader to leader."""
+    """The leader of a service as everybody sees it. epoch: grows from leader to leader. revision: it led as of this."""
 
     id: str
     data: bytes
     epoch: int
+    revision: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +295,39 @@ LeaderListener: TypeAlias = Callable[[LeaderChange], object] | LeaderChangeListe
 ValueListener: TypeAlias = Callable[[ValueChange], object] | ValueChangeListener
 KeySetListener: TypeAlias = Callable[[KeySetChange], object] | KeySetChangeListener
 
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The data of a key. revision: changes with every write to it; what expected_revision is compared with."""
+
+    data: bytes
+    revision: int
+
+
+class State(Enum):
+    """Whether the cluster can be asked. A string, for logs: its value."""
+
+    CONNECTED = "connected"  # a leader is known, and this process has a session
+    SUSPENDED = "suspended"  # nobody answers; what is held is still held until its lease ends
+    LOST = "lost"  # the session ended, or the node: calls under way have unknown outcomes, and holds may be gone
+
+
+class StateChangeHandler(Protocol):
+    """An object that is told of states, as KIP-273 StateChangeHandler is; onStateChange will do as well."""
+
+    def on_state_change(self, state: State, /) -> object: ...
+
+
+StateListener: TypeAlias = Callable[[State], object] | StateChangeHandler
+
+
 # For each kind of change: the KIP's method in both spellings, and what it gets.
 _KIP_METHODS: dict[type[Any], tuple[tuple[str, str], str]] = {
     GroupChange: (("on_group_change", "onGroupChange"), "ids"),
     LeaderChange: (("on_leader_change", "onLeaderChange"), "id"),
     ValueChange: (("value_changed", "valueChanged"), "value"),
     KeySetChange: (("key_set_changed", "keySetChanged"), "keys"),
+    State: (("on_state_change", "onStateChange"), ""),
 }
 
 
@@ -291,8 +337,12 @@ def listener_call(kind: type[Any], listener: object) -> Callable[[Any], object]:
     for name in names:
         method = getattr(listener, name, None)
         if callable(method) and not isinstance(listener, type):
-            return lambda change: method(getattr(change, told))
+            return _telling(method, told)
     return checked_callback(listener, "listener", f"with one {kind.__name__}, or an object with a method {names[0]}")
+
+
+def _telling(method: Callable[[Any], object], told: str) -> Callable[[Any], object]:
+    return (lambda change: method(getattr(change, told))) if told else method
 
 
 def checked_callback(callback: Any, field: str, how: str = "with one argument") -> Callable[[Any], object]:
@@ -300,14 +350,6 @@ def checked_callback(callback: Any, field: str, how: str = "with one argument") 
     if not callable(callback):
         raise InvalidArgument(f"{field}: must be callable {how}, not {callback!r}", field=field)
     return callback  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """The data of a key. revision: changes with every write to it; what expected_revision is compared with."""
-
-    data: bytes
-    revision: int
 
 
 # --- what is held ---------------------------------------------------------------------------------------------------
@@ -384,7 +426,14 @@ class GroupMembership(ABC):
         """Set up on a context of the back end (raftmeta: a Node or Client). Once, before any other call."""
 
     @abstractmethod
-    def join(self, id: str, data: Data = b"", *, on_lost: Callable[[Held], object] | None = None) -> Held:
+    def join(
+        self,
+        id: str,
+        data: Data = b"",
+        *,
+        on_lost: Callable[[Held], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Held:
         """Become a member; it lasts until leave, close, or the loss of its lease.
 
         on_lost: called once when the membership is lost, not when it was left; the member has to join anew.
@@ -393,23 +442,23 @@ class GroupMembership(ABC):
         """
 
     @abstractmethod
-    def leave(self, id: str) -> None:
+    def leave(self, id: str, *, timeout_s: float | None = 5.0) -> None:
         """Stop being a member. Idempotent; an id that is not a member here is ignored."""
 
     @abstractmethod
-    def membership_list(self) -> frozenset[str]:
+    def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
         """The ids of all members."""
 
     @abstractmethod
-    def membership(self) -> dict[str, bytes]:
+    def membership(self, *, local: bool = False, timeout_s: float | None = 5.0) -> dict[str, bytes]:
         """The ids of all members and their data."""
 
     @abstractmethod
-    def members(self) -> dict[str, GroupMember]:
+    def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members:
         """All members with data and epoch."""
 
     @abstractmethod
-    def add_listener(self, listener: GroupListener) -> None:
+    def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None:
         """Call listener for every change from now on, until it is removed. Adding it twice calls it once."""
 
     @abstractmethod
@@ -434,11 +483,11 @@ class LeaderElection(ABC):
         """As GroupMembership.init."""
 
     @abstractmethod
-    def get_leader(self) -> str | None:
+    def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None:
         """The id of the leader, None when the service has none."""
 
     @abstractmethod
-    def leader(self) -> Leader | None:
+    def leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Leader | None:
         """The leader with data and epoch."""
 
     @abstractmethod
@@ -449,6 +498,7 @@ class LeaderElection(ABC):
         *,
         on_elected: Callable[[Held], object] | None = None,
         on_lost: Callable[[Held], object] | None = None,
+        timeout_s: float | None = 5.0,
     ) -> bool:
         """Make candidate eligible until it resigns; True: it is the leader now.
 
@@ -472,7 +522,7 @@ class LeaderElection(ABC):
         """
 
     @abstractmethod
-    def resign(self, leader: str) -> None:
+    def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None:
         """Give the lead back, and be no candidate any more until nominated again. The next candidate leads at once.
 
         Ignored for anybody who is not the leader, or is no candidate of this instance: one who waits stays eligible
@@ -480,14 +530,14 @@ class LeaderElection(ABC):
         """
 
     @abstractmethod
-    def withdraw(self, candidate: str) -> None:
+    def withdraw(self, candidate: str, *, timeout_s: float | None = 5.0) -> None:
         """Be no candidate any more until nominated again, leading or not. A leader gives the lead back, as in resign.
 
         Ignored for anybody who is no candidate of this instance.
         """
 
     @abstractmethod
-    def add_listener(self, listener: LeaderListener) -> None:
+    def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
         """As GroupMembership.add_listener; called when the leader, its epoch or its data changed."""
 
     @abstractmethod
@@ -507,34 +557,46 @@ class Storage(ABC):
         """As GroupMembership.init."""
 
     @abstractmethod
-    def fetch(self, key: str) -> Future[bytes | None]:
+    def fetch(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Future[bytes | None]:
         """The data of a key, None without one, as a future: the call does not wait."""
 
     @abstractmethod
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Stored | None:
         """The data of a key with its revision, None without one."""
 
     @abstractmethod
-    def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int:
+    def put(self, key: str, data: Data, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0) -> int:
         """Store data under a key that does not exist, and return its revision. Raises KeyExists, Fenced."""
 
     @abstractmethod
-    def update(self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None) -> int:
+    def update(
+        self,
+        key: str,
+        data: Data,
+        *,
+        expected_revision: int = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> int:
         """Replace the data of a key that exists, and return its new revision.
 
         expected_revision: that it must have, 0: any. Raises KeyMissing, CompareFailed, Fenced.
         """
 
     @abstractmethod
-    def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None:
+    def delete(
+        self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> None:
         """Remove a key that exists. expected_revision: as in update. Raises KeyMissing, CompareFailed, Fenced."""
 
     @abstractmethod
-    def children(self, namespace: str) -> frozenset[str]:
+    def children(self, namespace: str, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
         """The keys that begin with namespace, whole."""
 
     @abstractmethod
-    def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int:
+    def multi(
+        self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> int:
         """Do all of the operations, or none of them, and return the one revision of all that changed.
 
         Raises KeyExists, KeyMissing, CompareFailed, Fenced: nothing was changed. Unsupported without that capability.
@@ -586,18 +648,23 @@ class AioGroupMembership(ABC):
     async def init(self, context: Any) -> None: ...
     @abstractmethod
     async def join(
-        self, id: str, data: Data = b"", *, on_lost: Callable[[AioHeld], object] | None = None
+        self,
+        id: str,
+        data: Data = b"",
+        *,
+        on_lost: Callable[[AioHeld], object] | None = None,
+        timeout_s: float | None = 5.0,
     ) -> AioHeld: ...
     @abstractmethod
-    async def leave(self, id: str) -> None: ...
+    async def leave(self, id: str, *, timeout_s: float | None = 5.0) -> None: ...
     @abstractmethod
-    async def membership_list(self) -> frozenset[str]: ...
+    async def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]: ...
     @abstractmethod
-    async def membership(self) -> dict[str, bytes]: ...
+    async def membership(self, *, local: bool = False, timeout_s: float | None = 5.0) -> dict[str, bytes]: ...
     @abstractmethod
-    async def members(self) -> dict[str, GroupMember]: ...
+    async def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members: ...
     @abstractmethod
-    async def add_listener(self, listener: GroupListener) -> None: ...
+    async def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None: ...
     @abstractmethod
     async def remove_listener(self, listener: GroupListener) -> None: ...
     @abstractmethod
@@ -613,9 +680,9 @@ class AioLeaderElection(ABC):
     @abstractmethod
     async def init(self, context: Any) -> None: ...
     @abstractmethod
-    async def get_leader(self) -> str | None: ...
+    async def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None: ...
     @abstractmethod
-    async def leader(self) -> Leader | None: ...
+    async def leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Leader | None: ...
     @abstractmethod
     async def nominate(
         self,
@@ -624,17 +691,18 @@ class AioLeaderElection(ABC):
         *,
         on_elected: Callable[[AioHeld], object] | None = None,
         on_lost: Callable[[AioHeld], object] | None = None,
+        timeout_s: float | None = 5.0,
     ) -> bool: ...
     @abstractmethod
     def lead(self, candidate: str) -> AioHeld | None: ...
     @abstractmethod
     def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]: ...
     @abstractmethod
-    async def resign(self, leader: str) -> None: ...
+    async def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None: ...
     @abstractmethod
-    async def withdraw(self, candidate: str) -> None: ...
+    async def withdraw(self, candidate: str, *, timeout_s: float | None = 5.0) -> None: ...
     @abstractmethod
-    async def add_listener(self, listener: LeaderListener) -> None: ...
+    async def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None: ...
     @abstractmethod
     async def remove_listener(self, listener: LeaderListener) -> None: ...
     @abstractmethod
@@ -647,21 +715,35 @@ class AioStorage(ABC):
     @abstractmethod
     async def init(self, context: Any) -> None: ...
     @abstractmethod
-    def fetch(self, key: str) -> Awaitable[bytes | None]: ...
+    def fetch(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Awaitable[bytes | None]: ...
     @abstractmethod
-    async def get(self, key: str) -> Stored | None: ...
+    async def get(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Stored | None: ...
     @abstractmethod
-    async def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int: ...
-    @abstractmethod
-    async def update(
-        self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None
+    async def put(
+        self, key: str, data: Data, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
     ) -> int: ...
     @abstractmethod
-    async def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None: ...
+    async def update(
+        self,
+        key: str,
+        data: Data,
+        *,
+        expected_revision: int = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> int: ...
     @abstractmethod
-    async def children(self, namespace: str) -> frozenset[str]: ...
+    async def delete(
+        self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> None: ...
     @abstractmethod
-    async def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int: ...
+    async def children(
+        self, namespace: str, *, local: bool = False, timeout_s: float | None = 5.0
+    ) -> frozenset[str]: ...
+    @abstractmethod
+    async def multi(
+        self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> int: ...
     @abstractmethod
     async def close(self) -> None: ...
 
@@ -690,6 +772,8 @@ class Backend(Protocol):
     """A back end, for callers that may block: raftmeta.Node, raftmeta.Client, and every plug-in.
 
     group and election give the same instance for the same name; all are initialised, and closed with the back end.
+    cluster_state: as of now, asks nobody. add_state_listener: call listener with each new state from now on, until it
+    is removed; one call at a time, on no thread of the caller. A state that lasted only a moment may be left out.
     """
 
     @property
@@ -700,6 +784,10 @@ class Backend(Protocol):
     def storage(self) -> Storage: ...
     @property
     def listeners(self) -> ListenerRegistry: ...
+    @property
+    def cluster_state(self) -> State: ...
+    def add_state_listener(self, listener: StateListener) -> None: ...
+    def remove_state_listener(self, listener: StateListener) -> None: ...
     def close(self) -> None: ...
 
 
@@ -714,4 +802,8 @@ class AioBackend(Protocol):
     def storage(self) -> AioStorage: ...
     @property
     def listeners(self) -> AioListenerRegistry: ...
+    @property
+    def cluster_state(self) -> State: ...
+    def add_state_listener(self, listener: StateListener) -> None: ...
+    def remove_state_listener(self, listener: StateListener) -> None: ...
     async def close(self) -> None: ...

@@ -15,7 +15,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from raftmeta.interfaces import Owner
+from raftmeta.interfaces import Owner, State
 from raftmeta.operations import Key
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated
 from raftmeta.recipes.fetches import Fetches
@@ -36,6 +36,15 @@ class Node(Coordinated, node.Node):
         """Who holds what this node takes: its name, in this life of its folder."""
         status = self.status()
         return Owner(status.name, status.id, status.boot)
+
+    def look_at_state(self) -> tuple[State, int]:
+        """For recipes/states."""
+        if not self.is_running:
+            return State.LOST, 0
+        status = self.status()
+        if status.state in ("removed", "stopped"):
+            return State.LOST, 0
+        return (State.CONNECTED if status.is_ready else State.SUSPENDED), 0
 
     def fetch(self, key: Key, *, timeout_s: float | None = 5.0) -> Future[bytes | None]:
         """The value of a key, None without one, as a future: the call does not wait. Reads as get does.

@@ -28,7 +28,7 @@ class SharedThreads:
     def __init__(self, name: str, *, threads_max: int | None = None) -> None:
         self._name = name
         self._threads_max = threads_max
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in between
         self._has_work = threading.Condition(self._lock)
         self._must_look = threading.Condition(self._lock)
         self._due: deque[Work] = deque()

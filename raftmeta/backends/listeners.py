@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from raftmeta.interfaces import listener_call
+from raftmeta.interfaces import State, StateListener, listener_call
 from raftmeta.shared_threads import SharedThreads
 
-__all__ = ["Listeners"]
+__all__ = ["Listeners", "States"]
+
+TUNE_LOOK_S = 0.05
 
 Change = TypeVar("Change")
 
@@ -93,3 +95,48 @@ class Listeners(Generic[Change]):
             gone, self._listeners = list(self._listeners.values()), {}
         for listener in gone:
             listener.remove()
+
+
+class States:
+    """The state of a back end that tells nobody of it: one thread looks, as long as there is a listener."""
+
+    def __init__(self, look: Callable[[], State]) -> None:
+        self._look = look
+        self._listeners: Listeners[State] = Listeners(State)
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._is_looking = False
+        self._told = State.SUSPENDED
+
+    def add(self, listener: StateListener) -> None:
+        self._listeners.add(listener)
+        with self._lock:
+            if not self._is_looking:
+                self._is_looking = True
+                self._told = self._look()
+                threading.Thread(target=self._run, name="raftmeta-state", daemon=True).start()
+
+    def remove(self, listener: StateListener) -> None:
+        self._listeners.remove(listener)
+
+    def close(self) -> None:
+        """The back end has ended: tell so, and stop."""
+        self._closed.set()
+        self._tell()
+
+    def _run(self) -> None:
+        while self._must_look():
+            self._closed.wait(TUNE_LOOK_S)
+            self._tell()
+
+    def _must_look(self) -> bool:
+        with self._lock:
+            self._is_looking = len(self._listeners) > 0 and not self._closed.is_set()
+            return self._is_looking
+
+    def _tell(self) -> None:
+        with self._lock:
+            state, former = self._look(), self._told
+            self._told = state
+            if state != former:
+                self._listeners.tell(state)

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Self
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 
 from raftmeta import errors
-from raftmeta.backends.listeners import Listeners
+from raftmeta.backends.listeners import Listeners, States
 from raftmeta.backends.pysyncobj_state import Metastore, Place
 from raftmeta.backends.threads import AioOverThreads
 from raftmeta.backends.url import BackendUrl
@@ -53,6 +53,9 @@ from raftmeta.interfaces import (
     LeaderElection,
     LeaderListener,
     ListenerRegistry,
+    Members,
+    State,
+    StateListener,
     Storage,
     StorageOperation,
     Stored,
@@ -158,9 +161,9 @@ class _Part:
     def init(self, context: Any) -> None:
         raise errors.InvalidArgument("context: this instance was set up by its back end already", field="context")
 
-    def _call(self, command: str, *arguments: Any) -> Any:
+    def _call(self, command: str, *arguments: Any, timeout_s: float | None = CALL_TIMEOUT_S) -> Any:
         self._check_open()
-        return self._backend.call(command, *arguments)
+        return self._backend.call(command, *arguments, timeout_s=timeout_s)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -194,33 +197,43 @@ class _Group(_Part, GroupMembership):
     def group(self) -> str:
         return self._group
 
-    def join(self, id: str, data: Data = NO_DATA, *, on_lost: Callable[[Held], object] | None = None) -> Held:
+    def join(
+        self,
+        id: str,
+        data: Data = NO_DATA,
+        *,
+        on_lost: Callable[[Held], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Held:
         sent_s = time.monotonic()
         ttl_s = self._backend.ttl_s
-        epoch = self._call("join", self._group, id, _raw(data), self._backend.life, ttl_s, time.time())
+        epoch = self._call(
+            "join", self._group, id, _raw(data), self._backend.life, ttl_s, time.time(), timeout_s=timeout_s
+        )
         held = _Held(Place(id, _raw(data), self._backend.life, epoch, 0.0, ttl_s), sent_s, on_lost)
         self._mine[id] = held
         return held
 
-    def leave(self, id: str) -> None:
-        self._call("leave", self._group, id, self._backend.life)
+    def leave(self, id: str, *, timeout_s: float | None = 5.0) -> None:
+        self._call("leave", self._group, id, self._backend.life, timeout_s=timeout_s)
         held = self._mine.pop(id, None)
         if held is not None:
             held.end(is_told=False)
 
-    def membership_list(self) -> frozenset[str]:
+    def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
         return frozenset(self.members())
 
-    def membership(self) -> dict[str, bytes]:
+    def membership(self, *, local: bool = False, timeout_s: float | None = 5.0) -> dict[str, bytes]:
         return {id: member.data for id, member in self.members().items()}
 
-    def members(self) -> dict[str, GroupMember]:
+    def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members:
         self._check_open()
         with self._backend.state.lock:
             places = list(self._backend.state.groups.get(self._group, {}).values())
-        return {place.id: GroupMember(place.id, place.data, place.epoch) for place in places}
+        revision = self._backend.state.revision
+        return Members({place.id: GroupMember(place.id, place.data, place.epoch) for place in places}, revision)
 
-    def add_listener(self, listener: GroupListener) -> None:
+    def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None:
         self._check_open()
         self._listeners.add(listener)
 
@@ -281,11 +294,11 @@ class _Election(_Part, LeaderElection):
     def service(self) -> str:
         return self._service
 
-    def get_leader(self) -> str | None:
+    def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None:
         leader = self.leader()
         return None if leader is None else leader.id
 
-    def leader(self) -> Leader | None:
+    def leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Leader | None:
         self._check_open()
         place = self._first()
         return None if place is None else Leader(place.id, place.data, place.epoch)
@@ -297,6 +310,7 @@ class _Election(_Part, LeaderElection):
         *,
         on_elected: Callable[[Held], object] | None = None,
         on_lost: Callable[[Held], object] | None = None,
+        timeout_s: float | None = 5.0,
     ) -> bool:
         self._check_open()
         if candidate not in self._mine:
@@ -304,7 +318,7 @@ class _Election(_Part, LeaderElection):
             self._mine[candidate] = mine
             try:
                 arguments = (mine.data, self._backend.life, self._backend.ttl_s, time.time())
-                self._call("nominate", self._service, candidate, *arguments)
+                self._call("nominate", self._service, candidate, *arguments, timeout_s=timeout_s)
             except BaseException:
                 del self._mine[candidate]
                 raise
@@ -333,12 +347,12 @@ class _Election(_Part, LeaderElection):
                 self._changed.wait()
         return None
 
-    def resign(self, leader: str) -> None:
+    def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None:
         first = self._first()
         if first is not None and (first.id, first.life) == (leader, self._backend.life):
-            self.withdraw(leader)
+            self.withdraw(leader, timeout_s=timeout_s)
 
-    def withdraw(self, candidate: str) -> None:
+    def withdraw(self, candidate: str, *, timeout_s: float | None = 5.0) -> None:
         mine = self._mine.pop(candidate, None)
         if mine is None:
             return
@@ -346,9 +360,9 @@ class _Election(_Part, LeaderElection):
             mine.lead.end(is_told=False)
         with self._changed:
             self._changed.notify_all()
-        self._call("resign", self._service, candidate, self._backend.life)
+        self._call("resign", self._service, candidate, self._backend.life, timeout_s=timeout_s)
 
-    def add_listener(self, listener: LeaderListener) -> None:
+    def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
         self._check_open()
         self._listeners.add(listener)
 
@@ -414,33 +428,47 @@ class _Election(_Part, LeaderElection):
 
 
 class _Storage(_Part, Storage):
-    def fetch(self, key: str) -> Future[bytes | None]:
+    def fetch(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Future[bytes | None]:
         future: Future[bytes | None] = Future()
         stored = self.get(key)
         future.set_result(None if stored is None else stored.data)
         return future
 
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Stored | None:
         self._check_open()
         found = self._backend.state.keys.get(key)
         return None if found is None else Stored(*found)
 
-    def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int:
-        return self.multi([Create(key, data)], fence=fence)
+    def put(self, key: str, data: Data, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0) -> int:
+        return self.multi([Create(key, data)], fence=fence, timeout_s=timeout_s)
 
-    def update(self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None) -> int:
-        return self.multi([Update(key, data, expected_revision=expected_revision)], fence=fence)
+    def update(
+        self,
+        key: str,
+        data: Data,
+        *,
+        expected_revision: int = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> int:
+        return self.multi([Update(key, data, expected_revision=expected_revision)], fence=fence, timeout_s=timeout_s)
 
-    def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None:
-        self.multi([Delete(key, expected_revision=expected_revision, must_exist=True)], fence=fence)
+    def delete(
+        self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> None:
+        self.multi(
+            [Delete(key, expected_revision=expected_revision, must_exist=True)], fence=fence, timeout_s=timeout_s
+        )
 
-    def children(self, namespace: str) -> frozenset[str]:
+    def children(self, namespace: str, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
         self._check_open()
         return frozenset(key for key in self._backend.state.keys if key.startswith(namespace))
 
-    def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int:
+    def multi(
+        self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> int:
         _no_fence(fence)
-        return int(self._call("multi", [_step(operation) for operation in operations]))
+        return int(self._call("multi", [_step(operation) for operation in operations], timeout_s=timeout_s))
 
 
 def _step(operation: StorageOperation) -> tuple[str, str, bytes, int]:
@@ -511,6 +539,7 @@ class PySyncObjBackend(Backend):
         self._groups: dict[str, _Group] = {}
         self._elections: dict[str, _Election] = {}
         self._looked_at = 0
+        self._states = States(self._look_at_state)
         self.state = Metastore(self._look)
         self._storage = _Storage(self)
         self._listeners = _Registry(self)
@@ -572,6 +601,7 @@ class PySyncObjBackend(Backend):
         for part in self._parts():
             part.end()
         self._is_closed.set()
+        self._states.close()
         self._running.join(CALL_TIMEOUT_S)
 
     def __enter__(self) -> Self:
@@ -585,14 +615,33 @@ class PySyncObjBackend(Backend):
         if self._is_closed.is_set():
             raise NodeClosed("this back end is closed")
 
-    def call(self, command: str, *arguments: Any) -> Any:
+    @property
+    def cluster_state(self) -> State:
+        """Whether the cluster can be asked, as this node knows."""
+        return self._look_at_state()
+
+    def add_state_listener(self, listener: StateListener) -> None:
+        """Call listener with each new state from now on, until it is removed."""
+        self._states.add(listener)
+
+    def remove_state_listener(self, listener: StateListener) -> None:
+        """Stop calling listener; one that was not added is ignored."""
+        self._states.remove(listener)
+
+    def _look_at_state(self) -> State:
+        if self._is_closed.is_set():
+            return State.LOST
+        has_leader = self._cluster.done() and self._cluster.result().isReady()
+        return State.CONNECTED if has_leader else State.SUSPENDED
+
+    def call(self, command: str, *arguments: Any, timeout_s: float | None = CALL_TIMEOUT_S) -> Any:
         """Replicate a command and return its result, or raise what it was refused with."""
         done: Future[tuple[Any, int]] = Future()
         self.state.apply(command, *arguments, callback=lambda outcome, failed: done.set_result((outcome, failed)))
         try:
-            outcome, failed = done.result(CALL_TIMEOUT_S)
+            outcome, failed = done.result(timeout_s)
         except TimeoutError:
-            raise OutcomeTimeout(f"PySyncObj did not answer within {CALL_TIMEOUT_S:g} s") from None
+            raise OutcomeTimeout(f"PySyncObj did not answer within {timeout_s:g} s") from None
         if failed:
             _raise_fate(failed)
         name, value = outcome

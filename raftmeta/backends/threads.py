@@ -23,7 +23,6 @@ from raftmeta.interfaces import (
     FenceLike,
     GroupChange,
     GroupListener,
-    GroupMember,
     GroupMembership,
     Held,
     KeySetChange,
@@ -33,6 +32,9 @@ from raftmeta.interfaces import (
     LeaderElection,
     LeaderListener,
     ListenerRegistry,
+    Members,
+    State,
+    StateListener,
     Storage,
     StorageOperation,
     Stored,
@@ -125,23 +127,30 @@ class _AioGroup(AioGroupMembership):
     async def init(self, context: Any) -> None:
         await asyncio.to_thread(self._below.init, context)
 
-    async def join(self, id: str, data: Data = b"", *, on_lost: Callable[[AioHeld], object] | None = None) -> AioHeld:
+    async def join(
+        self,
+        id: str,
+        data: Data = b"",
+        *,
+        on_lost: Callable[[AioHeld], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> AioHeld:
         told = self._listeners.once(on_lost)
-        return _AioHeld(await asyncio.to_thread(lambda: self._below.join(id, data, on_lost=told)))
+        return _AioHeld(await asyncio.to_thread(lambda: self._below.join(id, data, on_lost=told, timeout_s=timeout_s)))
 
-    async def leave(self, id: str) -> None:
-        await asyncio.to_thread(self._below.leave, id)
+    async def leave(self, id: str, *, timeout_s: float | None = 5.0) -> None:
+        await asyncio.to_thread(self._below.leave, id, timeout_s=timeout_s)
 
-    async def membership_list(self) -> frozenset[str]:
-        return await asyncio.to_thread(self._below.membership_list)
+    async def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
+        return await asyncio.to_thread(self._below.membership_list, local=local, timeout_s=timeout_s)
 
-    async def membership(self) -> dict[str, bytes]:
-        return await asyncio.to_thread(self._below.membership)
+    async def membership(self, *, local: bool = False, timeout_s: float | None = 5.0) -> dict[str, bytes]:
+        return await asyncio.to_thread(self._below.membership, local=local, timeout_s=timeout_s)
 
-    async def members(self) -> dict[str, GroupMember]:
-        return await asyncio.to_thread(self._below.members)
+    async def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members:
+        return await asyncio.to_thread(self._below.members, local=local, timeout_s=timeout_s)
 
-    async def add_listener(self, listener: GroupListener) -> None:
+    async def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None:
         await asyncio.to_thread(self._below.add_listener, self._listeners.add(GroupChange, "", listener))
 
     async def remove_listener(self, listener: GroupListener) -> None:
@@ -163,11 +172,11 @@ class _AioElection(AioLeaderElection):
     async def init(self, context: Any) -> None:
         await asyncio.to_thread(self._below.init, context)
 
-    async def get_leader(self) -> str | None:
-        return await asyncio.to_thread(self._below.get_leader)
+    async def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None:
+        return await asyncio.to_thread(self._below.get_leader, local=local, timeout_s=timeout_s)
 
-    async def leader(self) -> Leader | None:
-        return await asyncio.to_thread(self._below.leader)
+    async def leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Leader | None:
+        return await asyncio.to_thread(self._below.leader, local=local, timeout_s=timeout_s)
 
     async def nominate(
         self,
@@ -176,9 +185,12 @@ class _AioElection(AioLeaderElection):
         *,
         on_elected: Callable[[AioHeld], object] | None = None,
         on_lost: Callable[[AioHeld], object] | None = None,
+        timeout_s: float | None = 5.0,
     ) -> bool:
         elected, lost = self._listeners.once(on_elected), self._listeners.once(on_lost)
-        return await asyncio.to_thread(lambda: self._below.nominate(candidate, data, on_elected=elected, on_lost=lost))
+        return await asyncio.to_thread(
+            lambda: self._below.nominate(candidate, data, on_elected=elected, on_lost=lost, timeout_s=timeout_s)
+        )
 
     def lead(self, candidate: str) -> AioHeld | None:
         lead = self._below.lead(candidate)
@@ -192,13 +204,13 @@ class _AioElection(AioLeaderElection):
         finally:
             await asyncio.to_thread(self._below.withdraw, candidate)
 
-    async def resign(self, leader: str) -> None:
-        await asyncio.to_thread(self._below.resign, leader)
+    async def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None:
+        await asyncio.to_thread(self._below.resign, leader, timeout_s=timeout_s)
 
-    async def withdraw(self, candidate: str) -> None:
-        await asyncio.to_thread(self._below.withdraw, candidate)
+    async def withdraw(self, candidate: str, *, timeout_s: float | None = 5.0) -> None:
+        await asyncio.to_thread(self._below.withdraw, candidate, timeout_s=timeout_s)
 
-    async def add_listener(self, listener: LeaderListener) -> None:
+    async def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
         await asyncio.to_thread(self._below.add_listener, self._listeners.add(LeaderChange, "", listener))
 
     async def remove_listener(self, listener: LeaderListener) -> None:
@@ -215,28 +227,42 @@ class _AioStorage(AioStorage):
     async def init(self, context: Any) -> None:
         await asyncio.to_thread(self._below.init, context)
 
-    def fetch(self, key: str) -> Awaitable[bytes | None]:
-        return asyncio.wrap_future(self._below.fetch(key))
+    def fetch(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Awaitable[bytes | None]:
+        return asyncio.wrap_future(self._below.fetch(key, local=local, timeout_s=timeout_s))
 
-    async def get(self, key: str) -> Stored | None:
-        return await asyncio.to_thread(self._below.get, key)
+    async def get(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Stored | None:
+        return await asyncio.to_thread(self._below.get, key, local=local, timeout_s=timeout_s)
 
-    async def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int:
-        return await asyncio.to_thread(lambda: self._below.put(key, data, fence=fence))
+    async def put(self, key: str, data: Data, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0) -> int:
+        return await asyncio.to_thread(lambda: self._below.put(key, data, fence=fence, timeout_s=timeout_s))
 
-    async def update(self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None) -> int:
+    async def update(
+        self,
+        key: str,
+        data: Data,
+        *,
+        expected_revision: int = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> int:
         return await asyncio.to_thread(
-            lambda: self._below.update(key, data, expected_revision=expected_revision, fence=fence)
+            lambda: self._below.update(key, data, expected_revision=expected_revision, fence=fence, timeout_s=timeout_s)
         )
 
-    async def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None:
-        await asyncio.to_thread(lambda: self._below.delete(key, expected_revision=expected_revision, fence=fence))
+    async def delete(
+        self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> None:
+        await asyncio.to_thread(
+            lambda: self._below.delete(key, expected_revision=expected_revision, fence=fence, timeout_s=timeout_s)
+        )
 
-    async def children(self, namespace: str) -> frozenset[str]:
-        return await asyncio.to_thread(self._below.children, namespace)
+    async def children(self, namespace: str, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
+        return await asyncio.to_thread(self._below.children, namespace, local=local, timeout_s=timeout_s)
 
-    async def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int:
-        return await asyncio.to_thread(lambda: self._below.multi(operations, fence=fence))
+    async def multi(
+        self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> int:
+        return await asyncio.to_thread(lambda: self._below.multi(operations, fence=fence, timeout_s=timeout_s))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._below.close)
@@ -279,6 +305,7 @@ class AioOverThreads(AioBackend):
         self._elections: dict[str, _AioElection] = {}
         self._storage = _AioStorage(backend.storage)
         self._registry = _AioRegistry(backend.listeners)
+        self._state_listeners = _Listeners()
 
     @classmethod
     async def open(cls, open_backend: Callable[[], Backend]) -> Self:
@@ -288,6 +315,19 @@ class AioOverThreads(AioBackend):
     @property
     def capabilities(self) -> Capabilities:
         return self._below.capabilities
+
+    @property
+    def cluster_state(self) -> State:
+        """As the back end below knows."""
+        return self._below.cluster_state
+
+    def add_state_listener(self, listener: StateListener) -> None:
+        """Call listener on this event loop with each new state from now on, until it is removed."""
+        self._below.add_state_listener(self._state_listeners.add(State, "", listener))
+
+    def remove_state_listener(self, listener: StateListener) -> None:
+        """Stop calling listener; one that was not added is ignored."""
+        self._below.remove_state_listener(self._state_listeners.remove(State, "", listener))
 
     def group(self, name: str) -> AioGroupMembership:
         if name not in self._groups:

@@ -91,6 +91,14 @@ class Client:
             raise InvalidArgument("this client belongs to another event loop: make one for each")
         return channel
 
+    def look_at_session(self) -> tuple[bool, bool, int]:
+        """Whether it is open; whether a node serves its session now; the how manieth that is. From any thread."""
+        bound = self._bound
+        if bound is None:
+            return not self._is_closed, False, 0
+        sessions = bound.counters["sessions"]
+        return not self._is_closed, bound.is_connected and bool(bound.encoder.session), max(1, sessions)
+
     async def ready(self, timeout_s: float | None = 10.0) -> None:
         """Wait until a node serves this client. Raises ReadyTimeout."""
         channel = self.channel

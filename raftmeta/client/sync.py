@@ -13,15 +13,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-<<<<<<< HEAD
-from types import TracebackType
-from typing import Any, BinaryIO, Generic, Self, TypeVar
-=======
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar, cast
->>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
+from typing import Any, BinaryIO, Generic, Self, TypeVar, cast
 
 from raftmeta.client.aio import Client as AioClient
 from raftmeta.client.aio import HasId
@@ -32,12 +27,15 @@ from raftmeta.client.kept import now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
-<<<<<<< HEAD
-from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout, OutcomeUnknown
+from raftmeta.errors import (
+    ForkedProcess,
+    NodeClosed,
+    NotExecuted,
+    OutcomeTimeout,
+    OutcomeUnknown,
+    RaftmetaError,
+)
 from raftmeta.flags import Flag
-=======
-from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout, RaftmetaError
->>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
@@ -110,16 +108,12 @@ class Client:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._scheduling = threading.RLock()  # what is given to the loop is given before close() ends it
-<<<<<<< HEAD
         self._closer = 0  # the thread that closes, or has closed
         self._is_closed = False
         self._waiting: set[_Waiting[Any]] = set()
-        self._thread = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
-=======
         self._threads = SharedThreads("client-call")
         self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
-        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
->>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
+        self._thread = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
         self._thread.start()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -188,9 +182,7 @@ class Client:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        with self._scheduling:
-            self.check_open()
-            self._loop.call_soon_threadsafe(create)
+        self._schedule(create)
 
     async def call_shared(self, call: Callable[[], object]) -> BaseException | None:
         """Call on a thread that all callbacks share, and return what it raised; on the client's thread."""
@@ -222,7 +214,6 @@ class Client:
             return
         thread = threading.get_ident()
         with self._scheduling:
-<<<<<<< HEAD
             is_first = self._closer == 0
             if is_first:
                 self._closer = thread
@@ -249,12 +240,8 @@ class Client:
         self._ending = self._loop.create_task(self._close_and_stop())
 
     async def _close_and_stop(self) -> None:
-=======
-            thread, self._thread = self._thread, None
-        if thread is None:  # another thread was faster
-            return
-        future = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
->>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
+        for task in self._tasks:
+            task.cancel()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S - 2 * END_TIMEOUT_S):
                 await self._client.close()
@@ -273,12 +260,6 @@ class Client:
                 task.cancel()
             if late:
                 await asyncio.wait(late, timeout=END_TIMEOUT_S)
-
-    async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -444,14 +425,25 @@ class Client:
             record = await self._client.get(key, timeout_s=timeout_s)
             return None if record is None else record.value
 
-        call = value()
+        future: Future[bytes | None] = Future()
+
+        async def answer() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(await value())
+            except asyncio.CancelledError:
+                future.set_exception(NodeClosed("the client is closed"))
+            except Exception as error:
+                future.set_exception(error)
+
+        call = answer()
         try:
-            return self._schedule(call)
+            self.begin(call)
         except NotExecuted as error:
             call.close()
-            failed: Future[bytes | None] = Future()
-            failed.set_exception(error)
-            return failed
+            future.set_exception(error)
+        return future
 
     def range(
         self,
@@ -667,13 +659,7 @@ class Lease(LeaseBase):
         super().__init__(lease._channel, lease.id, lease._kept)
         self._client = client
         self._lease = lease
-<<<<<<< HEAD
         self._ended = Flag()
-        if on_lost is not None:
-            threading.Thread(target=self._watch, args=(on_lost,), name="raftmeta-lease", daemon=True).start()
-=======
-        self._ended = threading.Event()
->>>>>>> a9fb42d (recipes: share threads among listeners, and tell what changed)
 
     @property
     def is_revoked(self) -> bool:

@@ -21,7 +21,6 @@ from raftmeta.interfaces import (
     Data,
     FenceLike,
     GroupListener,
-    GroupMember,
     GroupMembership,
     Held,
     KeySetListener,
@@ -29,6 +28,7 @@ from raftmeta.interfaces import (
     LeaderElection,
     LeaderListener,
     ListenerRegistry,
+    Members,
     StorageOperation,
     Stored,
     ValueListener,
@@ -58,6 +58,12 @@ __all__ = [
 OnHeld = Callable[[Held], object]
 
 
+def _done(value: bytes | None) -> Future[bytes | None]:
+    future: Future[bytes | None] = Future()
+    future.set_result(value)
+    return future
+
+
 # --- the four interfaces ----------------------------------------------------------------------------------------------
 
 
@@ -79,23 +85,23 @@ class Group(GroupMembership):
         """How many calls of listeners ended with an exception."""
         return self._group.listener_failures
 
-    def join(self, id: str, data: Data = b"", *, on_lost: OnHeld | None = None) -> Held:
-        return cast(Held, run(self._group.join(id, data, on_lost=on_lost)))
+    def join(self, id: str, data: Data = b"", *, on_lost: OnHeld | None = None, timeout_s: float | None = 5.0) -> Held:
+        return cast(Held, run(self._group.join(id, data, on_lost=on_lost, timeout_s=timeout_s)))
 
-    def leave(self, id: str) -> None:
-        run(self._group.leave(id))
+    def leave(self, id: str, *, timeout_s: float | None = 5.0) -> None:
+        run(self._group.leave(id, timeout_s=timeout_s))
 
-    def membership_list(self) -> frozenset[str]:
-        return run(self._group.membership_list())
+    def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
+        return run(self._group.membership_list(local=local, timeout_s=timeout_s))
 
-    def membership(self) -> dict[str, bytes]:
-        return run(self._group.membership())
+    def membership(self, *, local: bool = False, timeout_s: float | None = 5.0) -> dict[str, bytes]:
+        return run(self._group.membership(local=local, timeout_s=timeout_s))
 
-    def members(self) -> dict[str, GroupMember]:
-        return run(self._group.members())
+    def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members:
+        return run(self._group.members(local=local, timeout_s=timeout_s))
 
-    def add_listener(self, listener: GroupListener) -> None:
-        run(self._group.add_listener(listener))
+    def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None:
+        run(self._group.add_listener(listener, timeout_s=timeout_s))
 
     def remove_listener(self, listener: GroupListener) -> None:
         run(self._group.remove_listener(listener))
@@ -123,11 +129,11 @@ class Election(LeaderElection):
         """How many calls of listeners ended with an exception."""
         return self._election.listener_failures
 
-    def get_leader(self) -> str | None:
-        return run(self._election.get_leader())
+    def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None:
+        return run(self._election.get_leader(local=local, timeout_s=timeout_s))
 
-    def leader(self) -> Leader | None:
-        return run(self._election.leader())
+    def leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Leader | None:
+        return run(self._election.leader(local=local, timeout_s=timeout_s))
 
     def nominate(
         self,
@@ -136,8 +142,12 @@ class Election(LeaderElection):
         *,
         on_elected: OnHeld | None = None,
         on_lost: OnHeld | None = None,
+        timeout_s: float | None = 5.0,
     ) -> bool:
-        return run(self._election.nominate(candidate, data, on_elected=on_elected, on_lost=on_lost))
+        nominated = self._election.nominate(
+            candidate, data, on_elected=on_elected, on_lost=on_lost, timeout_s=timeout_s
+        )
+        return run(nominated)
 
     def lead(self, candidate: str) -> Held | None:
         return cast("Held | None", self._election.lead(candidate))
@@ -151,14 +161,14 @@ class Election(LeaderElection):
         finally:
             run(self._election.end_terms(candidacy))
 
-    def resign(self, leader: str) -> None:
-        run(self._election.resign(leader))
+    def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None:
+        run(self._election.resign(leader, timeout_s=timeout_s))
 
-    def withdraw(self, candidate: str) -> None:
-        run(self._election.withdraw(candidate))
+    def withdraw(self, candidate: str, *, timeout_s: float | None = 5.0) -> None:
+        run(self._election.withdraw(candidate, timeout_s=timeout_s))
 
-    def add_listener(self, listener: LeaderListener) -> None:
-        run(self._election.add_listener(listener))
+    def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
+        run(self._election.add_listener(listener, timeout_s=timeout_s))
 
     def remove_listener(self, listener: LeaderListener) -> None:
         run(self._election.remove_listener(listener))
@@ -177,27 +187,57 @@ class Storage(StorageInterface):
     def init(self, context: Store) -> None:
         self._storage.begin(BlockingFace(context))
 
-    def fetch(self, key: str) -> Future[bytes | None]:
+    def fetch(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Future[bytes | None]:
         face = cast(BlockingFace, self._storage.face)
-        return face.fetch(check_key(key), lambda: self._storage.fetched(key))
+        if local and face.has_state:
+            return _done(run(self._storage.fetched(key, local=True)))
+        return face.fetch(
+            check_key(key),
+            timeout_s,
+            lambda: self._storage.fetched(key, local=local, timeout_s=timeout_s),
+            local=local,
+        )
 
-    def get(self, key: str) -> Stored | None:
-        return run(self._storage.get(key))
+    def get(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Stored | None:
+        return run(self._storage.get(key, local=local, timeout_s=timeout_s))
 
-    def put(self, key: str, data: Data, *, fence: FenceLike | None = None) -> int:
-        return run(self._storage.put(key, data, fence=fence))
+    def put(self, key: str, data: Data, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0) -> int:
+        return run(self._storage.put(key, data, fence=fence, timeout_s=timeout_s))
 
-    def update(self, key: str, data: Data, *, expected_revision: int = 0, fence: FenceLike | None = None) -> int:
-        return run(self._storage.update(key, data, expected_revision=expected_revision, fence=fence))
+    def update(
+        self,
+        key: str,
+        data: Data,
+        *,
+        expected_revision: int = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> int:
+        return run(
+            self._storage.update(key, data, expected_revision=expected_revision, fence=fence, timeout_s=timeout_s)
+        )
 
-    def delete(self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None) -> None:
-        run(self._storage.delete(key, expected_revision=expected_revision, fence=fence))
+    def delete(
+        self,
+        key: str,
+        *,
+        expected_revision: int = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> None:
+        run(self._storage.delete(key, expected_revision=expected_revision, fence=fence, timeout_s=timeout_s))
 
-    def children(self, namespace: str) -> frozenset[str]:
-        return run(self._storage.children(namespace))
+    def children(self, namespace: str, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
+        return run(self._storage.children(namespace, local=local, timeout_s=timeout_s))
 
-    def multi(self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None) -> int:
-        return run(self._storage.multi(operations, fence=fence))
+    def multi(
+        self,
+        operations: Sequence[StorageOperation],
+        *,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> int:
+        return run(self._storage.multi(operations, fence=fence, timeout_s=timeout_s))
 
     def close(self) -> None:
         run(self._storage.close())

@@ -18,10 +18,11 @@ import raftmeta.recipes.group as group
 import raftmeta.recipes.registry as registry
 import raftmeta.recipes.storage as storage
 from raftmeta.errors import InvalidArgument, NodeClosed
-from raftmeta.interfaces import Capabilities, Owner
-from raftmeta.recipes.face import AioFace
+from raftmeta.interfaces import Capabilities, Owner, State, StateListener
+from raftmeta.recipes.face import AioFace, BlockingFace, Face
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S
 from raftmeta.recipes.line import DEFAULT_TTL_S
+from raftmeta.recipes.states import States
 from raftmeta.recipes.waiting import Deadline
 
 __all__ = ["AioCoordinated", "Coordinated", "life_of"]
@@ -86,6 +87,19 @@ def _parts_of(store: Any) -> _Parts:
     return cast(_Parts, vars(store).setdefault("_parts", _Parts()))
 
 
+def _states_of(store: Any, face: Callable[[], Face]) -> States:
+    found = vars(store).get("_states")
+    if found is None:  # setdefault is one step also for two threads
+        found = vars(store).setdefault("_states", States(face(), store.look_at_state))
+    return cast(States, found)
+
+
+def _close_states(store: Any) -> None:
+    found = vars(store).get("_states")
+    if found is not None:
+        found.close()
+
+
 class Coordinated:
     """The four interfaces of a blocking store."""
 
@@ -115,6 +129,20 @@ class Coordinated:
         """KIP-30 Listener Registry over the keys of this store."""
         return self._part("listener registry", "", 0.0, blocking.Registry)
 
+    @property
+    def cluster_state(self) -> State:
+        """Whether the cluster can be asked, as this process knows; asks nobody."""
+        state: State = cast(Any, self).look_at_state()[0]
+        return state
+
+    def add_state_listener(self, listener: StateListener) -> None:
+        """Call listener with each new state (interfaces.State) from now on, until it is removed."""
+        _states_of(self, lambda: BlockingFace(cast(Any, self))).add(listener)
+
+    def remove_state_listener(self, listener: StateListener) -> None:
+        """Stop calling listener; one that was not added is ignored."""
+        _states_of(self, lambda: BlockingFace(cast(Any, self))).remove(listener)
+
     def _part(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
         def made() -> Kept:
             part = make()
@@ -125,6 +153,7 @@ class Coordinated:
 
     def close_parts(self, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """Leave, resign and stop listening, before the store is closed; timeout_s: at most, and a second at most."""
+        _close_states(self)
         deadline = Deadline(min(timeout_s, TUNE_GIVE_BACK_S))
         for part in _parts_of(self).take_all():
             if isinstance(part, blocking.Group | blocking.Election):
@@ -159,6 +188,20 @@ class AioCoordinated:
         """KIP-30 Listener Registry over the keys of this store."""
         return self._part("listener registry", "", 0.0, registry.Registry)
 
+    @property
+    def cluster_state(self) -> State:
+        """Whether the cluster can be asked, as this process knows; asks nobody."""
+        state: State = cast(Any, self).look_at_state()[0]
+        return state
+
+    def add_state_listener(self, listener: StateListener) -> None:
+        """Call listener with each new state (interfaces.State) from now on, until it is removed."""
+        _states_of(self, lambda: AioFace(cast(Any, self))).add(listener)
+
+    def remove_state_listener(self, listener: StateListener) -> None:
+        """Stop calling listener; one that was not added is ignored."""
+        _states_of(self, lambda: AioFace(cast(Any, self))).remove(listener)
+
     def _part(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
         def made() -> Kept:
             part = make()
@@ -176,6 +219,7 @@ class AioCoordinated:
 
     async def close_parts(self, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """As Coordinated.close_parts."""
+        _close_states(self)
         deadline = Deadline(min(timeout_s, TUNE_GIVE_BACK_S))
         for part in _parts_of(self).take_all():
             if isinstance(part, group.Group | election.Election):

@@ -34,6 +34,7 @@ from raftmeta.interfaces import (
     listener_call,
 )
 from raftmeta.operations import KeyRecord
+from raftmeta.recipes.deadline import DEFAULT_TIMEOUT_S, Deadline
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S, Hold, give_back_quietly, take_place
 from raftmeta.recipes.keys import name_in, part_of, prefix_of, to_bytes, unpack_holder
@@ -139,11 +140,14 @@ class Election(Followed, AioLeaderElection):
         *,
         on_elected: Callable[[Any], object] | None = None,
         on_lost: Callable[[Any], object] | None = None,
+        timeout_s: float | None = 5.0,
     ) -> bool:
-        await self._nominate(candidate, data, on_elected, on_lost)
+        await self._nominate(candidate, data, on_elected, on_lost, timeout_s)
         return self.lead(candidate) is not None
 
-    async def _nominate(self, candidate: str, data: Data, on_elected: Any, on_lost: Any) -> Candidacy:
+    async def _nominate(
+        self, candidate: str, data: Data, on_elected: Any, on_lost: Any, timeout_s: float | None
+    ) -> Candidacy:
         """The candidacy that runs already, or a new one with a place."""
         candidacy = Candidacy(self.face, candidate, self._prefix + part_of(candidate, "candidate"), to_bytes(data))
         candidacy.tell_to(self.face, self.failures, on_elected, on_lost)
@@ -151,18 +155,18 @@ class Election(Followed, AioLeaderElection):
             running = self._candidacies.setdefault(candidate, candidacy)
         if running is candidacy:
             try:
-                await self._enlist(candidacy, 0)
+                await self._enlist(candidacy, 0, Deadline(timeout_s))
             except BaseException:
                 self._end_candidacy(candidacy)
                 raise
         return running
 
-    async def _enlist(self, candidacy: Candidacy, replaces: int) -> None:
+    async def _enlist(self, candidacy: Candidacy, replaces: int, deadline: Deadline) -> None:
         """Take a place behind all others; on return it is known whether it leads."""
         face = self.face
-        mirror = await self._follow()
+        mirror = await self._follow(timeout_s=deadline.left_s())
         hold = Hold(face, candidacy.key, candidacy.id, candidacy.data)
-        await take_place(face, hold, ttl_s=self._ttl_s, replaces=replaces)
+        await take_place(face, hold, ttl_s=self._ttl_s, replaces=replaces, deadline=deadline)
         candidacy.hold = hold
         hold.on_lost(lambda lost: self._lost(candidacy, lost))
         if candidacy.is_over or self._is_closed:  # meanwhile
@@ -182,7 +186,7 @@ class Election(Followed, AioLeaderElection):
         if face is None or candidacy.is_over or self._is_closed:
             return
         try:
-            await self._enlist(candidacy, replaces)
+            await self._enlist(candidacy, replaces, Deadline(DEFAULT_TIMEOUT_S))
         except (IdConflict, NodeClosed, ForkedProcess, Fatal) as error:
             _LOG.warning("candidacy ended candidate=%s reason=%s", candidacy.id, error)
             self._end_candidacy(candidacy)
@@ -203,28 +207,28 @@ class Election(Followed, AioLeaderElection):
         lead = None if candidacy is None else candidacy.lead
         return cast(AioHeld, lead.shown) if lead is not None and lead.held() else None
 
-    async def resign(self, leader: str) -> None:
+    async def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None:
         face = self.face
         candidacy = self._candidacies.get(leader)
         if candidacy is None or candidacy.hold is None:
             return  # nobody, or one that is still on its way into the line
         if candidacy.lead is None or candidacy.lead.is_over:  # or it leads, and the mirror has not said so yet
-            first = oldest((await face.verbs.range(prefix=self._prefix)).records)
+            first = oldest((await face.read_range(self._prefix, timeout_s=timeout_s)).records)
             if first is None or first.create_revision != candidacy.hold.epoch:
                 return
-        await self._leave(candidacy)
+        await self._leave(candidacy, timeout_s)
 
-    async def withdraw(self, candidate: str) -> None:
+    async def withdraw(self, candidate: str, *, timeout_s: float | None = 5.0) -> None:
         self.face  # noqa: B018  # raises where it is closed
         candidacy = self._candidacies.get(candidate)
         if candidacy is not None:
-            await self._leave(candidacy)
+            await self._leave(candidacy, timeout_s)
 
-    async def _leave(self, candidacy: Candidacy) -> None:
+    async def _leave(self, candidacy: Candidacy, timeout_s: float | None) -> None:
         """End it first, so that nothing nominates it again; give its place back then."""
         self._end_candidacy(candidacy)
         if candidacy.hold is not None:
-            await candidacy.hold.give_back()
+            await candidacy.hold.give_back(timeout_s=timeout_s)
 
     async def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]:
         candidacy = await self.begin_terms(candidate, data)
@@ -237,7 +241,7 @@ class Election(Followed, AioLeaderElection):
 
     async def begin_terms(self, candidate: str, data: Data) -> Candidacy:
         """Nominate; the candidacy gives the leads, and none once it resigned, be it during the nomination."""
-        return await self._nominate(candidate, data, None, None)
+        return await self._nominate(candidate, data, None, None, DEFAULT_TIMEOUT_S)
 
     async def end_terms(self, candidacy: Candidacy) -> None:
         """Withdraw; a key that cannot be removed now goes with its lease."""
@@ -246,30 +250,31 @@ class Election(Followed, AioLeaderElection):
             await give_back_quietly(candidacy.hold)
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    async def get_leader(self) -> str | None:
-        leader = await self.leader()
+    async def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None:
+        leader = await self.leader(local=local, timeout_s=timeout_s)
         return None if leader is None else leader.id
 
-    async def leader(self) -> Leader | None:
-        return self._leader_of((await self.face.verbs.range(prefix=self._prefix)).records)
+    async def leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Leader | None:
+        found = await self._known(keys_only=False, local=local, timeout_s=timeout_s)
+        return self._leader_of(found.records, found.revision)
 
-    def _leader_of(self, records: Iterable[KeyRecord]) -> Leader | None:
+    def _leader_of(self, records: Iterable[KeyRecord], revision: int) -> Leader | None:
         first = oldest(records)
         if first is None:
             return None
         holder = unpack_holder(first.value)
-        return Leader(holder.id or name_in(first.key, self._prefix), holder.data, first.create_revision)
+        return Leader(holder.id or name_in(first.key, self._prefix), holder.data, first.create_revision, revision)
 
-    async def add_listener(self, listener: LeaderListener) -> None:
+    async def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
         listener_call(LeaderChange, listener)  # refuse it before anything is read
-        await self._follow()
+        await self._follow(timeout_s=timeout_s)
         self._listeners.add(listener)
 
     async def remove_listener(self, listener: LeaderListener) -> None:
         self._listeners.remove(listener)
 
     def _on_open(self, mirror: Mirror) -> None:
-        self._leader = self._leader_of(mirror.records.values())
+        self._leader = self._leader_of(mirror.records.values(), mirror.revision)
 
     def _on_change(self, mirror: Mirror) -> None:
         records = list(mirror.records.values())
@@ -280,7 +285,7 @@ class Election(Followed, AioLeaderElection):
                 hold.check_record(mirror.revision, mirror.records.get(hold.key.encode()))
                 if first is not None and first.create_revision == hold.epoch:
                     candidacy.elected(hold)
-        leader, former = self._leader_of(records), self._leader
+        leader, former = self._leader_of(records, mirror.revision), self._leader
         self._leader = leader
         if leader != former or mirror.coalesced:
             self._listeners.tell(LeaderChange(self._service, leader, mirror.revision, mirror.coalesced))

@@ -21,11 +21,12 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from raftmeta.errors import OutcomeTimeout, Withdrawn
 from raftmeta.flags import Flag
 from raftmeta.interfaces import Owner
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
@@ -58,6 +59,14 @@ def _anonymous(store: object) -> Owner:
     return Owner(f"{type(store).__name__}-{os.urandom(8).hex()}", 0, 0)
 
 
+async def _answered(read: Awaitable[T]) -> T:
+    """What a read gives; a read that ran out of time has no outcome that anybody could be unsure of."""
+    try:
+        return await read
+    except (Withdrawn, OutcomeTimeout):
+        raise Withdrawn("no quorum answered this read in time; local=True reads what is known here") from None
+
+
 class Signal(Protocol):
     """A flag to wait for; on asyncio it belongs to the event loop."""
 
@@ -82,6 +91,16 @@ class Face(ABC):
 
     is_blocking: bool
     verbs: AioVerbs
+
+    async def read_range(
+        self, prefix: str, *, keys_only: bool = False, local: bool = False, timeout_s: float | None = 5.0
+    ) -> RangeResult:
+        """All below prefix. Raises Withdrawn: nobody answered in time. local: what the node has, without asking."""
+        return await _answered(self.verbs.range(prefix=prefix, keys_only=keys_only, local=local, timeout_s=timeout_s))
+
+    async def read(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> KeyRecord | None:
+        """As read_range, one key."""
+        return await _answered(self.verbs.get(key, local=local, timeout_s=timeout_s))
 
     def __init__(self, store: object) -> None:
         self._store = store
@@ -212,7 +231,7 @@ class _Following(Watching):
 
     def __init__(self) -> None:
         self.watch: StoreWatch | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close it in between
         self._news: deque[WatchBatch | WatchReset] = deque()
         self._is_over = False
         self._error: BaseException | None = None
@@ -280,8 +299,10 @@ class _BlockingVerbs:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None:
-        return self._store.get(key, revision=revision)
+    async def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None:
+        return self._store.get(key, revision=revision, local=local, timeout_s=timeout_s)
 
     async def range(
         self,
@@ -294,6 +315,7 @@ class _BlockingVerbs:
         keys_only: bool = False,
         count_only: bool = False,
         local: bool = False,
+        timeout_s: float | None = 5.0,
     ) -> RangeResult:
         return self._store.range(
             start,
@@ -304,20 +326,37 @@ class _BlockingVerbs:
             keys_only=keys_only,
             count_only=count_only,
             local=local,
+            timeout_s=timeout_s,
         )
 
-    async def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written:
-        return self._store.create(key, value, fence=fence)
+    async def create(
+        self, key: Key, value: bytes | str, *, fence: Fence | None = None, timeout_s: float | None = 5.0
+    ) -> Written:
+        return self._store.create(key, value, fence=fence, timeout_s=timeout_s)
 
     async def update(
-        self, key: Key, value: bytes | str | None, *, expected_revision: int = 0, fence: Fence | None = None
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> Written:
-        return self._store.update(key, value, expected_revision=expected_revision, fence=fence)
+        return self._store.update(key, value, expected_revision=expected_revision, fence=fence, timeout_s=timeout_s)
 
     async def delete(
-        self, key: Key, *, expected_revision: int = 0, must_exist: bool = False, fence: Fence | None = None
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> Written:
-        return self._store.delete(key, expected_revision=expected_revision, must_exist=must_exist, fence=fence)
+        return self._store.delete(
+            key, expected_revision=expected_revision, must_exist=must_exist, fence=fence, timeout_s=timeout_s
+        )
 
     async def add(self, key: Key, number: int = 1) -> Written:
         return self._store.add(key, number)
@@ -329,11 +368,14 @@ class _BlockingVerbs:
         otherwise: Iterable[Operation] = (),
         *,
         fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> TxnReply:
-        return self._store.txn(compares, then, otherwise, fence=fence)
+        return self._store.txn(compares, then, otherwise, fence=fence, timeout_s=timeout_s)
 
-    async def lease(self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None) -> AioLease:
-        return _BlockingLease(self._store.lease(ttl_s, on_lost=on_lost))
+    async def lease(
+        self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None, timeout_s: float | None = 5.0
+    ) -> AioLease:
+        return _BlockingLease(self._store.lease(ttl_s, on_lost=on_lost, timeout_s=timeout_s))
 
 
 class _StoreThreads:
@@ -371,11 +413,18 @@ class BlockingFace(Face):
     def attend(self, work: Coroutine[Any, Any, None], name: str) -> None:
         _Attended(work, name, self._threads.workers).step_soon()
 
-    def fetch(self, key: str, get: Callable[[], Coroutine[Any, Any, bytes | None]]) -> Future[bytes | None]:
+    def fetch(
+        self,
+        key: str,
+        timeout_s: float | None,
+        get: Callable[[], Coroutine[Any, Any, bytes | None]],
+        *,
+        local: bool = False,
+    ) -> Future[bytes | None]:
         """The data of a key; get: reads it, for a store that has no `fetch` of its own."""
         fetch = getattr(self._store, "fetch", None)
-        if fetch is not None:
-            return cast("Future[bytes | None]", fetch(key))
+        if fetch is not None and not local:
+            return cast("Future[bytes | None]", fetch(key, timeout_s=timeout_s))
         future: Future[bytes | None] = Future()
         self._threads.workers.post(lambda: _run_into(get(), future))
         return future

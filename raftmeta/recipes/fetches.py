@@ -12,7 +12,7 @@ import time
 from concurrent.futures import Future
 from typing import Protocol, TypeAlias
 
-from raftmeta.errors import Overloaded
+from raftmeta.errors import OutcomeTimeout, Overloaded, Withdrawn
 from raftmeta.operations import Key, KeyRecord
 
 __all__ = ["Fetches"]
@@ -92,6 +92,8 @@ class Fetches:
 
     def _fail(self, due: list[_Fetch], error: Exception) -> None:
         """Time was up for some, or for all: nothing can be read. The others have another round."""
+        if isinstance(error, Withdrawn | OutcomeTimeout):  # a read has no outcome that anybody could be unsure of
+            error = Withdrawn("no quorum answered this read in time; local=True reads what is known here")
         now_s = time.monotonic()
         left: list[_Fetch] = []
         for key, deadline_s, future in due:

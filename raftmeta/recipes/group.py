@@ -18,10 +18,12 @@ from raftmeta.interfaces import (
     GroupChange,
     GroupListener,
     GroupMember,
+    Members,
     checked_callback,
     listener_call,
 )
 from raftmeta.operations import KeyRecord
+from raftmeta.recipes.deadline import Deadline
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S, Hold, give_back_quietly, take_place
 from raftmeta.recipes.keys import name_in, part_of, prefix_of, tells_name, to_bytes, unpack_holder
@@ -53,14 +55,23 @@ class Group(Followed, AioGroupMembership):
         self._listeners: Listeners[GroupChange] = Listeners(face, self.failures, GroupChange)
 
     # --- being a member -----------------------------------------------------------------------------------------------
-    async def join(self, id: str, data: Data = b"", *, on_lost: Callable[[Any], object] | None = None) -> AioHeld:
+    async def join(
+        self,
+        id: str,
+        data: Data = b"",
+        *,
+        on_lost: Callable[[Any], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> AioHeld:
+        deadline = Deadline(timeout_s)
         if on_lost is not None:
             checked_callback(on_lost, "on_lost")
         hold = Hold(self.face, self._prefix + part_of(id, "id"), id, to_bytes(data))
         former = self._reserve(id, hold)
         try:
-            mirror = await self._follow()
-            await take_place(self.face, hold, ttl_s=self._ttl_s, replaces=0 if former is None else former.epoch)
+            mirror = await self._follow(timeout_s=timeout_s)
+            replaces = 0 if former is None else former.epoch
+            await take_place(self.face, hold, ttl_s=self._ttl_s, replaces=replaces, deadline=deadline)
         except BaseException:
             self._forget(id, hold, former)
             raise
@@ -89,28 +100,28 @@ class Group(Followed, AioGroupMembership):
                 if former is not None:
                     self._holds[id] = former
 
-    async def leave(self, id: str) -> None:
+    async def leave(self, id: str, *, timeout_s: float | None = 5.0) -> None:
         self.face  # noqa: B018  # raises where it is closed
         with self._lock:
             hold = self._holds.get(id)
             if hold is None or not hold.epoch:  # nobody, or one that is still joining
                 return
             del self._holds[id]
-        await hold.give_back()
+        await hold.give_back(timeout_s=timeout_s)
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    async def membership_list(self) -> frozenset[str]:
-        found = await self.face.verbs.range(prefix=self._prefix, keys_only=True)
+    async def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
+        found = await self._known(keys_only=True, local=local, timeout_s=timeout_s)
         if not all(tells_name(record.key, self._prefix) for record in found.records):
-            return frozenset(await self.members())  # some names are only in the values
+            return frozenset(await self.members(local=local, timeout_s=timeout_s))  # some names are only in the values
         return frozenset(name_in(record.key, self._prefix) for record in found.records)
 
-    async def membership(self) -> dict[str, bytes]:
-        return {id: member.data for id, member in (await self.members()).items()}
+    async def membership(self, *, local: bool = False, timeout_s: float | None = 5.0) -> dict[str, bytes]:
+        return {id: member.data for id, member in (await self.members(local=local, timeout_s=timeout_s)).items()}
 
-    async def members(self) -> dict[str, GroupMember]:
-        found = await self.face.verbs.range(prefix=self._prefix)
-        return self._members_of(found.records)
+    async def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members:
+        found = await self._known(keys_only=False, local=local, timeout_s=timeout_s)
+        return Members(self._members_of(found.records), found.revision)
 
     def _members_of(self, records: Iterable[KeyRecord]) -> dict[str, GroupMember]:
         return {member.id: member for member in map(self._member_of, records)}
@@ -119,9 +130,9 @@ class Group(Followed, AioGroupMembership):
         holder = unpack_holder(record.value)
         return GroupMember(holder.id or name_in(record.key, self._prefix), holder.data, record.create_revision)
 
-    async def add_listener(self, listener: GroupListener) -> None:
+    async def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None:
         listener_call(GroupChange, listener)  # refuse it before anything is read
-        await self._follow()
+        await self._follow(timeout_s=timeout_s)
         self._listeners.add(listener)
 
     async def remove_listener(self, listener: GroupListener) -> None:

@@ -26,6 +26,7 @@ from typing import Any, Self, cast
 from raftmeta.errors import Fatal, IdConflict, LeaseExpired, NotExecuted, OutcomeUnknown
 from raftmeta.interfaces import AioHeld, Held, HeldBase
 from raftmeta.operations import Create, Delete, Fence, Get, KeyRecord, ModRevision, Operation, Version
+from raftmeta.recipes.deadline import DEFAULT_TIMEOUT_S, Deadline
 from raftmeta.recipes.face import Face, run
 from raftmeta.recipes.keys import pack_holder, unpack_holder
 from raftmeta.recipes.store import LeaseBase
@@ -116,7 +117,7 @@ class Hold(AioHeld):
         """It is not held any more, and not lost either."""
         self._end()
 
-    async def give_back(self, *, timeout_s: float = 5.0) -> None:
+    async def give_back(self, *, timeout_s: float | None = 5.0) -> None:
         """Stop holding it, then remove the key; where that fails, it goes with its lease."""
         self._end()
         await self._lease.revoke(timeout_s=timeout_s)
@@ -213,17 +214,21 @@ class BlockingPermit(BlockingHold):
 # --- taking a place ---------------------------------------------------------------------------------------------------
 
 
-async def take_place(face: Face, hold: Hold, *, ttl_s: float, replaces: int = 0) -> None:
+async def take_place(
+    face: Face, hold: Hold, *, ttl_s: float, replaces: int = 0, deadline: Deadline | None = None
+) -> None:
     """Create the key of `hold` under a new lease, by the rules above; on any error nothing is left behind.
 
-    replaces: the epoch of a hold of this life that is known to be lost and may still stand in the store.
+    deadline: when to give up, None: in 5 seconds. replaces: the epoch of a hold of this life that is known to be lost
+    and may still stand in the store.
     Raises IdConflict.
     """
-    lease = await face.verbs.lease(ttl_s, on_lost=lambda _: hold.lose())
+    deadline = Deadline(DEFAULT_TIMEOUT_S) if deadline is None else deadline
+    lease = await face.verbs.lease(ttl_s, on_lost=lambda _: hold.lose(), timeout_s=deadline.left_s())
     value = pack_holder(face.owner, hold.data, key=hold.key, id=hold.id)
     create = Create(hold.key, value, lease=lease.id)
     try:
-        epoch = await _take_key(face, hold, create, replaces)
+        epoch = await _take_key(face, hold, create, replaces, deadline)
     except BaseException:
         # Not awaited: the caller may have been cancelled. Should it fail, nobody keeps the lease alive any more.
         face.spawn(give_up_lease(lease), "give-up")
@@ -231,11 +236,11 @@ async def take_place(face: Face, hold: Hold, *, ttl_s: float, replaces: int = 0)
     hold.begin(lease, epoch)
 
 
-async def _take_key(face: Face, hold: Hold, create: Create, replaces: int) -> int:
+async def _take_key(face: Face, hold: Hold, create: Create, replaces: int, deadline: Deadline) -> int:
     compare: Any = Version(hold.key) == 0
     then: list[Operation] = [create]
     while True:
-        reply = await face.verbs.txn([compare], then, [Get(hold.key)])
+        reply = await face.verbs.txn([compare], then, [Get(hold.key)], timeout_s=deadline.left_s())
         if reply.succeeded:
             return reply.revision
         record = cast("KeyRecord | None", reply.results[0])

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from raftmeta.interfaces import GroupChange, KeySetChange, LeaderChange, ValueChange, listener_call
+from raftmeta.interfaces import GroupChange, KeySetChange, LeaderChange, State, ValueChange, listener_call
 from raftmeta.recipes.face import Face
 
 __all__ = ["Failures", "Listeners", "Strand"]
@@ -25,7 +25,7 @@ TUNE_KEY_SETS_PENDING_MAX = 32  # the same: a listener that looks at all keys ea
 _LOG = logging.getLogger(__name__)
 
 Told = TypeVar("Told")
-Change = TypeVar("Change", GroupChange, LeaderChange, ValueChange, KeySetChange)
+Change = TypeVar("Change", GroupChange, LeaderChange, ValueChange, KeySetChange, State)
 
 
 class Failures:
@@ -94,6 +94,8 @@ class Strand(Generic[Told]):
 def coalesced(changes: list[Change]) -> Change:
     """The call that stands for all of these, the newest last."""
     latest = changes[-1]
+    if isinstance(latest, State):
+        return latest
     if not isinstance(latest, KeySetChange):
         return replace(latest, coalesced=True)
     net: dict[str, int] = {}  # each key alternates: added, removed, added ...

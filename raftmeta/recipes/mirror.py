@@ -42,7 +42,13 @@ Changes: TypeAlias = dict[bytes, KeyRecord | None]
 
 
 async def read_whole(
-    face: Face, *, key: Key = "", prefix: str = "", keys_only: bool = False, local: bool = False
+    face: Face,
+    *,
+    key: Key = "",
+    prefix: str = "",
+    keys_only: bool = False,
+    local: bool = False,
+    timeout_s: float | None = 5.0,
 ) -> tuple[int, Records]:
     """One key, or all below a prefix, as of one revision, which is not older than this call; and that revision.
 
@@ -52,9 +58,9 @@ async def read_whole(
         try:
             if key:
                 behind = key + "\0" if isinstance(key, str) else key + b"\0"
-                found = await face.verbs.range(key, behind, keys_only=keys_only, local=local)
+                found = await face.verbs.range(key, behind, keys_only=keys_only, local=local, timeout_s=timeout_s)
             else:
-                found = await face.verbs.range(prefix=prefix, keys_only=keys_only, local=local)
+                found = await face.verbs.range(prefix=prefix, keys_only=keys_only, local=local, timeout_s=timeout_s)
         except (Compacted, FutureRevision):
             continue  # between two pages the floor of the history passed their revision: take a newer one
         except OutcomeTimeout as error:
@@ -114,7 +120,7 @@ class Mirror:
         self._closed = face.signal()
         self._watching: Watching | None = None
 
-    async def open(self) -> None:
+    async def open(self, *, timeout_s: float | None = 5.0) -> None:
         """Read all of it; every later change leads to a call of on_change, after start."""
         revision, records = await read_whole(
             self._face,
@@ -122,6 +128,7 @@ class Mirror:
             prefix=self._prefix,
             keys_only=self._keys_only,
             local=self._face.has_state,
+            timeout_s=timeout_s,
         )
         self._replace(records, revision)
 

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from raftmeta.errors import InvalidArgument, NodeClosed, NotReady
+from raftmeta.operations import RangeResult
+from raftmeta.recipes.deadline import DEFAULT_TIMEOUT_S
 from raftmeta.recipes.face import AioFace, Face
 from raftmeta.recipes.listeners import Failures
 from raftmeta.recipes.mirror import Mirror
@@ -79,12 +81,21 @@ class Followed(Part, ABC):
     def _on_change(self, mirror: Mirror) -> None:
         """The mirror has changed."""
 
-    async def _follow(self) -> Mirror:
+    async def _known(self, *, keys_only: bool, local: bool, timeout_s: float | None) -> RangeResult:
+        """All keys of this part. local: from the node's own state, or the mirror of who has none and follows them."""
+        face, mirror = self.face, self._mirror
+        if local and not face.has_state and self._is_open and mirror is not None:
+            revision = mirror.revision  # first: the records are not older
+            records = list(mirror.records.values())
+            return RangeResult(len(records), records, revision=revision)
+        return await face.read_range(self._prefix, keys_only=keys_only, local=local, timeout_s=timeout_s)
+
+    async def _follow(self, *, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Mirror:
         """On return every later change leads to _on_change."""
         async with self._opening:
             if not self._is_open:
                 self._mirror = Mirror(self.face, self._on_change, prefix=self._prefix)
-                await self._mirror.open()
+                await self._mirror.open(timeout_s=timeout_s)
                 self._on_open(self._mirror)
                 self._is_open = True
                 if self._is_closed:  # meanwhile; _unfollow has seen this mirror, or we see that it was called

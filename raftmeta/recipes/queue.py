@@ -68,7 +68,7 @@ class Taken(Hold):
         self._is_settled = True
         self._queue.forget(self)
 
-    async def give_back(self, *, timeout_s: float = 5.0) -> None:
+    async def give_back(self, *, timeout_s: float | None = 5.0) -> None:
         """Let somebody else have it, at its old place. Idempotent."""
         if self._is_settled:
             return

@@ -52,7 +52,9 @@ class StoreWatch(Protocol):
 class Store(Protocol):
     """The blocking verbs."""
 
-    def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
+    def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None: ...
     def range(
         self,
         start: Key = "",
@@ -64,13 +66,28 @@ class Store(Protocol):
         keys_only: bool = False,
         count_only: bool = False,
         local: bool = False,
+        timeout_s: float | None = 5.0,
     ) -> RangeResult: ...
-    def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
+    def create(
+        self, key: Key, value: bytes | str, *, fence: Fence | None = None, timeout_s: float | None = 5.0
+    ) -> Written: ...
     def update(
-        self, key: Key, value: bytes | str | None, *, expected_revision: int = 0, fence: Fence | None = None
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> Written: ...
     def delete(
-        self, key: Key, *, expected_revision: int = 0, must_exist: bool = False, fence: Fence | None = None
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> Written: ...
     def add(self, key: Key, number: int = 1) -> Written: ...
     def txn(
@@ -80,8 +97,11 @@ class Store(Protocol):
         otherwise: Iterable[Operation] = (),
         *,
         fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> TxnReply: ...
-    def lease(self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None) -> StoreLease: ...
+    def lease(
+        self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None, timeout_s: float | None = 5.0
+    ) -> StoreLease: ...
     def watch(
         self,
         key: Key | None = None,
@@ -115,7 +135,9 @@ class AioWatch(Protocol):
 class AioVerbs(Protocol):
     """The verbs that are coroutines on both faces of the recipes (recipes/face)."""
 
-    async def get(self, key: Key, *, revision: int = 0) -> KeyRecord | None: ...
+    async def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None: ...
     async def range(
         self,
         start: Key = "",
@@ -127,13 +149,28 @@ class AioVerbs(Protocol):
         keys_only: bool = False,
         count_only: bool = False,
         local: bool = False,
+        timeout_s: float | None = 5.0,
     ) -> RangeResult: ...
-    async def create(self, key: Key, value: bytes | str, *, fence: Fence | None = None) -> Written: ...
+    async def create(
+        self, key: Key, value: bytes | str, *, fence: Fence | None = None, timeout_s: float | None = 5.0
+    ) -> Written: ...
     async def update(
-        self, key: Key, value: bytes | str | None, *, expected_revision: int = 0, fence: Fence | None = None
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> Written: ...
     async def delete(
-        self, key: Key, *, expected_revision: int = 0, must_exist: bool = False, fence: Fence | None = None
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> Written: ...
     async def add(self, key: Key, number: int = 1) -> Written: ...
     async def txn(
@@ -143,8 +180,11 @@ class AioVerbs(Protocol):
         otherwise: Iterable[Operation] = (),
         *,
         fence: Fence | None = None,
+        timeout_s: float | None = 5.0,
     ) -> TxnReply: ...
-    async def lease(self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None) -> AioLease: ...
+    async def lease(
+        self, ttl_s: float, *, on_lost: Callable[[Any], object] | None = None, timeout_s: float | None = 5.0
+    ) -> AioLease: ...
 
 
 class AioStore(AioVerbs, Protocol):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from raftmeta.errors import LeaseExpired
 from raftmeta.operations import Key
+from raftmeta.recipes.deadline import Deadline
 from raftmeta.recipes.face import Face
 from raftmeta.recipes.held import Hold
 from raftmeta.recipes.mirror import Records, fold, read_whole
@@ -15,17 +15,6 @@ from raftmeta.results import WatchReset
 __all__ = ["Deadline", "wait_until"]
 
 TUNE_ROUND_S_MIN = 0.01
-
-
-class Deadline:
-    """When to give up. timeout_s: seconds from now, None: never."""
-
-    def __init__(self, timeout_s: float | None) -> None:
-        self._at_s = None if timeout_s is None else time.monotonic() + timeout_s
-
-    def left_s(self) -> float | None:
-        """Seconds left, 0 when it has passed; None: for ever."""
-        return None if self._at_s is None else max(0.0, self._at_s - time.monotonic())
 
 
 async def wait_until(
