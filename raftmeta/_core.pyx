@@ -816,7 +816,7 @@ cdef void core_status(const Core* constant, CoreStatus* status) noexcept nogil:
     status.last = core.log.last
     status.last_term = log_last_term(&core.log)
     status.last_chain = core.log.last_chain
-    status.lease_ms = max(core.lease_ms, core.log.last_lease_ms)
+    status.lease_ms = max(core.lease_ms, core.log.last_lease_ms) if core.role == LEADER else core.log.last_lease_ms
     status.is_ready_to_read = has_own_commit(core) if core.role == LEADER else core.leader != 0
     status.is_repairing = is_repairing(core)
     status.transferring = core.transferring if core.role == LEADER else 0

@@ -26,7 +26,7 @@
     │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
     ├── Lagged                      a watcher was too slow; `revision` is where to go on
     ├── Fatal                       this node has stopped and keeps its files
-    │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory    StateDiverged
+    │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory    StateDiverged    HistoryLost
     ├── ConfigError                 `field` names what is wrong                                 (ValueError)
     │   └── AddressInUse    FolderInUse    ForeignFolder    NewerFormat    SnapshotDamaged
     └── InvalidArgument             `field` names the argument                                  (ValueError)
@@ -54,6 +54,7 @@ __all__ = [
     "ForeignFolder",
     "ForkedProcess",
     "FutureRevision",
+    "HistoryLost",
     "IdConflict",
     "InvalidArgument",
     "InvariantBroken",
@@ -297,6 +298,13 @@ class StateDiverged(Fatal):
     """Applying the same entries led this node to another state than a majority has."""
 
 
+class HistoryLost(Fatal):
+    """A folder is older than what its node acknowledged: this node's own, or that of another voter.
+
+    The entries behind it may be lost. docs/operations.md "A folder that was put back" says what to do.
+    """
+
+
 class ConfigError(RaftmetaError, ValueError):
     """A setting is wrong; nothing was written. field: its name."""
 
@@ -398,6 +406,7 @@ _FATAL: dict[int, tuple[type[Fatal], str]] = {
         "the state of this node is not the one that a majority has after the same entries; keep a copy of its folder "
         "for inspection, then remove it: the node comes back by itself with the state of the others",
     ),
+    102: (HistoryLost, "a folder of this cluster is older than what its node acknowledged"),
 }
 
 

@@ -64,3 +64,4 @@ cdef enum:
     UNKNOWN_ENTRY = 99          # an entry type or command above the feature level reached apply
     POWER_CUT = 100             # simulated disks only: this node is off
     STATE_DIVERGED = 101        # the same entries led here to another state than a majority has (runtime/divergence)
+    HISTORY_LOST = 102          # a voter's disk is older than what it acknowledged: this one's, or another's

@@ -90,6 +90,8 @@ cpdef enum Mark:
     # heartbeat rounds
     MARK_MEMBER_FORGOT_THE_MATCH         # a restarted member must be shown where the logs meet
     MARK_LEASE_CLOCK_ADVANCED            # a quorum confirmed an interval
+    MARK_LEASE_CLOCK_HEARD               # a leader told its lease clock
+    MARK_LEASE_CLOCK_OF_A_VOTER          # one that was elected learned from a vote of a later lease clock
     # messages that wait
     MARK_ACKNOWLEDGEMENTS_MERGED         # two acknowledgements wait for one write
     MARK_MESSAGE_HELD                    # an answer waits for the disk

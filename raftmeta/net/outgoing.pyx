@@ -170,8 +170,8 @@ cdef void outgoing_unwant(Transport* transport, uint32_t link) noexcept nogil:
 
 cdef void outgoing_nudge(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
-    at.pause_ns = transport.limits.reconnect_min_ns
-    if at.state == OUTGOING_WAITING:
+    if at.state == OUTGOING_WAITING and not at.was_brief:
+        at.pause_ns = transport.limits.reconnect_min_ns
         at.retry_ns = transport.now_ns
         transport_wake_at(transport, at.retry_ns)
 
@@ -195,10 +195,15 @@ cdef void outgoing_tick(Transport* transport) noexcept nogil:
 
 # --- events -----------------------------------------------------------------------------------------------------------
 cdef void _broke(Transport* transport, uint32_t link) noexcept nogil:
-    """A connection that was up ended: tell, then try again at once to learn whether the process is still there."""
+    """A connection that was up ended: tell, then try again at once to learn whether the process is still there. Not
+    where a peer takes our HELLO and ends each connection soon after: it refuses what we say, and goes on to do so."""
     cdef Outgoing* at = &transport.outgoing[link]
+    at.was_brief = transport.now_ns - at.up_ns < at.pause_ns
     _disconnect(at)
     transport.port.link_down(transport.port.self, link, False)
+    if at.was_brief:
+        _wait(transport, link)
+        return
     at.pause_ns = transport.limits.reconnect_min_ns
     _try(transport, link)
 
@@ -255,7 +260,7 @@ cdef bint _take_reply(Transport* transport, uint32_t link) noexcept nogil:
         status = _read_reply(transport, link)
         if status == OK:
             at.state = OUTGOING_UP
-            at.pause_ns = transport.limits.reconnect_min_ns
+            at.up_ns = transport.now_ns
             at.reply.release()
             transport.counters.connected += 1
             return True

@@ -71,6 +71,8 @@ cdef struct Outgoing:
     SocketAddress[RESOLVED_MAX] addresses
     uint64_t retry_ns
     uint64_t pause_ns           # doubles from reconnect_min_ns to reconnect_max_ns
+    uint64_t up_ns              # since when it is up
+    bint was_brief              # the last one was up for less than the pause before it: no reason to hurry
     uint64_t deadline_ns
     Vec[uint8_t] reply          # their HELLO as far as it came
     Ring[Slice] queue           # frames to send

@@ -194,6 +194,7 @@ cdef void _put_role(uint64_t* digest, Core* core, const uint8_t* names) noexcept
     for i in range(core.rounds.size):
         _put(digest, core.rounds.at(i).number)
     _put(digest, core.lease_ms)
+    _put(digest, core.lease_term)
     _put(digest, core.lease_is_off)
     _put(digest, _named(names, core.transferring))
     _put(digest, core.is_timeout_now_sent)
@@ -269,6 +270,7 @@ cdef uint64_t _held_digest(const HeldMessage* held, const uint8_t* names) noexce
     _put(&digest, message.commit)
     _put(&digest, message.hint)
     _put(&digest, message.context)
+    _put(&digest, message.lease_ms)
     return digest
 
 

@@ -36,6 +36,7 @@ class Message(NamedTuple):
     flags: int = 0
     count: int = 0  # type: ignore[assignment]
     records: bytes = b""
+    lease_ms: int = 0
 
 class Member(NamedTuple):
     """One member of a membership. `roles` is a sum of VOTER, VOTER_OUTGOING, LEARNER, LEARNER_NEXT."""

@@ -58,15 +58,15 @@ _EVENTS = {
 _STATUSES = {
     0: "OK", 32: "NO_LEADER", 33: "NOT_READY", 34: "OVERLOADED", 35: "NO_SPACE", 64: "INCOMPLETE", 66: "BAD_VERSION",
     67: "BAD_CHECKSUM", 68: "BAD_LENGTH", 69: "BAD_FIELD", 71: "FOREIGN_NODE", 73: "NOT_FOUND", 74: "ALREADY",
-    75: "CORRUPT", 78: "STALE", 96: "NO_MEMORY", 98: "INVARIANT_BROKEN",
+    75: "CORRUPT", 78: "STALE", 96: "NO_MEMORY", 98: "INVARIANT_BROKEN", 102: "HISTORY_LOST",
 }
 _STATUS_NUMBERS = {name: number for number, name in _STATUSES.items()}
 _FATAL = 96
 
 Message = namedtuple(
     "Message",
-    "type source target term index log_term commit hint context free_bytes reject flags count records",
-    defaults=(0, 0, 0, 0, 0, 0, 0, False, 0, 0, b""),
+    "type source target term index log_term commit hint context free_bytes reject flags count records lease_ms",
+    defaults=(0, 0, 0, 0, 0, 0, 0, False, 0, 0, b"", 0),
 )
 Member = namedtuple("Member", "id roles name address", defaults=(VOTER, "", ""))
 Membership = namedtuple("Membership", "members is_joint index", defaults=(False, 0))
@@ -135,6 +135,7 @@ cdef int _fill_message(CMessage* out, message) except -1:
     out.hint = message.hint
     out.context = message.context
     out.free_bytes = message.free_bytes
+    out.lease_ms = message.lease_ms
     out.reject = bool(message.reject)
     out.flags = message.flags
     out.count = message.count
@@ -146,6 +147,7 @@ cdef object _message(const CMessage* m):
     return Message(
         _MESSAGE_TYPES[m.type], m.source, m.target, m.term, m.index, m.log_term, m.commit, m.hint, m.context,
         m.free_bytes, bool(m.reject), m.flags, m.count, _join(&m.records, 1),
+        m.lease_ms,
     )
 
 

@@ -5,18 +5,24 @@ from raftmeta.native.marks cimport (MARK_INSTALLED_AND_LOG_BEGUN, MARK_INSTALLED
                                     MARK_INSTALLED_OVER_NEWER_TAIL, mark)
 from raftmeta.raft.configuration cimport configuration_on_committed, configuration_set
 from raftmeta.raft.election cimport become_follower
+from raftmeta.raft.invariants cimport BROKEN_TRUNCATED_COMMITTED
 from raftmeta.raft.log cimport log_begin, log_chain, log_compact, log_term
 from raftmeta.raft.outbox cimport outbox_drop_held, outbox_send, response_init
 from raftmeta.raft.ready cimport LEADER
-from raftmeta.raft.replication cimport take_configurations
-from raftmeta.raft.state cimport Core
+from raftmeta.raft.replication cimport check_history, take_configurations
+from raftmeta.raft.state cimport Core, history_lost
 from raftmeta.raft.types cimport SNAPSHOT_RESPONSE, Membership, Message, SnapshotPoint, index_t
 from raftmeta.status cimport OK, status_t
 
 
 cdef status_t install(Core* core, const SnapshotPoint* point, const Membership* membership,
                       bint* begins) noexcept nogil:
-    cdef status_t status
+    cdef uint64_t chain = 0
+    cdef status_t status = check_history(core, point.index, point.term)
+    if status != OK:
+        return status               # a snapshot is committed state, and so is our entry at its point
+    if point.index <= core.log.committed and log_chain(&core.log, point.index, &chain) and chain != point.chain:
+        return history_lost(core, BROKEN_TRUNCATED_COMMITTED, point.index, core.log.committed)
     if point.term > core.hard.term:
         mark(MARK_INSTALLED_OF_HIGHER_TERM)
         become_follower(core, point.term, 0)        # it came from a member that is ahead of us

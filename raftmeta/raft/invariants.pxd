@@ -13,7 +13,7 @@ cdef enum Invariant:
     BROKEN_APPLIED_BEYOND_PERSISTED = 7
     BROKEN_PLACES = 8                   # records in memory are not offset + 1 .. last
     BROKEN_CHAIN = 9                    # a record in memory does not continue the one before
-    BROKEN_TRUNCATED_COMMITTED = 10     # a = first index to remove, b = committed
+    BROKEN_TRUNCATED_COMMITTED = 10     # a = index at which a leader has another entry, b = committed (HISTORY_LOST)
     BROKEN_TWO_LEADERS = 11             # a = term, b = the other leader (paper 5.2 Election Safety)
     BROKEN_LEADER_UNKNOWN_TO_ITSELF = 12
     BROKEN_LEADER_APPENDED_TO = 13      # a leader received its own term's APPEND
@@ -25,3 +25,4 @@ cdef enum Invariant:
     BROKEN_WRITE_UNKNOWN = 20           # a = write id that was never given, b = the one under way
     BROKEN_MEMBERSHIP = 21              # a configuration of our own log cannot be read
     BROKEN_LEADER_NOT_DURABLE = 22      # a leader whose vote for itself is not on its disk
+    BROKEN_ACKNOWLEDGED_LOST = 23       # a = index that this member acknowledged, b = its last (HISTORY_LOST)

@@ -7,7 +7,7 @@
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.ready cimport LogRead
 from raftmeta.raft.state cimport Core
-from raftmeta.raft.types cimport Message, index_t
+from raftmeta.raft.types cimport Message, index_t, term_t
 from raftmeta.status cimport status_t
 
 cdef void replicate(Core* core) noexcept nogil
@@ -26,5 +26,7 @@ cdef void commit_by_count(Core* core) noexcept nogil
 cdef void commit_to(Core* core, index_t index) noexcept nogil
 # Configurations among the records from `first` on come into force.
 cdef status_t take_configurations(Core* core, index_t first) noexcept nogil
+# HISTORY_LOST: the entry at index is committed here, and a leader or a snapshot has one of another term there.
+cdef status_t check_history(Core* core, index_t index, term_t term) noexcept nogil
 # The greatest index at or below `match` that this member may acknowledge: below every damaged record.
 cdef index_t acknowledgeable(Core* core, index_t match) noexcept nogil

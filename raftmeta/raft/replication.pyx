@@ -10,7 +10,8 @@ from raftmeta.native.marks cimport (MARK_APPEND_BELOW_THE_LOG, MARK_APPEND_DOES_
                                     MARK_SNAPSHOT_RESPONSE_LATE, mark)
 from raftmeta.raft.configuration cimport configuration_on_committed, configuration_on_truncated, configuration_take
 from raftmeta.raft.election cimport hear_leader
-from raftmeta.raft.invariants cimport BROKEN_COMMITTED_BEYOND_LAST, BROKEN_TRUNCATED_COMMITTED
+from raftmeta.raft.invariants cimport (BROKEN_ACKNOWLEDGED_LOST, BROKEN_COMMITTED_BEYOND_LAST,
+                                       BROKEN_TRUNCATED_COMMITTED)
 from raftmeta.raft.log cimport (log_append_records, log_chain, log_check_records, log_find_conflict, log_first_damaged,
                                 log_record, log_slice, log_term, log_truncate)
 from raftmeta.raft.membership cimport membership_decode, membership_position
@@ -20,9 +21,10 @@ from raftmeta.raft.progress cimport (PROBE, REPLICATE, SNAPSHOT_WAIT, Progress, 
                                      progress_on_snapshot_over)
 from raftmeta.raft.quorum cimport quorum_reached
 from raftmeta.raft.ready cimport LEADER, TRACE_COMMITTED, TRACE_SNAPSHOT_NEEDED, TRACE_TRUNCATED, LogRead
-from raftmeta.raft.record cimport record_bytes, record_payload
+from raftmeta.raft.record cimport chain_hash, record_bytes, record_payload
 from raftmeta.raft.repair cimport repair_take
-from raftmeta.raft.state cimport Core, broken, in_force, out_of_memory
+from raftmeta.raft.rounds cimport rounds_hear_lease_clock, rounds_on_entries
+from raftmeta.raft.state cimport Core, broken, history_lost, in_force, out_of_memory
 from raftmeta.raft.transfer cimport transfer_advance
 from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_CONFIGURATION, HEARTBEAT, HEARTBEAT_RESPONSE,
                                   MEMBERS_MAX, MESSAGE_REPAIRING, MESSAGE_WAITING,
@@ -268,6 +270,15 @@ cdef index_t acknowledgeable(Core* core, index_t match) noexcept nogil:
     return match if match < limit else limit - 1
 
 
+# Each leader has the entries that a member knows as committed (paper 5.4.3 Leader Completeness). One that has another
+# entry there was elected by a voter that forgot what it had acknowledged (divergence.md "Lost history").
+cdef status_t check_history(Core* core, index_t index, term_t term) noexcept nogil:
+    cdef term_t own = log_term(&core.log, index)
+    if index > core.log.committed or own == 0 or term == 0 or own == term:
+        return OK
+    return history_lost(core, BROKEN_TRUNCATED_COMMITTED, index, core.log.committed)
+
+
 cdef status_t replication_on_append(Core* core, const Message* message) noexcept nogil:
     cdef status_t status = hear_leader(core, message.source)
     cdef index_t match
@@ -279,6 +290,9 @@ cdef status_t replication_on_append(Core* core, const Message* message) noexcept
         _accept(core, message, core.log.committed)
         return OK
     if message.index > core.log.last or log_term(&core.log, message.index) != message.log_term:
+        status = check_history(core, message.index, message.log_term)
+        if status != OK:
+            return status
         mark(MARK_APPEND_DOES_NOT_MEET)
         _refuse(core, message)
         return OK
@@ -326,6 +340,8 @@ cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
         return OK
     status = log_check_records(rest.data, rest.length, count, message.index, message.log_term, chain, is_known,
                                message.term)
+    if status == CORRUPT and is_known and _is_of_another_past(core, message, chain):
+        return history_lost(core, BROKEN_TRUNCATED_COMMITTED, message.index, core.log.committed)
     if status == OK:
         status = _skip_known(core, &rest, &count)
     if status == OK and count:
@@ -338,7 +354,14 @@ cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
     status = log_append_records(&core.log, &rest, count, False)
     if status == NO_MEMORY:
         out_of_memory(core)
+    rounds_on_entries(core)
     return status if status != OK else take_configurations(core, (<const Record*>rest.data).index)
+
+
+# Do the records continue another entry than the committed one that stands in front of them here?
+cdef bint _is_of_another_past(Core* core, const Message* message, uint64_t chain) noexcept nogil:
+    cdef const Record* first = <const Record*>message.records.data
+    return message.index <= core.log.committed and chain_hash(chain, first) != first.chain
 
 
 # Skip the records that this log has already; damaged ones among them are mended.
@@ -357,6 +380,8 @@ cdef status_t _skip_known(Core* core, Slice* rest, uint32_t* count) noexcept nog
             mark(MARK_ENTRY_CONFLICTS)
             return OK
         if log_chain(&core.log, record.index, &chain) and chain != record.chain:
+            if record.index <= core.log.committed:
+                return history_lost(core, BROKEN_TRUNCATED_COMMITTED, record.index, core.log.committed)
             return CORRUPT          # same index and term, another past: not a message of this cluster's history
         size = record_bytes(record.length)
         rest.data += size
@@ -371,7 +396,7 @@ cdef status_t _cut_conflict(Core* core, index_t first) noexcept nogil:
     if first > old_last:
         return OK
     if first <= core.log.committed:
-        return broken(core, BROKEN_TRUNCATED_COMMITTED, first, core.log.committed)
+        return history_lost(core, BROKEN_TRUNCATED_COMMITTED, first, core.log.committed)
     mark(MARK_LOG_TRUNCATED)
     log_truncate(&core.log, first)
     # The write under way no longer vouches for what was cut (see replication_on_persisted).
@@ -416,8 +441,12 @@ cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexc
     cdef status_t status = hear_leader(core, message.source)
     if status != OK:
         return status
-    # The leader clamped it to what we acknowledged.
+    # The leader clamped it to what we acknowledged. A log that ends before is not the one that we acknowledged with:
+    # its folder was put back to an older copy.
+    if message.commit > core.log.last:
+        return history_lost(core, BROKEN_ACKNOWLEDGED_LOST, message.commit, core.log.last)
     commit_to(core, min(message.commit, core.matched))
+    rounds_hear_lease_clock(core, message.term, message.lease_ms)
     if message.context != 0:
         response_init(core, &response, HEARTBEAT_RESPONSE, message.source)
         response.context = message.context
@@ -430,6 +459,8 @@ cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexc
 
 cdef status_t replication_on_snapshot(Core* core, const Message* message) noexcept nogil:
     cdef status_t status = hear_leader(core, message.source)
+    if status == OK:
+        status = check_history(core, message.index, message.log_term)
     if status == OK and message.index <= core.log.committed:
         mark(MARK_SNAPSHOT_NOT_NEEDED)
         _accept(core, message, core.log.committed)      # it has all that already

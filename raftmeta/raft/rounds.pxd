@@ -5,11 +5,12 @@
 #     reads       a read index taken before round n was sent is good (thesis 6.4)
 #     lease reads for a while nobody else can be elected, counted from when round n was SENT (thesis 6.4.1; an option)
 #     lease clock it advances over the time between two confirmed rounds, by send time, and stands still otherwise: a
-#                 leader that nobody answers cannot let a lease expire (ARCHITECTURE "Leases")
+#                 leader that nobody answers cannot let a lease expire (ARCHITECTURE "Leases"). Each round tells it to
+#                 all members, so that the next leader goes on from there (docs/divergence.md "Time")
 from libc.stdint cimport uint64_t
 
 from raftmeta.raft.state cimport Core
-from raftmeta.raft.types cimport Message
+from raftmeta.raft.types cimport Message, term_t
 from raftmeta.status cimport status_t
 
 cdef void rounds_begin_term(Core* core) noexcept nogil
@@ -17,5 +18,11 @@ cdef void rounds_tick(Core* core) noexcept nogil
 # Send the round that is due, if one is. Reads that wait take part in it.
 cdef void rounds_send(Core* core) noexcept nogil
 cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, int position) noexcept nogil
+# A leader's lease clock was told, by itself or by one that voted for us. `term` is that leader's.
+cdef void rounds_hear_lease_clock(Core* core, term_t term, uint64_t lease_ms) noexcept nogil
+# What this member knows of the lease clock of the leader of that term; 0: nothing, or its log is not of that term.
+cdef uint64_t rounds_lease_clock_of(Core* core, term_t term) noexcept nogil
+# Entries of the leader were appended here.
+cdef void rounds_on_entries(Core* core) noexcept nogil
 # This process was paused or its clock leapt: what is under way proves nothing any more.
 cdef void rounds_on_clock_jumped(Core* core) noexcept nogil

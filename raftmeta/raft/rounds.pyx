@@ -2,14 +2,16 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.buggify cimport BUGGIFY_HEARTBEAT_EXTRA, buggify
-from raftmeta.native.marks cimport MARK_LEASE_CLOCK_ADVANCED, MARK_MEMBER_FORGOT_THE_MATCH, mark
+from raftmeta.native.marks cimport (MARK_LEASE_CLOCK_ADVANCED, MARK_LEASE_CLOCK_HEARD, MARK_LEASE_CLOCK_OF_A_VOTER,
+                                    MARK_MEMBER_FORGOT_THE_MATCH, mark)
+from raftmeta.raft.log cimport log_last_term
 from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.progress cimport progress_on_heartbeat_answered, progress_on_lost
 from raftmeta.raft.quorum cimport quorum_reached
 from raftmeta.raft.reads cimport reads_join_round, reads_on_confirmed, reads_want_round
 from raftmeta.raft.ready cimport LEADER
 from raftmeta.raft.state cimport Core, Round, has_own_commit, in_force, out_of_memory
-from raftmeta.raft.types cimport HEARTBEAT, MEMBERS_MAX, Message
+from raftmeta.raft.types cimport HEARTBEAT, MEMBERS_MAX, Message, term_t
 from raftmeta.status cimport BAD_FIELD, OK, status_t
 
 cdef enum:
@@ -21,10 +23,10 @@ cdef void rounds_begin_term(Core* core) noexcept nogil:
     core.round_confirmed = core.round
     core.lease_until = 0
     core.lease_is_off = False
-    core.lease_is_running = False
-    # Not where an earlier lead of this member left it: 1. it led, and its clock ran on between two entries. 2. Another
-    # led, went on from the log, and granted a lease. 3. This one leads again: by its own clock that lease is over.
-    core.lease_ms = core.log.last_lease_ms
+    core.lease_ms = max(core.log.last_lease_ms, _lease_clock_now(core))
+    core.lease_term = core.hard.term
+    core.lease_tick = core.now      # a quorum has just elected it: nobody else leads
+    core.lease_is_running = True
     core.must_heartbeat = True
 
 
@@ -54,6 +56,7 @@ cdef void rounds_send(Core* core) noexcept nogil:
             continue
         message_init(core, &message, HEARTBEAT, core.progress[i].id)
         message.context = core.round
+        message.lease_ms = core.lease_ms + _lease_step(core, core.now)
         # Never beyond what the member is known to hold: it takes the number as it stands (paper 5.3).
         message.commit = min(core.progress[i].match, core.log.committed)
         core.progress[i].commit_sent = max(core.progress[i].commit_sent, message.commit)
@@ -92,12 +95,51 @@ cdef void _confirm(Core* core) noexcept nogil:
         reads_on_confirmed(core, confirmed)
 
 
+# What the lease clock advances up to `tick`: at most one election time-out, and nothing where no interval has begun.
+cdef uint64_t _lease_step(Core* core, uint64_t tick) noexcept nogil:
+    if not core.lease_is_running or tick <= core.lease_tick:
+        return 0
+    return min(tick - core.lease_tick, core.config.election_timeout_ticks) * core.config.tick_ms
+
+
+# The clock of the leader whose entry ends this log is the only one that this log's leases were granted by:
+#   1. a leader's clock runs on between two entries, and its followers hear that   2. most of them restart and forget it
+#   3. one of these leads, goes on from the log, and grants a lease   4. one that did not restart leads. By the clock
+#   that it was told in 1, the new lease would be over at once; but now its log ends with an entry of 3.
+cdef uint64_t rounds_lease_clock_of(Core* core, term_t term) noexcept nogil:
+    return core.lease_ms if core.lease_term == term and log_last_term(&core.log) == term else 0
+
+
+cdef uint64_t _lease_clock_now(Core* core) noexcept nogil:
+    cdef uint64_t lease_ms = rounds_lease_clock_of(core, log_last_term(&core.log))
+    return lease_ms + _lease_step(core, core.now) if lease_ms else 0
+
+
+cdef void rounds_hear_lease_clock(Core* core, term_t term, uint64_t lease_ms) noexcept nogil:
+    if log_last_term(&core.log) != term or lease_ms <= _lease_clock_now(core):
+        return
+    if term == core.hard.term:
+        mark(MARK_LEASE_CLOCK_HEARD)
+    else:
+        mark(MARK_LEASE_CLOCK_OF_A_VOTER)
+    core.lease_ms = lease_ms
+    core.lease_term = term
+    core.lease_is_running = True
+    core.lease_tick = core.now + 1      # the tick under way may be nearly over
+
+
+# A lease in them was granted just before, by a clock that showed no more than we were told: what passed until now is
+# not credited to it.
+cdef void rounds_on_entries(Core* core) noexcept nogil:
+    core.lease_tick = max(core.lease_tick, core.now + 1)
+
+
 cdef void _advance_leases(Core* core, uint64_t sent_tick) noexcept nogil:
     cdef uint64_t timeout_ticks = core.config.election_timeout_ticks
     cdef uint64_t margin_ticks = timeout_ticks * TUNE_LEASE_MARGIN_PERCENT // 100 + 1
     if core.lease_is_running and sent_tick > core.lease_tick:
         mark(MARK_LEASE_CLOCK_ADVANCED)
-        core.lease_ms += min(sent_tick - core.lease_tick, timeout_ticks) * core.config.tick_ms
+    core.lease_ms += _lease_step(core, sent_tick)
     core.lease_is_running = True
     core.lease_tick = sent_tick
     if timeout_ticks > margin_ticks:

@@ -17,7 +17,7 @@ from raftmeta.raft.quorum cimport Electorate
 from raftmeta.raft.ready cimport LEADER, LogRead, ProposalRefused, ReadReady, Role, Trace, Write
 from raftmeta.raft.types cimport (MEMBERS_MAX, HardState, Membership, Message, index_t, member_id_t, member_mask_t,
                                   term_t)
-from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, status_t
+from raftmeta.status cimport HISTORY_LOST, INVARIANT_BROKEN, NO_MEMORY, status_t
 
 cdef struct CoreConfig:
     member_id_t id                      # this member's incarnation
@@ -80,7 +80,7 @@ cdef struct Core:
     uint64_t now                # ticks since start
     uint64_t wall_ms            # as of the last tick, never steps back
     bint is_started
-    status_t fatal              # not OK: every verb answers it from now on (NO_MEMORY, INVARIANT_BROKEN)
+    status_t fatal              # not OK: every verb answers it from now on (NO_MEMORY, INVARIANT_BROKEN, HISTORY_LOST)
     uint32_t broken             # Invariant
     uint64_t broken_a
     uint64_t broken_b
@@ -129,13 +129,16 @@ cdef struct Core:
     uint64_t round_void         # rounds up to it prove nothing for reads (a clock jumped)
     uint64_t lease_until        # lease reads may be served before this tick
     bint lease_is_off           # until the end of the term: a transfer was tried
-    uint64_t lease_ms           # lease clock of a leader (ARCHITECTURE "Leases"); it begins where the log ends
-    uint64_t lease_tick         # up to here, by send tick of a confirmed round, it has advanced
-    bint lease_is_running       # lease_tick is the beginning of an interval
     member_id_t transferring
     uint64_t transfer_tick      # when it is given up
     bint is_timeout_now_sent
     uint64_t free_bytes         # room of this member's own log
+
+    # --- lease clock, of this leader or as a leader told it (docs/divergence.md "Time")
+    uint64_t lease_ms
+    term_t lease_term           # of that leader; to others than itself it holds while the log ends with its entries
+    uint64_t lease_tick         # it showed lease_ms then: when a confirmed round was sent, or after it was told
+    bint lease_is_running       # lease_tick is the beginning of an interval
 
     # --- reads
     Ring[PendingRead] reads
@@ -177,6 +180,12 @@ cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) 
         core.broken_b = b
     core.fatal = INVARIANT_BROKEN
     return INVARIANT_BROKEN
+
+# A belief is wrong because a disk went back in time, this one's or another voter's (docs/divergence.md "Lost history").
+cdef inline status_t history_lost(Core* core, Invariant what, uint64_t a, uint64_t b) noexcept nogil:
+    broken(core, what, a, b)
+    core.fatal = HISTORY_LOST
+    return HISTORY_LOST
 
 # Growth failed somewhere below: the verb under way ends with NO_MEMORY, and so do all after it.
 cdef inline void out_of_memory(Core* core) noexcept nogil:

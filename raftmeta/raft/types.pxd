@@ -81,12 +81,13 @@ cdef struct Membership:
 cdef enum MessageType:
     APPEND = 1                  # leader -> member: count records after (index, log_term), commit
     APPEND_RESPONSE = 2         # index = match; reject: index = refused previous index, (hint, log_term) = look there
-    HEARTBEAT = 3               # leader -> member: commit clamped to the match, context = round (0: no answer wanted)
+    HEARTBEAT = 3               # leader -> member: commit clamped to the match, context = round (0: no answer wanted),
+                                # lease_ms = what the lease clock shows once a quorum has answered (no round: 0)
     HEARTBEAT_RESPONSE = 4      # context = round; reject: send an APPEND, I know not whether my log is yours that far
     PRE_VOTE = 5                # thesis 9.6; term = the term it would campaign in; (index, log_term) = its last entry
     PRE_VOTE_RESPONSE = 6       # granted: term of the request; reject: the responder's own term
     VOTE = 7                    # (index, log_term) = its last entry
-    VOTE_RESPONSE = 8
+    VOTE_RESPONSE = 8           # granted: lease_ms = lease clock as told by the leader of the candidate's log term
     PROPOSE = 9                 # member -> leader, no term: `count` payloads, each u32 length + bytes; context: batch
     PROPOSE_RESPONSE = 10       # no term; reject only: context, hint = status; what is accepted shows in the log
     READ_INDEX = 11             # member -> leader, no term: context
@@ -113,6 +114,7 @@ cdef struct Message:
     index_t hint
     uint64_t context
     uint64_t free_bytes         # responses of a member: room left in its log; UINT64_MAX when not limited
+    uint64_t lease_ms           # lease clock; 0: not known
     uint32_t count              # records or payloads in `records`
     Slice records
 

@@ -234,7 +234,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
         return NO_MEMORY
     job.log_epoch = engine.log_epoch
     job.batch.write_id = write.id
-    job.batch.has_hard_state = write.has_hard_state
+    job.batch.has_hard_state = True         # the commit index as it is now, for a start that finds this batch last
     job.batch.repairs = write.repairs
     job.batch.hard_state = write.hard_state
     job.batch.first = write.first

@@ -130,7 +130,8 @@ cdef struct Link:
     bint is_told                # address is what `id` said in its HELLO; a membership's is older
     member_id_t id              # incarnation by its last HELLO; 0: none yet
     uint64_t boot
-    uint8_t genesis_state       # as of that HELLO
+    uint8_t version             # of messages to it, as of that HELLO
+    uint8_t genesis_state
     uint64_t sequence           # frames sent on this connection
     uint64_t asked              # context of the newest entry that this boot of it asked for; 0: none yet
     bint was_refused            # the last reconnect was refused

@@ -11,6 +11,7 @@ after the moment *before* that keep-alive was sent, because the leader proposes 
     1. an entry carries the lease clock as confirmed when it was appended; time since that confirmation is missing in it
     2. the next confirmed round adds that time, at most one election time-out, as if it had passed after the append
     3. ticks that a late turn makes up for may count TICKS_PER_TURN_MAX too many between two rounds
+    4. a new leader goes on from what it was told, and adds no more than 2 (docs/divergence.md "Time")
 So a deadline may come that much too early on the clock, and is due only so much after it.
 """
 

@@ -294,6 +294,10 @@ cdef void _share(Loop* loop) noexcept nogil:
     store_release(&loop.lowest_unanswered, engine.own.base)
     store_shared(&loop.machine, engine.machine)
     loop.fatal = engine.fatal
+    if engine.fatal != OK and engine.core != NULL:
+        loop.broken = engine.core.broken
+        loop.broken_a = engine.core.broken_a
+        loop.broken_b = engine.core.broken_b
     store_release(&loop.is_removed, <uint32_t> engine.was_removed)
     store_release(&loop.state, <uint32_t> engine.state)
 

@@ -11,12 +11,13 @@ from libc.string cimport memcpy
 
 from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX
 from raftmeta.native.atomics cimport load_shared
+from raftmeta.raft.invariants cimport BROKEN_ACKNOWLEDGED_LOST
 from raftmeta.raft.state cimport core_config_init
 from raftmeta.runtime.answers cimport raise_unless_ok
 from raftmeta.runtime.engine_state cimport BOOT_IDENTITY, BOOT_STATE, EngineConfig
 from raftmeta.runtime.loop cimport Loop, loop_add_peer
-from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, IN_USE, NEWER_FORMAT, NOT_FOUND,
-                              status_t)
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, HISTORY_LOST, IN_USE, NEWER_FORMAT,
+                              NOT_FOUND, status_t)
 
 from raftmeta.errors import ConfigError, FolderInUse, ForeignFolder, NewerFormat, StorageCorrupt, error_from_status
 
@@ -136,7 +137,17 @@ cdef object _corrupt_error(Loop* loop, object identity):
     return StorageCorrupt(f"data_dir: {damage}. {remedy[0].upper()}{remedy[1:]}")
 
 
+cdef str _history_detail(const Loop* loop):
+    if loop.broken == BROKEN_ACKNOWLEDGED_LOST:
+        return (f"this node acknowledged entry {loop.broken_a}, and its log ends at {loop.broken_b}. Its own folder "
+                "was put back to an older copy: delete the folder, and the node comes back as a new member")
+    return (f"entry {loop.broken_a} differs from the leader's, and up to {loop.broken_b} all is committed here. The "
+            "folder of another voter was put back to an older copy. Keep this folder: it holds what they have lost")
+
+
 cdef object stopped_error(Loop* loop):
+    if loop.fatal == HISTORY_LOST:
+        return error_from_status(loop.fatal, detail=_history_detail(loop))
     detail = _disk_detail(loop) if loop.fatal == DISK_FAILED else ""
     return error_from_status(loop.fatal, detail="; ".join(filter(None, (detail, "the node has stopped"))))
 

@@ -32,7 +32,7 @@ from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEA
                                   FRAME_SNAPSHOT, FRAME_STATE, FrameHeader, FrameIdentity, frame_check_identity)
 from raftmeta.wire.genesis_messages cimport genesis_message_decode
 from raftmeta.wire.hello cimport HELLO_PEER, Hello, hello_negotiate
-from raftmeta.wire.messages cimport message_decode
+from raftmeta.wire.messages cimport FORMAT_MESSAGE_VERSION, message_decode
 from raftmeta.wire.snapshot_messages cimport SnapshotMessage, snapshot_message_decode
 
 cdef enum:
@@ -45,7 +45,7 @@ cdef void _make_hello(const Engine* engine, Hello* hello) noexcept nogil:
     memset(hello, 0, sizeof(Hello))
     hello.purpose = HELLO_PEER
     hello.version_min = FORMAT_FRAME_VERSION
-    hello.version_max = FORMAT_FRAME_VERSION
+    hello.version_max = FORMAT_MESSAGE_VERSION
     hello.genesis_state = engine.genesis.claimed_state
     hello.cluster.low = engine.genesis.claimed_low
     hello.cluster.high = engine.genesis.claimed_high
@@ -247,6 +247,7 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello) noexcept
     link.is_told = link.is_told and link.id == hello.id
     link.id = hello.id
     link.boot = hello.boot
+    link.version = min(hello.version_max, <uint8_t> FORMAT_MESSAGE_VERSION)
     link.genesis_state = hello.genesis_state
     link.feature_level_max = hello.feature_level_max
     _look_for_lost(engine)

@@ -56,7 +56,8 @@ cdef void send_message(Engine* engine, const Message* message) noexcept nogil:
     if place < 0 or not engine.links[place].is_up:
         return      # a message that is lost is no harm: the protocol repeats what matters
     engine.body.clear()
-    if engine.body.resize(FRAME_HEADER_BYTES) and message_encode(message, &engine.body) == OK:
+    if (engine.body.resize(FRAME_HEADER_BYTES)
+            and message_encode(message, engine.links[place].version, &engine.body) == OK):
         _send(engine, place, FRAME_MESSAGE, &message.records)
 
 

@@ -19,7 +19,7 @@ from raftmeta.sim.checkpoints cimport checkpoint_damage
 from raftmeta.sim.disk cimport sim_disk_flip, sim_disk_write_back
 from raftmeta.sim.events cimport SIM_HEAL, SIM_REVEAL, SIM_ROOM
 from raftmeta.sim.network cimport network_cut, network_heal, network_replay
-from raftmeta.sim.nodes cimport node_crash, node_run, node_wipe
+from raftmeta.sim.nodes cimport node_copy, node_crash, node_put_back, node_run, node_wipe
 from raftmeta.sim.operator cimport operator_act, operator_leader
 from raftmeta.sim.schedule cimport schedule_after
 from raftmeta.sim.story cimport story_fault
@@ -27,9 +27,9 @@ from raftmeta.sim.workload cimport workload_call
 from raftmeta.sim.world_state cimport (FAULT_CALLS, FAULT_CRASH, FAULT_CRASH_ALL, FAULT_CUT_AT_SYNC, FAULT_DISK_ERROR,
                                        FAULT_FLIP, FAULT_FULL, FAULT_HANG, FAULT_HEAL, FAULT_ISOLATE, FAULT_KINDS,
                                        FAULT_MEMBERSHIP,
-                                       FAULT_MISDIRECT, FAULT_PARTITION, FAULT_PAUSE, FAULT_REPLAY, FAULT_ROT,
-                                       FAULT_TRANSFER, FAULT_WALL, FAULT_WIPE, VIOLATION_NO_MEMORY, SimDecision,
-                                       SimFaultRates, SimNode, violate)
+                                       FAULT_MISDIRECT, FAULT_PARTITION, FAULT_PAUSE, FAULT_PUT_BACK, FAULT_REPLAY,
+                                       FAULT_ROT, FAULT_TRANSFER, FAULT_WALL, FAULT_WIPE, VIOLATION_NO_MEMORY,
+                                       SimDecision, SimFaultRates, SimNode, violate)
 from raftmeta.status cimport OK
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal_state cimport Segment
@@ -252,6 +252,20 @@ cdef void faults_reveal(World* world, const SimEvent* event) noexcept nogil:
         _write_back(world, node)
 
 
+# --- folders put back to an older copy --------------------------------------------------------------------------------
+cdef void _put_back(World* world, SimNode* node) noexcept nogil:
+    """Somebody copies a folder, and the next time puts the copy in the folder's place. Only in ruin: nothing can keep
+    what was acknowledged since (docs/operations.md "A folder that was put back"). No checkpoint is in the copy."""
+    if not world.config.is_ruin or world.config.has_checkpoints or not atlas_allows(world, node):
+        return
+    if node.copy_disk == NULL:
+        node_copy(world, node)
+        return
+    world.counts.put_backs += 1
+    node_crash(world, node, False)
+    node_put_back(node)
+
+
 # --- disks that refuse (D5-D7) ----------------------------------------------------------------------------------------
 cdef void _fail_call(World* world, SimNode* node) noexcept nogil:
     """EIO, once, at one of the coming reads, writes or syncs: the node stops for good and is started again."""
@@ -351,6 +365,7 @@ cdef uint32_t _rate(const SimFaultRates* rates, uint32_t kind) noexcept nogil:
     by_kind[FAULT_TRANSFER] = rates.transfer_ppm
     by_kind[FAULT_MEMBERSHIP] = rates.membership_ppm
     by_kind[FAULT_HANG] = rates.hang_ppm
+    by_kind[FAULT_PUT_BACK] = rates.put_back_ppm
     by_kind[FAULT_HEAL] = by_kind[FAULT_CALLS] = 0
     return by_kind[kind]
 
@@ -396,6 +411,8 @@ cdef void _act_on_disk(World* world, uint32_t kind, SimNode* node) noexcept nogi
         _flip(world, node)
     elif kind == FAULT_ROT:
         _rot(world, node)
+    elif kind == FAULT_PUT_BACK:
+        _put_back(world, node)
     elif kind == FAULT_MISDIRECT:
         _misdirect(world, node)
     elif kind == FAULT_DISK_ERROR:

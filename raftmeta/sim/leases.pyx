@@ -6,6 +6,8 @@
          that knows of it: the engine proposes expiry that much later (runtime/housekeeping). Where clocks drift, less
          the margin that a keeper keeps back for it
          the lease clock never runs ahead of time itself, or of the fastest clock
+         where nothing but the leader changes, a lease ends within its ttl, the error that the engine allows for and one
+         election time-out after its last renewal; each change of the leader costs it two ticks at most
          no lease is kept for a host that stands still for longer than its watchdog allows (Config.host_watchdog_s)
 What it never does: renew a lease itself. The engine keeps it, as in production (runtime/housekeeping).
 Sources: ARCHITECTURE "Leases"; docs/invariants.md I17.
@@ -18,9 +20,10 @@ from libc.string cimport memset
 from raftmeta.machine.machine cimport MachineStatus, machine_lease, machine_status
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.runtime.engine cimport engine_submit
-from raftmeta.runtime.engine_state cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, Submission, SubmissionKind
+from raftmeta.runtime.engine_state cimport (SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, TICKS_PER_TURN_MAX, Submission,
+                                            SubmissionKind)
 from raftmeta.sim.world_state cimport (SIM_BEGIN_NS, SIM_LEASES, VIOLATION_FATAL, VIOLATION_LEASE, VIOLATION_NO_MEMORY,
-                                       SimLeaseTruth, violate)
+                                       SimFaultRates, SimLeaseTruth, violate)
 from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport COMMAND_LEASE_GRANT, Command, command_encode
 
@@ -115,12 +118,34 @@ cdef uint64_t _drift_ns(const World* world) noexcept nogil:
     return <uint64_t> world.config.lease_ttl_ms * 50_000 if world.config.faults.drift_ppm != 0 else 0
 
 
+cdef bint _only_leaders_change(const World* world) noexcept nogil:
+    """No fault but transfers of leadership, and networks, disks and clocks as they should be."""
+    cdef SimFaultRates rates = world.config.faults
+    cdef const uint32_t* places = <const uint32_t*> &rates
+    cdef size_t i
+    rates.transfer_ppm = rates.fault_gap_us = rates.down_us = rates.disk_us = rates.client_gap_us = 0
+    rates.delay_us = rates.latency_us = 0
+    for i in range(sizeof(SimFaultRates) // sizeof(uint32_t)):
+        if places[i] != 0:
+            return False
+    return world.config.turn_us == 0
+
+
+cdef void _check_late(World* world, SimNode* node, const SimLeaseTruth* lease) noexcept nogil:
+    cdef uint64_t elections = world.counts.elections - lease.renewed_elections
+    cdef uint64_t ticks = 2 * world.config.election_timeout_ticks + 2 * TICKS_PER_TURN_MAX + 2 * elections
+    cdef uint64_t most_ms = world.config.lease_ttl_ms + ticks * world.config.tick_ms
+    if world.now_ns > lease.renewed_ns + most_ms * 1_000_000 and _only_leaders_change(world):
+        violate(world, VIOLATION_LEASE, node.number, world.now_ns, lease.renewed_ns)
+
+
 cdef void _check_gone(World* world, SimNode* node, SimLeaseTruth* lease, uint64_t lease_ms) noexcept nogil:
     cdef SimNode* keeper = &world.nodes[lease.keeper]
     if lease_ms < lease.deadline_ms:
         violate(world, VIOLATION_LEASE, node.number, lease_ms, lease.deadline_ms)
     if keeper.lease.id == lease.id and keeper.lease.until_ns > world.now_ns + _drift_ns(world):
         violate(world, VIOLATION_LEASE, node.number, keeper.lease.until_ns, world.now_ns)
+    _check_late(world, node, lease)
     world.counts.leases_expired += 1
     memset(lease, 0, sizeof(SimLeaseTruth))
 
@@ -144,5 +169,9 @@ cdef void leases_check(World* world, SimNode* node) noexcept nogil:
             continue
         if deadline_ms < lease.deadline_ms:
             violate(world, VIOLATION_LEASE, node.number, deadline_ms, lease.deadline_ms)
+        if deadline_ms != lease.deadline_ms:
+            lease.renewed_ns = world.now_ns
+            lease.renewed_elections = world.counts.elections
+        _check_late(world, node, lease)
         lease.seen_index = node.engine.applied
         lease.deadline_ms = deadline_ms

@@ -25,7 +25,8 @@ from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVEN
                                             EVENT_SNAPSHOT_TAKEN, EVENT_TRACE, Engine, EngineConfig)
 from raftmeta.runtime.job_order cimport order_arrived, order_background
 from raftmeta.sim.checkpoints cimport checkpoint_let_go, checkpoint_port, checkpoint_wipe
-from raftmeta.sim.disk cimport sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port, sim_disk_reopen
+from raftmeta.sim.disk cimport (sim_disk_copy, sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port,
+                                sim_disk_reopen)
 from raftmeta.sim.events cimport SIM_BACKGROUND, SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.leases cimport leases_kept
 from raftmeta.sim.network cimport network_look, network_node_down, network_node_up, network_port
@@ -38,7 +39,7 @@ from raftmeta.sim.watches cimport watches_look, watches_woken
 from raftmeta.sim.workload cimport workload_done, workload_forget_node
 from raftmeta.sim.world_state cimport (SIM_BEGIN_NS, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY,
                                        SimLease, SimNode, World, violate)
-from raftmeta.status cimport DISK_FAILED, NO_SPACE, OK, POWER_CUT, status_t
+from raftmeta.status cimport DISK_FAILED, HISTORY_LOST, NO_SPACE, OK, POWER_CUT, status_t
 from raftmeta.storage.identity cimport identity_create, identity_destroy
 from raftmeta.storage.wal cimport WAL_DAMAGED, wal_create, wal_destroy
 from raftmeta.storage.wal_state cimport WalLimits
@@ -338,10 +339,18 @@ cdef void _boot_failed(World* world, SimNode* node, status_t status) noexcept no
         node_crash(world, node, True)
     elif status == NO_SPACE or (status == DISK_FAILED and _disk_has_failed(node)):
         node_crash(world, node, False)      # tried again later
-    elif world.config.is_ruin and status < 96:
+    elif world.config.is_ruin and (status < 96 or world.counts.put_backs != 0):
         _halt(world, node)
     else:
         violate(world, VIOLATION_FATAL, node.number, status, 0)
+
+
+cdef bint _is_history_lost(World* world, SimNode* node) noexcept nogil:
+    """After a folder was put back any belief may prove wrong; in ruin a disk may have lost what it had acknowledged."""
+    if not world.config.is_ruin:
+        return False
+    world.counts.histories_lost += node.engine.fatal == HISTORY_LOST
+    return node.engine.fatal == HISTORY_LOST or world.counts.put_backs != 0
 
 
 cdef void _halt(World* world, SimNode* node) noexcept nogil:
@@ -409,6 +418,9 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
     _release(node)
     node.is_up = False
     node.life += 1
+    # What it had committed in memory only is forgotten.
+    if node.known.size > node.durable.hard.committed + 1:
+        node.known.size = node.durable.hard.committed + 1
     if is_power_cut:
         world.counts.power_cuts += 1
         if sim_disk_crash(node.disk) != OK:
@@ -432,6 +444,7 @@ cdef void _end_incarnation(SimNode* node) noexcept nogil:
     node.id = 0
     node.acked_index = 0
     node.was_damaged = False
+    node.known.clear()
 
 
 cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
@@ -442,6 +455,23 @@ cdef void node_wipe(World* world, SimNode* node) noexcept nogil:
     node.failures_seen = 0
     if node.disk == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+
+
+cdef void node_copy(World* world, SimNode* node) noexcept nogil:
+    node.copy_disk = sim_disk_copy(node.disk, next_random(&world.random_disk))
+    node.copy_known = node.durable.hard.committed
+    if node.copy_disk == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+
+
+cdef void node_put_back(SimNode* node) noexcept nogil:
+    sim_disk_destroy(node.disk)
+    node.disk = node.copy_disk
+    node.copy_disk = NULL
+    sim_disk_reopen(node.disk)
+    node.failures_seen = node.disk.counters.failures
+    if node.known.size > node.copy_known + 1:
+        node.known.size = node.copy_known + 1
 
 
 cdef void node_destroy(SimNode* node) noexcept nogil:
@@ -456,6 +486,9 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
     checkpoint_wipe(node)
     if node.disk != NULL:
         sim_disk_destroy(node.disk)
+    if node.copy_disk != NULL:
+        sim_disk_destroy(node.copy_disk)
+    node.known.release()
     node.durable.chains.release()
     node.durable.terms.release()
     node.durable.damaged.release()
@@ -485,6 +518,9 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
     if node.engine.state == ENGINE_STOPPED and node.engine.fatal == DISK_FAILED and _disk_has_failed(node):
         world.counts.disk_errors += 1
         node_crash(world, node, False)
+        return
+    if node.engine.state == ENGINE_STOPPED and _is_history_lost(world, node):
+        _halt(world, node)
         return
     if node.engine.state == ENGINE_STOPPED or turns == SIM_TURNS_MAX:
         violate(world, VIOLATION_FATAL, node.number, node.engine.fatal,

@@ -160,7 +160,7 @@ cdef bint _memberships_are_sound(const SmallNode* node) noexcept nogil:
 
 # --- messages ---------------------------------------------------------------------------------------------------------
 cdef uint64_t _digest(const Message* message) noexcept nogil:
-    cdef uint64_t[9] words
+    cdef uint64_t[10] words
     cdef uint64_t at = 0, digest
     cdef const Record* record
     words[0] = <uint64_t>message.type << 16 | message.reject << 8 | message.flags
@@ -172,6 +172,7 @@ cdef uint64_t _digest(const Message* message) noexcept nogil:
     words[6] = message.hint
     words[7] = message.context
     words[8] = message.count
+    words[9] = message.lease_ms
     digest = hash64(0, words, sizeof(words))
     while at < message.records.length:
         record = <const Record*>(message.records.data + at)

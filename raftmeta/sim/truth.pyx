@@ -26,7 +26,7 @@ from raftmeta.sim.configurations cimport configurations_check, configurations_co
 from raftmeta.sim.disk cimport SimFile, sim_disk_durable
 from raftmeta.sim.leases cimport leases_check
 from raftmeta.sim.read_proofs cimport proofs_look
-from raftmeta.sim.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
+from raftmeta.sim.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE, VIOLATION_CUT_SILENTLY,
                                        VIOLATION_LEADER_INCOMPLETE, VIOLATION_LOG_MATCHING, VIOLATION_MEMBERSHIP,
                                        VIOLATION_NO_MEMORY, VIOLATION_NOT_COMMITTED, VIOLATION_NOT_MONOTONIC,
                                        VIOLATION_RECOVERY, VIOLATION_SNAPSHOT, VIOLATION_STATE_HASH,
@@ -137,8 +137,10 @@ cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexce
     cdef uint32_t i, offset
     cdef const Record* record
     cdef index_t last = max(batch.last, node.durable.filed)
+    cdef index_t committed = max(node.durable.hard.committed, batch.hard_state.committed)
     if batch.has_hard_state:
         node.durable.hard = batch.hard_state
+    node.durable.hard.committed = committed     # the core said so with each write (I25)
     for i in range(batch.slice_count):
         offset = 0
         while offset < batch.slices[i].length:
@@ -286,6 +288,15 @@ cdef bint _is_majority(member_mask_t holders, member_mask_t voters) noexcept nog
     return 2 * popcount(holders & voters) > popcount(voters)
 
 
+cdef void _check_known(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:
+    """I25: what a node knew as committed is never another entry later, whoever's folder was put back but its own."""
+    if not _grow(world, &node.known, index + 1):
+        return
+    if node.known.data[index] != 0 and chain != 0 and node.known.data[index] != chain:
+        violate(world, VIOLATION_CUT_SILENTLY, node.number, index, chain)
+    node.known.data[index] = chain
+
+
 cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept nogil:
     cdef SimTruth* truth = &world.truth
     cdef uint64_t chain = 0
@@ -293,6 +304,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     if not log_chain(&node.engine.core.log, index, &chain):
         # Applied in this turn, it may have left memory: then it is on this node's disk.
         chain = node.durable.chains.data[index] if index < node.durable.chains.size else 0
+    _check_known(world, node, index, chain)
     if chain == 0:
         return
     if index <= truth.committed:

@@ -37,6 +37,9 @@ class Liar:
     def change_state_hash(self, index: int) -> None:
         """As if the state after index had been another one."""
 
+    def change_known(self, number: int, index: int) -> None:
+        """The node knew another entry as committed at index."""
+
     def forget_committed(self, number: int, count: int) -> None:
         """As if neither this node nor the world had seen the last `count` commits yet."""
 

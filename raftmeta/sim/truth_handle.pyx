@@ -78,6 +78,10 @@ cdef class Liar:
         cdef uint64_t at = index
         self.world.native.truth.state_hashes.data[at] ^= 2
 
+    def change_known(self, number: int, index: int) -> None:
+        """The node knew another entry as committed at index."""
+        self._node(number).known.data[index] ^= 1
+
     def forget_committed(self, number: int, count: int) -> None:
         """As if neither this node nor the world had seen the last `count` commits yet."""
         cdef uint64_t last = self.world.native.truth.committed - <uint64_t> count

@@ -40,6 +40,7 @@ INVARIANTS = {
     100: "a node stopped itself",
     26: "I13 a read that nothing proves",
     27: "I14 an outcome was lost while the session lives",
+    28: "I25 an entry that was known as committed was cut silently",
     101: "no memory",
 }
 
@@ -54,7 +55,7 @@ FAULTS = _fault_names()
 # What a tape's entries may be, in the order of the native FAULT_...; each but heal and calls is a rate's name without
 # its unit.
 KINDS = ("partition", "isolate", "replay", "crash", "crash_all", "pause", "wall", "cut_at_sync", "wipe", "flip",
-         "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls", "rot", "hang")
+         "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls", "rot", "hang", "put_back")
 # A profile names the rate of a buggify point so.
 POINTS = {f"buggify_{name.lower()}": number for number, name in enumerate(buggify.names())}
 # The kinds of swarm, in the order of SwarmKind.

@@ -78,6 +78,7 @@ cdef struct SimFaultRates:
     uint32_t slow_disk_ppm      # of syncs that take 100 times as long (D9)
     uint32_t client_gap_us      # mean time between two client calls on a node
     uint32_t hang_ppm           # the Python of a node's process stands still for a while; its threads go on (P4)
+    uint32_t put_back_ppm       # a folder is copied, or put back to the copy made before (only in ruin)
 
 # The kinds of fault events, in the order in which one strike draws them.
 cdef enum:
@@ -102,7 +103,8 @@ cdef enum:
     # What was added later stands behind them: each kind keeps its stream, and tapes their histories.
     FAULT_ROT
     FAULT_HANG
-    FAULT_KINDS = 19
+    FAULT_PUT_BACK
+    FAULT_KINDS = 20
 
 # One entry of the tape: at which strike, of which kind.
 cdef struct SimDecision:
@@ -278,6 +280,8 @@ cdef struct SimLeaseTruth:
     uint32_t keeper             # node
     index_t seen_index          # it stood in the state after this entry,
     uint64_t deadline_ms        # with this deadline on the lease clock
+    uint64_t renewed_ns         # when that was seen first,
+    uint64_t renewed_elections  # after so many elections
 
 # The newest answer to a round that a leader has from a member (I13).
 cdef struct SimHeard:
@@ -379,6 +383,10 @@ cdef struct SimNode:
     uint64_t suspect_life
     index_t rotten_index        # a bit of its sealed file there flipped, and the file may not be gone yet; 0: none
     bint was_damaged            # this incarnation's files, by its disk
+    # a folder that is put back (I25)
+    Vec[uint64_t] known         # chain hash of each entry that it knows as committed, over its lives; 0: not known
+    SimDisk* copy_disk          # of its folder, to be put back; NULL: none
+    index_t copy_known          # committed by that copy
     # workload
     uint64_t next_sequence
     uint32_t calls_open
@@ -457,6 +465,7 @@ cdef enum SimViolation:
     VIOLATION_HISTORY = 25              # I24: what clients saw is no history of registers
     VIOLATION_UNPROVEN_READ = 26        # I13: a = when the read was asked, b = what is proven until when
     VIOLATION_OUTCOME_LOST = 27         # I14: nobody knows how a command ended, though its session lives
+    VIOLATION_CUT_SILENTLY = 28         # I25: a node committed another entry than the one it knew as committed
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
 
@@ -502,6 +511,8 @@ cdef struct SimCounts:
     uint64_t renewals           # boots that found the log lost and began as another incarnation
     uint64_t disk_errors        # that stopped a node
     uint64_t halts              # in ruin
+    uint64_t put_backs          # of folders to older copies
+    uint64_t histories_lost     # nodes that stopped as what they knew as committed, or acknowledged, was gone
     uint64_t wall_jumps
     uint64_t full_disks
     uint64_t refused_writes     # that found no room
@@ -568,6 +579,9 @@ cdef struct World:
     Vec[uint8_t] items          # taken from a watch
 
 cdef inline void violate(World* world, SimViolation what, uint32_t node, uint64_t a, uint64_t b) noexcept nogil:
+    # A folder that was put back may take with it whatever was promised to others (docs/operations.md).
+    if world.counts.put_backs != 0 and what != VIOLATION_CUT_SILENTLY and what != VIOLATION_NO_MEMORY:
+        return
     # The first one counts; the run ends after the event in which it was seen.
     if world.violation == NO_VIOLATION:
         world.violation = what

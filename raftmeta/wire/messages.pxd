@@ -13,6 +13,8 @@
 #   PROPOSE         `count` >= 1 payloads, each a u32 length (not 0) and its bytes; what is in them is not looked at
 #   MEMBERSHIP_PROPOSE    some bytes, not looked at
 #   all others      none
+# Messages have two versions, and the HELLO of both sides decides: version 2 adds fields to some types. A body of either
+# is read; its number of elements tells which one it is.
 # Chain hashes are *not* verified here: only the core knows the hash before the first record.
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -21,9 +23,13 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport Message
 from raftmeta.status cimport status_t
 
-# Append the body of message to `body` (message.records is not copied: it is sent behind the body). BAD_FIELD: a field
+cdef enum:
+    FORMAT_MESSAGE_VERSION = 2  # the highest; 1: HEARTBEAT and VOTE_RESPONSE without lease_ms, READ_INDEX_RESPONSE and
+                                # TRANSFER without term
+
+# Append the body in that version to `body` (message.records is not copied: it is sent behind). BAD_FIELD: a field
 # is set that this type does not carry, or is out of range: a mistake of the sender, nothing was appended. NO_MEMORY.
-cdef status_t message_encode(const Message* message, Vec[uint8_t]* body) noexcept nogil
+cdef status_t message_encode(const Message* message, uint8_t version, Vec[uint8_t]* body) noexcept nogil
 # BAD_LENGTH: cut short, left over, or records where none belong. BAD_FIELD: wrong type, count, range (term, index
 # <= 2^63 - 1) or unknown message type. BAD_VERSION, BAD_CHECKSUM: of a record. `records` is the raw part behind the
 # body, NULL: none. The message shows the records and does not hold their chunk; its source and target are 0.

@@ -1,5 +1,5 @@
 # The codec of core messages: one table of fields per type, one reader and one writer that walk it, one check that both
-# ask. A new type is a new line in the table; an old line never changes within a version of the frame.
+# ask. A new type is a new line in the table; an old line never changes within a version.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -31,6 +31,7 @@ cdef enum MessageField:
     FIELD_CONTEXT = 1 << 7              # any 64 bits
     FIELD_FREE_BYTES = 1 << 8           # any 64 bits
     FIELD_COUNT = 1 << 9                # any 32 bits
+    FIELD_LEASE = 1 << 10               # lease clock
     # Not in the body: what stands behind it.
     RECORDS_ENTRIES = 1 << 16           # `count` records after (index, log_term)
     RECORDS_ENTRY = 1 << 17             # one record at index, or a reject
@@ -41,6 +42,12 @@ cdef enum:
     BODY_FIELDS = 0xffff
     ELEMENTS_MAX = 15
 
+# Fields that a type has since version 2.
+cdef inline uint32_t _schema_added(uint8_t type) noexcept nogil:
+    if type == HEARTBEAT or type == VOTE_RESPONSE:
+        return FIELD_LEASE
+    return FIELD_TERM if type == READ_INDEX_RESPONSE or type == TRANSFER else 0
+
 # What each type carries (raft/types MessageType). Without FIELD_TERM: the types that promise nothing. 0: no such type.
 cdef inline uint32_t _schema(uint8_t type) noexcept nogil:
     cdef uint32_t requests = FIELD_FLAGS | FIELD_TERM
@@ -50,13 +57,15 @@ cdef inline uint32_t _schema(uint8_t type) noexcept nogil:
     if type == APPEND_RESPONSE:
         return responses | FIELD_INDEX | FIELD_LOG_TERM | FIELD_HINT
     if type == HEARTBEAT:
-        return requests | FIELD_COMMIT | FIELD_CONTEXT
+        return requests | FIELD_COMMIT | FIELD_CONTEXT | FIELD_LEASE
     if type == HEARTBEAT_RESPONSE:
         return responses | FIELD_INDEX | FIELD_CONTEXT
     if type == PRE_VOTE or type == VOTE:
         return requests | FIELD_INDEX | FIELD_LOG_TERM
-    if type == PRE_VOTE_RESPONSE or type == VOTE_RESPONSE:
+    if type == PRE_VOTE_RESPONSE:
         return responses
+    if type == VOTE_RESPONSE:
+        return responses | FIELD_LEASE
     if type == PROPOSE:
         return FIELD_FLAGS | FIELD_CONTEXT | FIELD_COUNT | RECORDS_PAYLOADS
     if type == PROPOSE_RESPONSE:
@@ -83,20 +92,23 @@ cdef inline uint32_t _schema(uint8_t type) noexcept nogil:
 
 
 # --- encode -----------------------------------------------------------------------------------------------------------
-cdef status_t message_encode(const Message* message, Vec[uint8_t]* body) noexcept nogil:
+cdef status_t message_encode(const Message* message, uint8_t version, Vec[uint8_t]* body) noexcept nogil:
     cdef uint32_t schema = _schema(message.type)
     cdef uint8_t* at
     if not schema or not _is_in_range(message) or not _is_listed(message, schema):
         return BAD_FIELD
     if not body.reserve(body.size + ELEMENTS_MAX * PACK_BYTES_MAX):
         return NO_MEMORY
+    if version < FORMAT_MESSAGE_VERSION:
+        schema &= ~_schema_added(message.type)
     at = _pack_fields(body.data + body.size, message, schema)
     body.size = <size_t>(at - body.data)
     return OK
 
 cdef inline bint _is_in_range(const Message* message) noexcept nogil:
     return (message.term <= number_max() and message.index <= number_max() and message.log_term <= number_max()
-            and message.commit <= number_max() and message.hint <= number_max() and message.reject <= 1)
+            and message.commit <= number_max() and message.hint <= number_max() and message.lease_ms <= number_max()
+            and message.reject <= 1)
 
 # A field that would be lost on the way must not be set.
 cdef inline bint _is_listed(const Message* message, uint32_t schema) noexcept nogil:
@@ -107,6 +119,7 @@ cdef inline bint _is_listed(const Message* message, uint32_t schema) noexcept no
                 or not schema & FIELD_COMMIT and message.commit or not schema & FIELD_HINT and message.hint
                 or not schema & FIELD_CONTEXT and message.context
                 or not schema & FIELD_FREE_BYTES and message.free_bytes
+                or not schema & FIELD_LEASE and message.lease_ms
                 or not schema & FIELD_COUNT and message.count or not has_records and message.records.length)
 
 cdef inline uint8_t* _pack_fields(uint8_t* at, const Message* message, uint32_t schema) noexcept nogil:
@@ -132,6 +145,8 @@ cdef inline uint8_t* _pack_fields(uint8_t* at, const Message* message, uint32_t 
         at = pack_uint(at, message.free_bytes)
     if schema & FIELD_COUNT:
         at = pack_uint(at, message.count)
+    if schema & FIELD_LEASE:
+        at = pack_uint(at, message.lease_ms)
     return at
 
 
@@ -143,6 +158,8 @@ cdef status_t message_decode(const uint8_t* body, uint32_t length, const Slice* 
     cdef uint32_t elements = read_array_max(&reader, ELEMENTS_MAX)
     message.type = <uint8_t>read_uint(&reader, 0xff)
     cdef uint32_t schema = _schema(message.type)
+    if elements == <uint32_t>popcount(schema & BODY_FIELDS):
+        schema &= ~_schema_added(message.type)      # of version 1
     if not schema or elements != <uint32_t>(1 + popcount(schema & BODY_FIELDS)):
         read_fail(&reader, BAD_FIELD)
     _read_fields(&reader, message, schema)
@@ -173,6 +190,8 @@ cdef inline void _read_fields(Reader* reader, Message* message, uint32_t schema)
         message.free_bytes = read_uint(reader, unsigned_max())
     if schema & FIELD_COUNT:
         message.count = <uint32_t>read_uint(reader, ~<uint32_t>0)
+    if schema & FIELD_LEASE:
+        message.lease_ms = read_uint(reader, number_max())
 
 
 # --- what stands behind the body --------------------------------------------------------------------------------------

@@ -46,8 +46,8 @@ def refused_encode(status: int, text: bytes) -> tuple[int, bytes]:
 def refused_decode(data: _Bytes) -> tuple[int, tuple[int, bytes] | None]:
     """Return (status, (status told, text) or None)."""
 
-def message_encode(fields: _Fields, records: bytes = b"") -> tuple[int, bytes]:
-    """Return (status, body); fields that are not given are 0."""
+def message_encode(fields: _Fields, records: bytes = b"", *, version: int = 2) -> tuple[int, bytes]:
+    """Return (status, body) in that version of messages; fields that are not given are 0."""
 
 def message_decode(body: _Bytes, records: _Bytes = b"") -> tuple[int, dict[str, int] | None]:
     """Return (status, fields or None)."""

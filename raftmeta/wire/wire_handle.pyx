@@ -198,7 +198,7 @@ def refused_decode(const uint8_t[::1] data):
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
-def message_encode(fields, bytes records=b""):
+def message_encode(fields, bytes records=b"", *, uint8_t version=messages.FORMAT_MESSAGE_VERSION):
     cdef Vec[uint8_t] out
     cdef Message message
     memset(&out, 0, sizeof(out))
@@ -213,9 +213,10 @@ def message_encode(fields, bytes records=b""):
     message.hint = fields.get("hint", 0)
     message.context = fields.get("context", 0)
     message.free_bytes = fields.get("free_bytes", 0)
+    message.lease_ms = fields.get("lease_ms", 0)
     message.count = fields.get("count", 0)
     message.records.length = <uint32_t>len(records)
-    cdef status_t status = messages.message_encode(&message, &out)
+    cdef status_t status = messages.message_encode(&message, version, &out)
     return status, _taken(&out)
 
 
@@ -232,6 +233,7 @@ def message_decode(const uint8_t[::1] body, const uint8_t[::1] records=b""):
         "type": message.type, "flags": message.flags, "term": message.term, "reject": message.reject,
         "index": message.index, "log_term": message.log_term, "commit": message.commit, "hint": message.hint,
         "context": message.context, "free_bytes": message.free_bytes, "count": message.count,
+        "lease_ms": message.lease_ms,
     }
 
 

@@ -99,6 +99,16 @@ PROFILES: dict[str, dict[str, int]] = {
     "full": {
         "nodes": 3, "free_bytes_min": 65_536, "full_ppm": 900_000, "fault_gap_us": 200_000, "client_gap_us": 3_000,
     },
+    # Nothing goes wrong but that the leader changes, and the log tells the lease clock seldom.
+    "changes": {
+        "nodes": 3, "lease_ttl_ms": 3000, "transfer_ppm": 1_000_000, "fault_gap_us": 300_000,
+        "client_gap_us": 200_000,
+    },
+    # Folders are put back to older copies (docs/operations.md says never to).
+    "put_back": {
+        "nodes": 3, "ruin": 1, "put_back_ppm": 500_000, "crash_ppm": 500_000, "partition_ppm": 300_000,
+        "isolate_ppm": 300_000, "client_gap_us": 10_000,
+    },
     # Who comes back learns of several changes from a snapshot.
     "members_by_snapshot": {
         "nodes": 5, "snapshot_entries": 8, "membership_ppm": 800_000, "crash_ppm": 500_000, "wipe_ppm": 100_000,

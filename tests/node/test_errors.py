@@ -64,6 +64,7 @@ def test_the_table_knows_the_header() -> None:
         "NO_MEMORY": errors.OutOfMemory,
         "INVARIANT_BROKEN": errors.InvariantBroken,
         "STATE_DIVERGED": errors.StateDiverged,
+        "HISTORY_LOST": errors.HistoryLost,
         "CORRUPT": errors.StorageCorrupt,
     }
     assert {name: type(errors.error_from_status(STATUSES[name])) for name in expected} == expected

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import raftmeta
-from tests.node.nodes import leader_of, make_nodes, one_node, running
-from tests.processes.waiting import wait_until
+from tests.node.nodes import QUICK, leader_of, make_nodes, one_node, running
+from tests.processes.waiting import free_ports, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -241,3 +244,47 @@ def test_large_values_cross_the_links(tmp_path: Path) -> None:
             thread.join()
         for name, value in values.items():
             assert {record.value for record in nodes["a"].range(prefix=f"{name}/").records} == {value}
+
+
+class ClosesAfterHello:
+    """In front of a node: each connection is passed through until the node has answered its HELLO, then closed."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.arrivals_s: list[float] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.arrivals_s.append(time.monotonic())
+            with connection, socket.create_connection(("127.0.0.1", self.port), timeout=5) as node:
+                node.sendall(connection.recv(4096))
+                connection.sendall(node.recv(4096))
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def test_a_peer_that_ends_each_connection_is_asked_again_with_growing_pauses(tmp_path: Path) -> None:
+    """Its HELLO is welcome, so it was asked again at once: 6,000 times a second, where it refused what followed."""
+    a_port, b_port = free_ports(2)
+    a_address, b_address = f"127.0.0.1:{a_port}", f"127.0.0.1:{b_port}"
+    config = raftmeta.Config(**QUICK, reconnect_min_s=0.2, reconnect_max_s=2.0)
+    between = ClosesAfterHello(b_port)
+    with contextlib.ExitStack() as stack:
+        stack.callback(between.close)
+        peers = {"a": a_address, "b": between.address}
+        for name, address in (("b", b_address), ("a", a_address)):
+            node = raftmeta.Node(name, peers=peers, data_dir=tmp_path / name, config=config, listen=address)
+            stack.callback(node.close, transfer=False)
+            node.start()
+        wait_until(lambda: len(between.arrivals_s) >= 5, timeout_s=60, what="five connections")
+    gaps_s = [later - earlier for earlier, later in itertools.pairwise(between.arrivals_s)]
+    assert gaps_s[3] >= 0.8, gaps_s

@@ -75,6 +75,16 @@ def test_a_different_entry_at_a_committed_index_is_seen(world: World) -> None:
     expect(world, "I4")
 
 
+def test_an_entry_that_a_node_knew_as_committed_and_that_is_another_one_now_is_seen(world: World) -> None:
+    """I25: it was cut, and the node went on."""
+    leader = leader_of(world)
+    liar = Liar(world)
+    liar.change_known(leader["number"], leader["committed"])
+    liar.forget_committed(leader["number"], 1)
+    liar.look(leader["number"])
+    expect(world, "I25")
+
+
 def test_an_acknowledgement_above_the_disk_is_seen(world: World) -> None:
     """I5: index is not on this node's disk yet, whatever its log says."""
     follower = follower_of(world)
