@@ -55,6 +55,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "host_watchdog_s": (0.0, 3600.0),
     "client_connections_max": (1, 1_000_000),
     "client_bytes_max": (_MIB, 64 * _GIB),
+    "client_memory_bytes_max": (4 * _MIB, 64 * _GIB),
     "client_idle_s": (0.1, 3600.0),
 }
 
@@ -91,6 +92,8 @@ class Config:
     local_clients: serve clients of this machine on a Unix socket in the folder, for this user only.
     client_connections_max, client_bytes_max: clients connected at once, and the bytes of their requests under way
         before Overloaded.
+    client_memory_bytes_max: what waits for all clients together until they read it: half of it answers, half events of
+        watches. Each connection has a share. One that is over it is not served until it reads; its watches lag.
     client_idle_s: a client that is silent for so long is asked whether it lives; one that does not read for so long
         is disconnected.
     lease_reads: serve reads from the leader's lease instead of a round; trusts the clocks' rates, off by default.
@@ -126,6 +129,7 @@ class Config:
     host_watchdog_s: float = 0.0
     client_connections_max: int = 10_000
     client_bytes_max: int = 64 * _MIB
+    client_memory_bytes_max: int = 256 * _MIB
     client_idle_s: float = 10.0
     local_clients: bool = False
     lease_reads: bool = False

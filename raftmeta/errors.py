@@ -110,11 +110,20 @@ class NotReady(NotExecuted):
     """This node cannot serve yet.
 
     unreachable: names of the peers it has no connection to. lost_disks: names of voters whose folders are blank; when
-    those left are no majority, only a backup brings the cluster back.
+    those left are no majority, only a backup brings the cluster back. problems: (kind, text) of each reason, as in
+    NodeStatus.problems; the message has the texts.
     """
 
-    def __init__(self, message: str, *, unreachable: Sequence[str] = (), lost_disks: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        unreachable: Sequence[str] = (),
+        lost_disks: Sequence[str] = (),
+        problems: Sequence[tuple[str, str]] = (),
+    ) -> None:
         super().__init__(message)
+        self.problems = tuple(problems)
         self.unreachable = tuple(unreachable)
         self.lost_disks = tuple(lost_disks)
 

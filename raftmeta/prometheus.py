@@ -141,7 +141,8 @@ def readiness(node: Measured) -> tuple[bool, str]:
         status = node.status()
     except RaftmetaError as error:
         return False, f"not running: {error}"
-    return status.is_ready, "ready" if status.is_ready else f"not ready: {status.state}"
+    why = "; ".join(problem.text for problem in status.problems) or status.state
+    return status.is_ready, "ready" if status.is_ready else f"not ready: {why}"
 
 
 _PROBES = {"/livez": liveness, "/readyz": readiness}

@@ -13,6 +13,7 @@ __all__ = [
     "MemberStatus",
     "NodeEvent",
     "NodeStatus",
+    "Problem",
     "TxnReply",
     "WatchBatch",
     "WatchEvent",
@@ -50,6 +51,16 @@ class MemberStatus:
     bytes_out: int = 0
 
 
+class Problem(NamedTuple):
+    """A state that a node cannot leave by itself, or not while it lasts: kind for programs, text for people.
+
+    docs/operations.md "A node that is not ready" lists the kinds and what to do about each.
+    """
+
+    kind: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """One node as it saw itself at the end of a recent turn.
@@ -57,6 +68,8 @@ class NodeStatus:
     state: "starting" (not yet part of a founded cluster), "joining" (waits for add_member), "running", "removed" (no
         member any more), or "stopped".
     leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
+    problems: what keeps this node from being ready, or soon will; empty when nothing does, and in the status that a
+        client asks for.
     lost_disks: voters whose folders are blank, so that another incarnation answers under their name; a leader takes
     them back one at a time, as long as a majority of voters has its disk.
     feature_level: of the cluster, what all members can apply. version: of raftmeta on this node.
@@ -85,6 +98,7 @@ class NodeStatus:
     version: str
     lost_disks: tuple[str, ...]
     members: tuple[MemberStatus, ...]
+    problems: tuple[Problem, ...] = ()
 
     @property
     def is_leader(self) -> bool:

@@ -8,7 +8,8 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.machine cimport (
     APPLY_DONE, APPLY_MORE, ApplyOutcome, ApplyResult, Machine, MachineLimits, machine_apply, machine_changes,
     machine_create, machine_destroy, machine_publish)
-from raftmeta.machine.watch_state cimport Hub, Watch
+from raftmeta.machine.watch_purse cimport pool_create, pool_drop, purse_create, purse_drop
+from raftmeta.machine.watch_state cimport Hub, Watch, WatchPool, WatchPurse
 from raftmeta.machine.watches cimport (
     WATCH_CLOSED, hub_add, hub_close, hub_create, hub_destroy, hub_publish, hub_pump, hub_remove, hub_take_woken,
     watch_take)
@@ -58,8 +59,10 @@ cdef class WatchedMachine:
     cdef Machine* _machine
     cdef Hub* _hub
     cdef Vec[uint8_t] _record
+    cdef WatchPool* _pool
+    cdef list _purses
 
-    def __cinit__(self, *, uint64_t queue_bytes_max=1 << 24):
+    def __cinit__(self, *, uint64_t queue_bytes_max=1 << 24, uint64_t pool_bytes_max=1 << 28):
         cdef MachineLimits limits
         limits.value_bytes_max = 1 << 20
         limits.session_window = 16
@@ -67,7 +70,9 @@ cdef class WatchedMachine:
         limits.pieces = NULL
         self._machine = machine_create(&limits)
         self._hub = hub_create(queue_bytes_max)
-        if self._machine == NULL or self._hub == NULL:
+        self._pool = pool_create(pool_bytes_max)
+        self._purses = []
+        if self._machine == NULL or self._hub == NULL or self._pool == NULL:
             raise MemoryError
 
     def __dealloc__(self):
@@ -76,6 +81,9 @@ cdef class WatchedMachine:
         if self._machine != NULL:
             machine_destroy(self._machine)
         self._record.release()
+        for purse in self._purses or ():
+            purse_drop(<WatchPurse*><size_t>purse)
+        pool_drop(self._pool)
 
     cdef status_t _apply(self, bint is_seen) noexcept nogil:
         cdef const Record* record = <const Record*>self._record.data
@@ -114,7 +122,22 @@ cdef class WatchedMachine:
         _check(status)
         return self._machine.revision
 
-    def add(self, bytes key, bytes end, *, uint64_t start=0, uint32_t filter=0, size_t owner=0):
+    def open_purse(self):
+        """A client's purse, for add()."""
+        cdef WatchPurse* purse = purse_create(self._pool)
+        if purse == NULL:
+            raise MemoryError
+        self._purses.append(<size_t>purse)
+        return <size_t>purse
+
+    def purse_bytes(self, size_t purse):
+        return (<WatchPurse*>purse).bytes
+
+    @property
+    def pool_bytes(self):
+        return self._pool.bytes
+
+    def add(self, bytes key, bytes end, *, uint64_t start=0, uint32_t filter=0, size_t owner=0, size_t purse=0):
         """Watch [key, end) from revision start on, 0: after the newest."""
         cdef HandledWatch handled = HandledWatch.__new__(HandledWatch)
         cdef Bytes first
@@ -124,7 +147,8 @@ cdef class WatchedMachine:
         final.data = <const uint8_t*>PyBytes_AS_STRING(end)
         final.length = <uint32_t>len(end)
         handled._owner = self
-        _check(hub_add(self._hub, self._machine, &first, &final, start, filter, <void*>owner, &handled._watch))
+        _check(hub_add(self._hub, self._machine, &first, &final, start, filter, <void*>owner, <WatchPurse*>purse,
+                       &handled._watch))
         return handled
 
     def pump(self, uint32_t changes_max=1000):

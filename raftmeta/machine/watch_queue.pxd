@@ -5,7 +5,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.history cimport Change
-from raftmeta.machine.watch_state cimport EventBatch, EventSpan, WatchFront, WatchItem, WatchQueue
+from raftmeta.machine.watch_state cimport EventBatch, EventSpan, WatchFront, WatchItem, WatchPurse, WatchQueue
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 
@@ -22,11 +22,13 @@ cdef void batch_drop(EventBatch* batch) noexcept nogil
 cdef const EventSpan* batch_span(const EventBatch* batch, uint32_t position, bint with_previous) noexcept nogil
 cdef const uint8_t* batch_bytes(const EventBatch* batch) noexcept nogil
 
-# total: counts the bytes of many queues, for metrics.
-cdef void queue_init(WatchQueue* queue, uint64_t* total) noexcept nogil
+# total: counts the bytes of many queues, for metrics. purse: holds back all queues of one client, NULL: none; held.
+cdef void queue_init(WatchQueue* queue, uint64_t* total, WatchPurse* purse) noexcept nogil
 # Nobody takes any more.
 cdef void queue_release(WatchQueue* queue) noexcept nogil
 cdef uint64_t queue_bytes(const WatchQueue* queue) noexcept nogil
+# The memory that a batch takes.
+cdef uint64_t batch_memory(const EventBatch* batch) noexcept nogil
 # Item with room for `count` positions, which item_positions shows. NULL: no memory.
 cdef WatchItem* item_create(uint8_t kind, uint64_t revision, uint32_t count) noexcept nogil
 cdef uint32_t* item_positions(const WatchItem* item) noexcept nogil

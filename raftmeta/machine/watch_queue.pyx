@@ -5,12 +5,17 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.machine.history cimport change_before
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, entry_value
+from raftmeta.machine.watch_purse cimport purse_drop, purse_hold, purse_pay, purse_pay_back
 from raftmeta.machine.watches cimport WATCH_DELETE, WATCH_EVENTS, WATCH_PUT
 from raftmeta.native.atomics cimport add_shared, load_acquire, store_release, subtract_shared
 from raftmeta.native.prefetch cimport prefetch
 from raftmeta.status cimport NO_MEMORY, OK
 from raftmeta.wire.commands cimport (
     KeyView, result_array, result_bool, result_key, result_nil, result_unsigned)
+
+
+cdef enum:
+    ALLOCATION_BYTES = 16       # that malloc adds to a piece
 
 
 # --- encoding ---------------------------------------------------------------------------------------------------------
@@ -75,6 +80,10 @@ cdef EventBatch* batch_create(uint64_t number, uint64_t revision, uint64_t wall_
     return batch
 
 
+cdef uint64_t batch_memory(const EventBatch* batch) noexcept nogil:
+    return sizeof(EventBatch) + 2 * <uint64_t>batch.count * sizeof(EventSpan) + batch.bytes + ALLOCATION_BYTES
+
+
 cdef void batch_drop(EventBatch* batch) noexcept nogil:
     if batch != NULL and subtract_shared[uint64_t](&batch.holders, 1) == 0:
         free(batch)
@@ -82,8 +91,10 @@ cdef void batch_drop(EventBatch* batch) noexcept nogil:
 
 # --- the producer -----------------------------------------------------------------------------------------------------
 
-cdef void queue_init(WatchQueue* queue, uint64_t* total) noexcept nogil:
+cdef void queue_init(WatchQueue* queue, uint64_t* total, WatchPurse* purse) noexcept nogil:
     queue.total = total
+    queue.purse = purse
+    purse_hold(purse)
     queue.stub.is_embedded = True
     queue.ending.is_embedded = True
     queue.newest = &queue.stub
@@ -101,9 +112,12 @@ cdef void queue_release(WatchQueue* queue) noexcept nogil:
     subtract_shared(queue.total, queue.bytes)
     while item != NULL:
         following = item.next
+        if item != queue.taken:
+            purse_pay_back(queue.purse, item.paid)
         batch_drop(item.batch)
         _free_item(item)
         item = following
+    purse_drop(queue.purse)
 
 
 cdef uint64_t queue_bytes(const WatchQueue* queue) noexcept nogil:
@@ -120,6 +134,7 @@ cdef WatchItem* item_create(uint8_t kind, uint64_t revision, uint32_t count) noe
     item.revision = revision
     item.count = count
     item.bytes = length
+    item.paid = length + ALLOCATION_BYTES
     return item
 
 
@@ -133,6 +148,7 @@ cdef void queue_push(WatchQueue* queue, WatchItem* item, EventBatch* batch) noex
         add_shared[uint64_t](&batch.holders, 1)
     add_shared(&queue.bytes, item.bytes)
     add_shared(queue.total, item.bytes)
+    purse_pay(queue.purse, item.paid)
     store_release(&queue.newest.next, item)
     queue.newest = item
 
@@ -179,6 +195,7 @@ cdef void queue_pass(WatchQueue* queue, const WatchFront* front) noexcept nogil:
     # It was given out whole, and becomes the item taken last.
     subtract_shared(&queue.bytes, item.bytes)
     subtract_shared(queue.total, item.bytes)
+    purse_pay_back(queue.purse, item.paid)
     batch_drop(item.batch)
     item.batch = NULL
     queue.taken = item

@@ -34,12 +34,25 @@ cdef struct EventBatch:
     uint64_t wall_ms
     uint32_t count              # changes of the revision
 
+# How much may wait for all clients of a node, and how much waits for one of them (watch_purse.pxd).
+cdef struct WatchPool:
+    uint64_t holders            # atomic: its owner and every purse
+    uint64_t purses             # atomic: how many share it
+    uint64_t bytes              # atomic: of all purses
+    uint64_t bytes_max          # set once
+
+cdef struct WatchPurse:
+    uint64_t holders            # atomic: its owner and every watch that pays into it
+    uint64_t bytes              # atomic
+    WatchPool* pool
+
 # What waits in the queue of one watch. For WATCH_EVENTS the positions of its changes in the batch follow.
 cdef struct WatchItem:
     WatchItem* next             # atomic; set once, by the thread that applies
     EventBatch* batch           # NULL: not events
     uint64_t revision
     uint64_t bytes              # what it counts against the queue
+    uint64_t paid               # what it counts against the purse: memory, of a shared batch its part
     uint32_t count
     uint8_t kind                # WatchItemKind
     uint8_t with_previous
@@ -56,6 +69,7 @@ cdef struct WatchQueue:
     uint32_t given              # events of the front that went out as fragments
     uint64_t bytes              # atomic; rises by the producer, falls by the consumer
     uint64_t* total             # atomic: of all queues of the hub
+    WatchPurse* purse           # NULL: none
 
 # The front of a queue, or the fragment of it that comes next, as it stands there until it is passed.
 cdef struct WatchFront:

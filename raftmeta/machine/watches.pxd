@@ -12,7 +12,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.history cimport Change
 from raftmeta.machine.state cimport Machine
-from raftmeta.machine.watch_state cimport Hub, Watch, WatchFront
+from raftmeta.machine.watch_state cimport Hub, Watch, WatchFront, WatchPurse
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
@@ -45,8 +45,10 @@ cdef void hub_destroy(Hub* hub) noexcept nogil
 # Start at `start_revision` (0: after the newest), which may be in the future; history is replayed from the machine in
 # later hub_pump calls. The keys are those of [key, end), an empty end is that of the keyspace; one key alone is the
 # range to itself with a zero byte behind it, and costs a commit one look into a hash table however many there are.
+# purse: what all watches of its client may have waiting (watch_purse.pxd), NULL: no bound but that of the queue. One
+# whose purse has no room ends with WATCH_LAGGED, or is not replayed to, as if its queue were full.
 cdef status_t hub_add(Hub* hub, Machine* machine, const Bytes* key, const Bytes* end, uint64_t start_revision,
-                      uint32_t filter, void* owner, Watch** watch) noexcept nogil
+                      uint32_t filter, void* owner, WatchPurse* purse, Watch** watch) noexcept nogil
 # No watch_take of this watch is under way, and none follows.
 cdef void hub_remove(Hub* hub, Watch* watch) noexcept nogil
 # One revision was applied. Enqueues to every watcher that matches and is up to date.

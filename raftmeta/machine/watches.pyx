@@ -9,12 +9,13 @@ from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key
 from raftmeta.machine.tree_node cimport compare_bytes
 from raftmeta.machine.watch_index cimport (
     WatchGroup, watch_index_find, watch_index_group, watch_index_release, watch_index_remove)
+from raftmeta.machine.watch_purse cimport purse_has_room
 from raftmeta.machine.watch_queue cimport (
-    batch_bytes, batch_create, batch_drop, batch_span, event_encode, item_create, item_positions, queue_bytes,
-    queue_end, queue_init, queue_look, queue_pass, queue_push, queue_release, queue_take)
+    batch_bytes, batch_create, batch_drop, batch_memory, batch_span, event_encode, item_create, item_positions,
+    queue_bytes, queue_end, queue_init, queue_look, queue_pass, queue_push, queue_release, queue_take)
 from raftmeta.machine.watch_state cimport (
     LIST_ALL, LIST_COUNT, LIST_MEMBERS, LIST_PROGRESS, LIST_WOKEN, WATCH_BEHIND, WATCH_ENDED, WATCH_LIVE,
-    WATCH_NOWHERE, EventBatch, EventSpan, WatchItem, WatchList, WatchMatch)
+    WATCH_NOWHERE, EventBatch, EventSpan, WatchItem, WatchList, WatchMatch, WatchQueue)
 from raftmeta.native.atomics cimport load_acquire, store_release
 from raftmeta.native.buggify cimport BUGGIFY_WATCH_FULL, buggify
 from raftmeta.native.marks cimport MARK_WATCH_BELOW_HISTORY, MARK_WATCH_JUMPED, MARK_WATCH_REPLAYED, mark
@@ -25,6 +26,7 @@ ctypedef Watch* watch_pointer_t
 cdef enum:
     TUNE_PROGRESS_REVISIONS = 1000      # a mark after so many revisions without a match
     TUNE_PROGRESS_LOOKS = 64            # watches looked at for marks in one pump
+    TUNE_REPLAY_ROOM_BYTES = 1 << 16    # a purse with less is not replayed into; what is live needs some
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -175,7 +177,8 @@ cdef void hub_destroy(Hub* hub) noexcept nogil:
     free(hub)
 
 
-cdef Watch* _new_watch(Hub* hub, const Bytes* key, const Bytes* end, uint32_t filter, void* owner) noexcept nogil:
+cdef Watch* _new_watch(Hub* hub, const Bytes* key, const Bytes* end, uint32_t filter, void* owner,
+                       WatchPurse* purse) noexcept nogil:
     cdef Watch* watch = <Watch*>calloc(1, sizeof(Watch) + key.length + end.length)
     cdef int which
     if watch == NULL:
@@ -190,19 +193,19 @@ cdef Watch* _new_watch(Hub* hub, const Bytes* key, const Bytes* end, uint32_t fi
         memcpy(<uint8_t*>_end(watch), end.data, end.length)
     for which in range(LIST_COUNT):
         watch.place[which] = WATCH_NOWHERE
-    queue_init(&watch.queue, &hub.queued_bytes)
+    queue_init(&watch.queue, &hub.queued_bytes, purse)
     watch.shown = &hub.shown
     return watch
 
 
 cdef status_t hub_add(Hub* hub, Machine* machine, const Bytes* key, const Bytes* end, uint64_t start_revision,
-                      uint32_t filter, void* owner, Watch** watch) noexcept nogil:
+                      uint32_t filter, void* owner, WatchPurse* purse, Watch** watch) noexcept nogil:
     cdef Watch* fresh
     cdef status_t status = OK
     _follow(hub, machine.revision)
     if not _reserve_lists(hub):
         return NO_MEMORY
-    fresh = _new_watch(hub, key, end, filter, owner)
+    fresh = _new_watch(hub, key, end, filter, owner, purse)
     if fresh == NULL:
         return NO_MEMORY
     _list_add(&hub.watches, LIST_ALL, fresh)
@@ -303,13 +306,14 @@ cdef EventBatch* _encode(Hub* hub, uint64_t revision, uint64_t wall_ms, const Ch
 
 
 # The item of one watch, with its matches in the order of the changes.
-cdef WatchItem* _new_item(Hub* hub, Watch* watch, const EventBatch* batch) noexcept nogil:
+cdef WatchItem* _new_item(Hub* hub, Watch* watch, const EventBatch* batch, size_t sharers) noexcept nogil:
     cdef WatchItem* item = item_create(WATCH_EVENTS, batch.revision, watch.match_count)
     cdef uint32_t left = watch.match_count
     cdef uint32_t match = watch.match_last
     if item == NULL:
         return NULL
     item.with_previous = (watch.filter & WATCH_PREVIOUS) != 0
+    item.paid += batch_memory(batch) // sharers
     while left:
         left -= 1
         item_positions(item)[left] = hub.matches.data[match].position
@@ -318,14 +322,20 @@ cdef WatchItem* _new_item(Hub* hub, Watch* watch, const EventBatch* batch) noexc
     return item
 
 
+# Likewise an empty purse.
+cdef inline bint _may_pay(const WatchQueue* queue, uint64_t bytes) noexcept nogil:
+    return queue.purse == NULL or load_acquire(&queue.purse.bytes) == 0 or purse_has_room(queue.purse, bytes)
+
+
 cdef status_t _enqueue(Hub* hub, Watch* watch, EventBatch* batch) noexcept nogil:
-    cdef WatchItem* item = _new_item(hub, watch, batch)
+    cdef WatchItem* item = _new_item(hub, watch, batch, hub.touched.size)
     cdef uint64_t waiting = queue_bytes(&watch.queue)
     if item == NULL:
         return NO_MEMORY
     # An empty queue takes any item: else a long revision would stop its watcher for good. Replay (behind) paces itself.
-    if (watch.state == WATCH_LIVE and waiting != 0
-            and (waiting + item.bytes > hub.queue_bytes_max or buggify(BUGGIFY_WATCH_FULL))):
+    if (watch.state == WATCH_LIVE
+            and ((waiting != 0 and (waiting + item.bytes > hub.queue_bytes_max or buggify(BUGGIFY_WATCH_FULL)))
+                 or not _may_pay(&watch.queue, item.paid))):
         free(item)
         _become_ended(hub, watch, WATCH_LAGGED, batch.revision)
         return OK
@@ -391,6 +401,13 @@ cdef status_t _match_one(Hub* hub, Watch* watch, const Change* changes, uint32_t
     return OK
 
 
+# An empty purse gets one revision at least, as long as the pool is not full: shares may be smaller than any room.
+cdef inline bint _may_replay(const WatchQueue* queue) noexcept nogil:
+    if queue.purse != NULL and load_acquire(&queue.purse.bytes) == 0:
+        return purse_has_room(queue.purse, 0)
+    return purse_has_room(queue.purse, TUNE_REPLAY_ROOM_BYTES)
+
+
 # Until the watch is live, has ended, waits for its consumer, or the budget of changes is spent.
 cdef status_t _replay(Hub* hub, Machine* machine, Watch* watch, uint32_t* budget) noexcept nogil:
     cdef const Change* changes = NULL
@@ -398,7 +415,8 @@ cdef status_t _replay(Hub* hub, Machine* machine, Watch* watch, uint32_t* budget
     cdef uint64_t wall_ms = 0
     cdef status_t status
     while watch.next_revision <= hub.revision:
-        if budget[0] == 0 or queue_bytes(&watch.queue) > hub.queue_bytes_max // 2:
+        if (budget[0] == 0 or queue_bytes(&watch.queue) > hub.queue_bytes_max // 2
+                or not _may_replay(&watch.queue)):
             return OK
         status = machine_history(machine, watch.next_revision, &changes, &count, &wall_ms)
         if status == COMPACTED:

@@ -29,7 +29,7 @@
 #
 # So two living nodes are never FOUNDED of different clusters: each founding needed the acceptance of every name's
 # incarnation, and an incarnation that accepted one founder's proposal never accepts another founder's.
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Membership, member_id_t
@@ -71,6 +71,9 @@ cdef enum PeerKnown:
     PEER_FOUNDED = 3
     PEER_JOINING = 4
 
+cdef enum:
+    TOLD_NAMES_BYTES_MAX = 256  # as "a, b"; more names are left out
+
 cdef struct GenesisPeer:
     uint8_t name_length
     uint8_t address_length
@@ -82,6 +85,8 @@ cdef struct GenesisPeer:
     uint64_t cluster_high
     bint has_accepted           # the proposal in `record` (founder only)
     bint has_other_names        # it refused a proposal because its list of names is another one
+    uint16_t told_length        # the names that it was started with, when they are others; for people
+    uint8_t[TOLD_NAMES_BYTES_MAX] told
 
 cdef struct Genesis:
     GenesisRecord record

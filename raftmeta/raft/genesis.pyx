@@ -1,6 +1,6 @@
 # Bodies of genesis.pxd, whose first page has the states and the numbered rules. Inputs write down what a peer said;
 # `advance` alone decides, from that table and the record, what this node becomes.
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from raftmeta.native.containers cimport Vec
@@ -78,7 +78,44 @@ cdef bint send(Vec[GenesisMessage]* queue, const Genesis* genesis, uint8_t type,
     message.target = target
     if type == GENESIS_PROPOSE or type == GENESIS_FOUNDED:
         memcpy(&message.membership, &genesis.record.membership, sizeof(Membership))
+    elif type == GENESIS_REFUSE:
+        tell_own_names(genesis, &message.membership)
     return True
+
+
+# What a refusal says, for the people at the other end: which names this node was started with. Ids mean nothing in it.
+cdef void tell_own_names(const Genesis* genesis, Membership* membership) noexcept nogil:
+    cdef const GenesisPeer* peer
+    cdef Member* member
+    cdef uint32_t i
+    for i in range(genesis.peer_count):
+        peer = &genesis.peers[i]
+        member = &membership.members[i]
+        member.id = i + 1
+        member.roles = VOTER_INCOMING
+        member.name_length = peer.name_length
+        memcpy(member.name, peer.name, peer.name_length)
+    membership.count = <uint8_t>genesis.peer_count
+
+
+cdef bint add_told(GenesisPeer* peer, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    if peer.told_length + length > TOLD_NAMES_BYTES_MAX:
+        return False
+    memcpy(peer.told + peer.told_length, bytes, length)
+    peer.told_length += <uint16_t>length
+    return True
+
+
+cdef void note_names(const Genesis* genesis, GenesisPeer* peer, const Membership* membership) noexcept nogil:
+    cdef uint32_t i
+    peer.told_length = 0
+    if membership.count == 0 or same_names(genesis, membership):
+        return
+    for i in range(membership.count):
+        if i and not add_told(peer, b", ", 2):
+            return
+        if not add_told(peer, membership.members[i].name, membership.members[i].name_length):
+            return
 
 
 cdef status_t send_to_others(Vec[GenesisMessage]* queue, const Genesis* genesis, uint8_t type) noexcept nogil:
@@ -356,6 +393,7 @@ cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint
         return tell_founded(genesis, message.source)
     if not is_founding_membership(membership) or message.cluster_low == 0:
         return BAD_FIELD
+    note_names(genesis, &genesis.peers[source], membership)
     if source != FOUNDER or not same_names(genesis, membership) or genesis.self_position == FOUNDER:
         return answer(genesis, GENESIS_REFUSE, message.source)
     if membership.members[FOUNDER].id != message.source:
@@ -390,6 +428,7 @@ cdef status_t step_accept(Genesis* genesis, const GenesisMessage* message, Genes
 
 
 cdef status_t step_refuse(Genesis* genesis, const GenesisMessage* message, GenesisPeer* peer) noexcept nogil:
+    note_names(genesis, peer, &message.membership)
     if genesis.self_position != FOUNDER:
         return STALE
     if message.cluster_low == 0 or message.cluster_high == genesis.record.cluster_high:

@@ -17,10 +17,20 @@ cdef void connection_refuse(ClientServer* server, Connection* connection, status
 cdef void connections_remove(ClientServer* server) noexcept nogil
 cdef void connection_close(ClientServer* server, Connection* connection) noexcept nogil
 # Whether more of it may be read: neither too much under way nor too much unsent.
-cdef bint connection_has_room(const Connection* connection) noexcept nogil
+cdef bint connection_has_room(const ClientServer* server, const Connection* connection) noexcept nogil
+# Whether an answer may be made for it now: its socket has taken most of the others.
+cdef bint connection_may_answer(const ClientServer* server, const Connection* connection) noexcept nogil
+# Bytes that a connection may have waiting, at most `most`: its share of the memory once a quarter of that is taken.
+cdef uint64_t connection_share(const ClientServer* server, uint64_t most) noexcept nogil
+# What it has waiting changed.
+cdef void connection_count(ClientServer* server, Connection* connection) noexcept nogil
+# It has more to do than fits this turn.
+cdef void connection_next_turn(ClientServer* server, Connection* connection) noexcept nogil
+# Close those that hold the most while all of them together hold too much.
+cdef void connections_relieve(ClientServer* server) noexcept nogil
 # It may have room again: take the requests that wait, and go on reading.
 cdef void connection_resume(ClientServer* server, Connection* connection) noexcept nogil
-# Everything appended since the last call, one write for each connection.
+# Everything appended before the call, one write for each connection; what that lets others append waits for the next.
 cdef void connections_flush(ClientServer* server) noexcept nogil
 # Ages: no HELLO in time, silent, not reading.
 cdef void connections_sweep(ClientServer* server) noexcept nogil

@@ -4,8 +4,12 @@ What it decides: how much one connection may have under way, unread and unsent, 
 does: wait for a connection, take memory for a length that was only claimed, or look into a request.
 
 What bounds a connection's memory: `received` holds at most one frame that is not whole and one read behind it, since
-nothing more is read while requests wait there; `out` stops the reading, and the watches, at TUNE_OUT_BYTES, and grows
-beyond only by the answers of the TUNE_UNDER_WAY_MAX requests that are under way by then.
+nothing more is read while requests wait there. `out` stops the reading, the making of answers and the watches at its
+share; it grows beyond by one answer. Results of commands that are ready by then are parked. Events wait in the queues
+of watches, which its purse bounds (machine/watch_purse). When all connections together hold more than half of
+client_memory_bytes_max in answers, those that hold the most are closed: they do not read, or others would hold more.
+
+Turns: what one turn makes is bounded, and a connection that has more to do comes again behind all others.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -15,12 +19,15 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read,
                                   stream_write)
-from raftmeta.runtime.client_requests cimport (request_answer, requests_hello, requests_take,
-                                               requests_tell_leader)
+from raftmeta.machine.watch_purse cimport purse_drop
+from raftmeta.native.memory cimport give_back_memory
+from raftmeta.runtime.client_requests cimport (request_answer, requests_drop_parked, requests_hello,
+                                               requests_serve_parked, requests_take, requests_tell_leader)
 from raftmeta.runtime.client_snapshots cimport snapshot_close
 from raftmeta.runtime.client_watches cimport watches_abandon, watches_resume
 from raftmeta.runtime.clients_state cimport (CONNECTION_CLOSING, CONNECTION_FREE, CONNECTION_GREETING, CONNECTION_OPEN,
-                                             TUNE_OUT_BYTES, TUNE_UNDER_WAY_MAX)
+                                             TUNE_OUT_BYTES, TUNE_SHARE_BYTES_MIN, TUNE_TURN_BYTES,
+                                             TUNE_UNDER_WAY_MAX)
 from raftmeta.status cimport FOREIGN_CLUSTER, INCOMPLETE, OK, OVERLOADED, REMOVED, STALE, BAD_VERSION
 from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER_BYTES, CLIENT_HELLO_BYTES_MAX,
                                             CLIENT_PING, CLIENT_REFUSED, ClientRequest, client_frame_decode,
@@ -31,6 +38,7 @@ cdef enum:
     TUNE_ACCEPTS_PER_TURN = 64
     TUNE_KEPT_BYTES = 1 << 12       # buffers of an idle connection that are larger are given back
     ACCEPT_PAUSE_NS = 100_000_000   # without descriptors
+    TUNE_GIVE_BACK_BYTES = 1 << 24  # that went since the most that there was: freed memory is given to the system
 
 cdef const char* TOLD_REMOVED = b"this node was removed from the cluster: go on with one of its members"
 
@@ -77,11 +85,14 @@ cdef void connection_close(ClientServer* server, Connection* connection) noexcep
     if connection.state == CONNECTION_FREE:
         return
     watches_abandon(server, connection)
+    requests_drop_parked(server, connection)
     snapshot_close(connection)
     stream_close(&connection.stream)
     server.bytes_under_way -= connection.received.size
+    server.answer_bytes -= connection.counted
     connection.received.release()
     connection.out.release()
+    purse_drop(connection.purse)
     memset(connection, 0, sizeof(Connection))
     connection.generation = generation + 1
     stream_init(&connection.stream)
@@ -90,9 +101,35 @@ cdef void connection_close(ClientServer* server, Connection* connection) noexcep
 
 
 # --- bytes in ---------------------------------------------------------------------------------------------------------
-cdef bint connection_has_room(const Connection* connection) noexcept nogil:
-    return (connection.under_way < TUNE_UNDER_WAY_MAX
-            and connection.out.size - connection.out_offset < TUNE_OUT_BYTES)
+cdef uint64_t connection_share(const ClientServer* server, uint64_t most) noexcept nogil:
+    cdef uint64_t memory = server.limits.memory_max // 2
+    cdef uint64_t share
+    if server.answer_bytes < memory // 4:
+        return most
+    # Of what is left each may come to twice its share, since buffers double, and one answer beyond it.
+    share = memory // (8 * max(server.counters.connections, <uint64_t> 1))
+    return min(max(share, <uint64_t> TUNE_SHARE_BYTES_MIN), most)
+
+
+cdef bint connection_may_answer(const ClientServer* server, const Connection* connection) noexcept nogil:
+    return connection.out.size - connection.out_offset < connection_share(server, TUNE_OUT_BYTES)
+
+
+cdef bint connection_has_room(const ClientServer* server, const Connection* connection) noexcept nogil:
+    cdef uint64_t waiting = connection.out.size - connection.out_offset + connection.parked_bytes
+    cdef uint64_t share = connection_share(server, TUNE_OUT_BYTES)
+    return connection.under_way < TUNE_UNDER_WAY_MAX and waiting < share and connection.read_bytes < share
+
+
+cdef void connection_count(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef uint64_t bytes = connection.out.capacity + connection.parked_bytes
+    server.answer_bytes += bytes - connection.counted
+    connection.counted = bytes
+
+
+cdef void connection_next_turn(ClientServer* server, Connection* connection) noexcept nogil:
+    connection.waits_for_turn = True
+    _mark_dirty(server, connection)
 
 
 cdef const char* _why(status_t status) noexcept nogil:
@@ -136,7 +173,10 @@ cdef size_t _take_frames(ClientServer* server, Connection* connection, const uin
     cdef size_t total = 0
     cdef int status
     is_over[0] = False
-    while used < length and connection_has_room(connection):
+    while used < length and connection_has_room(server, connection):
+        if server.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(server, connection)
+            break
         status = client_frame_decode(bytes + used, length - used,
                                      CLIENT_HELLO_BYTES_MAX if connection.state == CONNECTION_GREETING
                                      else CLIENT_BODY_BYTES_MAX, &total)
@@ -154,7 +194,8 @@ cdef size_t _take_frames(ClientServer* server, Connection* connection, const uin
 
 
 cdef void _set_reading(ClientServer* server, Connection* connection) noexcept nogil:
-    cdef bint is_reading = connection.state != CONNECTION_CLOSING and connection_has_room(connection)
+    cdef bint is_reading = (connection.state != CONNECTION_CLOSING and not connection.waits_for_turn
+                            and connection_has_room(server, connection))
     if connection.is_reading != is_reading:
         connection.is_reading = is_reading
         if not _watch_descriptor(server, connection, posix.EPOLL_CTL_MOD):
@@ -207,7 +248,7 @@ cdef void connection_resume(ClientServer* server, Connection* connection) noexce
     cdef bint is_over = False
     if connection.state == CONNECTION_CLOSING:
         return
-    if connection.received.size != 0 and connection_has_room(connection):
+    if connection.received.size != 0 and connection_has_room(server, connection):
         used = _take_frames(server, connection, connection.received.data, connection.received.size, &is_over)
         if is_over:
             return
@@ -224,6 +265,8 @@ cdef void connection_send(ClientServer* server, Connection* connection, const Cl
         return
     if client_message_encode(message, &connection.out) != OK:
         connection.state = CONNECTION_CLOSING       # no memory for its answer: it will ask again elsewhere
+    server.turn_bytes += message.body.length
+    connection_count(server, connection)
     _mark_dirty(server, connection)
 
 
@@ -273,6 +316,7 @@ cdef void _flush(ClientServer* server, Connection* connection) noexcept nogil:
         connection.out_offset = 0
         if connection.out.capacity > TUNE_KEPT_BYTES:
             connection.out.release()
+            connection_count(server, connection)
         if connection.state == CONNECTION_CLOSING:
             connection_close(server, connection)
             return
@@ -285,24 +329,52 @@ cdef void _flush(ClientServer* server, Connection* connection) noexcept nogil:
 cdef void connection_writable(ClientServer* server, Connection* connection) noexcept nogil:
     cdef uint32_t generation = connection.generation
     _flush(server, connection)
-    if connection.generation == generation and connection_has_room(connection):
+    if connection.generation != generation:
+        return
+    connection.waits_for_turn = False
+    requests_serve_parked(server, connection)
+    if connection_has_room(server, connection):
         watches_resume(server, connection)
         connection_resume(server, connection)
 
 
 cdef void connections_flush(ClientServer* server) noexcept nogil:
-    cdef size_t i = 0
+    cdef size_t count = server.dirty.size
+    cdef size_t i
     cdef Connection* connection
-    while i < server.dirty.size:        # a connection that has room again may make others dirty
+    for i in range(count):      # one that has room again, or was served, stands behind them now
         connection = &server.connections[server.dirty.data[i]]
-        i += 1
         if not connection.is_dirty:
             continue
         connection.is_dirty = False
         if connection.is_blocked:
             continue
         connection_writable(server, connection)
-    server.dirty.clear()
+    server.dirty.drop_front(count)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+cdef void connections_relieve(ClientServer* server) noexcept nogil:
+    cdef Connection* most
+    cdef uint32_t place
+    while server.answer_bytes > server.limits.memory_max // 2:
+        most = &server.connections[0]
+        for place in range(server.limits.connections_max):
+            if server.connections[place].counted > most.counted:
+                most = &server.connections[place]
+        if most.counted == 0:
+            return
+        server.counters.evicted += 1
+        connection_close(server, most)
+
+
+cdef void _give_back(ClientServer* server) noexcept nogil:
+    cdef uint64_t held = server.counters.memory
+    if server.memory_high < held:
+        server.memory_high = held
+    if server.memory_high - held >= TUNE_GIVE_BACK_BYTES and held <= server.memory_high // 2:
+        give_back_memory()
+        server.memory_high = held
 
 
 # --- ages -------------------------------------------------------------------------------------------------------------
@@ -323,6 +395,7 @@ cdef void connections_sweep(ClientServer* server) noexcept nogil:
     cdef uint32_t place
     memset(&ping, 0, sizeof(ClientMessage))
     ping.kind = CLIENT_PING
+    _give_back(server)
     for place in range(server.limits.connections_max):
         connection = &server.connections[place]
         if connection.state == CONNECTION_FREE:

@@ -12,8 +12,13 @@ cdef status_t requests_hello(ClientServer* server, Connection* connection, const
                              uint32_t length) noexcept nogil
 # One sound request. Not OK: the connection is closed for it.
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil
-# A ticket of the mailbox: answer whoever waits for it. Takes its two holds over.
+# A ticket of the mailbox: answer whoever waits for it, or park it until its connection takes more. Takes its two holds
+# over.
 cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil
+# The connection may take more: answers that were parked, as many as fit it and this turn.
+cdef void requests_serve_parked(ClientServer* server, Connection* connection) noexcept nogil
+# It is closed: nobody hears them.
+cdef void requests_drop_parked(ClientServer* server, Connection* connection) noexcept nogil
 # Submit SUBMIT_UNWATCH. connection and id: who asked for it; NULL: nobody is answered.
 cdef void requests_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch, uint64_t id) noexcept nogil
 # An answer to a request; the body is copied.

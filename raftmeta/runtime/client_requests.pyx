@@ -18,12 +18,13 @@ from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
 from raftmeta.runtime.client_connections cimport (connection_at, connection_has_room, connection_resume,
-                                                  connection_send, place_of)
+                                                  connection_count, connection_may_answer, connection_next_turn,
+                                                  connection_send, connection_share, place_of)
 from raftmeta.runtime.client_machines cimport machine_read, machine_told
 from raftmeta.runtime.client_members cimport members_answer, members_take
 from raftmeta.runtime.client_snapshots cimport snapshot_found, snapshots_take
-from raftmeta.runtime.client_watches cimport watch_closed, watch_create, watch_find, watch_opened
-from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, ClientPending, Parts
+from raftmeta.runtime.client_watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened
+from raftmeta.runtime.clients_state cimport CLIENT_WATCH_CLOSING, NOWHERE, TUNE_TURN_BYTES, ClientPending, Parts
 from raftmeta.runtime.engine_state cimport (ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ, SUBMIT_UNWATCH,
                                             SUBMIT_WATCH, Submission)
 from raftmeta.runtime.lease_pages cimport SUBMIT_LEASES
@@ -191,6 +192,8 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, uint8
     server.bytes_under_way += pending.bytes
     if connection != NULL:
         connection.under_way += 1
+        if pending.kind != REQUEST_COMMAND:
+            connection.read_bytes += pending.bytes
     loop_submit(server.loop, submission)
     server.has_submitted = True
     return OK
@@ -288,7 +291,8 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
     last.length = pending.length - pending.key_length
     memset(&records, 0, sizeof(records))
     if status == NOT_READY and machine != NULL:
-        status = machine_range_shared(machine, &first, &last, pending.number, pending.limit, TUNE_RANGE_BYTES,
+        status = machine_range_shared(machine, &first, &last, pending.number, pending.limit,
+                                      <uint32_t> connection_share(server, TUNE_RANGE_BYTES),
                                       (pending.flags & READ_KEYS_ONLY) != 0, (pending.flags & READ_COUNT_ONLY) != 0,
                                       &records, &count, &more, &seen)
     loop_leave(server.loop, READER_CLIENTS)
@@ -370,6 +374,7 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     submission.number = request.number
     submission.filter = request.flags
     submission.handle = &watch.signal
+    submission.purse = watch.purse
     bounds = parts_of(request.key.data, request.key.length, request.end.data, request.end.length)
     return request_submit(server, connection, SUBMIT_WATCH, &pending, NULL, &bounds, &submission)
 
@@ -467,15 +472,77 @@ cdef void _tell(ClientServer* server, Connection* connection, const ClientPendin
 cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
     cdef ClientPending* pending = _unlink(server, ticket)
     cdef Connection* connection = connection_at(server, pending.place, pending.generation)
+    if connection != NULL and _must_wait(server, connection, pending):
+        _park(server, connection, pending, ticket)
+    else:
+        _finish(server, connection, pending, ticket)
+
+
+# --- answers that wait ------------------------------------------------------------------------------------------------
+cdef bint _must_wait(const ClientServer* server, const Connection* connection,
+                     const ClientPending* pending) noexcept nogil:
+    """Its connection has enough unsent. A read is not made before; the result of a command is there and stays. What
+    makes or ends a watch is more than an answer."""
+    if pending.kind == REQUEST_WATCH or pending.kind == REQUEST_UNWATCH:
+        return False
+    return (connection.parked != NULL or not connection_may_answer(server, connection)
+            or (pending.kind != REQUEST_COMMAND and server.turn_bytes >= TUNE_TURN_BYTES))
+
+
+cdef void _park(ClientServer* server, Connection* connection, ClientPending* pending, Ticket* ticket) noexcept nogil:
+    ticket.waiter = pending
+    ticket.next_waiting = NULL
+    if connection.parked == NULL:
+        connection.parked = ticket
+    else:
+        connection.parked_last.next_waiting = ticket
+    connection.parked_last = ticket
+    connection.parked_bytes += sizeof(Ticket) + ticket.length
+    connection_count(server, connection)
+    if connection_may_answer(server, connection):
+        connection_next_turn(server, connection)
+
+
+cdef Ticket* _unpark(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef Ticket* ticket = connection.parked
+    connection.parked = ticket.next_waiting
+    ticket.next_waiting = NULL
+    connection.parked_bytes -= sizeof(Ticket) + ticket.length
+    connection_count(server, connection)
+    return ticket
+
+
+cdef void requests_serve_parked(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef Ticket* ticket
+    while connection.parked != NULL and connection_may_answer(server, connection):
+        if server.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(server, connection)
+            return
+        ticket = _unpark(server, connection)
+        _finish(server, connection, <ClientPending*> ticket.waiter, ticket)
+
+
+cdef void requests_drop_parked(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef Ticket* ticket
+    while connection.parked != NULL:
+        ticket = _unpark(server, connection)
+        free(ticket.waiter)
+        ticket_drop(ticket)
+        ticket_drop(ticket)
+
+
+cdef void _finish(ClientServer* server, Connection* connection, ClientPending* pending,
+                  Ticket* ticket) noexcept nogil:
     if connection != NULL:
         connection.under_way -= 1
-    if connection != NULL:
+        if pending.kind != REQUEST_COMMAND:
+            connection.read_bytes -= pending.bytes
         _tell(server, connection, pending, ticket)
     if pending.kind == REQUEST_WATCH:
         watch_opened(server, pending.watch, ticket)
     elif pending.kind == REQUEST_UNWATCH:
         watch_closed(server, pending.watch, ticket.status)
-    if connection != NULL and connection.received.size != 0 and connection_has_room(connection):
+    if connection != NULL and connection.received.size != 0 and connection_has_room(server, connection):
         connection_resume(server, connection)
     free(pending)
     ticket_drop(ticket)         # the engine's hold, then this server's
@@ -488,6 +555,6 @@ cdef void requests_release(ClientServer* server) noexcept nogil:
     while server.waiting != NULL:
         ticket = server.waiting
         pending = _unlink(server, ticket)
-        free(pending.watch)     # opening or closing, and of no connection any more
+        watch_free(pending.watch)       # opening or closing, and of no connection any more
         free(pending)
         ticket_drop(ticket)

@@ -7,6 +7,8 @@ from raftmeta.wire.client_messages cimport ClientRequest
 # A watch of this connection, its memory the signal's. NULL: no memory.
 cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
                                const ClientRequest* request) noexcept nogil
+# NULL: nothing. Nobody knows it any more.
+cdef void watch_free(ClientWatch* watch) noexcept nogil
 cdef ClientWatch* watch_find(Connection* connection, const ClientRequest* request) noexcept nogil
 # SUBMIT_WATCH was answered: with the native watch in its body, or refused, and then the watch is given back.
 cdef void watch_opened(ClientServer* server, ClientWatch* watch, const Ticket* ticket) noexcept nogil

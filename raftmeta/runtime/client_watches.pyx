@@ -12,11 +12,13 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from raftmeta.machine.watch_purse cimport purse_create, purse_drop, purse_hold
 from raftmeta.machine.watches cimport watch_take
-from raftmeta.runtime.client_connections cimport connection_has_room, connection_send, place_of
+from raftmeta.runtime.client_connections cimport (connection_has_room, connection_next_turn, connection_send,
+                                                  place_of)
 from raftmeta.runtime.client_requests cimport requests_unwatch
 from raftmeta.runtime.clients_state cimport (CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, CONNECTION_OPEN, NOWHERE,
-                                             TUNE_WATCHES_MAX)
+                                             TUNE_TURN_BYTES, TUNE_WATCHES_MAX)
 from raftmeta.runtime.tickets cimport MAIL_WATCH
 from raftmeta.status cimport OK
 from raftmeta.wire.client_messages cimport CLIENT_EVENTS, ClientMessage
@@ -31,6 +33,10 @@ cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
     cdef ClientWatch* watch
     if connection.watch_count >= TUNE_WATCHES_MAX:
         return NULL
+    if connection.purse == NULL:
+        connection.purse = purse_create(server.pool)
+    if connection.purse == NULL:
+        return NULL
     watch = <ClientWatch*> calloc(1, sizeof(ClientWatch))
     if watch == NULL:
         return NULL
@@ -40,11 +46,19 @@ cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
     watch.id = request.id
     watch.place = place_of(server, connection)
     watch.state = CLIENT_WATCH_OPENING
+    watch.purse = connection.purse
+    purse_hold(watch.purse)
     watch.next = connection.watches
     connection.watches = watch
     connection.watch_count += 1
     server.counters.watches += 1
     return watch
+
+
+cdef void watch_free(ClientWatch* watch) noexcept nogil:
+    if watch != NULL:
+        purse_drop(watch.purse)
+        free(watch)
 
 
 cdef ClientWatch* watch_find(Connection* connection, const ClientRequest* request) noexcept nogil:
@@ -73,7 +87,7 @@ cdef void _unlink(ClientServer* server, ClientWatch* watch) noexcept nogil:
 cdef void watch_opened(ClientServer* server, ClientWatch* watch, const Ticket* ticket) noexcept nogil:
     if ticket.status != OK:
         _unlink(server, watch)
-        free(watch)
+        watch_free(watch)
         return
     memcpy(&watch.watch, ticket.body, sizeof(watch.watch))
     watch.state = CLIENT_WATCH_OPEN
@@ -86,7 +100,7 @@ cdef void watch_opened(ClientServer* server, ClientWatch* watch, const Ticket* t
 cdef void watch_closed(ClientServer* server, ClientWatch* watch, status_t status) noexcept nogil:
     _unlink(server, watch)
     if status == OK:
-        free(watch)
+        watch_free(watch)
         return
     # The node stopped: its hub still knows the signal, so it is given back with the node.
     watch.next = server.orphans
@@ -102,7 +116,10 @@ cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
     if watch.state != CLIENT_WATCH_OPEN or watch.place == NOWHERE:
         return
     connection = &server.connections[watch.place]
-    while status == OK and connection.state == CONNECTION_OPEN and connection_has_room(connection):
+    while status == OK and connection.state == CONNECTION_OPEN and connection_has_room(server, connection):
+        if server.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(server, connection)
+            return
         server.scratch.clear()
         status = watch_take(watch.watch, TUNE_ITEMS, TUNE_ITEM_BYTES, &server.scratch, &count)
         if count == 0:
@@ -116,11 +133,25 @@ cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
         connection_send(server, connection, &message)
 
 
+cdef void _begin_behind(Connection* connection, ClientWatch* watch) noexcept nogil:
+    cdef ClientWatch* first = connection.watches
+    cdef ClientWatch* last = watch.next
+    connection.watches = watch.next
+    while last.next != NULL:
+        last = last.next
+    last.next = first
+    watch.next = NULL
+
+
 cdef void watches_resume(ClientServer* server, Connection* connection) noexcept nogil:
     cdef ClientWatch* watch = connection.watches
-    while watch != NULL and connection_has_room(connection):
+    while watch != NULL and connection_has_room(server, connection):
         if watch.has_items:
             watch_news(server, watch)
+        if (watch.has_items and watch.state == CLIENT_WATCH_OPEN and watch.next != NULL
+                and (server.turn_bytes >= TUNE_TURN_BYTES or not connection_has_room(server, connection))):
+            _begin_behind(connection, watch)        # it has more than fits: the others come first next time
+            return
         watch = watch.next
 
 

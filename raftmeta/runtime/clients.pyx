@@ -18,18 +18,19 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from raftmeta.native.atomics cimport load_shared, store_shared
+from raftmeta.machine.watch_purse cimport pool_create, pool_drop
+from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.runtime.client_connections cimport (connection_close, connection_readable, connection_writable,
-                                                  connections_accept, connections_flush, connections_remove,
-                                                  connections_sweep)
+                                                  connections_accept, connections_flush, connections_relieve,
+                                                  connections_remove, connections_sweep)
 from raftmeta.runtime.client_requests cimport (requests_done, requests_read_members, requests_release,
                                                requests_tell_leader)
 from raftmeta.runtime.client_snapshots cimport snapshot_close
-from raftmeta.runtime.client_watches cimport watch_news
+from raftmeta.runtime.client_watches cimport watch_free, watch_news
 from raftmeta.runtime.clients_state cimport CONNECTION_FREE, CONNECTION_OPEN, VERSION_BYTES_MAX, ClientWatch, Connection
 from raftmeta.runtime.loop cimport NodeStatus, loop_ring
 from raftmeta.runtime.tickets cimport MAIL_TICKET, Mail, Ticket, mailbox_abandon, mailbox_create, mailbox_take
@@ -140,12 +141,18 @@ cdef void* _clients_main(void* argument) noexcept nogil:
     cdef posix.epoll_event[TUNE_EVENTS_PER_WAIT] events
     cdef int count
     while not load_shared(&server.is_closing):
-        count = posix.epoll_wait(server.epoll, events, TUNE_EVENTS_PER_WAIT, LONGEST_WAIT_MS)
+        count = posix.epoll_wait(server.epoll, events, TUNE_EVENTS_PER_WAIT,
+                                 LONGEST_WAIT_MS if server.dirty.size == 0 else 0)
         server.now_ns = boot_now_ns()
+        server.turn_bytes = 0
         _look_at_state(server)
         _look_at_events(server, events, count)
         _take_mail(server)
         connections_flush(server)
+        connections_relieve(server)
+        server.counters.memory = server.answer_bytes + load_acquire(&server.pool.bytes)
+        if server.memory_high < server.counters.memory:
+            server.memory_high = server.counters.memory
         if server.has_submitted:
             server.has_submitted = False
             loop_ring(server.loop)
@@ -165,10 +172,11 @@ cdef bint _prepare(ClientServer* server) noexcept nogil:
     server.epoll = posix.epoll_create1(posix.EPOLL_CLOEXEC)
     server.wake_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
     server.mailbox = mailbox_create(True)
+    server.pool = pool_create(server.limits.memory_max // 2)
     server.buffer = <uint8_t*> malloc(TUNE_READ_BYTES)
     server.connections = <Connection*> calloc(count, sizeof(Connection))
     if (server.epoll < 0 or server.wake_fd < 0 or server.mailbox == NULL or server.buffer == NULL
-            or server.connections == NULL or not server.free.reserve(count)):
+            or server.connections == NULL or server.pool == NULL or not server.free.reserve(count)):
         return False
     for i in range(count):
         stream_init(&server.connections[i].stream)
@@ -236,7 +244,7 @@ cdef void clients_destroy(ClientServer* server) noexcept nogil:
     while server.orphans != NULL:
         watch = server.orphans
         server.orphans = watch.next
-        free(watch)
+        watch_free(watch)
     _close(server.listener)
     _close(server.local_listener)
     _close(server.epoll)
@@ -247,6 +255,7 @@ cdef void clients_destroy(ClientServer* server) noexcept nogil:
     server.dirty.release()
     server.scratch.release()
     command_release(&server.command)
+    pool_drop(server.pool)
     free(server)
 
 

@@ -4,7 +4,7 @@
 # which the loop writes to until the unwatch is answered.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.machine.watch_state cimport Watch
+from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published, pthread_t
 from raftmeta.net.stream cimport Stream
@@ -17,6 +17,8 @@ cdef enum:
     NOWHERE = 0xFFFFFFF         # a place that no connection has
     TUNE_UNDER_WAY_MAX = 1024   # requests of one connection; then it is not read on
     TUNE_OUT_BYTES = 1 << 18    # waiting to be sent: a connection with more is not read on, its watches are not taken
+    TUNE_SHARE_BYTES_MIN = 1 << 14  # the same, however many connections share the memory
+    TUNE_TURN_BYTES = 1 << 21   # of answers and events made in one turn; then the others are looked at
     TUNE_WATCHES_MAX = 1024     # of one connection
     VERSION_BYTES_MAX = 32
 
@@ -25,6 +27,7 @@ cdef struct ClientLimits:
     uint64_t hello_timeout_ns
     uint64_t idle_ns            # silent for so long: pinged; for so long again, or not reading for so long: closed
     uint64_t bytes_under_way_max    # requests of all connections
+    uint64_t memory_max             # answers and events that wait for all connections: half of it each
     uint32_t session_window         # told to clients
     uint32_t value_bytes_max
 
@@ -37,6 +40,7 @@ cdef struct ClientWatch:
     WatchSignal signal          # first: its mail is this watch
     Watch* watch
     ClientWatch* next           # of its connection, or of ClientServer.orphans
+    WatchPurse* purse           # of its connection; held
     uint64_t id                 # of the request that opened it
     uint32_t place              # of its connection; NOWHERE: it is gone
     uint8_t state
@@ -84,6 +88,13 @@ cdef struct Connection:
     Vec[uint8_t] out
     size_t out_offset           # bytes of `out` that are gone
     ClientWatch* watches
+    WatchPurse* purse           # what bounds the events of its watches; NULL: it opened none
+    Ticket* parked              # answers that wait for room in `out`, in order, by next_waiting
+    Ticket* parked_last
+    uint64_t parked_bytes       # of them
+    uint64_t read_bytes         # of its reads under way
+    uint64_t counted            # of it in ClientServer.answer_bytes
+    uint8_t waits_for_turn      # it has whole requests, and is not read on before its next turn
     bint has_file               # a sealed file is open for it
     int file
     uint64_t file_bytes
@@ -97,6 +108,7 @@ cdef struct ClientCounters:
     uint64_t requests
     uint64_t overloaded         # answered so
     uint64_t watches            # open now
+    uint64_t memory             # of answers and events that wait
 
 cdef struct ClientServer:
     Loop* loop
@@ -124,6 +136,10 @@ cdef struct ClientServer:
     ClientWatch* orphans        # watches of the stopped node, given back at the end
     Ticket* waiting             # tickets with a ClientPending, linked by previous_waiting and next_waiting
     uint64_t bytes_under_way
+    WatchPool* pool             # of the events that wait
+    uint64_t answer_bytes       # of the answers that wait
+    uint64_t turn_bytes         # made in this turn
+    uint64_t memory_high        # of both, since memory was given back to the system
     member_id_t leader_told
     NodeStatus status           # as of this turn
     Membership membership

@@ -141,7 +141,7 @@ cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
     end.data = payload + submission.key_length
     end.length = submission.length - submission.key_length
     cdef status_t status = hub_add(engine.hub, engine.machine, &key, &end, submission.number, submission.filter,
-                                   submission.handle, &watch)
+                                   submission.handle, submission.purse, &watch)
     _answer(engine, submission, status, <const uint8_t*> &watch, sizeof(watch))
     return OK
 

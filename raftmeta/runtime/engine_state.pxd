@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta._core cimport CoreStatus, Role
 from raftmeta.machine.machine cimport MachineLimits
 from raftmeta.machine.state cimport Machine
-from raftmeta.machine.watch_state cimport Hub, Watch
+from raftmeta.machine.watch_state cimport Hub, Watch, WatchPurse
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Map64, Ring, Vec
 from raftmeta.ports cimport BesidePort, ClockPort, DiskPort, NetworkPort, RandomPort
@@ -80,6 +80,7 @@ cdef struct Submission:
     uint32_t length             # payload bytes behind the struct
     uint32_t key_length         # SUBMIT_WATCH
     uint32_t filter             # SUBMIT_WATCH
+    WatchPurse* purse           # SUBMIT_WATCH of a client; valid until it was answered
     uint64_t sequence           # SUBMIT_COMMAND: from 1, ascending by 1 in the order of submission; goes on when the
                                 # session changes
     uint64_t session            # SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND: the session it was encoded for
@@ -135,6 +136,8 @@ cdef struct Link:
     uint64_t sequence           # frames sent on this connection
     uint64_t asked              # context of the newest entry that this boot of it asked for; 0: none yet
     bint was_refused            # the last reconnect was refused
+    uint8_t refusal             # status of the last HELLO between us and this name that was not welcome, at either side
+    uint64_t refused_tick       # when that was
     uint64_t bytes_in           # of whole frames, over all connections of this name
     uint64_t bytes_out
     uint32_t feature_level_max  # by its last HELLO; 0: none yet

@@ -8,7 +8,7 @@
 #
 # Order of life: loop_create, settings into loop.engine.config and loop_add_peer, loop_open (folder, identity, log),
 # loop_start; loop_submit, for commands of this node under the GIL; loop_stop, loop_destroy.
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta._core cimport CoreStatus
 from raftmeta.machine.machine cimport MachineStatus
@@ -18,6 +18,7 @@ from raftmeta.native.pieces cimport PieceStore
 from raftmeta.native.threads cimport Handoff, Published, pthread_t
 from raftmeta.net.transport_state cimport Transport, TransportLimits
 from raftmeta.ports cimport beside_work
+from raftmeta.raft.genesis cimport TOLD_NAMES_BYTES_MAX
 from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t
 from raftmeta.runtime.disk_jobs cimport DiskJob
 from raftmeta.runtime.engine_state cimport Engine, EngineCounters, Inbound, Submission
@@ -87,8 +88,11 @@ cdef struct LinkStatus:
     uint8_t is_self
     uint8_t is_up
     uint8_t was_refused
-    uint8_t[4] padding
+    uint8_t refusal                 # status; 0: none lately
+    uint8_t padding
+    uint16_t told_length            # raft/genesis GenesisPeer, as is
     uint8_t[NAME_BYTES_MAX] name
+    uint8_t[TOLD_NAMES_BYTES_MAX] told
 
 cdef struct LinkTable:
     LinkStatus[MEMBERS_MAX] links

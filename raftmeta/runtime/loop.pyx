@@ -22,7 +22,7 @@ wake_fd is registered edge-triggered and never read: each write is a new edge.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport LEADER, TRACE_COMMITTED, core_membership
 from raftmeta.machine.machine cimport machine_status
@@ -40,17 +40,19 @@ from raftmeta.net.transport cimport (transport_clear, transport_close, transport
                                      transport_want)
 from raftmeta.net.transport_state cimport TransportPort, transport_wake_at
 from raftmeta.ports cimport beside_work
+from raftmeta.raft.genesis cimport GenesisPeer
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
 from raftmeta.runtime.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello,
                                       engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
                                       engine_refused, engine_release, engine_run, engine_stop, engine_submit,
                                       engine_wants_link)
-from raftmeta.runtime.engine_state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_DISK_RESUMED, EVENT_DISK_WAITS,
-                                            EVENT_FATAL, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
-                                            EVENT_TRACE, Link)
+from raftmeta.runtime.engine_state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_DISK_RESUMED,
+                                            EVENT_DISK_WAITS, EVENT_FATAL, EVENT_LINK_DOWN, EVENT_LINK_UP,
+                                            EVENT_PEER_REFUSED, EVENT_TRACE, Engine, Link)
 from raftmeta.runtime.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
 from raftmeta.runtime.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
                                       faults_send, faults_send_late, faults_set)
+from raftmeta.runtime.peers cimport peers_note_refusal
 from raftmeta.runtime.snapshot_state cimport Snapshots
 from raftmeta.runtime.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
 from raftmeta.runtime.write_thread cimport (write_thread_abort, write_thread_ring, write_thread_start,
@@ -69,6 +71,7 @@ cdef enum:
     TUNE_EVENTS_PER_WAIT = 64
     TUNE_LINKS_PERIOD_NS = 10_000_000   # how often wanted links are compared with the connections kept
     LONGEST_WAIT_MS = 1000
+    REFUSAL_TIMEOUTS = 10               # election time-outs for which a refused HELLO is told; peers try again sooner
     TAG_WAKE = 0                        # epoll tag of wake_fd; the transport's begin with 1 << 56
 
 
@@ -242,6 +245,7 @@ cdef void _on_link_down(void* self, uint32_t link, bint was_refused) noexcept no
 
 
 cdef void _on_refused(void* self, status_t status, uint32_t link) noexcept nogil:
+    peers_note_refusal(&(<Loop*> self).engine, <int> link, status)
     if status == REMOVED:       # told once, as "removed"
         engine_refused(&(<Loop*> self).engine, status)
     else:
@@ -265,6 +269,19 @@ cdef void _follow_links(Loop* loop) noexcept nogil:
 
 
 # --- what callers see -------------------------------------------------------------------------------------------------
+cdef void _copy_told(const Engine* engine, const Link* link, LinkStatus* into) noexcept nogil:
+    """The names that the peer was started with, if they are others than here."""
+    cdef const GenesisPeer* peer
+    cdef uint32_t i
+    if engine.state != ENGINE_GENESIS:
+        return
+    for i in range(engine.genesis.peer_count):
+        peer = &engine.genesis.peers[i]
+        if peer.name_length == link.name_length and memcmp(peer.name, link.name, link.name_length) == 0:
+            into.told_length = peer.told_length
+            memcpy(into.told, peer.told, peer.told_length)
+
+
 cdef void _publish_links(Loop* loop) noexcept nogil:
     cdef LinkTable table
     cdef Link* link
@@ -281,6 +298,9 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
         table.links[i].is_self = link.is_self
         table.links[i].is_up = link.is_up
         table.links[i].was_refused = link.was_refused
+        if loop.engine.ticks - link.refused_tick < REFUSAL_TIMEOUTS * loop.engine.config.core.election_timeout_ticks:
+            table.links[i].refusal = link.refusal
+        _copy_told(&loop.engine, link, &table.links[i])
         table.links[i].name_length = link.name_length
         memcpy(table.links[i].name, link.name, link.name_length)
     loop.links.write(table)

@@ -127,6 +127,7 @@ cdef class NodeBase:
     cdef int read_links(self, LinkTable* links) except -1
     cdef uint64_t member_by_name(self, object name) except? 0
     # A NotReady of that kind (runtime/node_links).
+    cdef tuple problems(self)       # results.Problem of each state that keeps it from being ready
     cdef object not_ready(self, object kind, str message)
 
     # The calling thread waits, without the GIL: True when done. Signals are looked at often enough for Ctrl-C.

@@ -22,6 +22,7 @@ from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
 from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns, futex_wait, futex_wake
+from raftmeta.raft.types cimport Membership
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN,
                                        PURPOSE_WATCH, answer_of, deadline_after, error_of, purpose_wants_body,
                                        raise_status, raise_unless_ok)
@@ -36,7 +37,8 @@ from raftmeta.runtime.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, READER_HO
                                     loop_close_in_child, loop_create, loop_destroy, loop_enter, loop_leave,
                                     loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.runtime.node_clients cimport open_clients
-from raftmeta.runtime.node_links cimport id_of_link, not_ready_error
+from raftmeta.runtime.node_links cimport id_of_link
+from raftmeta.runtime.node_problems cimport not_ready_error, problems_of
 from raftmeta.runtime.node_start cimport fill_loop, open_error, stopped_error
 from raftmeta.runtime.tickets cimport (ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait,
                                        ticket_withdraw)
@@ -583,7 +585,18 @@ cdef class NodeBase:
         cdef StatusBlock status
         self.read_status(&status)
         self.read_links(&links)
-        return not_ready_error(kind, message, self.identity, &status, &links)
+        return not_ready_error(kind, message, self.problems(), &status, &links)
+
+    cdef tuple problems(self):
+        cdef LinkTable links
+        cdef StatusBlock status
+        cdef Membership membership
+        self.read_status(&status)
+        self.read_links(&links)
+        while not self.loop.membership.read(&membership):
+            pass
+        return problems_of(self.identity, self.loop.disk.directory, self.config.reserve_bytes, &status, &links,
+                           &membership)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
     cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:

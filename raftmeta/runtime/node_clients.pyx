@@ -83,6 +83,7 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
     limits.hello_timeout_ns = round(config.hello_timeout_s * 1e9)
     limits.idle_ns = round(config.client_idle_s * 1e9)
     limits.bytes_under_way_max = config.client_bytes_max
+    limits.memory_max = config.client_memory_bytes_max
     limits.session_window = config.session_window
     limits.value_bytes_max = config.value_bytes_max
     listener = local_listener = None
@@ -112,4 +113,5 @@ cdef dict client_metrics(const ClientServer* server):
         "client_connections_turned_away": counters.turned_away, "client_connections_refused": counters.refused,
         "client_connections_evicted": counters.evicted, "client_requests": counters.requests,
         "client_requests_overloaded": counters.overloaded, "client_watches": counters.watches,
+        "client_memory_bytes": counters.memory,
     }

@@ -2,7 +2,6 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.runtime.loop cimport LinkTable
-from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 
 # The member at the other end of the link of that name; raises InvalidArgument.
 cdef uint64_t id_of_link(const LinkTable* links, object name) except 0
@@ -12,6 +11,3 @@ cdef str name_of_link(const LinkTable* links, uint64_t place)
 cdef list names_of_links(const LinkTable* links, uint32_t places)
 # Peers that this node has no connection to.
 cdef list unreachable(const LinkTable* links)
-# A NotReady of that kind which names the peers that are away and the voters that lost their disks.
-cdef object not_ready_error(object kind, str message, object identity, const StatusBlock* status,
-                            const LinkTable* links)

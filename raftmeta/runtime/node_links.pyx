@@ -1,15 +1,13 @@
 """Peers of a node by name: what its table of links says to people.
 
-What it decides: the words of a NotReady. What it never does: ask anybody, or look into a running loop; it reads copies
-of what that published.
+What it decides: nothing. What it never does: ask anybody, or look into a running loop; it reads copies of what that
+published.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.raft.types cimport MEMBERS_MAX
-from raftmeta.runtime.engine_state cimport ENGINE_RUNNING
 from raftmeta.runtime.loop cimport LinkStatus, LinkTable
-from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 
 from raftmeta.errors import InvalidArgument
 from raftmeta.text import shown
@@ -46,19 +44,3 @@ cdef list unreachable(const LinkTable* links):
         if link.name_length != 0 and not link.is_self and not link.is_up:
             away.append(_name_of(link))
     return away
-
-
-cdef object not_ready_error(object kind, str message, object identity, const StatusBlock* status,
-                            const LinkTable* links):
-    away = unreachable(links)
-    lost = names_of_links(links, status.lost_links)
-    if status.engine_state == ENGINE_RUNNING and not status.core.is_member:
-        message += f": it waits for add_member({identity.name!r}, {str(identity.advertise)!r})"
-    if lost and 2 * (status.voter_count - status.lost_count) <= status.voter_count:
-        message += (f"; {len(lost)} of {status.voter_count} voters lost their disks ({', '.join(lost)}), so no "
-                    "majority can ever be had: restore the cluster from a backup")
-    elif lost:
-        message += f"; lost its disk and waits for a leader to take it back: {', '.join(lost)}"
-    if away:
-        message += f"; no connection to {', '.join(away)}"
-    return kind(message, unreachable=away, lost_disks=lost)

@@ -3,7 +3,7 @@
 from asyncio import Future
 from typing import Any
 
-from raftmeta.errors import ReadyTimeout
+from raftmeta.errors import NotReady, ReadyTimeout
 from raftmeta.runtime.node import Node
 from raftmeta.runtime.node_mailbox import MailboxFace
 from raftmeta.runtime.user_copy import News
@@ -74,8 +74,8 @@ class UserPort:
         """call() without waiting; the caller takes the sequence back when the future fails."""
     def has_session(self) -> bool:
         """Whether commands can be encoded now; if not, await submit_session first."""
-    def unreachable(self) -> list[str]:
-        """Names of the peers that this node has no connection to."""
+    def not_ready(self, kind: type[NotReady]) -> NotReady:
+        """An error of this kind that says what keeps the node from being ready."""
     def submit_session(self, face: MailboxFace, deadline_ns: int) -> Future[None]:
         """Done when the node is ready."""
     def submit_await(self, face: MailboxFace, deadline_ns: int) -> Future[None]:

@@ -18,10 +18,9 @@ from raftmeta.runtime.answers cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_N
 from raftmeta.runtime.engine_state cimport (EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED,
                                             EVENT_USER_UNDUMPED, SUBMIT_READ, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH,
                                             SUBMIT_USER_LAST, Submission)
-from raftmeta.runtime.loop cimport LOOP_AWAIT_READY, LOOP_AWAIT_USERS, LinkTable, Loop, loop_ring, loop_submit
+from raftmeta.runtime.loop cimport LOOP_AWAIT_READY, LOOP_AWAIT_USERS, Loop, loop_ring, loop_submit
 from raftmeta.runtime.loop cimport NodeStatus as StatusBlock
 from raftmeta.runtime.node cimport Node
-from raftmeta.runtime.node_links cimport unreachable
 from raftmeta.runtime.node_mailbox cimport MailboxFace
 from raftmeta.runtime.tickets cimport Mailbox, Ticket
 from raftmeta.runtime.user_fetches cimport (ASK_OUTCOME, SUBMIT_USER_ANSWER, SUBMIT_USER_JOIN, SUBMIT_USER_LEAVE,
@@ -279,10 +278,8 @@ cdef class UserPort:
     def has_session(self):
         return self.node.has_session()
 
-    def unreachable(self):
-        cdef LinkTable links
-        self.node.read_links(&links)
-        return unreachable(&links)
+    def not_ready(self, kind):
+        return self.node.not_ready(kind, "the node is not ready")
 
     def submit_await(self, MailboxFace face not None, uint64_t deadline_ns):
         return face.wish(LOOP_AWAIT_USERS, 0, PURPOSE_NOTHING, deadline_ns)

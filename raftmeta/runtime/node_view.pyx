@@ -151,7 +151,7 @@ cdef object status_of(NodeBase node):
         last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted,
         keys=block.machine.keys, state_hash=state_hash, feature_level=block.machine.feature_level,
         version=VERSION, lost_disks=tuple(names_of_links(&links, block.lost_links)),
-        members=members)
+        members=members, problems=node.problems())
 
 
 cdef dict metrics_of(NodeBase node, bint restart_maxima):

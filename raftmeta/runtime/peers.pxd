@@ -13,6 +13,8 @@ from raftmeta.wire.hello cimport Hello
 cdef void peers_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil
 cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil
 cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil
+# A HELLO between this node and the peer of that name was not welcome, for this status; place < 0: nobody known.
+cdef void peers_note_refusal(Engine* engine, int place, status_t status) noexcept nogil
 cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil
 cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil
 

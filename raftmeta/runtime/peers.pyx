@@ -282,6 +282,7 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
         status = _tell_genesis(engine, hello)
     if status != OK:
         engine.counters.frames_refused += 1
+        peers_note_refusal(engine, _find_name(engine, hello.name, hello.name_length), status)
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, 0, 0)
         return status
     inbound.is_bound = True
@@ -304,16 +305,24 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
         status = _tell_genesis(engine, hello)
     if status != OK:
         engine.counters.frames_refused += 1
+        peers_note_refusal(engine, <int> link, status)
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, link, 0)
         return status
     at.is_up = True
     at.is_fresh = at.was_asked
     at.was_refused = False
+    at.refusal = 0
     at.sequence = 0
     engine.callers.event(engine.callers.self, EVENT_LINK_UP, link, hello.id, 0)
     if engine.state == ENGINE_RUNNING:
         return core_peer_event(engine.core, PEER_CONNECTED, hello.id)
     return OK
+
+
+cdef void peers_note_refusal(Engine* engine, int place, status_t status) noexcept nogil:
+    if 0 <= place < <int> MEMBERS_MAX and 0 < status < FATAL_FROM:
+        engine.links[place].refusal = <uint8_t> status
+        engine.links[place].refused_tick = engine.ticks
 
 
 cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:

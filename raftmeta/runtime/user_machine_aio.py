@@ -163,10 +163,7 @@ async def _await_session(face: Node, local: LocalCopy, deadline_ns: int) -> None
     try:
         await local.port.submit_session(face, deadline_ns)
     except Withdrawn:
-        away = local.port.unreachable()
-        raise ReadyTimeout(
-            "the node is not ready" + (f"; no connection to {', '.join(away)}" if away else ""), unreachable=away
-        ) from None
+        raise local.port.not_ready(ReadyTimeout) from None
 
 
 async def _await_users(face: Node, local: LocalCopy, deadline_ns: int) -> None:

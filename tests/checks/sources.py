@@ -26,6 +26,7 @@ PYTHON_FACING = {
     "raftmeta.runtime.node_lease",
     "raftmeta.runtime.node_lease_aio",
     "raftmeta.runtime.node_links",
+    "raftmeta.runtime.node_problems",
     "raftmeta.runtime.node_mailbox",
     "raftmeta.runtime.node_members",
     "raftmeta.runtime.node_start",

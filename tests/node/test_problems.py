@@ -1,0 +1,182 @@
+"""A node that is not ready says why, in words that name the mistake: in status().problems, ReadyTimeout and /readyz."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import raftmeta
+from raftmeta.prometheus import liveness
+from tests.node.nodes import QUICK, make_nodes, one_node, running, without_quorum
+from tests.node.test_fatal import refuse_writes
+from tests.processes.waiting import free_ports, wait_until
+
+CONFIG = raftmeta.Config(**QUICK)
+
+
+def texts(node: raftmeta.Node, kind: str) -> list[str]:
+    return [problem.text for problem in node.status().problems if problem.kind == kind]
+
+
+def told(node: raftmeta.Node, kind: str) -> str:
+    """The first text of this kind, waited for; a ReadyTimeout says it too."""
+    found = wait_until(lambda: texts(node, kind), timeout_s=30, what=lambda: f"{kind}: {node.status().problems}")
+    return found[0]
+
+
+def not_ready(node: raftmeta.Node) -> raftmeta.ReadyTimeout:
+    with pytest.raises(raftmeta.ReadyTimeout) as caught:
+        node.ready(0.2)
+    return caught.value
+
+
+def addresses(names: str) -> dict[str, str]:
+    return {name: f"127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
+
+
+@contextlib.contextmanager
+def started(*nodes: raftmeta.Node) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for node in nodes:
+            stack.callback(node.close, transfer=False)
+            node.start()
+        yield
+
+
+def test_peers_that_differ_are_named_on_both_sides(tmp_path: Path) -> None:
+    """The first evening: all three said "the node is not ready" and nothing else."""
+    peers = addresses("abc")
+    lists = {"a": peers, "b": {name: peers[name] for name in "ab"}, "c": peers}
+    nodes = {name: raftmeta.Node(name, peers=lists[name], data_dir=tmp_path / name, config=CONFIG) for name in "abc"}
+    with started(*nodes.values()):
+        assert told(nodes["a"], "other_peers").startswith("b was started with the peers a, b; this node with a, b, c")
+        assert told(nodes["b"], "other_peers").startswith("a was started with the peers a, b, c; this node with a, b")
+        error = not_ready(nodes["a"])
+        assert "b was started with the peers a, b; this node with a, b, c" in str(error)
+        assert "other_peers" in [kind for kind, _ in error.problems]
+        assert told(nodes["c"], "not_founded").startswith("the cluster is not founded yet: a founds it")
+
+
+def test_another_cluster_name_is_named(tmp_path: Path) -> None:
+    peers = addresses("ab")
+    nodes = [
+        raftmeta.Node(name, peers=peers, data_dir=tmp_path / name, config=CONFIG, cluster=cluster)
+        for name, cluster in (("a", "default"), ("b", "other"))
+    ]
+    with started(*nodes):
+        assert "b is of another cluster: this node was started with cluster='default'" in told(
+            nodes[0], "other_cluster"
+        )
+        assert "a is of another cluster: this node was started with cluster='other'" in told(nodes[1], "other_cluster")
+        assert "of another cluster" in str(not_ready(nodes[0]))
+
+
+def test_two_nodes_of_one_name_are_named(tmp_path: Path) -> None:
+    """The second one listens elsewhere, with a folder of its own."""
+    with running(tmp_path, names="ab") as nodes:
+        peers = {name: str(node.identity.advertise) for name, node in nodes.items()}
+        (port,) = free_ports(1)
+        twin = raftmeta.Node("b", peers=peers | {"b": f"127.0.0.1:{port}"}, data_dir=tmp_path / "twin", config=CONFIG)
+        with started(twin):
+            assert "two nodes run under the name b" in told(nodes["a"], "same_name")
+            assert "two nodes run under the name b or a" in told(twin, "same_name")
+            assert "same_name" in [kind for kind, _ in not_ready(twin).problems]
+
+
+def test_peers_that_are_missing_for_a_majority_are_named(tmp_path: Path) -> None:
+    with without_quorum(tmp_path) as node:
+        text = told(node, "no_majority")
+        assert text.startswith("2 of 3 voters must answer: no connection to b, c")
+
+
+def test_a_peer_that_is_away_is_a_problem_of_a_ready_node_too(tmp_path: Path) -> None:
+    with running(tmp_path) as nodes:
+        nodes["c"].close(transfer=False)
+        assert told(nodes["a"], "unreachable") == "no connection to c"
+        wait_until(lambda: nodes["a"].status().is_ready, timeout_s=30, what="a leader")
+
+
+def test_peers_that_were_never_met_are_named(tmp_path: Path) -> None:
+    nodes = make_nodes(tmp_path)
+    with started(nodes["a"]):
+        assert told(nodes["a"], "unreachable") == "no connection to b, c"
+        error = not_ready(nodes["a"])
+        assert error.unreachable == ("b", "c")
+        assert str(error) == "the node is not ready: no connection to b, c"
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_that_was_deleted_is_noticed(tmp_path: Path, replaced: bool) -> None:
+    """The node said "running", and its own calls timed out for ever."""
+    with one_node(tmp_path) as node:
+        assert node.status().problems == ()
+        shutil.rmtree(tmp_path / "a")
+        if replaced:
+            (tmp_path / "a").mkdir()
+        assert "was deleted or replaced" in told(node, "folder_gone")
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    """Growth is refused while no more is free than is kept in reserve."""
+    (node,) = make_nodes(tmp_path, names="a", reserve_bytes=1 << 30).values()
+    with started(node):
+        assert "is full" in told(node, "disk_full")
+        assert str(tmp_path) in told(node, "disk_full")
+
+
+def test_a_newcomer_says_that_it_waits_to_be_added(tmp_path: Path) -> None:
+    with running(tmp_path, names="a") as nodes:
+        peers = addresses("d") | {"a": str(nodes["a"].identity.advertise)}
+        newcomer = raftmeta.Node("d", peers=peers, data_dir=tmp_path / "d", config=CONFIG)
+        with started(newcomer):
+            assert told(newcomer, "waits_for_member") == f"it waits for add_member('d', '{peers['d']}')"
+
+
+def test_a_removed_node_says_so(tmp_path: Path) -> None:
+    with running(tmp_path) as nodes:
+        leader = next(node for node in nodes.values() if node.status().is_leader)
+        gone = next(node for node in nodes.values() if node is not leader)
+        leader.remove_member(gone.name)
+        assert told(gone, "removed").startswith("it was removed from the cluster")
+
+
+def test_a_single_node_whose_log_is_damaged_says_what_is_left(tmp_path: Path) -> None:
+    with one_node(tmp_path) as node:
+        address = str(node.identity.advertise)
+        for number in range(50):
+            node.put(f"k{number}", b"x" * 100)
+    for segment in sorted((tmp_path / "a").glob("*.log")):
+        data = bytearray(segment.read_bytes())
+        for position in range(8192, min(len(data), 40_000), 512):
+            data[position] ^= 0xFF
+        segment.write_bytes(data)
+    again = raftmeta.Node("a", peers={"a": address}, data_dir=tmp_path / "a", config=CONFIG)
+    try:
+        with started(again):
+            kinds = wait_until(lambda: {one.kind for one in again.status().problems}, timeout_s=30, what="a problem")
+            assert kinds & {"majority_lost", "stopped", "waits_for_member"}
+    except raftmeta.Fatal as error:
+        assert str(error)  # it does not start at all, and says why
+
+
+def test_a_node_that_stopped_by_itself_says_why(tmp_path: Path) -> None:
+    """A probe that asks for the status hears of it, without a call that fails."""
+    with one_node(tmp_path) as node:
+        assert refuse_writes(tmp_path / "a") > 0
+        with pytest.raises(raftmeta.RaftmetaError):
+            node.put("k", b"v")
+        assert "it has stopped: " in told(node, "stopped")
+        assert liveness(node) == (False, "stopped")
+
+
+def test_a_ready_cluster_has_no_problems(tmp_path: Path) -> None:
+    with running(tmp_path) as nodes:
+        wait_until(
+            lambda: all(node.status().problems == () for node in nodes.values()),
+            timeout_s=30,
+            what=lambda: str([node.status().problems for node in nodes.values()]),
+        )
