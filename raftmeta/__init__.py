@@ -91,7 +91,16 @@ if typing.TYPE_CHECKING:
         prefix_end,
     )
     from raftmeta.replicated_class import Entry, command, current_entry, invariant, replicated
-    from raftmeta.results import MemberStatus, NodeEvent, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+    from raftmeta.results import (
+        MemberStatus,
+        NodeEvent,
+        NodeStatus,
+        Problem,
+        TxnReply,
+        WatchBatch,
+        WatchEvent,
+        WatchReset,
+    )
     from raftmeta.runtime.node_lease import Lease
     from raftmeta.runtime.node_watch import Watch
     from raftmeta.runtime.user_machine import UserMachine
@@ -153,7 +162,11 @@ __all__ = [
     "OutcomeTimeout",
     "OutcomeUnknown",
     "Overloaded",
+<<<<<<< HEAD
     "Put",
+=======
+    "Problem",
+>>>>>>> 5ef6d1d (raftmeta: show Problem)
     "RaftmetaError",
     "Range",
     "RangeEmpty",
@@ -212,9 +225,13 @@ _HOMES = {
     "Node": "raftmeta.node",
     "NodeEvent": "raftmeta.results",
     "NodeStatus": "raftmeta.results",
+<<<<<<< HEAD
     "Put": "raftmeta.operations",
     "Range": "raftmeta.operations",
     "RangeEmpty": "raftmeta.operations",
+=======
+    "Problem": "raftmeta.results",
+>>>>>>> 5ef6d1d (raftmeta: show Problem)
     "RangeResult": "raftmeta.operations",
     "Revision": "raftmeta.wire.revision",
     "Txn": "raftmeta.operations",
