@@ -771,7 +771,8 @@ class AioListenerRegistry(ABC):
 class Backend(Protocol):
     """A back end, for callers that may block: raftmeta.Node, raftmeta.Client, and every plug-in.
 
-    group and election give the same instance for the same name; all are initialised, and closed with the back end.
+    group and election give the same group, or election, for the same name; all are initialised, and closed with the
+    back end.
     cluster_state: as of now, asks nobody. add_state_listener: call listener with each new state from now on, until it
     is removed; one call at a time, on no thread of the caller. A state that lasted only a moment may be left out.
     """

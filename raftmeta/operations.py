@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from raftmeta.errors import InvalidArgument
 
 __all__ = [
     "Add",
@@ -41,15 +43,26 @@ __all__ = [
     "Update",
     "Value",
     "Version",
+    "check_callable",
     "prefix_end",
 ]
 
 Key: TypeAlias = bytes | str
 
 
+def check_callable(given: Any, field: str) -> Any:
+    """What is to be called later. Raises InvalidArgument now."""
+    if given is not None and not callable(given):
+        raise InvalidArgument(f"{field}: must be a function to call, not {given!r}", field=field)
+    return given
+
+
 def prefix_end(prefix: Key) -> bytes:
     """The end of the range of all keys that begin with prefix; empty (to the last key) when there is no such bound."""
-    raw = prefix.encode() if isinstance(prefix, str) else prefix
+    try:
+        raw = prefix.encode() if isinstance(prefix, str) else prefix
+    except UnicodeEncodeError as error:
+        raise InvalidArgument("prefix: has no UTF-8 form", field="prefix") from error
     stem = raw.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else b""
 

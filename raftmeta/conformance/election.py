@@ -15,7 +15,10 @@ AREA = "election"
 def _(kit: Kit) -> None:
     name = kit.name("service")
     equal(kit.first.election(name).service, name, "service")
-    equal(kit.first.election(name) is kit.first.election(name), True, "the same instance for the same name")
+    equal(kit.first.election(name).nominate("a"), True, "nominate")
+    equal(kit.first.election(name).lead("a") is not None, True, "the same election for the same name")
+    kit.first.election(name).resign("a")
+    equal(kit.first.election(name).get_leader(), None, "a leader resigns, whoever asked for the election")
 
 
 @check(AREA, "there is no leader before somebody is nominated")

@@ -16,7 +16,10 @@ ODD_NAMES = ("a/b", "ä ö", "'; DROP TABLE members; --", "%s", "..", "x" * 200)
 def _(kit: Kit) -> None:
     name = kit.name("group")
     equal(kit.first.group(name).group, name, "group")
-    equal(kit.first.group(name) is kit.first.group(name), True, "the same instance for the same name")
+    kit.first.group(name).join("a")
+    equal(kit.first.group(name).membership_list(), frozenset({"a"}), "the same group for the same name")
+    kit.first.group(name).leave("a")
+    equal(kit.first.group(name).membership_list(), frozenset(), "a member leaves, whoever asked for the group")
 
 
 @check(AREA, "join makes a member that others see with its data", parties=2)

@@ -1,14 +1,13 @@
 """KIP-30's interfaces as attributes of a store: node.group("brokers"), node.election("controller"), node.storage.
 
 Mixed into raftmeta.Node, raftmeta.Client and their asyncio faces, which thereby are back ends in the sense of
-interfaces.Backend. It decides that there is one instance for each name, and that all end with their store.
+interfaces.Backend. It decides that all handles of one name share a part (recipes/handles), and that all parts end with
+their store.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
@@ -17,9 +16,10 @@ import raftmeta.recipes.election as election
 import raftmeta.recipes.group as group
 import raftmeta.recipes.registry as registry
 import raftmeta.recipes.storage as storage
-from raftmeta.errors import InvalidArgument, NodeClosed
+from raftmeta.errors import InvalidArgument
 from raftmeta.interfaces import Capabilities, Owner, State, StateListener
 from raftmeta.recipes.face import AioFace, BlockingFace, Face
+from raftmeta.recipes.handles import Parts, handle_of
 from raftmeta.recipes.held import TUNE_GIVE_BACK_S
 from raftmeta.recipes.line import DEFAULT_TTL_S
 from raftmeta.recipes.states import States
@@ -55,36 +55,15 @@ def life_of(name: str | None) -> Owner:
     return Owner(f"client-{life:x}" if name is None else f"client {name}", life, 0)
 
 
-class _Parts:
-    """The instances of one store, by kind and name."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may close the store in the middle of a call
-        self._kept: dict[tuple[str, str], tuple[Any, float]] = {}
-        self._is_closed = False
-
-    def get(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
-        with self._lock:
-            if self._is_closed:
-                raise NodeClosed(f"the {kind} {name!r} is closed with its store")
-            if (kind, name) not in self._kept:
-                self._kept[kind, name] = (make(), ttl_s)
-            kept, kept_ttl_s = self._kept[kind, name]
-        if kept_ttl_s != ttl_s:
-            raise InvalidArgument(f"ttl_s: the {kind} {name!r} is in use with {kept_ttl_s:g}", field="ttl_s")
-        return cast(Kept, kept)
-
-    def take_all(self) -> list[Any]:
-        """Everything, to be closed; nothing is made any more."""
-        with self._lock:
-            self._is_closed = True
-            kept, self._kept = [part for part, _ in self._kept.values()], {}
-        return kept
-
-
-def _parts_of(store: Any) -> _Parts:
+def _parts_of(store: Any) -> Parts:
     # setdefault is one step also for two threads: no lock is needed to make the object that holds the lock.
-    return cast(_Parts, vars(store).setdefault("_parts", _Parts()))
+    return cast(Parts, vars(store).setdefault("_parts", Parts()))
+
+
+def _handle(store: Any, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
+    """A new handle of the part of this kind and name, which is made if nobody has it open."""
+    parts = _parts_of(store)
+    return cast(Kept, handle_of(parts, kind, name, lambda: parts.get(kind, name, ttl_s, make)))
 
 
 def _states_of(store: Any, face: Callable[[], Face]) -> States:
@@ -109,24 +88,27 @@ class Coordinated:
         return CAPABILITIES
 
     def group(self, name: str, *, ttl_s: float = DEFAULT_TTL_S) -> blocking.Group:
-        """The group of this name; the same instance for each call. ttl_s: how many seconds a silent member stays."""
+        """A handle of the group of this name; closing it ends what was done through it, and nothing else.
+
+        ttl_s: how many seconds a silent member stays; the same for all handles that are open.
+        """
         return self._part("group", name, ttl_s, lambda: blocking.Group(name, ttl_s=ttl_s))
 
     def election(self, service: str, *, ttl_s: float = DEFAULT_TTL_S) -> blocking.Election:
-        """The election of this service; the same instance for each call.
+        """A handle of the election of this service; closing it ends what was done through it, and nothing else.
 
-        ttl_s: how many seconds a silent leader keeps the lead.
+        ttl_s: how many seconds a silent leader keeps the lead; the same for all handles that are open.
         """
         return self._part("election", service, ttl_s, lambda: blocking.Election(service, ttl_s=ttl_s))
 
     @property
     def storage(self) -> blocking.Storage:
-        """KIP-30 Storage over the keys of this store."""
+        """KIP-30 Storage over the keys of this store: a handle, to be closed by itself."""
         return self._part("storage", "", 0.0, blocking.Storage)
 
     @property
     def listeners(self) -> blocking.Registry:
-        """KIP-30 Listener Registry over the keys of this store."""
+        """KIP-30 Listener Registry over the keys of this store: a handle, to be closed by itself."""
         return self._part("listener registry", "", 0.0, blocking.Registry)
 
     @property
@@ -149,7 +131,7 @@ class Coordinated:
             cast(Any, part).init(self)
             return part
 
-        return _parts_of(self).get(kind, name, ttl_s, made)
+        return _handle(self, kind, name, ttl_s, made)
 
     def close_parts(self, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """Leave, resign and stop listening, before the store is closed; timeout_s: at most, and a second at most."""
@@ -180,12 +162,12 @@ class AioCoordinated:
 
     @property
     def storage(self) -> storage.Storage:
-        """KIP-30 Storage over the keys of this store."""
+        """KIP-30 Storage over the keys of this store: a handle, to be closed by itself."""
         return self._part("storage", "", 0.0, storage.Storage)
 
     @property
     def listeners(self) -> registry.Registry:
-        """KIP-30 Listener Registry over the keys of this store."""
+        """KIP-30 Listener Registry over the keys of this store: a handle, to be closed by itself."""
         return self._part("listener registry", "", 0.0, registry.Registry)
 
     @property
@@ -208,10 +190,12 @@ class AioCoordinated:
             cast(Any, part).begin(AioFace(cast(Any, self)))
             return part
 
-        return _parts_of(self).get(kind, name, ttl_s, made)
+        return _handle(self, kind, name, ttl_s, made)
 
     async def close_once(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin closing, or wait for the task that began; that one goes on when a caller is cancelled."""
+        import asyncio  # loaded by whoever has an event loop
+
         begun = vars(self).get("_closing")
         if begun is None or (begun.done() and (begun.cancelled() or begun.exception() is not None)):
             begun = vars(self)["_closing"] = asyncio.get_running_loop().create_task(closing())

@@ -249,6 +249,15 @@ class Election(Followed, AioLeaderElection):
         if candidacy.hold is not None:
             await give_back_quietly(candidacy.hold)
 
+    async def release(self, candidates: Iterable[str], *, timeout_s: float) -> None:
+        """End these candidacies; what is not given back in time goes with its lease."""
+        ended = [(name, self._candidacies.get(name)) for name in set(candidates)]
+        for name, candidacy in ended:
+            if candidacy is not None:
+                self._withdraw(name, candidacy)
+        holds = [candidacy.hold for _, candidacy in ended if candidacy is not None and candidacy.hold is not None]
+        await give_back_quietly(*holds, timeout_s=timeout_s)
+
     # --- observing ----------------------------------------------------------------------------------------------------
     async def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None:
         leader = await self.leader(local=local, timeout_s=timeout_s)

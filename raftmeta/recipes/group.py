@@ -109,6 +109,14 @@ class Group(Followed, AioGroupMembership):
             del self._holds[id]
         await hold.give_back(timeout_s=timeout_s)
 
+    async def release(self, holds: Iterable[Hold], *, timeout_s: float) -> None:
+        """Leave with these, as far as they are members still; what is not given back in time goes with its lease."""
+        with self._lock:
+            mine = [hold for hold in holds if self._holds.get(hold.id) is hold]
+            for hold in mine:
+                del self._holds[hold.id]
+        await give_back_quietly(*[hold for hold in mine if hold.epoch], timeout_s=timeout_s)
+
     # --- observing ----------------------------------------------------------------------------------------------------
     async def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
         found = await self._known(keys_only=True, local=local, timeout_s=timeout_s)

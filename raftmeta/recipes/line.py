@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from raftmeta.errors import InvalidArgument, LeaseExpired, NodeClosed, NotExecuted, Withdrawn
-from raftmeta.operations import KeyRecord
+from raftmeta.operations import KeyRecord, check_callable
 from raftmeta.recipes.face import AioFace, Face
 from raftmeta.recipes.held import Permit, give_up_lease, take_place
 from raftmeta.recipes.keys import key_of, prefix_of, unpack_holder
@@ -104,6 +104,7 @@ class _InLine:
         self._failures = Failures()
 
     async def _acquire(self, timeout_s: float | None, on_lost: Callable[[Any], object] | None, **how: Any) -> Permit:
+        check_callable(on_lost, "on_lost")
         permit = await stand_in_line(self._face, self._prefix, ttl_s=self._ttl_s, deadline=Deadline(timeout_s), **how)
         if on_lost is not None:
             strand: Strand[Any] = Strand(self._face, on_lost, self._failures)

@@ -1,0 +1,353 @@
+"""Handles of a store's interfaces: node.group("brokers") gives one, and closing it ends what was done through it.
+
+Two components of one process may use the same group. Each asks its store for a handle. All handles of one name share
+one part (a group.Group, an election.Election ...): its members, its candidates and its copy of the keys. close() of a
+handle leaves with the members that joined through it, resigns its candidates, removes its listeners and refuses every
+later call. What other handles did stays. The last open handle closes the part if nothing of anybody is left in it, and
+the next handle opens it again. A handle that is collected is not closed: what it did stays until the store is closed.
+
+It decides whose a listener, a member or a candidate is. Everything else it leaves to the part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import raftmeta.recipes.blocking as blocking
+import raftmeta.recipes.election as election
+import raftmeta.recipes.group as group
+import raftmeta.recipes.registry as registry
+import raftmeta.recipes.storage as storage
+from raftmeta.errors import InvalidArgument, NodeClosed
+from raftmeta.interfaces import AioHeld, Data, Held
+from raftmeta.recipes.face import run
+from raftmeta.recipes.held import TUNE_GIVE_BACK_S
+
+__all__ = ["HANDLES", "Parts", "Shared", "handle_of"]
+
+T = TypeVar("T")
+
+
+class Shared:
+    """One part, and the handles that share it."""
+
+    def __init__(self, part: Any, ttl_s: float) -> None:
+        self.part = part
+        self.ttl_s = ttl_s
+        self.handles: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._lock = threading.RLock()  # a signal handler may close the store in the middle of a call
+        self._added: list[tuple[Any, tuple[Any, ...]]] = []  # (whose, what was added)
+
+    def added(self, whose: object, what: tuple[Any, ...]) -> None:
+        with self._lock:
+            if (whose, what) not in self._added:
+                self._added.append((whose, what))
+
+    def removed(self, whose: object, what: tuple[Any, ...]) -> bool:
+        """True: nobody else wants it. One who has not added it removes it for all: it was added by a former handle."""
+        with self._lock:
+            if (whose, what) in self._added:
+                self._added.remove((whose, what))
+                return all(other != what for _, other in self._added)
+            self._added = [(other, added) for other, added in self._added if added != what]
+            return True
+
+    def all_of(self, whose: object) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return [what for other, what in self._added if other is whose]
+
+    def is_unused(self) -> bool:
+        """Whether nobody has a member, a candidate or a listener in it, nor an open handle."""
+        core = core_of(self.part)
+        is_idle = not getattr(core, "_holds", None) and not getattr(core, "_candidacies", None)
+        return is_idle and not self._added and all(handle._is_closed for handle in list(self.handles))
+
+
+class Parts:
+    """The parts of one store that are open, by kind and name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may close the store in the middle of a call
+        self._kept: dict[tuple[str, str], Shared] = {}
+        self._is_closed = False
+
+    def get(self, kind: str, name: str, ttl_s: float, make: Callable[[], Any]) -> Shared:
+        with self._lock:
+            if self._is_closed:
+                raise NodeClosed(f"the {kind} {name!r} is closed with its store")
+            if (kind, name) not in self._kept:
+                self._kept[kind, name] = Shared(make(), ttl_s)
+            shared = self._kept[kind, name]
+        if shared.ttl_s != ttl_s:
+            raise InvalidArgument(f"ttl_s: the {kind} {name!r} is in use with {shared.ttl_s:g}", field="ttl_s")
+        return shared
+
+    def drop_unused(self, kind: str, name: str) -> Any:
+        """The part, to be closed, if nobody uses it; a later handle opens another one."""
+        with self._lock:
+            shared = self._kept.get((kind, name))
+            if shared is None or not shared.is_unused():
+                return None
+            del self._kept[kind, name]
+            return shared.part
+
+    def take_all(self) -> list[Any]:
+        """Everything, to be closed; nothing is made any more."""
+        with self._lock:
+            self._is_closed = True
+            kept, self._kept = [shared.part for shared in self._kept.values()], {}
+        return kept
+
+
+def core_of(part: Any) -> Any:
+    """The coroutines of a part: it has them inside on the blocking face, and is them on asyncio."""
+    names: dict[Any, str] = {blocking.Group: "_group", blocking.Election: "_election", blocking.Registry: "_registry"}
+    inside = names.get(type(part))
+    return part if inside is None else getattr(part, inside)
+
+
+# --- a handle ---------------------------------------------------------------------------------------------------------
+
+
+class _Handle:
+    """What all handles share. The public names of a part, but those below, are delegated to it (_delegating)."""
+
+    def _bind_to(self, parts: Parts, kind: str, name: str, find: Callable[[], Shared]) -> None:
+        self._parts = parts
+        self._kind = kind
+        self._name = name
+        self._find = find
+        self._is_closed = False
+        self._done: list[Any] = []  # holds of members, names of candidates
+        find().handles.add(self)
+
+    def __repr__(self) -> str:
+        return f"<handle of {self._kind} {self._name!r}{', closed' if self._is_closed else ''}>"
+
+    @property
+    def _shared(self) -> Shared:
+        """Opened again if it was closed with the handles of others."""
+        if self._is_closed:
+            raise NodeClosed(f"this handle of the {self._kind} {self._name!r} is closed: ask for another one")
+        shared = self._find()
+        shared.handles.add(self)
+        return shared
+
+    @property
+    def _part(self) -> Any:
+        return self._shared.part
+
+    def _end_use(self) -> Shared | None:
+        """None: it is closed already, or its store is."""
+        if self._is_closed:
+            return None
+        try:
+            shared = self._shared
+        except NodeClosed:
+            shared = None
+        self._is_closed = True
+        return shared
+
+    async def _release(self, shared: Shared, timeout_s: float) -> None:
+        for verb, *arguments in shared.all_of(self):
+            if shared.removed(self, (verb, *arguments)):
+                await getattr(core_of(shared.part), f"remove_{verb}")(*arguments)
+        done, self._done = self._done, []
+        if done:
+            await core_of(shared.part).release(done, timeout_s=timeout_s)
+
+
+class _BlockingHandle(_Handle):
+    def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+        """End what was done through this handle; other handles of the same name go on.
+
+        timeout_s: seconds for giving back; what is not given back by then goes with its lease.
+        """
+        shared = self._end_use()
+        if shared is not None:
+            run(self._release(shared, timeout_s))
+            part = self._parts.drop_unused(self._kind, self._name)
+            if part is not None:
+                part.close()
+
+
+class _AioHandle(_Handle):
+    async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+        """As for callers that may block."""
+        shared = self._end_use()
+        if shared is not None:
+            await self._release(shared, timeout_s)
+            part = self._parts.drop_unused(self._kind, self._name)
+            if part is not None:
+                await part.close()
+
+
+# --- delegation -------------------------------------------------------------------------------------------------------
+
+
+def _delegating(name: str, original: Any, *, is_blocking: bool) -> Any:
+    """The attribute of a handle that stands for this one of the part."""
+    if isinstance(original, property):
+        return property(lambda self: getattr(self._part, name), doc=original.__doc__)
+    verb = name.split("_", 1)[-1]
+    if name.startswith("add_") and name.endswith("listener"):
+        made = _blocking_add(name, verb) if is_blocking else _aio_add(name, verb)
+    elif name.startswith("remove_") and name.endswith("listener"):
+        made = _blocking_remove(name, verb) if is_blocking else _aio_remove(name, verb)
+    else:
+
+        def made(self: Any, *arguments: Any, **options: Any) -> Any:
+            return getattr(self._part, name)(*arguments, **options)
+
+    return functools.wraps(original)(made)
+
+
+def _blocking_add(name: str, verb: str) -> Any:
+    def add(self: Any, *arguments: Any, **options: Any) -> None:
+        shared = self._shared
+        getattr(shared.part, name)(*arguments, **options)
+        shared.added(self, (verb, *arguments))
+
+    return add
+
+
+def _aio_add(name: str, verb: str) -> Any:
+    async def add(self: Any, *arguments: Any, **options: Any) -> None:
+        shared = self._shared
+        await getattr(shared.part, name)(*arguments, **options)
+        shared.added(self, (verb, *arguments))
+
+    return add
+
+
+def _blocking_remove(name: str, verb: str) -> Any:
+    def remove(self: Any, *arguments: Any) -> None:
+        shared = self._shared
+        if shared.removed(self, (verb, *arguments)):
+            getattr(shared.part, name)(*arguments)
+
+    return remove
+
+
+def _aio_remove(name: str, verb: str) -> Any:
+    async def remove(self: Any, *arguments: Any) -> None:
+        shared = self._shared
+        if shared.removed(self, (verb, *arguments)):
+            await getattr(shared.part, name)(*arguments)
+
+    return remove
+
+
+def _delegates(cls: type[T]) -> type[T]:
+    """Class decorator: every public name of the part that the handle does not define itself is the part's."""
+    own = {name for base in cls.__mro__ if issubclass(base, _Handle) for name in vars(base)} & {*vars(cls), "close"}
+    for name in dir(cls):
+        if not name.startswith("_") and name not in own and name not in ("init", "begin", "register"):
+            original = inspect.getattr_static(cls, name)
+            if callable(original) or isinstance(original, property):
+                setattr(cls, name, _delegating(name, original, is_blocking=issubclass(cls, _BlockingHandle)))
+    return cls
+
+
+# --- the four, twice --------------------------------------------------------------------------------------------------
+
+
+@_delegates
+class GroupHandle(_BlockingHandle, blocking.Group):
+    """A handle of a group."""
+
+    def join(self, *arguments: Any, **options: Any) -> Held:
+        held = self._part.join(*arguments, **options)
+        self._done.append(held._hold)
+        return cast(Held, held)
+
+
+@_delegates
+class AioGroupHandle(_AioHandle, group.Group):
+    """A handle of a group, on asyncio."""
+
+    async def join(self, *arguments: Any, **options: Any) -> AioHeld:
+        held = await self._part.join(*arguments, **options)
+        self._done.append(held)
+        return cast(AioHeld, held)
+
+
+@_delegates
+class ElectionHandle(_BlockingHandle, blocking.Election):
+    """A handle of an election."""
+
+    def nominate(self, candidate: str, *arguments: Any, **options: Any) -> bool:
+        self._done.append(candidate)
+        return cast(bool, self._part.nominate(candidate, *arguments, **options))
+
+    def terms(self, candidate: str, data: Data = b"") -> Iterator[Held]:
+        self._done.append(candidate)
+        try:
+            yield from self._part.terms(candidate, data)
+        finally:
+            with contextlib.suppress(ValueError):
+                self._done.remove(candidate)
+
+
+@_delegates
+class AioElectionHandle(_AioHandle, election.Election):
+    """A handle of an election, on asyncio."""
+
+    async def nominate(self, candidate: str, *arguments: Any, **options: Any) -> bool:
+        self._done.append(candidate)
+        return cast(bool, await self._part.nominate(candidate, *arguments, **options))
+
+    async def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]:
+        self._done.append(candidate)
+        try:
+            async with contextlib.aclosing(self._part.terms(candidate, data)) as leads:
+                async for lead in leads:
+                    yield lead
+        finally:
+            with contextlib.suppress(ValueError):
+                self._done.remove(candidate)
+
+
+@_delegates
+class StorageHandle(_BlockingHandle, blocking.Storage):
+    """A handle of the storage."""
+
+
+@_delegates
+class AioStorageHandle(_AioHandle, storage.Storage):
+    """A handle of the storage, on asyncio."""
+
+
+@_delegates
+class RegistryHandle(_BlockingHandle, blocking.Registry):
+    """A handle of the listener registry."""
+
+
+@_delegates
+class AioRegistryHandle(_AioHandle, registry.Registry):
+    """A handle of the listener registry, on asyncio."""
+
+
+HANDLES: dict[type, type] = {
+    blocking.Group: GroupHandle,
+    blocking.Election: ElectionHandle,
+    blocking.Storage: StorageHandle,
+    blocking.Registry: RegistryHandle,
+    group.Group: AioGroupHandle,
+    election.Election: AioElectionHandle,
+    storage.Storage: AioStorageHandle,
+    registry.Registry: AioRegistryHandle,
+}
+
+
+def handle_of(parts: Parts, kind: str, name: str, find: Callable[[], Shared]) -> Any:
+    """A new handle of the part that find opens."""
+    made: Any = object.__new__(HANDLES[type(find().part)])
+    made._bind_to(parts, kind, name, find)
+    return made
