@@ -18,10 +18,14 @@ from raftmeta.spark import read, spark_session
 from raftmeta.testing import Cluster
 
 
-def change_topics(node: raftmeta.Node) -> int:
-    """Some life; returns the revision before retention was changed."""
+def change_topics(node: raftmeta.Node, leases: list[raftmeta.Lease]) -> int:
+    """Some life; returns the revision before retention was changed.
+
+    leases: holds those of the brokers. A lease is kept alive as long as somebody holds its object.
+    """
     for broker in (1, 2, 3):
-        node.put(f"brokers/{broker}", f"10.0.0.{broker}:9092", lease=node.lease(60.0))
+        leases.append(node.lease(60.0))
+        node.put(f"brokers/{broker}", f"10.0.0.{broker}:9092", lease=leases[-1])
     for topic in range(20):
         node.put(f"topics/{topic:02}", '{"retention_hours":24}')
     before = node.status().revision
@@ -37,7 +41,8 @@ def main(folder: Path) -> dict[str, int]:
     config = raftmeta.Config(local_clients=True)
     found = {}
     with Cluster(3, folder=folder / "cluster", config=config) as cluster, spark_session("local[2]") as spark:
-        before = change_topics(cluster.leader())
+        leases: list[raftmeta.Lease] = []
+        before = change_topics(cluster.leader(), leases)
         url = f"raft+unix://{folder / 'cluster' / 'a'}"
 
         # 1. The keys of now. A query sees one revision, whatever is written meanwhile.

@@ -25,7 +25,7 @@ from raftmeta.config import check_name
 from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NodeRemoved, NotReady, RaftmetaError
 from raftmeta.interfaces import FenceLike
 from raftmeta.member_plans import adding, removing, replacing, voting
-from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, prefix_end
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, check_callable, prefix_end
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchEvent
 from raftmeta.wire.python_client import NOTHING, NUMBER, PREVIOUS, RANGE, RECORD, REVISION, TXN, VALUES
 from raftmeta.wire.revision import Revision
@@ -368,8 +368,12 @@ class Client:
         """Grant a lease and keep it alive until it is revoked or this client is closed.
 
         id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost.
+
+        Hold the object: one that is collected and not revoked is kept alive no longer (ResourceWarning), and its keys
+        go when its time to live has passed. on_lost holds it, too.
         """
         ttl_s = check_ttl(ttl_s)
+        check_callable(on_lost, "on_lost")
         asked_s = now_boot_s()
         granted = await self.command(NUMBER, timeout_s, lambda channel: channel.encoder.grant(id, round(ttl_s * 1000)))
         kept = self.channel.keep_lease(granted, ttl_s, asked_s)

@@ -9,6 +9,8 @@ Unlike a node's leases these are kept alive by an event loop: a host that holds 
 
 from __future__ import annotations
 
+import warnings
+
 from raftmeta.client.channel import Channel
 from raftmeta.client.kept import KeptLease
 from raftmeta.errors import InvalidArgument
@@ -29,11 +31,11 @@ class LeaseBase:
     """What the leases of both faces share."""
 
     def __init__(self, channel: Channel, id: int, kept: KeptLease) -> None:
+        self._is_lost = False  # somebody was told so: it is never held again, whatever a late keep-alive says
         self._channel = channel
         self._kept = kept
         self.id = id
         self.ttl_s = kept.ttl_s
-        self._is_lost = False  # somebody was told so: it is never held again, whatever a late keep-alive says
 
     def held(self) -> bool:
         """Whether it is certainly held now, by this process's clock.
@@ -57,6 +59,19 @@ class LeaseBase:
     def look_pause_s(self) -> float:
         """How long to wait before looking again whether it is held."""
         return min(max(self.remaining_s(), 0.001), self.ttl_s / LOOKS_PER_TTL)
+
+    def __del__(self) -> None:
+        """Nobody holds this object any more, and nobody gave the lease back: it is kept alive no longer."""
+        if self._is_lost or not self._channel.keeps(self.id, self._kept):
+            return
+        self._channel.drop_lease(self.id, self._kept)
+        warnings.warn(
+            f"<Lease {self.id}> was collected and not revoked: its keys go in {self.ttl_s:g} seconds; hold the object "
+            "for as long as the lease is to be kept alive",
+            ResourceWarning,
+            stacklevel=2,
+            source=self,
+        )
 
     def __repr__(self) -> str:
         return f"<Lease {self.id} ttl_s={self.ttl_s:g} {'held' if self.held() else 'lost'}>"

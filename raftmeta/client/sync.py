@@ -37,7 +37,7 @@ from raftmeta.errors import (
 )
 from raftmeta.flags import Flag
 from raftmeta.interfaces import FenceLike
-from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, check_callable
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.shared_threads import SharedThreads
 from raftmeta.wire.revision import Revision
@@ -493,7 +493,11 @@ class Client:
         """Grant a lease and keep it alive until it is revoked or this client is closed.
 
         id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread that all callbacks share.
+
+        Hold the object: one that is collected and not revoked is kept alive no longer (ResourceWarning), and its keys
+        go when its time to live has passed. on_lost holds it, too.
         """
+        check_callable(on_lost, "on_lost")
         made: list[Lease] = []
         has_made = threading.Event()
 
@@ -537,6 +541,8 @@ class Client:
         on_end: called once when no further call of callback comes, unless close() was called: with the error that ended
         the watch, which is then not reported, or None. Nothing is called any more once the client is closed.
         """
+
+        check_callable(callback, "callback")
 
         async def open_watch() -> AioWatch:
             made = self._client.watch(

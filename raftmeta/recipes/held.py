@@ -43,6 +43,7 @@ class Hold(AioHeld):
 
     def __init__(self, face: Face, key: str, id: str, data: bytes) -> None:
         self.key = key
+        self._face = face
         self.shown: HeldBase = self._blocking() if face.is_blocking else self
         self._id = id
         self._data = data
@@ -110,8 +111,11 @@ class Hold(AioHeld):
 
     def lose(self) -> None:
         """It is gone: the lease lapsed, or somebody took the key. Idempotent, from any thread."""
+        is_first = not self._is_over
         for callback in self._end():
             callback(self)
+        if is_first and self._lease is not None and self._lease.held():
+            self._face.spawn(give_up_lease(self._lease), "give-up")  # else it would be kept alive for nothing
 
     def settle(self) -> None:
         """It is not held any more, and not lost either."""

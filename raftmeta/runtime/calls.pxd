@@ -13,7 +13,6 @@ cdef enum CallState:
     CALL_CANCELLED = 3
 
 cdef class Call:
-    cdef object face            # whose mailbox the answer comes to: it lives as long as somebody may wait for this
     cdef object event_loop
     cdef CallState state
     cdef object value           # CALL_DONE
@@ -46,7 +45,7 @@ cdef class Call:
 # Before the first call is created.
 cdef int load_asyncio() except -1
 
-cdef Call call_create(object face, object event_loop, CallKind kind)
+cdef Call call_create(object event_loop, CallKind kind)
 
 # What a verb gives back that is submitted: a coroutine to asyncio, of which nothing is left to run but the wait.
 cdef class Submitted:

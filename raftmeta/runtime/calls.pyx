@@ -63,9 +63,8 @@ cdef int load_asyncio() except -1:
     return 0
 
 
-cdef Call call_create(object face, object event_loop, CallKind kind):
+cdef Call call_create(object event_loop, CallKind kind):
     cdef Call call = Call.__new__(Call)
-    call.face = face
     call.event_loop = event_loop
     call.kind = kind
     return call
@@ -81,7 +80,6 @@ cdef class Call:
             return False
         self.state = CALL_DONE
         self.value = value
-        self.face = None
         if self.callbacks is not None:
             self.wake_soon()
         return self.wakeup is not None
@@ -96,7 +94,6 @@ cdef class Call:
     cdef int _end(self, CallState state, object error) except -1:
         self.state = state
         self.error = error
-        self.face = None        # an event loop that ended never takes the answer: the face must not wait for that
         return self.wake_soon()
 
     cdef int wake(self) except -1:

@@ -54,7 +54,8 @@ class Node(NodeBase):
         raises NodeClosed.
         """
     @property
-    def is_running(self) -> bool: ...
+    def is_running(self) -> bool:
+        """Whether it was started, is not closed, and has not stopped for good (Fatal); one that has is still to be closed."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
     def aio(self) -> AioNode:
@@ -200,6 +201,9 @@ class Node(NodeBase):
         """Grant a lease and keep it alive natively until it is revoked or this node is closed.
 
         id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread that all leases share.
+
+        Hold the object: one that is collected and not revoked is kept alive no longer (ResourceWarning), and its keys
+        go when its time to live has passed. on_lost holds it, too.
         """
     def watch(
         self,

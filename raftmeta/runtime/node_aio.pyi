@@ -59,7 +59,8 @@ class Node(MailboxFace):
     async def close(self, *, transfer: bool = True) -> None:
         """Answer everybody who waits and end the native threads; a leader hands over first if transfer is true."""
     @property
-    def is_running(self) -> bool: ...
+    def is_running(self) -> bool:
+        """Whether it was started, is not closed, and has not stopped for good (Fatal); one that has is still to be closed."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
     async def put(
@@ -200,6 +201,9 @@ class Node(MailboxFace):
         """Grant a lease and keep it alive natively until it is revoked or this node is closed.
 
         id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost.
+
+        Hold the object: one that is collected and not revoked is kept alive no longer (ResourceWarning), and its keys
+        go when its time to live has passed. on_lost holds it, too.
         """
     def watch(
         self,

@@ -38,7 +38,8 @@ cdef class NodeBase:
     cdef uint64_t encoded_session       # of the command in scratch
     cdef Vec[uint8_t] scratch           # for encoding without running any Python code
     cdef readonly dict user_machines    # opened on this node, by name: runtime/user_machine.LocalCopy
-    cdef set attached           # watches and leases whose C parts the loop may still write to
+    cdef set attached           # watches and terms of leases whose C parts the loop may still write to
+    cdef list dropped           # terms that it is told to let go of (runtime/node_lease)
     cdef WatchEvents watch_events
     cdef WatchCallbacks callbacks       # None: no watch had one yet
     cdef object losses          # shared_threads.Losses of leases; None: nobody wanted to be told of one yet

@@ -91,6 +91,7 @@ def _close_files_in(folder):
 cdef class NodeBase:
     def __cinit__(self, *args, **kwargs):
         self.attached = set()
+        self.dropped = []
         self.watch_events = WatchEvents()
         self.user_machines = {}
         self.faces = weakref.WeakSet()

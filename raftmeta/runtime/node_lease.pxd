@@ -4,13 +4,23 @@ from libc.stdint cimport uint64_t
 from raftmeta.runtime.node_base cimport NodeBase
 from raftmeta.runtime.tickets cimport Mailbox, Ticket
 
+# What the loop writes to from keep() until drop() is answered; NodeBase.attached holds it for so long, and nothing else
+# of the lease: one whose object is collected is dropped.
+cdef class Term:
+    # Shared: sent time of the last acknowledged keep-alive plus ttl, on CLOCK_BOOTTIME; 0: lost.
+    cdef uint64_t until_ns
+
+# A term whose drop was submitted, until that is answered: NodeBase.dropped.
+cdef class DroppedTerm:
+    cdef Ticket* ticket
+    cdef Term term
+
 cdef class LeaseBase:
     cdef NodeBase node
     cdef readonly uint64_t id
     cdef uint64_t ttl_ms
-    # Shared: sent time of the last acknowledged keep-alive plus ttl, on CLOCK_BOOTTIME; 0: lost. The loop writes to it
-    # from keep() until drop() is answered; NodeBase.attached holds this object for so long.
-    cdef uint64_t until_ns
+    cdef Term term
+    cdef bint is_dropped            # revoked, or told to be lost: nothing is left to do at its collection
     cdef bint is_lost               # somebody was told so: it is never held again, whatever a late keep-alive says
 
     # After the grant, which was asked for at asked_ns.

@@ -8,6 +8,7 @@ store checks.
 
 import functools
 import threading
+import warnings
 
 from libc.stdint cimport uint64_t
 
@@ -16,33 +17,78 @@ from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.runtime.answers cimport PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, deadline_after
 from raftmeta.runtime.engine_state cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
+from raftmeta.runtime.tickets cimport ticket_drop, ticket_hold, ticket_is_done
 from raftmeta.wire.python_commands cimport take_number
 from raftmeta.wire.verbs cimport lease_ttl_ms
 
 from raftmeta.errors import LeaseExpired, RaftmetaError
 from raftmeta.flags import Flag
+from raftmeta.operations import check_callable
 
 cdef enum:
     DRIFT_DIVISOR = 20              # 5 %: clocks of two machines whose rates differ by more are broken
     LOOKS_PER_TTL = 20              # of a thread that waits for the loss
 
 
+cdef int _let_go(NodeBase node) except -1:
+    """Of the terms that the loop writes to no more."""
+    cdef DroppedTerm dropped
+    cdef list kept = []
+    found, node.dropped = node.dropped, kept
+    for dropped in found:
+        if ticket_is_done(dropped.ticket):
+            node.attached.discard(dropped.term)
+        else:
+            kept.append(dropped)
+    return 0
+
+
+cdef class DroppedTerm:
+    def __dealloc__(self):
+        if self.ticket != NULL:
+            ticket_drop(self.ticket)
+
+
 cdef class LeaseBase:
+    def __cinit__(self, *args, **kwargs):
+        self.term = Term()
+
     def __init__(self, NodeBase node not None, ttl_s):
         self.node = node
         self.ttl_ms = lease_ttl_ms(ttl_s)
 
+    def __del__(self):
+        """Nobody holds this object any more, and nobody gave the lease back: it is kept alive no longer."""
+        if self.node is None or self.is_dropped or self.node.life != LIFE_RUNNING:
+            return
+        if load_acquire(&self.term.until_ns) == 0:      # the loop found it gone, and has let go of it
+            self.node.attached.discard(self.term)
+            return
+        try:
+            ticket_drop(self.drop(NULL))
+        except RaftmetaError:
+            return
+        warnings.warn(f"{self!r} was collected and not revoked: its keys go in {self.ttl_s:g} seconds; hold the object "
+                      "for as long as the lease is to be kept alive", ResourceWarning, source=self)
+
     cdef Ticket* keep(self, uint64_t lease, uint64_t asked_ns, Mailbox* mailbox) except NULL:
         self.id = lease
-        store_release(&self.until_ns, asked_ns + self.ttl_ms * 1_000_000)
-        self.node.attached.add(self)
-        return self.node.submit_lease(SUBMIT_KEEP_LEASE, lease, self.ttl_ms, &self.until_ns, mailbox)
+        store_release(&self.term.until_ns, asked_ns + self.ttl_ms * 1_000_000)
+        _let_go(self.node)
+        self.node.attached.add(self.term)
+        return self.node.submit_lease(SUBMIT_KEEP_LEASE, lease, self.ttl_ms, &self.term.until_ns, mailbox)
 
     cdef Ticket* drop(self, Mailbox* mailbox) except NULL:
-        return self.node.submit_lease(SUBMIT_DROP_LEASE, self.id, 0, &self.until_ns, mailbox)
+        cdef DroppedTerm dropped = DroppedTerm()
+        self.is_dropped = True
+        dropped.term = self.term
+        dropped.ticket = self.node.submit_lease(SUBMIT_DROP_LEASE, self.id, 0, &self.term.until_ns, mailbox)
+        ticket_hold(dropped.ticket)
+        self.node.dropped.append(dropped)
+        return dropped.ticket
 
     cdef uint64_t held_until_ns(self) noexcept:
-        cdef uint64_t until_ns = load_acquire(&self.until_ns) if not self.is_lost else 0
+        cdef uint64_t until_ns = load_acquire(&self.term.until_ns) if not self.is_lost else 0
         return until_ns - self.ttl_ms * 1_000_000 // DRIFT_DIVISOR if until_ns != 0 else 0
 
     @property
@@ -63,11 +109,10 @@ cdef class LeaseBase:
 
     cdef int _lose(self) except -1:
         self.is_lost = True
-        if load_acquire(&self.until_ns) == 0 or self.node.life != LIFE_RUNNING:
+        if load_acquire(&self.term.until_ns) == 0 or self.node.life != LIFE_RUNNING:
             return 0                # revoked, or the loop said so and has let go of it
         try:
             self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
-            self.node.attached.discard(self)
         except RaftmetaError:
             pass                    # the node ended: nobody keeps it alive
         return 0
@@ -81,6 +126,7 @@ cdef class Lease(LeaseBase):
         cdef uint64_t wanted
         super().__init__(node, ttl_s)
         take_number(id, "id", (<uint64_t> 1 << 63) - 1, &wanted)
+        check_callable(on_lost, "on_lost")
         self.ended = Flag()
         self._grant(wanted, deadline_after(timeout_s))
         if on_lost is not None:
@@ -114,8 +160,7 @@ cdef class Lease(LeaseBase):
         was_held = self.held()          # else it is dropped now
         if was_held and self.node.life == LIFE_RUNNING:
             self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
-        store_release(&self.until_ns, <uint64_t> 0)
-        self.node.attached.discard(self)
+        store_release(&self.term.until_ns, <uint64_t> 0)
         if not was_held:
             return      # it expires by itself; by now its id may be another's
         self.node.await_session(deadline_ns)

@@ -59,8 +59,7 @@ cdef class AioLease(LeaseBase):
         was_held = self.held()          # else it is dropped now
         if was_held and self.node.life == LIFE_RUNNING:
             await self.face.call_of(self.drop(self.face.mailbox), NEVER)
-        store_release(&self.until_ns, <uint64_t> 0)
-        self.node.attached.discard(self)
+        store_release(&self.term.until_ns, <uint64_t> 0)
         if not was_held:
             return      # it expires by itself; by now its id may be another's
         await self.face._session(deadline_ns)

@@ -63,7 +63,9 @@ cdef class MailboxFace:
         self.sweep_ns = NEVER
 
     def __del__(self):
-        """Its event loop ended before it was closed. Not in __dealloc__: `watches` must still be there."""
+        """Its event loop ended before it was closed: while that runs, it holds the face as the reader of its mailbox.
+        Calls do not hold it, for nobody would ever end one whose event loop is closed. Not in __dealloc__: `watches`
+        must still be there."""
         cdef Ticket* ticket
         if self.mailbox != NULL:
             mailbox_abandon(self.mailbox)
@@ -157,7 +159,7 @@ cdef class MailboxFace:
             self.waiting = ticket.next_waiting
 
     cdef Call call_of(self, Ticket* ticket, uint64_t deadline_ns):
-        call = call_create(self, self.event_loop, CALL_PLAIN)
+        call = call_create(self.event_loop, CALL_PLAIN)
         self.await_ticket(ticket, call, deadline_ns)
         return call
 

@@ -34,10 +34,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[raftmeta.N
     folder = tmp_path_factory.mktemp("source")
     with serving(folder) as (nodes, url):
         fill(nodes["a"])
-        nodes["a"].lease(600.0, id=LEASE)
-        nodes["a"].compact(FLOOR)
-        snapshot.save(nodes["a"], folder / "backup.sealed")
-        yield nodes["a"], url, str(folder / "backup.sealed")
+        with nodes["a"].lease(600.0, id=LEASE):  # it is kept alive as long as somebody holds it
+            nodes["a"].compact(FLOOR)
+            snapshot.save(nodes["a"], folder / "backup.sealed")
+            yield nodes["a"], url, str(folder / "backup.sealed")
 
 
 def rows_of(node: raftmeta.Node, revision: int, prefix: str = "") -> list[tuple[bytes, bytes, int]]:
