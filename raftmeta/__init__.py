@@ -162,11 +162,8 @@ __all__ = [
     "OutcomeTimeout",
     "OutcomeUnknown",
     "Overloaded",
-<<<<<<< HEAD
-    "Put",
-=======
     "Problem",
->>>>>>> 5ef6d1d (raftmeta: show Problem)
+    "Put",
     "RaftmetaError",
     "Range",
     "RangeEmpty",
@@ -225,13 +222,10 @@ _HOMES = {
     "Node": "raftmeta.node",
     "NodeEvent": "raftmeta.results",
     "NodeStatus": "raftmeta.results",
-<<<<<<< HEAD
+    "Problem": "raftmeta.results",
     "Put": "raftmeta.operations",
     "Range": "raftmeta.operations",
     "RangeEmpty": "raftmeta.operations",
-=======
-    "Problem": "raftmeta.results",
->>>>>>> 5ef6d1d (raftmeta: show Problem)
     "RangeResult": "raftmeta.operations",
     "Revision": "raftmeta.wire.revision",
     "Txn": "raftmeta.operations",

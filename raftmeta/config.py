@@ -183,7 +183,7 @@ class Address:
     @classmethod
     def parse(cls, text: str, field: str) -> Address:
         """From "host:port" or "[IPv6 address]:port"; a ConfigError names field."""
-        if not isinstance(text, str):
+        if not isinstance(text, str) or not _is_text(text):
             raise ConfigError(f'{field}: must be "host:port", not {text!r}', field=field)
         host, colon, port = text.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -205,6 +205,15 @@ class Address:
             return self.host == "localhost"
 
 
+def _is_text(text: str) -> bool:
+    """Whether it has a UTF-8 form."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_reach(address: Address, field: str, config: Config) -> None:
     if not address.is_loopback and not config.insecure:
         raise ConfigError(
@@ -224,6 +233,10 @@ def check_name(name: str, field: str) -> str:
 def check_path(path: str | os.PathLike[str], field: str) -> Path:
     """A path that names a place; a ConfigError names field. The system would end it at its first NUL."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        text = ""
     if not isinstance(text, str) or not text or "\0" in text:
         raise ConfigError(f"{field}: must be a path without NUL characters, not {path!r}", field=field)
     return Path(text)

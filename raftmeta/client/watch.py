@@ -57,9 +57,20 @@ def watch_bounds(key: Key | None, end: Key | None, prefix: Key | None) -> tuple[
     return start, start + b"\0"
 
 
+def _revision(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 63:
+        raise InvalidArgument(
+            f"start_revision: must be an int from 0 to {(1 << 63) - 1}, not {number!r}", field="start_revision"
+        )
+    return number
+
+
 def _raw(text: object, field: str) -> bytes:
     if isinstance(text, str):
-        return text.encode()
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(f"{field}: has no UTF-8 form", field=field) from error
     if isinstance(text, bytes):
         return text
     raise InvalidArgument(f"{field}: must be bytes or str, not {type(text).__name__}", field=field)
@@ -94,7 +105,7 @@ class Watch(Events):
             | (PREVIOUS if previous else 0)
             | (PROGRESS if progress else 0)
         )
-        self._resume = start_revision  # 0: from now on
+        self._resume = _revision(start_revision)  # 0: from now on
         self._raises_lagged = raise_lagged
         self._resets = reset
         self._fragments = 0  # of revision _resume that were delivered

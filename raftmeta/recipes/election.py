@@ -252,9 +252,9 @@ class Election(Followed, AioLeaderElection):
     async def release(self, candidates: Iterable[str], *, timeout_s: float) -> None:
         """End these candidacies; what is not given back in time goes with its lease."""
         ended = [(name, self._candidacies.get(name)) for name in set(candidates)]
-        for name, candidacy in ended:
+        for _, candidacy in ended:
             if candidacy is not None:
-                self._withdraw(name, candidacy)
+                self._end_candidacy(candidacy)
         holds = [candidacy.hold for _, candidacy in ended if candidacy is not None and candidacy.hold is not None]
         await give_back_quietly(*holds, timeout_s=timeout_s)
 

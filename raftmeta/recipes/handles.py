@@ -287,9 +287,10 @@ class ElectionHandle(_BlockingHandle, blocking.Election):
         return cast(bool, self._part.nominate(candidate, *arguments, **options))
 
     def terms(self, candidate: str, data: Data = b"") -> Iterator[Held]:
+        part = self._part
         self._done.append(candidate)
         try:
-            yield from self._part.terms(candidate, data)
+            yield from part.terms(candidate, data)
         finally:
             with contextlib.suppress(ValueError):
                 self._done.remove(candidate)

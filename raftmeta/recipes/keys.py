@@ -38,7 +38,10 @@ class Holder(NamedTuple):
 def to_bytes(data: Data, field: str = "data") -> bytes:
     """str as its UTF-8."""
     if isinstance(data, str):
-        return data.encode()
+        try:
+            return data.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(f"{field}: has no UTF-8 form", field=field) from error
     if isinstance(data, bytes):
         return data
     raise InvalidArgument(f"{field}: must be bytes or str, not {type(data).__name__}", field=field)

@@ -87,8 +87,16 @@ class Strand(Generic[Told]):
         while (told := self._next()) is not None:
             try:
                 await self._face.call(self._call, told)
-            except Exception:
+            except BaseException as error:  # sys.exit() in a listener ends neither its thread nor the event loop
+                if not self._face.is_blocking and _ends_task(error):
+                    raise
                 self._failures.add(self.listener)
+
+
+def _ends_task(error: BaseException) -> bool:
+    import asyncio  # loaded by whoever has an event loop
+
+    return isinstance(error, asyncio.CancelledError | GeneratorExit)
 
 
 def coalesced(changes: list[Change]) -> Change:

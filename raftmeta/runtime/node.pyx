@@ -13,14 +13,15 @@ import threading
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.runtime.answers cimport (PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, PURPOSE_TXN,
                                        deadline_after)
-from raftmeta.runtime.engine_state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
+from raftmeta.runtime.engine_state cimport ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
 from raftmeta.runtime.loop cimport LOOP_AWAIT_FOLLOWER
 from raftmeta.runtime.node_base cimport LIFE_RUNNING, NodeBase
 from raftmeta.runtime.node_lease cimport Lease
-from raftmeta.runtime.node_members cimport await_membership, reach, settled_members, view_of
+from raftmeta.runtime.node_members cimport await_membership, reach, settled_members, transfer_target, view_of
 from raftmeta.runtime.node_view cimport EventReader, metrics_of, status_of
 from raftmeta.runtime.node_watch cimport Watch
 from raftmeta.wire.commands cimport Fence, Op
@@ -29,7 +30,7 @@ from raftmeta.wire.python_commands cimport take_fence, take_number
 from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
                                   take_lease, update_op)
 
-from raftmeta.errors import Fatal, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError
+from raftmeta.errors import Fatal, InvalidArgument, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError
 from raftmeta.member_plans import adding, removing, replacing, voting
 
 
@@ -74,12 +75,12 @@ cdef class Node(NodeBase):
         try:
             if self.status().is_leader:
                 self.transfer(timeout_s=min(timeout_s, 2 * self.config.election_timeout_s))
-        except (Fatal, NotExecuted, OutcomeUnknown):
+        except (Fatal, InvalidArgument, NotExecuted, OutcomeUnknown):
             pass        # it stopped meanwhile, or nobody can follow
 
     @property
     def is_running(self):
-        return self.life == LIFE_RUNNING
+        return self.life == LIFE_RUNNING and load_acquire(&self.loop.state) != ENGINE_STOPPED
 
     # --- writes -------------------------------------------------------------------------------------------------------
     cdef object _write(self, const Op* op, object fence, uint8_t purpose, bint is_urgent, uint64_t deadline_ns):
@@ -224,7 +225,7 @@ cdef class Node(NodeBase):
     # --- the node itself ----------------------------------------------------------------------------------------------
     def transfer(self, to=None, *, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        cdef uint64_t target = 0 if to is None else self.member_by_name(to)
+        cdef uint64_t target = transfer_target(self, to)
         self.finish(self.submit_wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
         self.finish(self.submit_wish(LOOP_AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
 

@@ -19,7 +19,7 @@ from raftmeta.runtime.node_base cimport LIFE_RUNNING
 from raftmeta.runtime.node_lease_aio cimport AioLease
 from raftmeta.runtime.node_mailbox cimport MailboxFace
 from raftmeta.runtime.node_members cimport (next_look_ns, settled_members, submit_await_membership, submit_step,
-                                            view_of)
+                                            transfer_target, view_of)
 from raftmeta.runtime.node_watch_aio cimport AioWatch
 from raftmeta.runtime.tickets cimport Ticket
 from raftmeta.wire.commands cimport Fence, Op
@@ -30,6 +30,7 @@ from raftmeta.wire.verbs cimport (add_op, create_op, delete_op, delete_range_op,
 
 from raftmeta.errors import NodeClosed, NotExecuted, NotReady, RaftmetaError
 from raftmeta.member_plans import adding, removing, replacing, voting
+from raftmeta.operations import check_callable
 from raftmeta.runtime.node import Node as _SyncNode
 
 cdef object _NO_LEASE = 0       # the defaults, by identity: whoever gives another 0 only takes a longer way
@@ -86,7 +87,7 @@ cdef class Node(MailboxFace):
 
     @property
     def is_running(self):
-        return self.node.life == LIFE_RUNNING
+        return self.node.is_running
 
     # --- writes -------------------------------------------------------------------------------------------------------
     # Each is submitted by a function of C types, from inside the coroutine; a session that ended between encoding and
@@ -106,7 +107,7 @@ cdef class Node(MailboxFace):
         cdef Call call
         if not self.is_ready():
             return self._put(key, value, lease, fence, previous, timeout_s)
-        call = call_create(self, self.event_loop, CALL_PUT)
+        call = call_create(self.event_loop, CALL_PUT)
         call.key = key
         call.item = value
         try:
@@ -127,7 +128,7 @@ cdef class Node(MailboxFace):
         while True:
             await self._session(deadline_ns)
             self.bind()
-            call = call_create(self, self.event_loop, CALL_PLAIN)
+            call = call_create(self.event_loop, CALL_PLAIN)
             try:
                 self._submit_put(call, key, value, lease, fence, previous, deadline_ns)
                 return await call
@@ -315,7 +316,7 @@ cdef class Node(MailboxFace):
         cdef uint64_t deadline_ns
         if local or not self.is_ready():
             return self._get(key, revision, local, timeout_s)
-        call = call_create(self, self.event_loop, CALL_GET)
+        call = call_create(self.event_loop, CALL_GET)
         call.key = key
         try:
             if revision is not _NEWEST:
@@ -343,6 +344,7 @@ cdef class Node(MailboxFace):
     # --- leases and watches -------------------------------------------------------------------------------------------
     async def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
         cdef AioLease lease = AioLease(self, ttl_s)
+        check_callable(on_lost, "on_lost")
         await lease._grant(_checked_number(id, "id"), on_lost, deadline_after(timeout_s))
         return lease
 
@@ -355,7 +357,7 @@ cdef class Node(MailboxFace):
     # --- the node itself ----------------------------------------------------------------------------------------------
     async def transfer(self, to=None, *, timeout_s=5.0):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        target = 0 if to is None else self.node.member_by_name(to)
+        target = transfer_target(self.node, to)
         await self.wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, deadline_ns)
         await self.wish(LOOP_AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, deadline_ns)
 

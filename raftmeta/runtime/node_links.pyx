@@ -19,7 +19,7 @@ cdef str _name_of(const LinkStatus* link):
 
 cdef uint64_t id_of_link(const LinkTable* links, object name) except 0:
     cdef int i
-    raw = name.encode() if isinstance(name, str) else name
+    raw = name.encode(errors="surrogatepass") if isinstance(name, str) else name
     for i in range(MEMBERS_MAX):
         if (<const char*> links.links[i].name)[:links.links[i].name_length] == raw and links.links[i].id != 0:
             return links.links[i].id

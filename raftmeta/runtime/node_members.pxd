@@ -20,3 +20,6 @@ cdef uint64_t next_look_ns(uint64_t deadline_ns) noexcept
 cdef int reach(NodeBase node, object change, uint64_t deadline_ns) except -1
 # MemberStatus of all members, once a change that was under way is over. Raises NotReady while it is not.
 cdef object settled_members(NodeBase node)
+
+# Whom to hand over to; 0: whoever is most advanced. Raises InvalidArgument where it leads, or nobody else votes.
+cdef uint64_t transfer_target(NodeBase node, object to) except? 0

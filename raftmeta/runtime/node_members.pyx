@@ -15,7 +15,7 @@ from raftmeta.runtime.node_base cimport NodeBase
 from raftmeta.runtime.node_view cimport link_rows, membership_rows, status_of
 
 from raftmeta import member_plans
-from raftmeta.errors import NodeClosed, NotExecuted, RaftmetaError, ReadyTimeout
+from raftmeta.errors import InvalidArgument, NodeClosed, NotExecuted, RaftmetaError, ReadyTimeout
 from raftmeta.member_plans import View
 from raftmeta.wire.python_members import membership_bytes
 
@@ -82,3 +82,22 @@ cdef int reach(NodeBase node, object change, uint64_t deadline_ns) except -1:
         except RaftmetaError as error:
             change.failed(error)
         await_membership(node, view, deadline_ns)
+
+
+# --- who is to lead ---------------------------------------------------------------------------------------------------
+cdef uint64_t transfer_target(NodeBase node, object to) except? 0:
+    cdef StatusBlock status
+    cdef uint64_t target
+    node.running()
+    if to is None:
+        rows = membership_rows(node)[0]
+        if rows and not any(row.role == "voter" and row.name != node.identity.name for row in rows):
+            raise InvalidArgument("to: no other member votes, so nobody can take over", field="to")
+        return 0
+    if not isinstance(to, str):
+        raise InvalidArgument(f"to: must be the name of a member, not {to!r}", field="to")
+    target = node.member_by_name(to)
+    node.read_status(&status)
+    if target == status.core.leader:
+        raise InvalidArgument(f"to: {to} leads already", field="to")
+    return target

@@ -58,6 +58,7 @@ cdef class WatchCallback(Callback):
     cdef int _fail(self, object error, WatchCallbacks callbacks) except -1
     cdef int _tell_end(self, object error, WatchCallbacks callbacks) except -1
     cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1
+    cdef int _fail_by(self, object error, WatchCallbacks callbacks) except -1
 
 # A WatchBatch of what was told, for one caller.
 cdef object batch_of(tuple told)

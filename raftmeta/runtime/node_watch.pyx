@@ -31,7 +31,7 @@ from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.python_commands cimport take_bound, take_key, take_number, take_page
 
 from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NodeRemoved, NotExecuted
-from raftmeta.operations import prefix_end
+from raftmeta.operations import check_callable, prefix_end
 from raftmeta.results import WatchBatch, WatchReset
 
 cdef extern from "Python.h":
@@ -83,15 +83,13 @@ cdef object batch_of(tuple told):
 cdef class WatchBase:
     def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
                  puts=True, deletes=True, progress=False, raise_lagged=False, reset=False):
-        cdef uint64_t revision = 0
         first, last = watch_bounds(key, end, prefix)
+        take_number(start_revision, "start_revision", (<uint64_t> 1 << 63) - 1, &self.resume)
         self.node = node
         self.bounds = first + last
         self.key_length = len(first)
         self.filter = ((WATCH_PREVIOUS if previous else 0) | (WATCH_PROGRESS if progress else 0)
                        | (0 if puts else WATCH_NO_PUT) | (0 if deletes else WATCH_NO_DELETE))
-        take_number(start_revision, "start_revision", ~<uint64_t> 0 >> 1, &revision)
-        self.resume = revision
         self.raises_lagged = raise_lagged
         self.resets = reset
         memset(&self.signal, 0, sizeof(WatchSignal))
@@ -211,7 +209,7 @@ cdef class Watch(WatchBase):
         deadline_after(timeout_s)
         self.timeout_s = timeout_s
         if callback is not None:
-            self._begin_callback(callback, on_end)
+            self._begin_callback(check_callable(callback, "callback"), on_end)
         try:
             self._open()
         except BaseException:
@@ -330,6 +328,9 @@ cdef class WatchCallback(Callback):
     cdef int _fail(self, object error, WatchCallbacks callbacks) except -1:
         if self.on_end is None and isinstance(error, (Fatal, NotExecuted)):
             return 0        # the node ended meanwhile
+        return self._fail_by(error, callbacks)
+
+    cdef int _fail_by(self, object error, WatchCallbacks callbacks) except -1:
         self.watch.close()
         if self.on_end is not None:
             return self._tell_end(error, callbacks)
@@ -360,7 +361,11 @@ cdef class WatchCallback(Callback):
         while watch.ready is not None:
             found = watch.first_ready()
             callbacks.on_call()
-            self.callback(batch_of(found) if type(found) is tuple else found)
+            try:
+                self.callback(batch_of(found) if type(found) is tuple else found)
+            except BaseException as error:      # also one that says that the node ended: it is the callback's own
+                self._fail_by(error, callbacks)
+                return False
             callbacks.on_call()
         if outcome == TAKE_CLOSED:
             watch.close()
@@ -370,6 +375,10 @@ cdef class WatchCallback(Callback):
 
 
 cdef int _report(object error) except -1:
+    """The hook says nothing of SystemExit, which ends no thread here."""
+    if isinstance(error, SystemExit):
+        error, cause = RuntimeError(f"the callback of a watch raised {error!r}"), error
+        error.__cause__ = cause
     threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__,
                                                    threading.current_thread())))
     return 0

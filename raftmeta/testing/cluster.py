@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from raftmeta import Config, Node, NodeEvent, NodeStatus, RaftmetaError, faults
+from raftmeta import Config, Node, NodeClosed, NodeEvent, NodeStatus, RaftmetaError, faults
 from raftmeta.faults import LinkFault
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Cluster:
 
     def close(self) -> None:
         """End all nodes and remove their folders, unless the caller gave the place."""
-        for node in self.running():
+        for node in self._nodes.values():
             node.close(transfer=False)
         if self._given_folder is None and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -167,9 +167,8 @@ class Cluster:
 
     def kill(self, which: str | int | Node) -> None:
         """End a node as kill -9 would (raftmeta.faults.abort); one that does not run is left as it is."""
-        node = self.node(which)
-        if node.is_running:
-            faults.abort(node)
+        with contextlib.suppress(NodeClosed):
+            faults.abort(self.node(which))
 
     def stop(self, which: str | int | Node) -> None:
         """End a node in good order: a leader hands over, everybody who waits is answered."""
@@ -178,7 +177,7 @@ class Cluster:
     def restart(self, which: str | int | Node, *, wait: bool = True, timeout_s: float = 20.0) -> Node:
         """Start a node over the folder of its last life, killing that first; wait: until it is ready."""
         name = self.name_of(which)
-        if self.is_running(name):
+        if name in self._nodes:
             self.kill(name)
         # One that was added knows the founders and itself; the rest stands in the log that it is sent.
         peers = {known: self.peers[known] for known in dict.fromkeys((*self._founders, name))}
@@ -326,10 +325,12 @@ class Cluster:
 
     def _report_of(self, name: str) -> Iterator[str]:
         node = self._nodes.get(name)
-        if node is None or not node.is_running:
+        told = None
+        with contextlib.suppress(NodeClosed):
+            told = None if node is None else node.status()
+        if told is None:
             yield f"{name}: does not run"
         else:
-            told = node.status()
             yield (
                 f"{name}: {told.state} {told.role} term={told.term} leader={told.leader or '-'} "
                 f"committed={told.committed} applied={told.applied} last={told.last} revision={told.revision} "
