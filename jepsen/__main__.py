@@ -1,4 +1,4 @@
-"""The command: python -m jepsen run|failover|every-sync|list."""
+"""The command: python -m jepsen run|failover|leases|every-sync|list."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from jepsen.clock import NS_PER_S
 from jepsen.db import WaitFailed
 from jepsen.failover import PERCENTILES, measure, percentile
 from jepsen.faults import images, shim
@@ -21,6 +22,7 @@ from jepsen.faults.every_sync import Point, cut_everywhere
 from jepsen.faults.images import ImageError
 from jepsen.faults.promises import Promises, lies
 from jepsen.faults.shim import ShimError
+from jepsen.idle_leases import ELECTION_S, TOLERANCE_S, judge, watch_leases
 from jepsen.keeper import KeeperFailed
 from jepsen.nemeses import NEMESES
 from jepsen.network import NetworkError
@@ -95,6 +97,23 @@ def failover(kills: int, rate: float, seed: int, store: Path) -> None:
         times_s = measure(plan, console, kills=kills)
     shown = "  ".join(f"p{share * 100:g} {percentile(times_s, share) * 1000:.0f} ms" for share in PERCENTILES)
     console.print(f"{kills} kills: {shown}")
+
+
+@main.command()
+@click.option("--ttl", "ttl_s", type=click.FloatRange(1.0, 600.0), default=6.0, show_default=True, help="Seconds.")
+@click.option("--changes", "change_s", type=float, default=0.5, show_default=True, help="Seconds between them.")
+def leases(ttl_s: float, change_s: float) -> None:
+    """Take leases, kill their holder, and move the lead of an idle cluster until they end. Exit code 1: not in time."""
+    console = Console(highlight=False)
+    with tempfile.TemporaryDirectory(prefix="jepsen-leases-") as folder:
+        sights, changes = watch_leases(Path(folder), ttl_s=ttl_s, change_s=change_s)
+    for sight in sights:
+        end = "not at all" if sight.gone_ns is None else f"after {(sight.gone_ns - sight.silent_ns) / NS_PER_S:.2f} s"
+        console.print(f"{sight.key}: {ttl_s:g} s to live, ended {end}, with {changes} changes of the lead")
+    wrong = judge(sights, election_s=ELECTION_S, tolerance_s=TOLERANCE_S)
+    for reason in wrong:
+        console.print(reason, markup=False, soft_wrap=True)
+    sys.exit(1 if wrong else 0)
 
 
 @main.command("every-sync")
