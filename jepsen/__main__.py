@@ -147,7 +147,9 @@ def _plant_lies(console: Console) -> int:
     missed = 0
     with Promises(Path(tempfile.gettempdir()) / f"jepsen-lies-{os.getpid()}") as promises:
         for lie in (None, *lies()):
-            wrong = promises.broken(lie) or (promises.broken(None, is_tail_lost=True) if lie is None else [])
+            wrong = promises.broken(lie)
+            if lie is None:
+                wrong += promises.broken(None, is_tail_lost=True) + promises.broken(None, is_joined=True)
             is_right = bool(wrong) == (lie is not None)
             missed += not is_right
             console.print(

@@ -42,12 +42,14 @@ RUN_S = 120.0
 READY_S = 60.0
 LOOK_PAUSE_S = 0.02
 PUTS, VALUE_BYTES, MORE_PUTS = 150, 1024, 40  # segments of 64 KiB roll twice before the checkpoint and once behind it
+JOIN_PUTS = 300  # until the log begins behind its first entries, so that a joining node is sent a state
 CONFIG = replace(
     TEST_CONFIG, segment_bytes=64 * 1024, wal_bytes_max=4 * 1024 * 1024, snapshot_entries=100, reserve_bytes=64 * 1024
 )
 
 # Each kind of sync by the ends of the paths that it is made for, below the folder of the nodes.
-MARK, PARENT = "mark", "parent of the folder"
+JOINS = "b"
+MARK, PARENT, RECEIVED = "mark", "parent of the folder", "received state"
 KINDS: dict[str, tuple[str, ...]] = {
     "log": (".log", "/spare"),
     "folder of the node": ("",),
@@ -56,6 +58,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     MARK: ("/mark",),
     "checkpoint": ("/checkpoint/data.mdb",),
     "folder of the checkpoint": ("/checkpoint",),
+    RECEIVED: (".received",),
 }
 
 
@@ -100,13 +103,15 @@ class Promises:
     def __exit__(self, *_error: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def broken(self, lie: Lie | None, *, is_tail_lost: bool = False) -> list[str]:
+    def broken(self, lie: Lie | None, *, is_tail_lost: bool = False, is_joined: bool = False) -> list[str]:
         """Run the script under this lie and cut; what became of the promises, in words.
 
         is_tail_lost: the end of every log is damaged, too. Each node must notice that, by its mark; a lie about the
-        mark shows nowhere else. Raises ScriptFailed.
+        mark shows nowhere else. is_joined: at the end a node is wiped and is sent the state of the others. Raises
+        ScriptFailed.
         """
         is_tail_lost |= lie is not None and lie.kind == MARK
+        is_joined |= lie is not None and lie.kind == RECEIVED
         self._runs += 1
         place = self._folder / str(self._runs)
         nodes = place / "nodes"
@@ -118,6 +123,7 @@ class Promises:
         settings = json.dumps(
             {
                 "folder": str(nodes),
+                "is_joined": is_joined,
                 "peers": {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)},
             }
         )
@@ -242,6 +248,18 @@ def work(cluster: Cluster) -> None:
     cluster.wait_converged()
 
 
+def join(cluster: Cluster) -> None:
+    """Wipe a node; its log is gone, and that of the others begins later: it is sent their state."""
+    for number in range(JOIN_PUTS):
+        cluster.leader().put(f"join/{number:03}", "v" * VALUE_BYTES)
+    if cluster.leader().status().name == JOINS:
+        cluster.leader().transfer()
+    cluster.wipe(JOINS)
+    cluster.restart(JOINS)
+    cluster.wait_converged()
+    assert cluster.node(JOINS).metrics()["snapshots_installed"], cluster.report()
+
+
 def look(cluster: Cluster) -> dict[str, Any]:
     """Each node alone: what it knows by itself."""
     told: dict[str, Any] = {}
@@ -261,6 +279,8 @@ def main() -> None:
         cluster.peers.update(settings["peers"])
         if verb == "run":
             work(cluster.start(timeout_s=READY_S))
+            if settings["is_joined"]:
+                join(cluster)
             print(json.dumps({node.status().name: asdict(promise_of(node)) for node in cluster.running()}), flush=True)
             sys.stdin.read()
         else:

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from jepsen.faults.promises import KINDS, MARK, PARENT, Lie, Promise, Promises, contradictions, lies, unnoticed
+from jepsen.faults.promises import (
+    KINDS,
+    MARK,
+    PARENT,
+    RECEIVED,
+    Lie,
+    Promise,
+    Promises,
+    contradictions,
+    lies,
+    unnoticed,
+)
 from jepsen.faults.shim import Action
 
 SAMPLE = (
@@ -19,6 +30,7 @@ SAMPLE = (
     Lie("folder of the checkpoint", Action.STRAY, "all"),
     Lie("folder of the node", Action.LIE, "b"),
     Lie(PARENT, Action.LIE, "all"),
+    Lie(RECEIVED, Action.EARLY, "b"),
 )
 
 
@@ -32,6 +44,11 @@ def promises(tmp_path: Path) -> Iterator[Promises]:
 def test_every_node_keeps_what_it_promised(promises: Promises, is_tail_lost: bool) -> None:
     """Everything that no sync made durable is gone, from all nodes; each alone knows who it is and what it had."""
     assert promises.broken(None, is_tail_lost=is_tail_lost) == []
+
+
+def test_a_node_that_was_sent_its_state_keeps_it(promises: Promises) -> None:
+    """Its folder was wiped, and it has learnt everything from the others."""
+    assert promises.broken(None, is_joined=True) == []
 
 
 @pytest.mark.parametrize("lie", SAMPLE, ids=str)
