@@ -34,6 +34,13 @@ def test_a_lease_that_started_anew_is_told(gone_s: float | None) -> None:
     assert seen(alive_s=19.0, gone_s=gone_s) == ["k lives 8.00 s behind its last sign of life, with 6 s to live"]
 
 
+def test_the_lead_moves_and_no_lease_starts_anew(tmp_path: Path) -> None:
+    """Nothing is written meanwhile: the new leader knows the time from what it heard as a follower."""
+    sights, changes = watch_leases(tmp_path, ttl_s=3.0, change_s=0.5)
+    assert changes >= 3
+    assert judge(sights, election_s=ELECTION_S, tolerance_s=TOLERANCE_S) == []
+
+
 def test_a_holder_that_confirms_its_leases_in_secret_is_found(tmp_path: Path) -> None:
     """The planted mistake: they start anew again and again, so each is overdue at some time."""
     sights, _ = watch_leases(tmp_path, ttl_s=1.0, change_s=1.0, is_holder_alive=True)
