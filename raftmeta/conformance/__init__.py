@@ -12,14 +12,16 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from raftmeta import Capabilities, connect
-from raftmeta.conformance import election, faults, membership, storage
-from raftmeta.conformance.kit import CHECKS, Check, CheckFailed, Kit
+from raftmeta.conformance import election, faults, membership, promises, storage
+from raftmeta.conformance.aio_kit import DrivenBackend, EventLoop
+from raftmeta.conformance.kit import CHECKS, Check, CheckFailed, Kit, Servers
 
-__all__ = ["CHECKS", "Capabilities", "Check", "CheckFailed", "Kit", "Outcome", "outcomes", "run"]
+__all__ = ["CHECKS", "Capabilities", "Check", "CheckFailed", "Kit", "Outcome", "Servers", "outcomes", "run"]
 
-_AREAS = (membership, election, storage, faults)  # importing them collects their checks
+_AREAS = (membership, election, storage, faults, promises)  # importing them collects their checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ def outcome_of(check: Check, kit: Kit) -> Outcome:
     if check.parties > len(kit.backends):
         return Outcome(check, "not run", f"needs {check.parties} URLs of one cluster")
     if check.processes and kit.party_url is None:
-        return Outcome(check, "not run", "needs a URL that several processes can use")
+        return Outcome(check, "not run", "needs a URL that several processes can use (--party-url)")
+    if check.servers and kit.servers is None:
+        return Outcome(check, "not run", "needs commands that crash the servers (--stop, --start)")
     try:
         check.run(kit)
     except CheckFailed as failure:
@@ -62,17 +66,26 @@ def run(
     *,
     party_url: str | None = None,
     has_owners: bool = False,
+    servers: Servers | None = None,
+    is_aio: bool = False,
     on_outcome: Callable[[Outcome], object] | None = None,
 ) -> tuple[Capabilities, list[Outcome]]:
     """Connect to every URL (of one cluster, each independent of the others) and run every check.
 
     party_url: for processes that are killed and frozen; it may be one of the URLs if several can use it at once.
-    has_owners: its URL takes an option `owner`.
+    has_owners: its URL takes an option `owner`. servers: how to crash what they all talk to. is_aio: check the asyncio
+    face, by the same checks.
     on_outcome: told of each outcome when it is there. Raises what connect raises.
     """
     with ExitStack() as stack:
-        backends = [stack.enter_context(connect(url)) for url in urls]
-        kit = Kit(backends, party_url=party_url, has_owners=has_owners)
+        backends: list[Any]
+        if is_aio:
+            loop = EventLoop()
+            stack.callback(loop.close)
+            backends = [stack.enter_context(DrivenBackend(url, loop)) for url in urls]
+        else:
+            backends = [stack.enter_context(connect(url)) for url in urls]
+        kit = Kit(backends, party_url=party_url, has_owners=has_owners, servers=servers)
         found = []
         for outcome in outcomes(kit):
             found.append(outcome)

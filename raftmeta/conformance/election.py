@@ -202,6 +202,7 @@ def _(kit: Kit) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
+    kit.second.election(name).resign("b")
     eventually(lambda: ids == ["a"], "elected")
     election.resign("a")
     thread.join(20)

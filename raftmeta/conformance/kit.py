@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +24,11 @@ from typing import Any
 from raftmeta import Capabilities
 from raftmeta.interfaces import Backend
 
-__all__ = ["CHECKS", "Check", "CheckFailed", "Kit", "Told", "check", "equal", "eventually", "raises"]
+__all__ = ["CHECKS", "Check", "CheckFailed", "Kit", "Servers", "Told", "check", "equal", "eventually", "raises"]
 
 EVENTUALLY_S = 20.0
 LOOK_S = 0.005
+COMMAND_S = 120.0
 
 
 class CheckFailed(AssertionError):
@@ -38,6 +40,7 @@ class Check:
     """needs: a capability without which nothing is promised. lacks: one that must not be declared.
 
     parties: how many back ends that are independent of each other it needs. processes: it kills or freezes some.
+    servers: it crashes what all back ends talk to.
     """
 
     interface: str
@@ -47,13 +50,15 @@ class Check:
     lacks: str
     parties: int
     processes: bool
+    servers: bool
 
     @property
     def name(self) -> str:
         return f"{self.interface}: {self.sentence}"
 
     def is_promised(self, capabilities: Capabilities) -> bool:
-        has_needed = not self.needs or bool(getattr(capabilities, self.needs))
+        promised = getattr(capabilities, self.needs) if self.needs else True
+        has_needed = promised < float("inf") if self.needs == "ttl_precision_s" else bool(promised)
         return has_needed and not (self.lacks and getattr(capabilities, self.lacks))
 
 
@@ -61,12 +66,19 @@ CHECKS: list[Check] = []
 
 
 def check(
-    interface: str, sentence: str, *, needs: str = "", lacks: str = "", parties: int = 1, processes: bool = False
+    interface: str,
+    sentence: str,
+    *,
+    needs: str = "",
+    lacks: str = "",
+    parties: int = 1,
+    processes: bool = False,
+    servers: bool = False,
 ) -> Callable[[Callable[[Kit], None]], Callable[[Kit], None]]:
     """Collect a function as a check."""
 
     def collect(run: Callable[[Kit], None]) -> Callable[[Kit], None]:
-        CHECKS.append(Check(interface, sentence, run, needs, lacks, parties, processes))
+        CHECKS.append(Check(interface, sentence, run, needs, lacks, parties, processes, servers))
         return run
 
     return collect
@@ -166,13 +178,54 @@ class Party:
                 pipe.close()
 
 
+class Servers:
+    """What all back ends of a kit talk to, crashed and started by commands of a shell.
+
+    stop: returns when every server is gone, as by kill -9. start: returns when they are started; the same folders and
+    addresses. A command that fails, or takes more than COMMAND_S, fails the check.
+    """
+
+    def __init__(self, *, start: str, stop: str) -> None:
+        self._start, self._stop = start, stop
+
+    def crash(self) -> None:
+        """Stop all of them, then start them again."""
+        self._run(self._stop)
+        self._run(self._start)
+
+    def _run(self, command: str) -> None:
+        # Files, not pipes: a server that is started keeps what it inherits open, and nobody would see the end.
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+            try:
+                code = process.wait(COMMAND_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise CheckFailed(f"{command!r} took more than {COMMAND_S:g} s") from None
+            output.seek(0)
+            if code != 0:
+                raise CheckFailed(f"{command!r} ended with {code}: {output.read().decode(errors='replace')[-500:]}")
+
+
 class Kit:
     """One back end for each URL. party_url: for processes of their own; None: such checks are not run.
 
     has_owners: the URL takes an option `owner`; else two processes of one URL are lives of one owner.
+    servers: how to crash what the back ends talk to; None: such checks are not run.
     """
 
-    def __init__(self, backends: Sequence[Backend], *, party_url: str | None, has_owners: bool = False) -> None:
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        *,
+        party_url: str | None,
+        has_owners: bool = False,
+        servers: Servers | None = None,
+    ) -> None:
+        self.servers = servers
         self.backends = list(backends)
         self.party_url = party_url
         self.has_owners = has_owners
@@ -187,6 +240,16 @@ class Kit:
     @property
     def second(self) -> Backend:
         return self.backends[1]
+
+    @property
+    def second_or_first(self) -> Backend:
+        """Another back end than the first, if there is one."""
+        return self.backends[-1]
+
+    def crash_servers(self) -> None:
+        """All at once, and start them again; on return they may not answer yet."""
+        assert self.servers is not None
+        self.servers.crash()
 
     @property
     def capabilities(self) -> Capabilities:

@@ -36,6 +36,9 @@ class Participant:
     def held(self, id: str) -> bool:
         return self._held[id].held()
 
+    def remaining_s(self, id: str) -> float:
+        return self._held[id].remaining_s()
+
     def lost(self) -> list[str]:
         return self._lost
 
