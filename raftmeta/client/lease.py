@@ -9,7 +9,7 @@ Unlike a node's leases these are kept alive by an event loop: a host that holds 
 
 from __future__ import annotations
 
-import warnings
+import logging
 
 from raftmeta.client.channel import Channel
 from raftmeta.client.kept import KeptLease
@@ -25,6 +25,9 @@ def check_ttl(ttl_s: float) -> float:
     if not is_number or not TTL_S_MIN <= ttl_s <= TTL_S_MAX:
         raise InvalidArgument(f"ttl_s: must be from {TTL_S_MIN} to {TTL_S_MAX} seconds, not {ttl_s!r}", field="ttl_s")
     return float(ttl_s)
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class LeaseBase:
@@ -65,12 +68,11 @@ class LeaseBase:
         if self._is_lost or not self._channel.keeps(self.id, self._kept):
             return
         self._channel.drop_lease(self.id, self._kept)
-        warnings.warn(
-            f"<Lease {self.id}> was collected and not revoked: its keys go in {self.ttl_s:g} seconds; hold the object "
-            "for as long as the lease is to be kept alive",
-            ResourceWarning,
-            stacklevel=2,
-            source=self,
+        _LOG.warning(
+            "lease collected and not revoked: its keys go when its time is over; hold the object for as long as it is "
+            "to be kept alive lease=%d ttl_s=%g",
+            self.id,
+            self.ttl_s,
         )
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 
 import raftmeta
 from raftmeta import InvalidArgument
+from raftmeta.client import Lease
 from raftmeta.migrate.items import Item, Record, Source
 from raftmeta.migrate.mapping import Mapping, Plan
 from raftmeta.migrate.problems import NotMigratable
@@ -156,6 +157,7 @@ class Leases:
         self._holders = source.holders()
         self._timeout_s = timeout_s
         self._granted: dict[int, int] = {}
+        self._held: list[Lease] = []  # a lease whose object is collected is kept alive no longer
 
     def of(self, records: Iterable[Record]) -> dict[int, int]:
         """The lease of each holder that the records name."""
@@ -163,7 +165,7 @@ class Leases:
             lease = holder & (1 << 63) - 1
             ttl_s = max(self._holders.get(holder, LEASE_TTL_MIN_S), LEASE_TTL_MIN_S)
             with contextlib.suppress(raftmeta.IdConflict):  # an earlier load granted it, and it has not ended yet
-                self._client.lease(ttl_s, id=lease, timeout_s=self._timeout_s)
+                self._held.append(self._client.lease(ttl_s, id=lease, timeout_s=self._timeout_s))
             self._granted[holder] = lease
         return self._granted
 

@@ -202,7 +202,7 @@ class Node(MailboxFace):
 
         id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost.
 
-        Hold the object: one that is collected and not revoked is kept alive no longer (ResourceWarning), and its keys
+        Hold the object: one that is collected and not revoked is kept alive no longer (the log says so), and its keys
         go when its time to live has passed. on_lost holds it, too.
         """
     def watch(

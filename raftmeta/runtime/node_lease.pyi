@@ -6,10 +6,18 @@ from typing import Self
 
 from raftmeta.runtime.node_base import NodeBase
 
+class Term:
+    """The time until which the loop has kept a lease alive."""
+
+class DroppedTerm:
+    """A term that the loop still writes to, though its lease is given up."""
+
 class LeaseBase:
     """A lease as its owner holds it."""
 
     def __init__(self, node: NodeBase, ttl_s: float) -> None: ...
+    def __del__(self) -> None:
+        """Nobody holds this object any more: the lease is kept alive no longer."""
     @property
     def id(self) -> int: ...
     @property

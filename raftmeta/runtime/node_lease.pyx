@@ -7,8 +7,7 @@ store checks.
 """
 
 import functools
-import threading
-import warnings
+import logging
 
 from libc.stdint cimport uint64_t
 
@@ -24,6 +23,8 @@ from raftmeta.wire.verbs cimport lease_ttl_ms
 from raftmeta.errors import LeaseExpired, RaftmetaError
 from raftmeta.flags import Flag
 from raftmeta.operations import check_callable
+
+_LOG = logging.getLogger(__name__)
 
 cdef enum:
     DRIFT_DIVISOR = 20              # 5 %: clocks of two machines whose rates differ by more are broken
@@ -68,8 +69,8 @@ cdef class LeaseBase:
             ticket_drop(self.drop(NULL))
         except RaftmetaError:
             return
-        warnings.warn(f"{self!r} was collected and not revoked: its keys go in {self.ttl_s:g} seconds; hold the object "
-                      "for as long as the lease is to be kept alive", ResourceWarning, source=self)
+        _LOG.warning("lease collected and not revoked: its keys go when its time is over; hold the object for as long "
+                     "as it is to be kept alive lease=%d ttl_s=%g", self.id, self.ttl_s)
 
     cdef Ticket* keep(self, uint64_t lease, uint64_t asked_ns, Mailbox* mailbox) except NULL:
         self.id = lease

@@ -36,7 +36,8 @@ def test_closing_in_any_order_is_quick_and_complete(tmp_path: Path, first: str) 
         ).start()
         node.ready(30)
         client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
-        client.put("k", "1", lease=client.lease(5.0))
+        lease = client.lease(5.0)
+        client.put("k", "1", lease=lease)
         watch = client.watch("k", start_revision=1)
         assert next(iter(watch)).key == b"k"  # type: ignore[union-attr]
         if first == "node":
@@ -64,10 +65,11 @@ def test_a_closed_client_reports_no_lease_as_lost(tmp_path: Path) -> None:
         client = raftmeta.Client(f"raft://127.0.0.1:{client_port}")
         running_before = set(threading.enumerate())  # other tests' clusters may hold leases of their own
         lease = client.lease(10.0, on_lost=lost.append)
-        (watcher,) = set(threading.enumerate()) - running_before
         client.close()
         assert not lease.held()
-        wait_until(lambda: not watcher.is_alive(), timeout_s=20, what="the end of the lease's thread")
+        wait_until(
+            lambda: not set(threading.enumerate()) - running_before, timeout_s=20, what="the end of the shared threads"
+        )
         assert lost == []
 
         async def use() -> None:

@@ -90,11 +90,7 @@ def test_a_leader_without_a_successor_is_closed_twice() -> None:
     [
         lambda node: next(node.election("e").terms("me")),
         lambda node: node.election("e").nominate("me"),
-        lambda node: node.election("e").add_listener(print),
         lambda node: node.group("g").join("me"),
-        lambda node: node.group("g").add_listener(print),
-        lambda node: node.listeners.add_value_change_listener("k", print),
-        lambda node: node.listeners.add_key_set_change_listener("n", print),
         lambda node: raftmeta.recipes.Lock(node, "l").acquire(),
     ],
 )

@@ -32,7 +32,8 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with running(folder, **CHECKPOINTS) as nodes:
         counter = nodes["a"].replicated("counter", Counter)
         node = nodes["b"]
-        node.put("leased", b"1", lease=node.lease(30.0))
+        lease = node.lease(30.0)
+        node.put("leased", b"1", lease=lease)
         for number in range(60):
             node.put(f"key/{number:03}", b"%d" % number)
             node.put("large", bytes(60_000))

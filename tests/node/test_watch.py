@@ -338,7 +338,7 @@ def test_an_async_watch_lags_resets_and_times_out_alike(run: object, tmp_path: P
         ({"prefix": "", "start_revision": -1}, "start_revision", "0 to"),
         ({"prefix": "", "start_revision": 1 << 64}, "start_revision", "0 to"),
         ({"prefix": "", "start_revision": "1"}, "start_revision", "an int"),
-        ({"prefix": "", "callback": 5}, "callback", "callable"),
+        ({"prefix": "", "callback": 5}, "callback", "a function to call"),
     ],
 )
 def test_a_watch_that_makes_no_sense_is_refused_in_words(
