@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, replace
 
 import raftmeta
 from raftmeta import InvalidArgument
-from raftmeta.client import Lease
 from raftmeta.migrate.items import Item, Record, Source
 from raftmeta.migrate.mapping import Mapping, Plan
 from raftmeta.migrate.problems import NotMigratable
@@ -157,7 +156,7 @@ class Leases:
         self._holders = source.holders()
         self._timeout_s = timeout_s
         self._granted: dict[int, int] = {}
-        self._held: list[Lease] = []  # a lease whose object is collected is kept alive no longer
+        self._held: list[object] = []  # a lease whose object is collected is kept alive no longer
 
     def of(self, records: Iterable[Record]) -> dict[int, int]:
         """The lease of each holder that the records name."""
