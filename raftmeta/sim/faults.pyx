@@ -194,6 +194,10 @@ cdef void _flip(World* world, SimNode* node) noexcept nogil:
     cdef FileName name
     if not atlas_allows(world, node) or node.wal.segments.size == 0:
         return
+    # Not where a write over old bytes was refused in this life (_fill_disk): it may have been the mark, and then nobody
+    # knows that the damaged batch was whole. Those are two faults of one disk at once, as in _misdirect.
+    if node.disk.counters.failures != node.failures_seen and not world.config.is_ruin:
+        return
     size_bytes = _file_to_flip(node, draw, &name)
     atlas_note(node)
     node_crash(world, node, False)
