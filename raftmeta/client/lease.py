@@ -68,7 +68,7 @@ class LeaseBase:
         if self._is_lost or not self._channel.keeps(self.id, self._kept):
             return
         self._channel.drop_lease(self.id, self._kept)
-        _LOG.warning(
+        _LOG.info(
             "lease collected and not revoked: its keys go when its time is over; hold the object for as long as it is "
             "to be kept alive lease=%d ttl_s=%g",
             self.id,

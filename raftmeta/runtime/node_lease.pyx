@@ -69,8 +69,8 @@ cdef class LeaseBase:
             ticket_drop(self.drop(NULL))
         except RaftmetaError:
             return
-        _LOG.warning("lease collected and not revoked: its keys go when its time is over; hold the object for as long "
-                     "as it is to be kept alive lease=%d ttl_s=%g", self.id, self.ttl_s)
+        _LOG.info("lease collected and not revoked: its keys go when its time is over; hold the object for as long "
+                  "as it is to be kept alive lease=%d ttl_s=%g", self.id, self.ttl_s)
 
     cdef Ticket* keep(self, uint64_t lease, uint64_t asked_ns, Mailbox* mailbox) except NULL:
         self.id = lease
