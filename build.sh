@@ -80,31 +80,39 @@ done_with() {
     cat "$@" | sha256sum >"$stamp"
 }
 
+# make_venv [demo]: all packages, or only what the build and the demonstration need: no Spark (450 MB), no test tools.
 make_venv() {
+    local wanted=${1:-all} stamp=$VENV/packages.stamp
     if [ ! -x "$VENV/bin/python" ]; then
         local python
         require_python
         step "making $VENV with $("$python" --version)"
         "$python" -m venv "$VENV"
     fi
-    if need "$VENV/packages.stamp" constraints.txt pyproject.toml; then
+    if [ "$wanted" = demo ] && need "$stamp" constraints.txt pyproject.toml; then
+        stamp=$VENV/packages-demo.stamp
+    fi
+    if need "$stamp" constraints.txt pyproject.toml; then
         step "installing packages (constraints.txt)"
-        "$VENV/bin/python" - >"$VENV/packages.txt" <<'PYTHON'
+        "$VENV/bin/python" - "$wanted" >"$VENV/packages.txt" <<'PYTHON'
+import sys
 import tomllib
 with open("pyproject.toml", "rb") as file:
     table = tomllib.load(file)
 extras = table["project"]["optional-dependencies"]
 names = {*table["build-system"]["requires"], *table["project"]["dependencies"]}
-for extra in ("test", "check", "demo", "bench"):
+for extra in ("demo",) if sys.argv[1] == "demo" else ("test", "check", "demo", "bench"):
     names.update(extras[extra])
 print("\n".join(sorted(names)))
 PYTHON
         "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
-        # There is no wheel of pyspark: pip makes one of its 450 MB, in half the time when it does not compress it again.
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-            --config-settings=--build-option=--compression=stored pyspark
+        if [ "$wanted" = all ]; then
+            # There is no wheel of pyspark: pip makes one of its 450 MB, in half the time when it does not compress it again.
+            "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+                --config-settings=--build-option=--compression=stored pyspark
+        fi
         "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -r "$VENV/packages.txt"
-        done_with "$VENV/packages.stamp" constraints.txt pyproject.toml
+        done_with "$stamp" constraints.txt pyproject.toml
     fi
 }
 
@@ -115,7 +123,7 @@ make_extensions() {
     local force="" started=$SECONDS
     if need build/extensions.stamp setup.py "$VENV/pyvenv.cfg"; then
         if [ -e build/extensions.stamp ]; then force=--force; fi
-    elif [ -z "$(find raftmeta -name '*.p[xy][dx]' -newer build/extensions.stamp -print -quit)" ] &&
+    elif [ -z "$(find raftmeta tests/faces -name '*.p[xy][dx]' -newer build/extensions.stamp -print -quit)" ] &&
         [ -z "$(find raftmeta -name '*.hpp' -newer build/extensions.stamp -print -quit)" ]; then
         return
     fi
@@ -140,7 +148,7 @@ install_editable() {
 }
 
 make_all() {
-    make_venv
+    make_venv "$@"
     make_extensions
     install_editable
 }
@@ -151,7 +159,7 @@ check() {
     export PATH="$PWD/$VENV/bin:$PATH"
     step "ruff format";  ruff format --check --quiet .
     step "ruff check";   ruff check --quiet .
-    step "cython-lint";  find raftmeta -name '*.pyx' -o -name '*.pxd' | sort | xargs cython-lint
+    step "cython-lint";  find raftmeta tests/faces -name '*.pyx' -o -name '*.pxd' | sort | xargs cython-lint
     step "mypy";         mypy --no-error-summary
     step "layers, stubs, exports, style, no GIL in hot modules"
     python -m pytest -q tests/test_layers.py tests/test_stubs.py tests/test_exports.py tests/test_style.py \
@@ -211,7 +219,7 @@ check_coverage() {
     find . -name '*.gcda' -delete
     "../$VENV/bin/python" -m coverage run -m pytest -m "not uninstrumented" "$@"
     "../$VENV/bin/python" -m coverage report --skip-covered
-    "../$VENV/bin/python" tests/checks/native_coverage.py
+    "../$VENV/bin/python" tests/lint/native_coverage.py
 }
 
 # --- the verbs ----------------------------------------------------------------------------------------------------------------
@@ -228,7 +236,7 @@ build)
     install_editable
     ;;
 demo)
-    make_all
+    make_all demo
     exec "$VENV/bin/python" -m demo "$@"
     ;;
 test)
@@ -274,6 +282,8 @@ jepsen)
         step "$nodes nodes under all faults"
         "$VENV/bin/python" -m jepsen run --nodes "$nodes" --workload all --nemesis all --time 600 "$@" || status=1
     done
+    step "leases on an idle cluster while the lead moves"
+    "$VENV/bin/python" -m jepsen leases || status=1
     exit "$status"
     ;;
 mutants)
@@ -282,7 +292,7 @@ mutants)
     ;;
 clean)
     rm -rf build build-tsan build-asan build-coverage dist .pytest_cache .mypy_cache .ruff_cache
-    find raftmeta \( -name '*.so' -o -name '*.cpp' \) -delete
+    find raftmeta tests/faces \( -name '*.so' -o -name '*.cpp' \) -delete
     find raftmeta tests benchmarks demo examples jepsen -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
     ;;
 *)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -19,6 +20,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 PACKAGE = ROOT / "raftmeta"
+TEST_FACES = ROOT / "tests" / "faces"  # what only tests see of native modules: in no wheel
 
 # -O2: -O3 moved benchmarks/test_bench_tree.py by less than its noise (3 %) and lengthened the build by a third. The hot
 #     loops call inline leaves of .pxd and .hpp, so there is little left for a linker to do across modules.
@@ -53,7 +55,7 @@ COMPILER_DIRECTIVES = {
 
 
 def compiled_modules() -> list[Extension]:
-    """One Extension for each .pyx below raftmeta/."""
+    """One Extension for each .pyx below raftmeta/, and for those of the tests."""
     headers = [str(header.relative_to(ROOT)) for header in sorted(PACKAGE.rglob("*.hpp"))]
     return [
         Extension(
@@ -64,12 +66,12 @@ def compiled_modules() -> list[Extension]:
             extra_compile_args=list(COMPILE_ARGS),
             depends=headers,
         )
-        for source in sorted(PACKAGE.rglob("*.pyx"))
+        for source in [*sorted(PACKAGE.rglob("*.pyx")), *sorted(TEST_FACES.glob("*.pyx"))]
     ]
 
 
 class BuildNative(build_ext):
-    """build_ext that translates with Cython first (only here: metadata and sdist need no C++) and uses all cores."""
+    """build_ext that translates with Cython first (metadata and sdist need no C++), uses all cores, strips a wheel."""
 
     user_options: ClassVar = [
         *build_ext.user_options,
@@ -81,6 +83,7 @@ class BuildNative(build_ext):
         super().initialize_options()
         self.only: str | None = None
         self.instrument: str | None = None
+        self.is_for_checkout = False
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -91,6 +94,9 @@ class BuildNative(build_ext):
                 f"build/{kind}.{sysconfig.get_platform()}-{sys.implementation.cache_tag}" for kind in ("lib", "temp")
             )
         self.extensions = self._chosen_modules()
+        self.is_for_checkout = bool(self.inplace or self.editable_mode)  # setuptools forgets it while it builds
+        if not self.is_for_checkout:
+            self.extensions = [extension for extension in self.extensions if not extension.name.startswith("tests.")]
 
     def build_extensions(self) -> None:
         from Cython.Build import cythonize
@@ -109,6 +115,11 @@ class BuildNative(build_ext):
                 extension.extra_compile_args += INSTRUMENTS[self.instrument]
                 extension.extra_link_args += INSTRUMENTS[self.instrument]
         super().build_extensions()
+        if not (self.is_for_checkout or self.instrument):
+            # A wheel carries no symbols but those that are imported: they are half of its bytes. A checkout keeps them,
+            # for profilers and debuggers.
+            objects = [self.get_ext_fullpath(extension.name) for extension in self.extensions]
+            subprocess.run(["strip", "--strip-unneeded", *objects], check=True)
 
     def _chosen_modules(self) -> list[Extension]:
         if self.only is None:

@@ -14,7 +14,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from raftmeta.sim.campaign import EVENTS as EVENTS_OF_A_LIFE
-from raftmeta.sim.world_handle import World, swarm_profile
+from raftmeta.sim.world.world_handle import World, swarm_profile
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time)
 

@@ -10,7 +10,7 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from raftmeta.machine.tree_handle import TreeHandle
+from tests.faces.tree import TreeHandle
 
 
 def loaded(keys: int) -> TreeHandle:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from raftmeta.machine.watch_handle import HandledWatch, WatchedMachine
+from tests.faces.watches import HandledWatch, WatchedMachine
 from tests.machine import commands as c
 
 PUTS = 20_000

@@ -1,7 +1,8 @@
 """Which nodes may be struck: the rule that keeps every run one that the cluster must survive.
 
 - A process is in the hands of one nemesis at a time, so that none restarts what another has killed.
-- One change of membership at a time is under way.
+- One change of membership at a time is under way, and no storage is lost meanwhile: a membership of three that becomes
+  one of two has no disk to spare.
 - Storage may be lost (flipped bits, a wiped disk, a lost tail) only while intact, up-to-date voters elsewhere form a
   quorum: what was acknowledged is then still on the disks of enough of them. A node that was struck so is damaged until
   it is a voter again that has caught up. `ruin` lifts this rule: then nothing promises progress, and the cluster must
@@ -91,7 +92,8 @@ class Atlas:
         if harm is Harm.MEMBERS:
             return all(aim.harm is not Harm.MEMBERS for aim in self._aims) and not self._lost()
         if harm is Harm.STORAGE and not self._is_ruin:
-            return self._is_survivable(set(nodes) | self._lost())
+            is_changing = any(aim.harm is Harm.MEMBERS for aim in self._aims)
+            return not is_changing and self._is_survivable(set(nodes) | self._lost())
         return True
 
     def _lost(self) -> set[str]:

@@ -19,6 +19,7 @@ from raftmeta.version import VERSION as _VERSION
 if typing.TYPE_CHECKING:
     from raftmeta import aio, interfaces, operations, recipes
     from raftmeta.backends import connect
+    from raftmeta.bindings.revision import Revision
     from raftmeta.clients import Client
     from raftmeta.config import Config
     from raftmeta.errors import (
@@ -66,6 +67,9 @@ if typing.TYPE_CHECKING:
         Unsupported,
         Withdrawn,
     )
+    from raftmeta.face.lease import Lease
+    from raftmeta.face.user_machine import UserMachine
+    from raftmeta.face.watch import Watch
     from raftmeta.interfaces import Capabilities
     from raftmeta.node import Node
     from raftmeta.operations import (
@@ -90,7 +94,6 @@ if typing.TYPE_CHECKING:
         Version,
         prefix_end,
     )
-    from raftmeta.replicated_class import Entry, command, current_entry, invariant, replicated
     from raftmeta.results import (
         MemberStatus,
         NodeEvent,
@@ -101,10 +104,7 @@ if typing.TYPE_CHECKING:
         WatchEvent,
         WatchReset,
     )
-    from raftmeta.runtime.node_lease import Lease
-    from raftmeta.runtime.node_watch import Watch
-    from raftmeta.runtime.user_machine import UserMachine
-    from raftmeta.wire.revision import Revision
+    from raftmeta.user_machines.classes import Entry, command, current_entry, invariant, replicated
 
 __version__ = _VERSION
 
@@ -212,11 +212,11 @@ _HOMES = {
     "CreateRevision": "raftmeta.operations",
     "Delete": "raftmeta.operations",
     "DeleteRange": "raftmeta.operations",
-    "Entry": "raftmeta.replicated_class",
+    "Entry": "raftmeta.user_machines.classes",
     "Fence": "raftmeta.operations",
     "Get": "raftmeta.operations",
     "KeyRecord": "raftmeta.operations",
-    "Lease": "raftmeta.runtime.node_lease",
+    "Lease": "raftmeta.face.lease",
     "MemberStatus": "raftmeta.results",
     "ModRevision": "raftmeta.operations",
     "Node": "raftmeta.node",
@@ -227,24 +227,24 @@ _HOMES = {
     "Range": "raftmeta.operations",
     "RangeEmpty": "raftmeta.operations",
     "RangeResult": "raftmeta.operations",
-    "Revision": "raftmeta.wire.revision",
+    "Revision": "raftmeta.bindings.revision",
     "Txn": "raftmeta.operations",
     "TxnReply": "raftmeta.results",
     "TxnResult": "raftmeta.operations",
     "Update": "raftmeta.operations",
-    "UserMachine": "raftmeta.runtime.user_machine",
+    "UserMachine": "raftmeta.face.user_machine",
     "Value": "raftmeta.operations",
     "Version": "raftmeta.operations",
-    "Watch": "raftmeta.runtime.node_watch",
+    "Watch": "raftmeta.face.watch",
     "WatchBatch": "raftmeta.results",
     "WatchEvent": "raftmeta.results",
     "WatchReset": "raftmeta.results",
-    "command": "raftmeta.replicated_class",
+    "command": "raftmeta.user_machines.classes",
     "connect": "raftmeta.backends",
-    "current_entry": "raftmeta.replicated_class",
-    "invariant": "raftmeta.replicated_class",
+    "current_entry": "raftmeta.user_machines.classes",
+    "invariant": "raftmeta.user_machines.classes",
     "prefix_end": "raftmeta.operations",
-    "replicated": "raftmeta.replicated_class",
+    "replicated": "raftmeta.user_machines.classes",
 }
 _MODULES = frozenset(
     {

@@ -211,7 +211,7 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
     if core.hard.term < log_last_term(&core.log) or applied > core.log.last or applied < core.log.compacted:
         return BAD_FIELD
     core.log.applied = core.applying = applied
-    # On disk the commit index is a hint (ARCHITECTURE "Consensus"): the log decides how much of it can be believed.
+    # On disk the commit index is a hint (decisions.md "Consensus"): the log decides how much of it can be believed.
     core.log.committed = max(min(hard_state.committed, core.log.last), applied)
     core.log.persisted = core.log.staged = core.log.written = core.log.last
     core.is_started = True

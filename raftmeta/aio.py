@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import raftmeta.client.aio as client
 from raftmeta import interfaces
+from raftmeta.face import aio as face
+from raftmeta.face.lease_aio import AioLease as Lease
+from raftmeta.face.mailbox import AioPendingResult as PendingResult
+from raftmeta.face.user_machine_aio import AioPendingCall as PendingCall
+from raftmeta.face.user_machine_aio import AioUserMachine as UserMachine
+from raftmeta.face.watch_aio import AioWatch as Watch
 from raftmeta.recipes import coordination
-from raftmeta.runtime import node_aio
-from raftmeta.runtime.node_lease_aio import AioLease as Lease
-from raftmeta.runtime.node_mailbox import AioPendingResult as PendingResult
-from raftmeta.runtime.node_watch_aio import AioWatch as Watch
-from raftmeta.runtime.user_machine_aio import AioPendingCall as PendingCall
-from raftmeta.runtime.user_machine_aio import AioUserMachine as UserMachine
 
 __all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachine", "Watch"]
 
 
-class Node(coordination.AioCoordinated, node_aio.Node):
-    __doc__ = node_aio.Node.__doc__
+class Node(coordination.AioCoordinated, face.Node):
+    __doc__ = face.Node.__doc__
     has_state = True  # recipes/store
 
     @property

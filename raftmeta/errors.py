@@ -39,6 +39,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from raftmeta.common import statuses
+
 __all__ = [
     "AddressInUse",
     "ChangeRefused",
@@ -229,7 +231,7 @@ class CommandRefused(Refused):
 class Rejected(Refused):
     """A command of a user machine says no; it is raised before anything is changed, for what was changed stays.
 
-    details: any plain value (raftmeta/values.py), for the caller.
+    details: any plain value (raftmeta/user_machines/values.py), for the caller.
     """
 
     def __init__(self, message: str = "", details: Any = None, *, revision: int = 0) -> None:
@@ -361,61 +363,61 @@ class InvalidArgument(RaftmetaError, ValueError):
 # --- from a native status (raftmeta/status.pxd) to an error ---------------------------------------------------------
 
 _REFUSED: dict[int, tuple[type[Refused], str]] = {
-    1: (KeyExists, "the key exists"),
-    2: (KeyMissing, "the key does not exist"),
-    3: (CompareFailed, "the key has another revision than expected"),
-    4: (Fenced, "the fence is no longer held"),
-    5: (IdConflict, "the id is taken"),
-    6: (LeaseExpired, "the lease has expired or was never granted"),
-    7: (Compacted, "the history at that revision is no longer kept"),
-    8: (FutureRevision, "the revision does not exist yet"),
-    9: (CommandRefused, "the command would change too many keys"),
-    10: (CommandRefused, "a value is larger than the cluster allows"),
-    11: (CommandRefused, "a key is empty or longer than 480 bytes"),
-    12: (CommandRefused, "the command is not valid at the feature level of this cluster"),
-    13: (CommandRefused, "the counter would leave the signed 64-bit range"),
-    14: (CommandRefused, "the value is not a counter"),
-    17: (CommandRefused, "the cluster has as many user machines as it may have"),
-    18: (ChangeRefused, "too few voters of the membership asked for answer"),
+    statuses.KEY_EXISTS: (KeyExists, "the key exists"),
+    statuses.KEY_MISSING: (KeyMissing, "the key does not exist"),
+    statuses.COMPARE_FAILED: (CompareFailed, "the key has another revision than expected"),
+    statuses.FENCED: (Fenced, "the fence is no longer held"),
+    statuses.ID_CONFLICT: (IdConflict, "the id is taken"),
+    statuses.LEASE_EXPIRED: (LeaseExpired, "the lease has expired or was never granted"),
+    statuses.COMPACTED: (Compacted, "the history at that revision is no longer kept"),
+    statuses.FUTURE_REVISION: (FutureRevision, "the revision does not exist yet"),
+    statuses.TOO_MANY_CHANGES: (CommandRefused, "the command would change too many keys"),
+    statuses.VALUE_TOO_LARGE: (CommandRefused, "a value is larger than the cluster allows"),
+    statuses.KEY_INVALID: (CommandRefused, "a key is empty or longer than 480 bytes"),
+    statuses.COMMAND_INVALID: (CommandRefused, "the command is not valid at the feature level of this cluster"),
+    statuses.NUMBER_OVERFLOW: (CommandRefused, "the counter would leave the signed 64-bit range"),
+    statuses.NOT_A_NUMBER: (CommandRefused, "the value is not a counter"),
+    statuses.TOO_MANY_MACHINES: (CommandRefused, "the cluster has as many user machines as it may have"),
+    statuses.NO_QUORUM: (ChangeRefused, "too few voters of the membership asked for answer"),
 }
 
 _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
-    15: (NotReady, "the session of this node ended before the operation was applied"),
-    32: (NoLeader, "no leader took the operation"),
-    33: (NotReady, "the node is not ready"),
-    34: (Overloaded, "too many operations are under way"),
-    35: (NoSpace, "no quorum of members has room on its disks"),
-    36: (NodeClosed, "the node is closed"),
-    74: (NotReady, "the same is under way already"),
-    79: (NodeRemoved, "the node was removed from the cluster: go on with one of its members"),
-    78: (NotReady, "the membership has changed since"),
-    37: (Withdrawn, "timed out before it was proposed; certainly not applied"),
-    66: (Unsupported, "the node runs an older version of raftmeta, which does not know this request"),
+    statuses.SESSION_UNKNOWN: (NotReady, "the session of this node ended before the operation was applied"),
+    statuses.NO_LEADER: (NoLeader, "no leader took the operation"),
+    statuses.NOT_READY: (NotReady, "the node is not ready"),
+    statuses.OVERLOADED: (Overloaded, "too many operations are under way"),
+    statuses.NO_SPACE: (NoSpace, "no quorum of members has room on its disks"),
+    statuses.NODE_CLOSED: (NodeClosed, "the node is closed"),
+    statuses.ALREADY: (NotReady, "the same is under way already"),
+    statuses.REMOVED: (NodeRemoved, "the node was removed from the cluster: go on with one of its members"),
+    statuses.STALE: (NotReady, "the membership has changed since"),
+    statuses.WITHDRAWN: (Withdrawn, "timed out before it was proposed; certainly not applied"),
+    statuses.BAD_VERSION: (Unsupported, "the node runs an older version of raftmeta, which does not know this request"),
 }
 
 _OUTCOME_UNKNOWN: dict[int, str] = {
-    16: "applied earlier, but its result is no longer kept",
-    48: "the node stopped or lost its session while the operation was under way",
+    statuses.RESULT_EVICTED: "applied earlier, but its result is no longer kept",
+    statuses.OUTCOME_UNKNOWN: "the node stopped or lost its session while the operation was under way",
 }
 
 # Refused before it had any effect: the caller named something that is not there or cannot be.
 _INVALID: dict[int, str] = {
-    69: "the node refused an argument",
-    73: "what was named does not exist",
+    statuses.BAD_FIELD: "the node refused an argument",
+    statuses.NOT_FOUND: "what was named does not exist",
 }
 
 _FATAL: dict[int, tuple[type[Fatal], str]] = {
-    75: (StorageCorrupt, "the folder holds bytes that are not what was written"),
-    96: (OutOfMemory, "out of memory in the native engine"),
-    97: (DiskFailed, "the disk failed"),
-    98: (InvariantBroken, "an invariant is broken"),
-    99: (Fatal, "an entry of the log is not known to this version"),
-    101: (
+    statuses.CORRUPT: (StorageCorrupt, "the folder holds bytes that are not what was written"),
+    statuses.NO_MEMORY: (OutOfMemory, "out of memory in the native engine"),
+    statuses.DISK_FAILED: (DiskFailed, "the disk failed"),
+    statuses.INVARIANT_BROKEN: (InvariantBroken, "an invariant is broken"),
+    statuses.UNKNOWN_ENTRY: (Fatal, "an entry of the log is not known to this version"),
+    statuses.STATE_DIVERGED: (
         StateDiverged,
         "the state of this node is not the one that a majority has after the same entries; keep a copy of its folder "
         "for inspection, then remove it: the node comes back by itself with the state of the others",
     ),
-    102: (HistoryLost, "a folder of this cluster is older than what its node acknowledged"),
+    statuses.HISTORY_LOST: (HistoryLost, "a folder of this cluster is older than what its node acknowledged"),
 }
 
 

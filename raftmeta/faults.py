@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raftmeta.errors import InvalidArgument
-from raftmeta.runtime import node_faults
-from raftmeta.runtime.node_base import NodeBase
+from raftmeta.face import faults as face
+from raftmeta.face.base import NodeBase
 
 __all__ = ["LinkFault", "abort", "set_link_faults"]
 
@@ -49,7 +49,7 @@ def set_link_faults(node: NodeBase, faults: Mapping[str, LinkFault], *, seed: in
     On a running node they hold when this returns, on one that was not started from its start on.
     seed: of the choice which frames are lost and repeated.
     """
-    node_faults.set_link_faults(node, faults, seed)
+    face.set_link_faults(node, faults, seed)
 
 
 def abort(node: NodeBase) -> None:
@@ -59,4 +59,4 @@ def abort(node: NodeBase) -> None:
     is run to its end without sending, and callers in this process are told: NodeClosed for what was not proposed,
     OutcomeUnknown for the rest. Its folder may be opened again when this returns. Raises NodeClosed if it does not run.
     """
-    node_faults.abort(node)
+    face.abort(node)

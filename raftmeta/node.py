@@ -1,4 +1,4 @@
-"""raftmeta.Node: the node of raftmeta/runtime/node with KIP-30's interfaces on it.
+"""raftmeta.Node: the node of raftmeta/face/node with KIP-30's interfaces on it.
 
     with raftmeta.Node("a", peers=..., data_dir=...) as node:
         node.ready(10)
@@ -15,11 +15,11 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from raftmeta.face import node
 from raftmeta.interfaces import Owner, State
 from raftmeta.operations import Key
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated
 from raftmeta.recipes.fetches import Fetches
-from raftmeta.runtime import node
 
 if TYPE_CHECKING:
     import raftmeta.aio

@@ -6,7 +6,7 @@
         otherwise=[Get("jobs/7")],
     )
 
-Nothing here talks to a node, and nothing is checked before it is sent: wire/python_commands does that, with an
+Nothing here talks to a node, and nothing is checked before it is sent: bindings/commands does that, with an
 InvalidArgument that names the field (`then[0].key`). Keys are bytes or str (UTF-8), 1 to 480 bytes; a range is
 [start, end) and an empty end means to the last key. A `revision` of 0 means none in particular.
 """

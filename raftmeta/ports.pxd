@@ -1,7 +1,7 @@
 # The world as the engine sees it: disk, clock, network and random numbers as function pointers and a `self`.
 #
-# Production code of layers 1 to 4 reaches the outside only through these structs; raftmeta/sim fills them with a
-# simulated world, runtime/ with the real one. Every function is noexcept nogil and returns a status; none raises.
+# Production code from raft/ to engine/ reaches the outside only through these structs; raftmeta/sim fills them with a
+# simulated world, loop/ with the real one. Every function is noexcept nogil and returns a status; none raises.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice

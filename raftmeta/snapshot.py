@@ -24,16 +24,16 @@ from typing import Any, BinaryIO, Self, overload
 from raftmeta.client.aio import Client as AioClient
 from raftmeta.client.backup import Progress
 from raftmeta.client.sync import Client
+from raftmeta.common import statuses
 from raftmeta.config import Config, Identity, check_path
 from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
-from raftmeta.runtime.backups import BackupFile, sealed_path
-from raftmeta.runtime.node_base import NodeBase
-from raftmeta.runtime.salvaging import Salvaged, SalvagedFolder, salvage
+from raftmeta.face.backups import BackupFile, sealed_path
+from raftmeta.face.base import NodeBase
+from raftmeta.face.salvaging import Salvaged, SalvagedFolder, salvage
 from raftmeta.storage.checkpoint import sync_directory
 
 __all__ = ["Salvaged", "SalvagedFolder", "SnapshotInfo", "SnapshotMember", "inspect", "restore", "save", "verify"]
 
-_NOT_FOUND, _CORRUPT, _NEWER_FORMAT = 73, 75, 77  # raftmeta/status.pxd
 _FILE_NAME_BYTES_MAX = 63
 _WORKING_SUFFIX = ".restoring"
 _COPY_BYTES = 1024 * 1024
@@ -235,9 +235,9 @@ def _load(path: str | Path) -> BackupFile:
         raise InvalidArgument(f"path: there is no file {path}", field="path")
     backup = BackupFile()
     status = backup.load(str(path))
-    if status == _CORRUPT:
+    if status == statuses.CORRUPT:
         raise SnapshotDamaged(f"path: {path} is not a whole snapshot: use another copy of it", field="path")
-    if status == _NEWER_FORMAT:
+    if status == statuses.NEWER_FORMAT:
         raise NewerFormat(f"path: {path} was written by a newer version of raftmeta", field="path")
     if status:
         raise error_from_status(status, detail=str(path))

@@ -1,5 +1,5 @@
 # What a native function returns: 0 is OK, everything else says what happened. Native code never raises (ARCHITECTURE
-# "Native code"); runtime/ turns a status into the error of raftmeta/errors.py that tells the operation's fate.
+# "Native code"); face/ turns a status into the error of raftmeta/errors.py that tells the operation's fate.
 #
 # FORMAT_: statuses 1..63 stand in replicated results and in client frames and may never be renumbered.
 
@@ -63,5 +63,10 @@ cdef enum:
     INVARIANT_BROKEN = 98       # see broken() in native/invariants.pxd
     UNKNOWN_ENTRY = 99          # an entry type or command above the feature level reached apply
     POWER_CUT = 100             # simulated disks only: this node is off
-    STATE_DIVERGED = 101        # the same entries led here to another state than a majority has (runtime/divergence)
+    STATE_DIVERGED = 101        # the same entries led here to another state than a majority has (engine/divergence)
     HISTORY_LOST = 102          # a voter's disk is older than what it acknowledged: this one's, or another's
+
+
+# The node stops, keeps its files, and tells this status.
+cdef inline bint is_fatal(status_t status) noexcept nogil:
+    return status >= NO_MEMORY

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.sources import ROOT
+from tests.lint.sources import ROOT
 
 APT_LINE = (
     "apt-get update && DEBIAN_FRONTEND=noninteractive "

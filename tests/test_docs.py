@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.sources import PACKAGE, ROOT, source_files
+from tests.lint.rules import for_each
+from tests.lint.sources import PACKAGE, ROOT, source_files
 from tests.processes.waiting import free_ports
 
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *source_files(".md", below=ROOT / "docs")]
@@ -61,7 +62,7 @@ def test_the_example_is_short() -> None:
     assert len(lines) <= 15
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+@for_each(DOCUMENTS, relative)
 def test_links_lead_to_files(document: Path) -> None:
     """A link without a scheme names a file, seen from the document."""
     for target in LINK.findall(FENCE.sub("", document.read_text())):
@@ -69,7 +70,7 @@ def test_links_lead_to_files(document: Path) -> None:
             assert (document.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+@for_each(DOCUMENTS, relative)
 def test_what_a_document_names_exists(document: Path) -> None:
     """Paths in code marks are there, names in code marks stand in the sources or are those of tests."""
     missing = []
@@ -96,7 +97,7 @@ def is_path(text: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("document", source_files(".md", below=ROOT / "docs"), ids=relative)
+@for_each(source_files(".md", below=ROOT / "docs"), relative)
 def test_the_tests_that_a_document_names_are_there(document: Path) -> None:
     """What is said to be tested is tested: each name is that of a function, a class or a file of tests."""
     assert set(re.findall(r"(?<![\w/])test_\w+", FENCE.sub("", document.read_text()))) <= TEST_NAMES
@@ -119,7 +120,32 @@ def test_the_architecture_names_every_part() -> None:
         assert re.search(rf"`(?:raftmeta/)?{package}`", table), package
 
 
-@pytest.mark.parametrize("source", SOURCE_TEXT, ids=relative)
+def test_what_the_architecture_places_is_there() -> None:
+    """`file:function`: the file has a function, a method or a class of that name."""
+    placed = re.findall(r"`([\w/]+\.\w+):(\w+)`", (ROOT / "ARCHITECTURE.md").read_text())
+    assert len(placed) > 20
+    for file, name in placed:
+        assert re.search(rf"^ *(?:cdef|def|class|async def)\b[^\n(]*\b{name}\(", (PACKAGE / file).read_text(), re.M), (
+            f"{file} has no {name}"
+        )
+
+
+def test_the_architecture_names_every_thread() -> None:
+    """The names that the package gives to threads, but those of tools."""
+    table = (ROOT / "ARCHITECTURE.md").read_text()
+    tools = {"backends", "conformance", "migrate", "sim", "spark", "testing"}
+    for path in source_files(".py", ".pyx", ".hpp"):
+        if path.relative_to(PACKAGE).parts[0] in tools:
+            continue
+        text = path.read_text()
+        named = re.findall(r"(?:name=|thread_start\([^\n]*?)f?b?\"(raftmeta-[a-z-]+)", text)
+        named += [f"raftmeta-{name}" for name in re.findall(r"SharedThreads\(\"([a-z-]+)\"", text)]
+        for name in named:
+            if name != "raftmeta-":
+                assert f"`{name}`" in table or f"`{name.rstrip('-')}-`" in table, f"{path.name}: {name}"
+
+
+@for_each(SOURCE_TEXT, relative)
 def test_what_a_source_cites_can_be_opened(source: Path) -> None:
     """A document named in a comment is in this repository, and has the words that are quoted with its name."""
     for name, section in re.findall(r"(DESIGN|ARCHITECTURE|[\w/-]+\.md)\b(?: \"([^\"\n]+)\")?", SOURCE_TEXT[source]):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.sources import PACKAGE, module_name, source_files
+from tests.lint.rules import for_each
+from tests.lint.sources import PACKAGE, module_name, source_files
 
 PUBLIC_FILES = [path for path in source_files(".py") if not path.stem.startswith("_") or path.name == "__init__.py"]
 
@@ -22,7 +23,7 @@ def declared(path: Path) -> list[str] | None:
     return None
 
 
-@pytest.mark.parametrize("path", PUBLIC_FILES, ids=module_name)
+@for_each(PUBLIC_FILES, module_name)
 def test_all_is_sorted_and_holds_no_name_twice(path: Path) -> None:
     """Wherever there is an __all__, a reader finds a name in it by the alphabet."""
     names = declared(path) or []

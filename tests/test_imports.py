@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import raftmeta
-from tests.checks.sources import PACKAGE
+from tests.lint.sources import PACKAGE
 from tests.processes.waiting import free_ports
 
 SHOW = "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
 EVENT_LOOP = {"asyncio", "ssl", "_ssl"}
-ENGINE = {"raftmeta._core", "raftmeta.runtime", "lmdb", "msgpack"}
+ENGINE = {"raftmeta._core", "raftmeta.engine", "raftmeta.face", "lmdb", "msgpack"}
 
 
 def loaded_by(program: str, *arguments: str) -> set[str]:

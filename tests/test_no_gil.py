@@ -11,18 +11,14 @@ from pathlib import Path
 import pytest
 from Cython.Compiler.Main import CompilationOptions, compile_single
 
-from tests.checks.native_code import generated_functions, header_violations, violations
-from tests.checks.sources import PYTHON_FACING, ROOT, is_python_facing, module_name, source_files
+from tests.lint.native_code import generated_functions, header_violations, violations
+from tests.lint.rules import for_each
+from tests.lint.sources import ROOT, is_python_facing, module_name, source_files
 
 SOURCES = source_files(".pyx")
 
 
-def test_the_python_facing_modules_exist() -> None:
-    """The list of exceptions names no module that is gone."""
-    assert {module_name(path) for path in SOURCES} >= PYTHON_FACING
-
-
-@pytest.mark.parametrize("source", SOURCES, ids=module_name)
+@for_each(SOURCES, module_name)
 def test_native_code_is_free_of_python(source: Path) -> None:
     """No generated native function names the GIL, an exception or a Python object."""
     generated = source.with_suffix(".cpp")
@@ -35,7 +31,7 @@ def test_native_code_is_free_of_python(source: Path) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("header", source_files(".hpp"), ids=lambda path: path.name)
+@for_each(source_files(".hpp"), lambda path: path.name)
 def test_native_headers_neither_throw_nor_know_python(header: Path) -> None:
     """C++ headers allocate by malloc and report by value."""
     assert not header_violations(header)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.sources import ROOT, module_name, source_files
+from tests.lint.sources import ROOT, module_name, source_files
 
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
@@ -152,6 +152,14 @@ def test_the_wheel_has_modules_stubs_and_headers_only(wheel: Path) -> None:
     assert compiled == {module_name(path).replace(".", "/") for path in source_files(".pyx")}
     headers = {str(path.relative_to(ROOT)) for path in source_files(".pxd", ".pyi", ".hpp")}
     assert headers <= set(names)
+
+
+def test_the_wheel_carries_no_symbols(wheel: Path) -> None:
+    """Half of the bytes of a checkout's modules are for debuggers."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if name.endswith(".so"):
+                assert b".symtab" not in archive.read(name), name
 
 
 def test_the_wheel_imports_in_a_clean_environment(clean_python: Path, tmp_path: Path) -> None:

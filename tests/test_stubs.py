@@ -8,11 +8,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tests.checks.sources import module_name, source_files
-from tests.checks.stubs import differences, visible_names
+from tests.lint.rules import for_each
+from tests.lint.sources import module_name, source_files
+from tests.lint.statuses import MODULE, generated
+from tests.lint.stubs import differences, visible_names
 
 
-@pytest.mark.parametrize("source", source_files(".pyx"), ids=module_name)
+@for_each(source_files(".pyx"), module_name)
 def test_the_stub_says_what_the_module_has(source: Path) -> None:
     """Names, parameters and docstrings agree; a module without Python-visible names has no stub."""
     module = importlib.import_module(module_name(source))
@@ -28,6 +30,11 @@ def test_a_stub_has_a_source() -> None:
     """No .pyi is left over from a module that is gone."""
     for stub in source_files(".pyi"):
         assert stub.with_suffix(".pyx").exists() or stub.with_suffix(".py").exists(), stub
+
+
+def test_statuses_are_those_of_the_header() -> None:
+    """`python -m tests.lint.statuses` writes them."""
+    assert MODULE.read_text() == generated()
 
 
 def example() -> ModuleType:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.sources import PACKAGE, ROOT, source_files, without_strings
+from tests.lint.rules import for_each
+from tests.lint.sources import PACKAGE, ROOT, source_files, without_strings
 
 FILE_LINES_MAX = 950
 FUNCTION_LINES_MAX = 90  # a screen of code; the signature and the docstring are not counted
@@ -63,7 +64,7 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
+@for_each(SOURCES, relative)
 def test_a_source_can_be_held_in_mind(path: Path) -> None:
     """Files and functions keep within their limits; lines of C++ too, which ruff and cython-lint do not read."""
     text = path.read_text()
@@ -76,7 +77,7 @@ def test_a_source_can_be_held_in_mind(path: Path) -> None:
         assert not too_long, f"functions over {FUNCTION_LINES_MAX} lines (line, size): {too_long}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
+@for_each(SOURCES, relative)
 def test_a_source_opens_with_its_first_page(path: Path) -> None:
     """A module says what it is before it imports anything."""
     text = path.read_text().strip()
@@ -84,7 +85,7 @@ def test_a_source_opens_with_its_first_page(path: Path) -> None:
         assert text.startswith(('"""', 'r"""', "#", "//")), "no docstring or comment at the top"
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *TESTS, *DOCUMENTS, *SCRIPTS], ids=relative)
+@for_each([*SOURCES, *TESTS, *DOCUMENTS, *SCRIPTS], relative)
 def test_nothing_is_left_over(path: Path) -> None:
     """No mark of unfinished work and no path of somebody's machine."""
     text = path.read_text()
@@ -94,7 +95,7 @@ def test_nothing_is_left_over(path: Path) -> None:
     assert not MACHINE_PATHS.findall(text)
 
 
-@pytest.mark.parametrize("path", source_files(".py", ".pyx"), ids=relative)
+@for_each(source_files(".py", ".pyx"), relative)
 def test_the_package_makes_no_banned_call(path: Path) -> None:
     """No code from data, no shell, no hidden configuration, no output that the host did not ask for."""
     bare = without_strings(path.read_text())
@@ -103,7 +104,7 @@ def test_the_package_makes_no_banned_call(path: Path) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("path", source_files(".pxd"), ids=relative)
+@for_each(source_files(".pxd"), relative)
 def test_the_members_of_an_enum_are_told_apart(path: Path) -> None:
     """Two lines of work that each took the next free number would merge without a conflict, and mean each other."""
     for enum, body in _ENUM.findall(path.read_text()):
@@ -111,7 +112,7 @@ def test_the_members_of_an_enum_are_told_apart(path: Path) -> None:
         assert len(values) == len(set(values)), f"{enum} gives one number to two names"
 
 
-@pytest.mark.parametrize("path", TESTS, ids=relative)
+@for_each(TESTS, relative)
 def test_a_test_can_fail_and_does_not_sleep(path: Path) -> None:
     """No skipped test, no `assert True`, no sleep: to wait for a condition there is tests/processes/waiting.py."""
     bare = without_strings(path.read_text())
@@ -122,7 +123,7 @@ def test_a_test_can_fail_and_does_not_sleep(path: Path) -> None:
         assert not slept, "sleeps"
 
 
-@pytest.mark.parametrize("path", [path for path in TESTS if path.name.startswith("test_")], ids=relative)
+@for_each([path for path in TESTS if path.name.startswith("test_")], relative)
 def test_a_test_has_a_sentence_for_a_name(path: Path) -> None:
     """Tests are named test_subject_verb_...: at least three words."""
     short = [

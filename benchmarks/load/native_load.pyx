@@ -3,7 +3,7 @@ its faces.
 
 The thread that calls run() gives the GIL away and then does what raftmeta.aio does for an event loop: encode, submit,
 ring once for many, sleep on the mailbox, take a batch of answers. What it never does: run beside another caller of the
-same node that submits commands; their sequences would mix (runtime/loop.pxd loop_submit).
+same node that submits commands; their sequences would mix (loop/loop.pxd loop_submit).
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -12,14 +12,14 @@ from libc.string cimport memcpy, memset
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
+from raftmeta.engine.state cimport SUBMIT_COMMAND, Submission
+from raftmeta.face.base cimport NodeBase
+from raftmeta.loop.loop cimport Loop, loop_ring, loop_submit
+from raftmeta.loop.tickets cimport (Mail, Mailbox, Ticket, mailbox_abandon, mailbox_create, mailbox_take, ticket_create,
+                                    ticket_drop)
 from raftmeta.native.atomics cimport load_acquire, store_release
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.runtime.engine_state cimport SUBMIT_COMMAND, Submission
-from raftmeta.runtime.loop cimport Loop, loop_ring, loop_submit
-from raftmeta.runtime.node_base cimport NodeBase
-from raftmeta.runtime.tickets cimport (Mail, Mailbox, Ticket, mailbox_abandon, mailbox_create, mailbox_take,
-                                       ticket_create, ticket_drop)
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport OP_PUT, Bytes, Op, command_encode_op
 

@@ -10,9 +10,6 @@ It needs root, and about three seconds for each point.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,16 +20,12 @@ from jepsen.faults import damage
 from jepsen.faults.images import MIB, Images, cut_power
 from jepsen.faults.ports import free_ports
 from jepsen.faults.script import is_add, key_of
+from jepsen.faults.scripted import ScriptFailed, found_by, started
 from jepsen.faults.shim import Action, Calls, Page
 
-ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "jepsen.faults.script"
 NAMES = ("a", "b", "c")
 DISK_BYTES = 64 * MIB
-RUN_S = 120.0  # for one run of the script, or one look at what is left
-
-
-class ScriptFailed(Exception):
-    """The script did not do what it does when the power stays on; the message has what it said."""
 
 
 @dataclass(slots=True)
@@ -113,27 +106,19 @@ class EverySync:
         for disk in self._images.disks.values():
             disk.remount()
         try:
-            point.wrong = list(contradictions(self._look(peers), begun, acknowledged))
+            point.wrong = list(contradictions(found_by(SCRIPT, "verify", self._settings(peers)), begun, acknowledged))
         except ScriptFailed as error:
-            point.wrong = [str(error)]
+            point.wrong = [f"the nodes do not come back:\n{error}"]
         for disk in self._images.disks.values():
             damage.wipe(disk.mount)
         return point, rule.seen
 
-    def _settings(self, peers: dict[str, str]) -> str:
-        return json.dumps({"folder": str(self._images.folder), "peers": peers})
+    def _settings(self, peers: dict[str, str]) -> dict[str, Any]:
+        return {"folder": str(self._images.folder), "peers": peers}
 
     def _run_script(self, peers: dict[str, str], page: Page) -> tuple[set[int], set[int]]:
         """Until the power fails, or the end; what was begun, and what was acknowledged."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jepsen.faults.script", "run", self._settings(peers)],
-            cwd=ROOT,
-            env={**os.environ, **page.environment()},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = started(SCRIPT, self._settings(peers), page)
         told: dict[str, set[int]] = {"begin": set(), "ack": set(), "end": set()}
         with process:
             assert process.stdout is not None and process.stderr is not None
@@ -147,19 +132,6 @@ class EverySync:
         if not told["end"] and not page.cuts:
             raise ScriptFailed(f"it ended by itself ({process.returncode})\n{said}")
         return told["begin"], told["ack"]
-
-    def _look(self, peers: dict[str, str]) -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-m", "jepsen.faults.script", "verify", self._settings(peers)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-        )
-        if done.returncode:
-            raise ScriptFailed(f"the nodes do not come back:\n{done.stderr}")
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
 
 
 def contradictions(found: dict[str, Any], begun: set[int], acknowledged: set[int]) -> Iterator[str]:

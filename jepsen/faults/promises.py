@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,15 +28,15 @@ from typing import Any, Self
 
 from jepsen.faults import damage
 from jepsen.faults.ports import free_ports
+from jepsen.faults.scripted import ScriptFailed, found_by, started
 from jepsen.faults.shim import Action, Calls, Page
 from jepsen.faults.unsynced import Kind, Unsynced
 from raftmeta import Node
 from raftmeta.testing import Cluster
 from raftmeta.testing.cluster import TEST_CONFIG
 
-ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "jepsen.faults.promises"
 NAMES = ("a", "b", "c")
-RUN_S = 120.0
 READY_S = 60.0
 LOOK_PAUSE_S = 0.02
 PUTS, VALUE_BYTES, MORE_PUTS = 150, 1024, 40  # segments of 64 KiB roll twice before the checkpoint and once behind it
@@ -60,10 +58,6 @@ KINDS: dict[str, tuple[str, ...]] = {
     "folder of the checkpoint": ("/checkpoint",),
     RECEIVED: (".received",),
 }
-
-
-class ScriptFailed(Exception):
-    """The script did not do what it does when nobody lies; the message has what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +114,11 @@ class Promises:
         page = Page.make(place / "page")
         page.keep_unsynced(unsynced.journal, unsynced.root, unsynced.stash)
         rules = [page.strike(Calls.SYNC, lie.action, path=path) for path in paths_of(lie, nodes)] if lie else []
-        settings = json.dumps(
-            {
-                "folder": str(nodes),
-                "is_joined": is_joined,
-                "peers": {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)},
-            }
-        )
+        settings = {
+            "folder": str(nodes),
+            "is_joined": is_joined,
+            "peers": {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)},
+        }
         honest = [name for name in NAMES if lie is None or lie.disks not in ("all", name)] if is_tail_lost else []
         promised = self._run(settings, page, lambda: are_marks_synced(unsynced, [nodes / name for name in honest]))
         unsynced.take_back()
@@ -141,20 +133,12 @@ class Promises:
         shutil.rmtree(unsynced.stash)
         return told
 
-    def _run(self, settings: str, page: Page, is_at_rest: Callable[[], bool]) -> dict[str, Promise]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jepsen.faults.promises", "run", settings],
-            cwd=ROOT,
-            env={**os.environ, **page.environment()},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def _run(self, settings: dict[str, Any], page: Page, is_at_rest: Callable[[], bool]) -> dict[str, Promise]:
+        process = started(SCRIPT, settings, page)
         with process:
             assert process.stdout is not None and process.stderr is not None
             line = process.stdout.readline()
-            while line and not is_at_rest():
+            while line and process.poll() is None and not is_at_rest():
                 time.sleep(LOOK_PAUSE_S)  # a node at rest syncs its mark
             process.kill()
             said = process.stderr.read()
@@ -162,17 +146,11 @@ class Promises:
             raise ScriptFailed(said)
         return {name: Promise(**one) for name, one in json.loads(line).items()}
 
-    def _look(self, settings: str) -> dict[str, Promise | str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "jepsen.faults.promises", "look", settings],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-        )
-        if done.returncode:
-            raise ScriptFailed(done.stderr)
-        return {name: one if isinstance(one, str) else Promise(**one) for name, one in json.loads(done.stdout).items()}
+    def _look(self, settings: dict[str, Any]) -> dict[str, Promise | str]:
+        return {
+            name: one if isinstance(one, str) else Promise(**one)
+            for name, one in found_by(SCRIPT, "look", settings).items()
+        }
 
 
 def paths_of(lie: Lie, nodes: Path) -> Iterator[str]:

@@ -60,25 +60,28 @@ class MemberChange(Nemesis):
 
     def end(self) -> None:
         """Back to the founders, whatever became of the change."""
-        deadline_s = time.monotonic() + BACK_S
-        while time.monotonic() < deadline_s:
-            members = self._members()
-            strange = [name for name in members if name not in self.cluster.founders]
-            missing = [name for name in self.cluster.founders if name not in members]
-            if members and not strange and not missing and set(members.values()) == {"voter"}:
-                for name in self.cluster.spares:
-                    self.retire(name)
-                return
-            if strange and missing:
-                old, name = strange[0], missing[0]
-                self.reach("replace", old=old, name=name, address=self._address_of(name))
-            elif missing:
-                self.reach("add", name=missing[0], address=self._address_of(missing[0]))
-            elif strange:
-                self.reach("remove", name=strange[0])
-            # Somebody is still learning, or nobody answers, or who tells the members has not heard of the change yet.
-            time.sleep(RETRY_S)
-        raise WaitFailed(f"{self.name}: not back to the founders within {BACK_S:g} s\n{self.cluster.describe()}")
+        self.cluster.wait_for(self._is_back, f"{self.name}: the founders as voters", timeout_s=BACK_S)
+        for name in self.cluster.spares:
+            self.retire(name)
+
+    def _is_back(self) -> bool:
+        """Whether all founders vote, and nobody else; if not, one step is taken.
+
+        No step where nobody answers: a founder that seems to be missing then is a member, and would be wiped.
+        """
+        members = self._members()
+        strange = [name for name in members if name not in self.cluster.founders]
+        missing = [name for name in self.cluster.founders if name not in members]
+        if not members:
+            return False
+        if strange and missing:
+            self.reach("replace", old=strange[0], name=missing[0], address=self._address_of(missing[0]))
+        elif missing:
+            self.reach("add", name=missing[0], address=self._address_of(missing[0]))
+        elif strange:
+            self.reach("remove", name=strange[0])
+        # If neither: somebody is still learning, or who tells the members has not heard of the change yet.
+        return not strange and not missing and set(members.values()) == {"voter"}
 
     def _members(self) -> dict[str, str]:
         """Roles by name; {} when nobody can tell."""

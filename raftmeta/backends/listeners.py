@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from raftmeta.common.shared_threads import SharedThreads
 from raftmeta.interfaces import State, StateListener, listener_call
-from raftmeta.shared_threads import SharedThreads
 
 __all__ = ["Listeners", "States"]
 

@@ -25,6 +25,7 @@ cdef struct Problem:
     Vec[Node] nodes             # in order; only next and previous are ever changed afterwards
     Vec[int32_t] invocation     # of an operation: its node
     Vec[int32_t] earlier_alike  # of a crashed operation: the one before it of the same kind, or NONE
+    Vec[int32_t] must_follow    # lists only: of an append, what comes before it in every linearization, or NONE
     Vec[int32_t] bit            # of an operation: its bit among those under way; crashed ones have their own, from 0
     Vec[uint8_t] is_decisive    # alone under way, nothing crashed before, and the state after it is known for certain
     int32_t completed           # operations with a completion
@@ -34,6 +35,7 @@ cdef struct Problem:
     Vec[int32_t] free_bits
     Vec[int32_t] noticed        # scratch: by value, the problem (by its stamp) in which somebody can notice it
     Map64[int32_t] alike        # scratch: kind -> the latest crashed operation of it, + 1
+    Map64[int32_t] appends      # scratch: value -> the operation that appends it, + 1
     int32_t stamp
     bint has_refusals           # an operation that says what a value was not: it may notice any write
 

@@ -3,7 +3,8 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint32_t
 
-from raftmeta.check.model cimport EXPECTED_FALSE, EXPECTED_TRUE, NEVER, Micro, Model, Operation
+from raftmeta.check.load cimport MEANING_LIST_APPEND, MEANING_LIST_READ
+from raftmeta.check.model cimport EXPECTED_FALSE, EXPECTED_TRUE, NEVER, TOLD_TRUE, Micro, Model, ObjectCall, Operation
 from raftmeta.check.status cimport NONE
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
@@ -13,10 +14,14 @@ cdef status_t problem_build(Problem* problem, const Model* model, const Operatio
     cdef status_t status = _reset(problem, operation_count, event_count)
     if status == OK and model.width == 1:
         status = _notice(problem, model, operations, operation_count)
+    if status == OK and model.calls.size > 0:
+        status = _notice_elements(problem, model, operations, operation_count)
     if status == OK:
         _take_operations(problem, model, operations, operation_count)
         _take_events(problem, events, event_count)
         status = _name_alike(problem)
+    if status == OK and model.calls.size > 0:
+        status = _order_appends(problem, model)
     if status != OK:
         return status
     _mark_decisive(problem, model)
@@ -32,6 +37,8 @@ cdef status_t _reset(Problem* problem, int32_t operation_count, int32_t event_co
     problem.bit.clear()
     problem.free_bits.clear()
     problem.alike.clear()
+    problem.appends.clear()
+    problem.must_follow.clear()
     problem.completed = problem.crashed = problem.concurrency = 0
     problem.has_refusals = False
     problem.stamp += 1
@@ -59,10 +66,44 @@ cdef status_t _notice(Problem* problem, const Model* model, const Operation* ope
             micro = &model.micros.data[operation.micro + index]
             if micro.is_write:
                 continue
-            if <size_t>micro.value >= problem.noticed.size and not problem.noticed.resize(2 * <size_t>micro.value + 1):
+            if not _note_value(problem, micro.value):
                 return NO_MEMORY
-            problem.noticed.data[micro.value] = problem.stamp
     return OK
+
+
+cdef inline const ObjectCall* _call(const Model* model, const Operation* operation) noexcept nogil:
+    return &model.calls.data[operation.kind]
+
+
+cdef bint _note_value(Problem* problem, int32_t value) noexcept nogil:
+    if <size_t>value >= problem.noticed.size and not problem.noticed.resize(2 * <size_t>value + 1):
+        return False
+    problem.noticed.data[value] = problem.stamp
+    return True
+
+
+# Lists: which elements a read tells. An append that told how long the list became notices every append before it.
+cdef status_t _notice_elements(Problem* problem, const Model* model, const Operation* operations,
+                               int32_t count) noexcept nogil:
+    cdef const ObjectCall* call
+    cdef const int32_t* values
+    cdef int32_t number
+    cdef size_t place
+    for number in range(count):
+        call = _call(model, &operations[number])
+        if call.meaning == MEANING_LIST_APPEND and call.told == TOLD_TRUE:
+            problem.has_refusals = True
+        if call.meaning != MEANING_LIST_READ or call.told != TOLD_TRUE:
+            continue
+        values = <const int32_t*>(model.object_results.data + call.offset)
+        for place in range(call.length // sizeof(int32_t)):
+            if not _note_value(problem, values[place]):
+                return NO_MEMORY
+    return OK
+
+
+cdef inline bint _is_noticed(const Problem* problem, int32_t value) noexcept nogil:
+    return <size_t>value < problem.noticed.size and problem.noticed.data[value] == problem.stamp
 
 
 # Removing it from any linearization leaves one: see docs/checker.md "Crashed operations".
@@ -70,10 +111,12 @@ cdef bint _can_be_left_out(const Problem* problem, const Model* model, const Ope
     cdef const Micro* last
     if not operation.can_change:
         return True
+    if model.calls.size > 0 and _call(model, operation).meaning == MEANING_LIST_APPEND:
+        return not problem.has_refusals and not _is_noticed(problem, _call(model, operation).value)
     if model.width != 1 or problem.has_refusals or operation.else_count > 0:
         return False
     last = &model.micros.data[operation.micro + operation.guard_count + operation.then_count - 1]
-    return <size_t>last.value >= problem.noticed.size or problem.noticed.data[last.value] != problem.stamp
+    return not _is_noticed(problem, last.value)
 
 
 cdef void _take_operations(Problem* problem, const Model* model, const Operation* operations,
@@ -139,6 +182,75 @@ cdef status_t _name_alike(Problem* problem) noexcept nogil:
     return OK
 
 
+# The latest of the longest ones; NONE: nothing was read.
+cdef int32_t _longest_read(const Problem* problem, const Model* model) noexcept nogil:
+    cdef int32_t longest = NONE
+    cdef const ObjectCall* call
+    cdef size_t length = 0
+    cdef int32_t number
+    for number in range(<int32_t>problem.operations.size):
+        call = _call(model, &problem.operations.data[number])
+        if call.meaning == MEANING_LIST_READ and call.told == TOLD_TRUE and call.length >= length:
+            longest = number
+            length = call.length
+    return longest
+
+
+# False: two append the same value, or there is no memory for knowing (status).
+cdef bint _find_appends(Problem* problem, const Model* model, status_t* status) noexcept nogil:
+    cdef const ObjectCall* call
+    cdef int32_t number
+    cdef int32_t* found
+    for number in range(<int32_t>problem.operations.size):
+        call = _call(model, &problem.operations.data[number])
+        if call.meaning != MEANING_LIST_APPEND:
+            continue
+        found = problem.appends.insert(<uint32_t>call.value)
+        if found == NULL:
+            status[0] = NO_MEMORY
+            return False
+        if found[0] != 0:
+            return False
+        found[0] = number + 1
+    return True
+
+
+# A list only grows, and a read tells all of it. So in every linearization the elements of the longest read come first,
+# in its order, then that read, then the other elements: a state that is shorter, and is not a beginning of what was
+# read, can never become it (docs/checker.md "Lists").
+cdef status_t _order_appends(Problem* problem, const Model* model) noexcept nogil:
+    cdef int32_t longest = _longest_read(problem, model)
+    cdef const ObjectCall* call
+    cdef const int32_t* values
+    cdef status_t status = OK
+    cdef int32_t first = NONE
+    cdef int32_t last = NONE
+    cdef int32_t* found
+    cdef int32_t number
+    cdef size_t place
+    if not problem.must_follow.resize(problem.operations.size):
+        return NO_MEMORY
+    for number in range(<int32_t>problem.operations.size):
+        problem.must_follow.data[number] = NONE
+    if longest == NONE or not _find_appends(problem, model, &status):
+        return status
+    call = _call(model, &problem.operations.data[longest])
+    values = <const int32_t*>(model.object_results.data + call.offset)
+    for place in range(call.length // sizeof(int32_t)):
+        found = problem.appends.find(<uint32_t>values[place])
+        if found == NULL:
+            continue                # the list began with it, or the read is wrong
+        problem.must_follow.data[found[0] - 1] = last
+        last = found[0] - 1
+        if first == NONE:
+            first = last
+    for number in range(<int32_t>problem.operations.size):
+        if (_call(model, &problem.operations.data[number]).meaning == MEANING_LIST_APPEND and number != first
+                and problem.must_follow.data[number] == NONE):
+            problem.must_follow.data[number] = longest
+    return OK
+
+
 cdef bint _tells_the_state(const Operation* operation) noexcept nogil:
     if operation.expected == EXPECTED_FALSE:
         return operation.else_count > 0
@@ -184,3 +296,5 @@ cdef void problem_release(Problem* problem) noexcept nogil:
     problem.free_bits.release()
     problem.noticed.release()
     problem.alike.release()
+    problem.appends.release()
+    problem.must_follow.release()

@@ -72,6 +72,9 @@ cdef inline bint _is_linearized(const Wgl* wgl, int32_t number) noexcept nogil:
 
 cdef inline bint _may_be_tried(const Wgl* wgl, const Problem* problem, int32_t number) noexcept nogil:
     cdef int32_t earlier = problem.earlier_alike.data[number]
+    if earlier != NONE and not _is_linearized(wgl, earlier):
+        return False
+    earlier = problem.must_follow.data[number] if problem.must_follow.size > 0 else NONE
     return earlier == NONE or _is_linearized(wgl, earlier)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
 
+from raftmeta.bindings.requests import NOTHING, NUMBER, PREVIOUS, RANGE, RECORD, REVISION, TXN, VALUES
+from raftmeta.bindings.revision import Revision
 from raftmeta.client.backup import Progress, fetch
 from raftmeta.client.channel import NEVER, Channel
 from raftmeta.client.endpoints import parse_url
@@ -24,11 +26,9 @@ from raftmeta.client.watch import Watch
 from raftmeta.config import check_name
 from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NodeRemoved, NotReady, RaftmetaError
 from raftmeta.interfaces import FenceLike
-from raftmeta.member_plans import adding, removing, replacing, voting
+from raftmeta.members.plans import adding, removing, replacing, voting
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, check_callable, prefix_end
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchEvent
-from raftmeta.wire.python_client import NOTHING, NUMBER, PREVIOUS, RANGE, RECORD, REVISION, TXN, VALUES
-from raftmeta.wire.revision import Revision
 
 __all__ = ["Client", "Lease", "Watch", "WatchEvent"]
 

@@ -12,9 +12,9 @@ import collections
 from collections.abc import Callable
 from typing import BinaryIO
 
+from raftmeta.bindings.requests import BYTES, VALUES
 from raftmeta.client.channel import Channel
 from raftmeta.errors import InvalidArgument
-from raftmeta.wire.python_client import BYTES, VALUES
 
 PIECE_BYTES = 256 * 1024
 PIECES_AHEAD = 4

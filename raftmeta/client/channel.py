@@ -26,11 +26,24 @@ import os
 import random
 from typing import Any, Protocol
 
-import raftmeta.client.request as fate
+from raftmeta.bindings.requests import (
+    ANSWER,
+    EVENTS,
+    LEADER,
+    NOTHING,
+    NUMBER,
+    OUTCOME,
+    PING,
+    VALUES,
+    RequestEncoder,
+    answer_value,
+)
 from raftmeta.client.connection import Connection, Message, NodeRefused
 from raftmeta.client.endpoints import Endpoint
 from raftmeta.client.kept import KeptLease, now_boot_s
 from raftmeta.client.request import PendingResult, Request
+from raftmeta.common import statuses
+from raftmeta.common.text import shown
 from raftmeta.errors import (
     ForkedProcess,
     InvalidArgument,
@@ -46,19 +59,6 @@ from raftmeta.errors import (
     Withdrawn,
     error_from_status,
 )
-from raftmeta.text import shown
-from raftmeta.wire.python_client import (
-    ANSWER,
-    EVENTS,
-    LEADER,
-    NOTHING,
-    NUMBER,
-    OUTCOME,
-    PING,
-    VALUES,
-    RequestEncoder,
-    answer_value,
-)
 
 CONNECT_TIMEOUT_S = 3.0
 RECONNECT_MIN_S = 0.01
@@ -67,7 +67,6 @@ FOLLOW_PAUSE_S = 0.2  # before the first look for the leader; doubled for each l
 FOLLOW_PAUSE_MAX_S = 2.0
 RETRY_S = 0.02  # before a request is sent again that a node could not take just now
 SWEEP_S = 0.005  # the least distance of two looks at time-outs
-REMOVED = 79  # raftmeta/status.pxd: the node is no member any more
 WINDOW = 16_384  # results kept per session at most; the node says how many it allows
 KEEP_ALIVES_PER_TTL = 4
 NEVER = float("inf")
@@ -319,13 +318,13 @@ class Channel:
         request = self._requests.get(id)
         if request is not None and request.connection is connection:
             self._release(request)
-            if status == fate.OK or status in fate.REFUSED:
+            if status == statuses.OK or status in statuses.REFUSED:
                 self._stay_with(connection)
-            if status == fate.OK:
+            if status == statuses.OK:
                 self._end(request, self._value(request, revision, index, body))
             else:
                 self._on_status(request, status, revision)
-        elif status != fate.OK and id in self._watches:
+        elif status != statuses.OK and id in self._watches:
             self._watches.pop(id)[1].on_refused(error_from_status(status, revision=revision))
 
     @staticmethod
@@ -339,21 +338,21 @@ class Channel:
         """An answer that is no value: decided, to be sent again, or not to be known."""
         if request.is_sent_once:
             self._end(request, error_from_status(status, revision=revision))
-        elif status == fate.OUTCOME_UNKNOWN or status in fate.FATAL:
+        elif status == statuses.OUTCOME_UNKNOWN or status in statuses.FATAL:
             request.doubts += 1
             self._later(request)
-        elif status == fate.SESSION_UNKNOWN and request.sequence:
+        elif status == statuses.SESSION_UNKNOWN and request.sequence:
             self._session_ended(request)
-        elif status == fate.RESULT_EVICTED:
+        elif status == statuses.RESULT_EVICTED:
             self._end(request, error_from_status(status, revision=revision))
-        elif status == fate.NOT_FOUND and request.purpose == OUTCOME:
+        elif status == statuses.NOT_FOUND and request.purpose == OUTCOME:
             if request.doubts:
                 self._later(request)  # another sending may have been executed, and another node may know the outcome
             else:
                 self._end(request, self._no_copy())
-        elif status in fate.NOT_EXECUTED:
+        elif status in statuses.NOT_EXECUTED:
             # OVERLOADED and NO_SPACE are told at once, the others pass when there is a leader again.
-            if status in (fate.OVERLOADED, fate.NO_SPACE) and not request.doubts:
+            if status in (statuses.OVERLOADED, statuses.NO_SPACE) and not request.doubts:
                 self._end(request, error_from_status(status, revision=revision))
             else:
                 self._later(request)
@@ -420,7 +419,7 @@ class Channel:
                     connection = await self._open(endpoint)
                 except (OSError, TimeoutError) as error:
                     self._last_error = error
-                    if isinstance(error, NodeRefused) and error.status == REMOVED:
+                    if isinstance(error, NodeRefused) and error.status == statuses.REMOVED:
                         removed.append(error)
                 else:
                     self._connecting = None

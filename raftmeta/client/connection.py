@@ -11,8 +11,8 @@ import os
 import socket
 from collections.abc import Callable
 
+from raftmeta.bindings.requests import REFUSED, MessageDecoder, ServerHello, hello_frame
 from raftmeta.client.endpoints import Endpoint
-from raftmeta.wire.python_client import REFUSED, MessageDecoder, ServerHello, hello_frame
 
 Message = tuple[int, int, int, int, int, bytes]
 

@@ -1,7 +1,7 @@
 """A lease as a client holds it.
 
 It decides when this process must believe the lease lost: by its own clock, from *before* the last acknowledged
-keep-alive was sent, less a margin for clocks that drift (ARCHITECTURE "Leases"). What it cannot do: protect what
+keep-alive was sent, less a margin for clocks that drift (decisions.md "Leases"). What it cannot do: protect what
 happens between a check and the act that follows, or across a pause of the machine. Only a fence does that.
 
 Unlike a node's leases these are kept alive by an event loop: a host that holds the GIL for a time to live loses them.

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from raftmeta.bindings.requests import OUTCOME
 from raftmeta.client.channel import Channel
 from raftmeta.errors import InvalidArgument, OutcomeTimeout
-from raftmeta.machine_calls import (
+from raftmeta.user_machines.calls import (
     COMMAND_OPTIONS,
     READ_OPTIONS,
     check_options,
@@ -26,8 +27,7 @@ from raftmeta.machine_calls import (
     split_options,
     value_of,
 )
-from raftmeta.replicated_class import machine_class_of
-from raftmeta.wire.python_client import OUTCOME
+from raftmeta.user_machines.classes import machine_class_of
 
 __all__ = ["AioClientMachine", "ClientMachine"]
 

@@ -1,4 +1,4 @@
-"""Changes of the members by a client: a plan of raftmeta/member_plans, one step at a time, through any node.
+"""Changes of the members by a client: a plan of raftmeta/members/plans, one step at a time, through any node.
 
 What it decides: when to look again. What it never does: choose a step (the plan does), judge one (the leader does), or
 send one twice: a step whose connection broke may have been taken, and the next look shows it.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
+from raftmeta.bindings.members import membership_bytes
+from raftmeta.bindings.requests import NOTHING, VALUES
 from raftmeta.client.channel import Channel
 from raftmeta.client.status import members_from, view_from
 from raftmeta.errors import NodeClosed, RaftmetaError, ReadyTimeout
-from raftmeta.member_plans import Change, HandOver, Meet, Propose, View
+from raftmeta.members.plans import Change, HandOver, Meet, Propose, View
 from raftmeta.results import MemberStatus
-from raftmeta.wire.python_client import NOTHING, VALUES
-from raftmeta.wire.python_members import membership_bytes
 
 LOOK_S = 0.05  # between two looks at what a plan waits for
 

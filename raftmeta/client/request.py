@@ -14,18 +14,6 @@ from typing import Any
 from raftmeta.client.connection import Connection
 from raftmeta.errors import OutcomeTimeout
 
-# Statuses of raftmeta/status.pxd.
-OK = 0
-SESSION_UNKNOWN = 15
-RESULT_EVICTED = 16
-OVERLOADED = 34
-NOT_FOUND = 73
-NO_SPACE = 35
-OUTCOME_UNKNOWN = 48
-NOT_EXECUTED = range(32, 48)
-REFUSED = range(1, 32)
-FATAL = range(96, 128)
-
 
 class Request:
     """id, frame: as sent, and sent again. sequence: of a command in its session, 0 for everything else.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from raftmeta.member_plans import View
-from raftmeta.member_rows import LinkRow, MemberRow, member_statuses
+from raftmeta.bindings.members import role_name
+from raftmeta.common.text import shown
+from raftmeta.members.plans import View
+from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import MemberStatus, NodeStatus
-from raftmeta.text import shown
-from raftmeta.wire.python_members import role_name
 
 _STATES = {1: "starting", 2: "running", 3: "stopped"}
 _ROLES = {1: "follower", 2: "pre-candidate", 3: "candidate", 4: "leader"}
@@ -48,7 +48,7 @@ def status_from(values: list[Any]) -> NodeStatus:
 
 
 def view_from(values: list[Any]) -> View:
-    """What that node sees, for the plans of raftmeta/member_plans."""
+    """What that node sees, for the plans of raftmeta/members/plans."""
     name, _, revision, index, is_settled, is_removed, leader_id, members, links = values
     rows = tuple(_member_rows(members))
     return View(

@@ -18,6 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar, cast
 
+from raftmeta.bindings.revision import Revision
 from raftmeta.client.aio import Client as AioClient
 from raftmeta.client.aio import HasId
 from raftmeta.client.aio import Lease as AioLease
@@ -27,6 +28,8 @@ from raftmeta.client.kept import now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
+from raftmeta.common.flags import Flag
+from raftmeta.common.shared_threads import SharedThreads
 from raftmeta.errors import (
     ForkedProcess,
     NodeClosed,
@@ -35,12 +38,9 @@ from raftmeta.errors import (
     OutcomeUnknown,
     RaftmetaError,
 )
-from raftmeta.flags import Flag
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, check_callable
 from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
-from raftmeta.shared_threads import SharedThreads
-from raftmeta.wire.revision import Revision
 
 T = TypeVar("T")
 

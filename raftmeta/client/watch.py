@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
+from raftmeta.bindings.requests import RANGE, VALUES, answer_value
 from raftmeta.client.channel import NEVER, Channel, Events
 from raftmeta.errors import (
     Compacted,
@@ -29,7 +30,6 @@ from raftmeta.errors import (
 )
 from raftmeta.operations import Key, KeyRecord, prefix_end
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
-from raftmeta.wire.python_client import RANGE, VALUES, answer_value
 
 # machine/watches.pxd: WatchItemKind, WatchFilter, WatchEventType.
 ITEM_EVENTS, ITEM_PROGRESS, ITEM_LAGGED, ITEM_COMPACTED, ITEM_CLOSED, ITEM_REMOVED = 1, 2, 3, 4, 5, 6

@@ -46,9 +46,18 @@ class EventLoop:
         return asyncio.run_coroutine_threadsafe(call(), self.loop).result(CALL_S)
 
     def close(self) -> None:
+        """As asyncio.run ends: what is left is cancelled."""
+        self.call(self._cancel_all)
+        self.call(self.loop.shutdown_asyncgens)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+    async def _cancel_all(self) -> None:
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 class _Driven:

@@ -166,6 +166,7 @@ cpdef enum Mark:
     MARK_INSTALLED                       # a received state took the place of the own one
     # peers
     MARK_HELLO_OF_REMOVED                # a member that was removed introduced itself
+    MARK_BOOT_CONTRADICTED               # a HELLO named another boot than the one that answers at this moment
     MARK_FRAME_BEFORE_FOUNDING           # a protocol message before the founding ended
     MARK_FRAME_OF_REMOVED                # a connection of a member that is removed
     MARK_QUORUM_OF_DISKS_LOST            # a majority of the voters has lost its disk

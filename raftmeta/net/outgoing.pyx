@@ -6,7 +6,7 @@ What it decides: pauses between attempts, and which frames are dropped when a pe
 block, keep frames of a connection for the next one, or read anything but the answer to HELLO.
 
 Why a refused reconnect is told at once: a connection that broke while its reconnect is refused means that the process
-is gone, not the network; a follower need not wait for its election time-out then (ARCHITECTURE "Consensus").
+is gone, not the network; a follower need not wait for its election time-out then (decisions.md "Consensus").
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t

@@ -1,5 +1,5 @@
 # Proposals: appended by the leader, forwarded by everybody else, refused when there is no room
-# (ARCHITECTURE "Full disk").
+# (decisions.md "Full disk").
 #
 #     NOT_READY    leadership is being handed over (thesis 3.10)
 #     OVERLOADED   the leader's uncommitted bytes are at their limit

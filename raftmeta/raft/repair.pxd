@@ -1,5 +1,5 @@
 # Damaged records: this disk lost the bytes but knows their chain hash, so any member that has them can mend them
-# (ARCHITECTURE "Log"). No leader is needed: the hash is the proof.
+# (decisions.md "Log"). No leader is needed: the hash is the proof.
 #
 # Until every one is mended and written again this member gives no vote, does not campaign, acknowledges nothing at or
 # above the first of them, and marks its answers MESSAGE_REPAIRING.

@@ -84,7 +84,7 @@ cdef void transfer_tick(Core* core) noexcept nogil:
 
 
 # A leader whose disk is full refuses growth (raft/proposals). When the others have room for it without this one, one of
-# them leads better (ARCHITECTURE "Full disk").
+# them leads better (decisions.md "Full disk").
 cdef void _leave_to_one_with_room(Core* core) noexcept nogil:
     cdef member_mask_t roomy = 0
     cdef uint32_t i

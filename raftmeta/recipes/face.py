@@ -26,13 +26,13 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from raftmeta.common.flags import Flag
+from raftmeta.common.shared_threads import SharedThreads
 from raftmeta.errors import OutcomeTimeout, Withdrawn
-from raftmeta.flags import Flag
 from raftmeta.interfaces import Owner
 from raftmeta.operations import CompareOperator, Fence, Key, KeyRecord, Operation, RangeResult
 from raftmeta.recipes.store import AioLease, AioStore, AioVerbs, AioWatch, Store, StoreLease, StoreWatch, Written
 from raftmeta.results import TxnReply, WatchBatch, WatchReset
-from raftmeta.shared_threads import SharedThreads
 
 if TYPE_CHECKING:
     import asyncio  # the half for asyncio imports it when it runs: callers that only block do not pay for it

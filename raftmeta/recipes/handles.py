@@ -42,25 +42,30 @@ class Shared:
         self.ttl_s = ttl_s
         self.handles: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.RLock()  # a signal handler may close the store in the middle of a call
-        self._added: list[tuple[Any, tuple[Any, ...]]] = []  # (whose, what was added)
+        self._added: dict[tuple[Any, ...], list[tuple[Any, Any]]] = {}  # by verb and key: (whose, listener)
 
     def added(self, whose: object, what: tuple[Any, ...]) -> None:
+        """what: the verb, the key if it has one, and the listener, which need not be hashable."""
+        *place, listener = what
         with self._lock:
-            if (whose, what) not in self._added:
-                self._added.append((whose, what))
+            kept = self._added.setdefault(tuple(place), [])
+            if (whose, listener) not in kept:
+                kept.append((whose, listener))
 
     def removed(self, whose: object, what: tuple[Any, ...]) -> bool:
         """True: nobody else wants it. One who has not added it removes it for all: it was added by a former handle."""
+        *place, listener = what
         with self._lock:
-            if (whose, what) in self._added:
-                self._added.remove((whose, what))
-                return all(other != what for _, other in self._added)
-            self._added = [(other, added) for other, added in self._added if added != what]
-            return True
+            kept = self._added.pop(tuple(place), [])
+            is_own = (whose, listener) in kept
+            left = [one for one in kept if one[1] != listener or (is_own and one[0] is not whose)]
+            if left:
+                self._added[tuple(place)] = left
+            return all(other != listener for _, other in left)
 
     def all_of(self, whose: object) -> list[tuple[Any, ...]]:
         with self._lock:
-            return [what for other, what in self._added if other is whose]
+            return [(*place, what) for place, kept in self._added.items() for other, what in kept if other is whose]
 
     def is_unused(self) -> bool:
         """Whether nobody has a member, a candidate or a listener in it, nor an open handle."""
@@ -197,9 +202,9 @@ def _delegating(name: str, original: Any, *, is_blocking: bool) -> Any:
         return property(lambda self: getattr(self._part, name), doc=original.__doc__)
     verb = name.split("_", 1)[-1]
     if name.startswith("add_") and name.endswith("listener"):
-        made = _blocking_add(name, verb) if is_blocking else _aio_add(name, verb)
+        made = (_blocking_add if is_blocking else _aio_add)(name, verb, original)
     elif name.startswith("remove_") and name.endswith("listener"):
-        made = _blocking_remove(name, verb) if is_blocking else _aio_remove(name, verb)
+        made = (_blocking_remove if is_blocking else _aio_remove)(name, verb, original)
     else:
 
         def made(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -208,26 +213,33 @@ def _delegating(name: str, original: Any, *, is_blocking: bool) -> Any:
     return functools.wraps(original)(made)
 
 
-def _blocking_add(name: str, verb: str) -> Any:
+def _by_position(original: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    return inspect.signature(original).bind(None, *arguments, **options).args[1:] if options else arguments
+
+
+def _blocking_add(name: str, verb: str, original: Any) -> Any:
     def add(self: Any, *arguments: Any, **options: Any) -> None:
+        arguments = _by_position(original, arguments, options)
         shared = self._shared
-        getattr(shared.part, name)(*arguments, **options)
+        getattr(shared.part, name)(*arguments)
         shared.added(self, (verb, *arguments))
 
     return add
 
 
-def _aio_add(name: str, verb: str) -> Any:
+def _aio_add(name: str, verb: str, original: Any) -> Any:
     async def add(self: Any, *arguments: Any, **options: Any) -> None:
+        arguments = _by_position(original, arguments, options)
         shared = self._shared
-        await getattr(shared.part, name)(*arguments, **options)
+        await getattr(shared.part, name)(*arguments)
         shared.added(self, (verb, *arguments))
 
     return add
 
 
-def _blocking_remove(name: str, verb: str) -> Any:
-    def remove(self: Any, *arguments: Any) -> None:
+def _blocking_remove(name: str, verb: str, original: Any) -> Any:
+    def remove(self: Any, *arguments: Any, **options: Any) -> None:
+        arguments = _by_position(original, arguments, options)
         shared = self._shared
         if shared.removed(self, (verb, *arguments)):
             getattr(shared.part, name)(*arguments)
@@ -235,8 +247,9 @@ def _blocking_remove(name: str, verb: str) -> Any:
     return remove
 
 
-def _aio_remove(name: str, verb: str) -> Any:
-    async def remove(self: Any, *arguments: Any) -> None:
+def _aio_remove(name: str, verb: str, original: Any) -> Any:
+    async def remove(self: Any, *arguments: Any, **options: Any) -> None:
+        arguments = _by_position(original, arguments, options)
         shared = self._shared
         if shared.removed(self, (verb, *arguments)):
             await getattr(shared.part, name)(*arguments)

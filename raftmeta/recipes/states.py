@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
+from raftmeta.common.flags import Flag
 from raftmeta.interfaces import State, StateListener
 from raftmeta.recipes.face import BlockingFace, Face
 from raftmeta.recipes.listeners import Failures, Listeners
@@ -32,7 +33,7 @@ class States:
         self._listeners: Listeners[State] = Listeners(face, self._failures, State)
         self._told, self._session = look()
         self._lock = threading.Lock()
-        self._changed = threading.Event()
+        self._changed = Flag()
         self._is_looking = False
         self._is_closed = False
 

@@ -21,9 +21,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from raftmeta.bindings.requests import BYTES, RANGE, VALUES
 from raftmeta.client.aio import Client
 from raftmeta.client.channel import Channel, Events
 from raftmeta.client.endpoints import parse_url
+from raftmeta.common import statuses
 from raftmeta.errors import (
     Compacted,
     FutureRevision,
@@ -40,13 +42,11 @@ from raftmeta.results import MemberStatus, NodeStatus
 from raftmeta.scan.batches import Batches, Scope
 from raftmeta.scan.files import cut_range
 from raftmeta.scan.scan_handle import FeedHandle, take_page
-from raftmeta.wire.python_client import BYTES, RANGE, VALUES
 
 __all__ = ["ClusterScan", "followers_first", "node_urls"]
 
 T = TypeVar("T")
 
-_OK, _COMPACTED, _NOT_FOUND, _CORRUPT, _STALE = 0, 7, 73, 75, 78  # raftmeta/status.pxd
 NUMBER_MAX = (1 << 63) - 1  # the greatest revision
 _WITH_PREVIOUS = 4  # filter of a watch, docs/formats.md "Client protocol"
 PATIENCE_S = 2.0  # with a node that does not answer or is gone, before another one is asked
@@ -305,7 +305,7 @@ class ClusterScan:
         while more:
             body: bytes = self._page(start, scope.stop, revision, BYTES)
             status, more, key = take_page(body, revision, batches.handle)
-            if status != _OK:
+            if status != statuses.OK:
                 raise error_from_status(status, detail="a page of keys cannot be read")
             start = key + b"\0"
             if not more or batches.is_full():
@@ -352,16 +352,16 @@ class ClusterScan:
         feed = FeedHandle(low, high, scope.start, scope.stop)
         watch_filter = _WITH_PREVIOUS if scope.wants_previous() else 0
         inbox: Inbox | None = None
-        status = _OK
-        while status != _NOT_FOUND:
+        status = statuses.OK
+        while status != statuses.NOT_FOUND:
             if inbox is None:
                 inbox = self._run(self._ask(lambda channel: _opened(channel, feed, watch_filter)))
             body = self._run(self._body(inbox))
-            status = _STALE if body is None else self._taken(feed, body, batches)
-            if status == _STALE:
+            status = statuses.STALE if body is None else self._taken(feed, body, batches)
+            if status == statuses.STALE:
                 self._run(self._let_go(inbox, body is None))
                 inbox = None
-            if status == _NOT_FOUND or batches.is_full():
+            if status == statuses.NOT_FOUND or batches.is_full():
                 batch = batches.take()
                 if batch is not None:
                     yield batch
@@ -385,10 +385,10 @@ class ClusterScan:
             self._run(_news(inbox, max(0.0, due_s - self._loop.time()) if is_gathering else quiet_s))
             had_rows = batches.handle.rows > 0
             body = inbox.take()
-            status = _STALE if body is None else self._taken(feed, body, batches) if body else _OK
-            if not body and not is_gathering and status == _OK and self._newest_is_missing(feed):
-                status = _STALE
-            if status == _STALE:
+            status = statuses.STALE if body is None else self._taken(feed, body, batches) if body else statuses.OK
+            if not body and not is_gathering and status == statuses.OK and self._newest_is_missing(feed):
+                status = statuses.STALE
+            if status == statuses.STALE:
                 self._run(self._let_go(inbox, not body))
                 inbox = None
             if not had_rows:
@@ -405,19 +405,19 @@ class ClusterScan:
     @staticmethod
     def _taken(feed: FeedHandle, body: bytes, batches: Batches) -> int:
         status = feed.take(body, batches.handle)
-        if status == _COMPACTED:
+        if status == statuses.COMPACTED:
             raise Compacted(
                 f"start_revision: the changes before revision {feed.told} are compacted; begin there, or with "
                 "start_revision=oldest",
                 revision=feed.told,
             )
-        if status == _CORRUPT:
+        if status == statuses.CORRUPT:
             raise InvalidArgument(
                 f"the change feed went from revision {feed.next_revision - 1} to {feed.told}: changes are missing, "
                 "nothing of this batch may be used",
                 field="changes",
             )
-        if status not in (_OK, _STALE, _NOT_FOUND):
+        if status not in (statuses.OK, statuses.STALE, statuses.NOT_FOUND):
             raise error_from_status(status, detail="an item of a watch cannot be read")
         return status
 

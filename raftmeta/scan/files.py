@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from raftmeta.bindings.members import role_name
+from raftmeta.common import statuses
 from raftmeta.errors import (
     Compacted,
     FutureRevision,
@@ -23,11 +25,9 @@ from raftmeta.errors import (
 )
 from raftmeta.scan.batches import TUNE_BATCH_BYTES, TUNE_BATCH_ROWS, Batches, Scope
 from raftmeta.scan.scan_handle import ColumnsHandle, SnapshotHandle
-from raftmeta.wire.python_members import role_name
 
 __all__ = ["SnapshotFile", "find_snapshot"]
 
-_OK, _INCOMPLETE, _NOT_FOUND, _CORRUPT, _NEWER_FORMAT = 0, 64, 73, 75, 77  # raftmeta/status.pxd
 _SEALED = re.compile(r"[0-9a-f]{16}\.sealed")  # docs/formats.md "Snapshots"; the name is the index of the entry
 TUNE_CUT_BYTES = 256 * 1024  # of history between two keys at which it may be cut, as the chunks of the file are
 
@@ -84,16 +84,16 @@ class SnapshotFile:
             raise InvalidArgument(f"path: {path} is another file than when the query was planned", field="path")
 
     def _check(self, status: int) -> None:
-        if status in (_CORRUPT, _INCOMPLETE, _NOT_FOUND):
+        if status in (statuses.CORRUPT, statuses.INCOMPLETE, statuses.NOT_FOUND):
             where = (
                 f"at byte {self._handle.offset} or behind it" if self._is_open else "in header, first chunk or footer"
             )
             raise SnapshotDamaged(
                 f"path: {self.path} is not a whole snapshot, damaged {where}: use another copy of it", field="path"
             )
-        if status == _NEWER_FORMAT:
+        if status == statuses.NEWER_FORMAT:
             raise NewerFormat(f"path: {self.path} was written by a newer version of raftmeta", field="path")
-        if status != _OK:
+        if status != statuses.OK:
             raise error_from_status(status, detail=str(self.path))
 
     def check_revision(self, revision: int) -> int:
@@ -158,10 +158,10 @@ class SnapshotFile:
             yield from self._batches(batches, self._handle.changes_next)
 
     def _batches(self, batches: Batches, read: Callable[[ColumnsHandle, int, int], int]) -> Iterator[Any]:
-        status = _OK
-        while status == _OK:
+        status = statuses.OK
+        while status == statuses.OK:
             status = read(batches.handle, TUNE_BATCH_ROWS, TUNE_BATCH_BYTES)
-            if status != _NOT_FOUND:
+            if status != statuses.NOT_FOUND:
                 self._check(status)
             batch = batches.take()
             if batch is not None:

@@ -17,7 +17,7 @@ from raftmeta.scan.snapshot_rows cimport (Mark, SnapshotRows, changes_begin, cha
                                           keys_next, rows_close, rows_first, rows_open, rows_record)
 from raftmeta.status cimport NO_MEMORY, NOT_FOUND, OK, status_t
 
-from raftmeta.text import shown
+from raftmeta.common.text import shown
 
 
 cdef bytes _bytes_of(const void* data, size_t size):

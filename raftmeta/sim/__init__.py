@@ -11,11 +11,11 @@ class on nodes that crash, lag and load dumps.
 """
 
 from raftmeta.sim.campaign import Budget, Life, Totals, campaign, live, profile_of
-from raftmeta.sim.exhaustive_handle import Exhaustive
 from raftmeta.sim.shrink import Case, Shrinker, failing_case
-from raftmeta.sim.small_worlds import small_world
-from raftmeta.sim.user_world import Replicas, UserLife, live_user
-from raftmeta.sim.world_handle import World, swarm_profile
+from raftmeta.sim.small.exhaustive_handle import Exhaustive
+from raftmeta.sim.small.worlds import small_world
+from raftmeta.sim.users.world import Replicas, UserLife, live_user
+from raftmeta.sim.world.world_handle import World, swarm_profile
 
 __all__ = [
     "Budget",

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from raftmeta.native import buggify, marks
-from raftmeta.sim.world_handle import SWARMS, World, swarm_profile
+from raftmeta.sim.world.world_handle import SWARMS, World, swarm_profile
 
 __all__ = ["Budget", "Life", "Totals", "campaign", "live", "profile_of", "profile_text", "replay_line"]
 

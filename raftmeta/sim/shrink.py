@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from raftmeta.sim.world_handle import POINTS, World
+from raftmeta.sim.world.world_handle import POINTS, World
 
 __all__ = ["Case", "Shrinker", "failing_case"]
 

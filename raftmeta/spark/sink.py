@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sink", "WrittenBatch"]
 
-# A transaction has 10,000 operations and compares (OPS_MAX of wire/python_commands), of which the sink needs four, and
+# A transaction has 10,000 operations and compares (OPS_MAX of bindings/commands), of which the sink needs four, and
 # COMMAND_BYTES_MAX bytes (wire/commands.pxd), of which it leaves a part for what a command has beside keys and values.
 ROWS_MAX = 9_996
 BATCH_BYTES_MAX = 6 * 1024 * 1024 - 1024 * 1024

@@ -5,7 +5,7 @@
 #
 # storage/recovery answers another question: may this node go on with its log? It stops at the first doubt. Here nothing
 # acknowledges anything any more, so a doubt is only counted: it bounds `committed`, and the chain of hashes shows
-# whether a record follows upon the one before it (runtime/stopped_log_handle).
+# whether a record follows upon the one before it (face/stopped_log).
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

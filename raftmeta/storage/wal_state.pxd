@@ -88,7 +88,7 @@ cdef struct Wal:
     uint64_t cursor_segment
     uint64_t cursor_offset
 
-    void* refused               # who found no room and comes again: none behind it may overtake it (runtime/disk_jobs)
+    void* refused               # who found no room and comes again: none behind it may overtake it (engine/disk_jobs)
     uint64_t used_bytes         # of all segments up to their ends
     Vec[uint8_t] head           # of the segment or batch being written
     Vec[uint64_t] next_chains

@@ -34,6 +34,9 @@ cdef enum ClientRequestKind:
     REQUEST_MACHINE_READ = 14
     REQUEST_LEASES = 15
 
+cdef enum:
+    REQUEST_KIND_MAX = REQUEST_LEASES
+
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # what the node has applied, without asking for the leader
     READ_KEYS_ONLY = 2

@@ -15,7 +15,6 @@ from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read
 
 cdef enum:
     MESSAGE_ELEMENTS = 6
-    REQUEST_KINDS = REQUEST_LEASES          # the last one
     REQUEST_ELEMENTS_MAX = 15           # more than any has: what a later version asks is answered, not refused
     STATUS_MAX = 127
     READ_FLAGS_ALL = READ_LOCAL | READ_KEYS_ONLY | READ_COUNT_ONLY
@@ -165,7 +164,7 @@ cdef status_t client_request_decode(const uint8_t* body, uint32_t length, Client
     request.kind = kind = <uint8_t> read_uint(&reader, 0xff)
     request.id = read_uint(&reader, unsigned_max())
     fields = _fields_of(kind)
-    if reader.status == OK and elements >= 2 and kind > REQUEST_KINDS:
+    if reader.status == OK and elements >= 2 and kind > REQUEST_KIND_MAX:
         return BAD_VERSION
     if kind == 0 or elements != _elements(fields):
         read_fail(&reader, BAD_FIELD)

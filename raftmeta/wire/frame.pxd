@@ -45,7 +45,7 @@ cdef packed struct FrameHeader:
     uint64_t sequence           # counts the frames of this connection from 1, for whoever reads a capture: a gap is a
                                 # frame that found the sender's queue full, and the protocol survives it
     uint64_t target_boot        # boot number that the target said in its HELLO; 0 in a HELLO. What asks for an entry is
-                                # for that life of the target alone (runtime/peers)
+                                # for that life of the target alone (engine/peers)
     uint64_t reserved0          # 0, as the next one
     uint32_t reserved1
     uint32_t header_crc         # crc32c over bytes [8, 92): a damaged length must not be waited for

@@ -1,5 +1,5 @@
 # HELLO: the first frame in each direction of a connection. It negotiates a version and binds the peer's identity before
-# any Raft byte is read; it also carries what genesis has to know (ARCHITECTURE "Identity and genesis").
+# any Raft byte is read; it also carries what genesis has to know (decisions.md "Identity and genesis").
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.check.definition_handle import sweep
+from tests.faces.definition import sweep
 
 COUNT = 12_000  # per shape; the definition tries some thousand orders for each history
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftmeta.check import Event, History, Model, Nothing, check
+from raftmeta.check import Event, History, Limits, Model, Nothing, check
 from raftmeta.check.models import AppendList, Counter, Lock, Queue, Set, Text
 from tests.check.store import sequential
 
@@ -57,12 +57,8 @@ DRAWN: dict[str, tuple[type[Model], st.SearchStrategy[tuple[str, Any, Any]]]] = 
 FATES = st.sampled_from(["ok", "ok", "ok", "info"])
 
 
-@pytest.mark.parametrize("model", DRAWN)
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_a_native_object_is_the_one_that_python_defines(model: str, data: st.DataObject) -> None:
-    """Calls of four processes, some at once and some crashed: both find the same verdict."""
-    definition, calls = DRAWN[model]
+def history_of(drawn: list[tuple[int, tuple[str, Any, Any], str]]) -> History:
+    """Calls of four processes, some at once and some crashed."""
     events: list[Event] = []
     open_: dict[int, tuple[str, Any]] = {}
 
@@ -70,17 +66,53 @@ def test_a_native_object_is_the_one_that_python_defines(model: str, data: st.Dat
         kind, result = open_.pop(process)
         events.append(Event(len(events), process, kind, result=result if kind == "ok" else Nothing))
 
-    for process, call, kind in data.draw(st.lists(st.tuples(st.integers(0, 3), calls, FATES), max_size=7)):
+    for process, call, kind in drawn:
         if process in open_:
             complete(process)
         events.append(Event(len(events), process, "invoke", call[0], "k", call[1]))
         open_[process] = (kind, call[2])
     for process in list(open_):
         complete(process)
-    history = History.of(events)
+    return History.of(events)
+
+
+@pytest.mark.parametrize("model", DRAWN)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_native_object_is_the_one_that_python_defines(model: str, data: st.DataObject) -> None:
+    """Both find the same verdict."""
+    definition, calls = DRAWN[model]
+    history = history_of(data.draw(st.lists(st.tuples(st.integers(0, 3), calls, FATES), max_size=7)))
     native = check(history, model=model, allow_empty=True)
     assert not native.quarantined
     assert native.verdict == check(history, model=definition(), allow_empty=True).verdict
+
+
+@settings(max_examples=600, deadline=None)
+@given(data=st.data())
+def test_the_order_of_what_is_read_is_that_of_the_appends(data: st.DataObject) -> None:
+    """Every value is appended once, so the longest read tells an order: the verdict stays that of the definition."""
+    values = data.draw(st.permutations(range(5)))
+    read = st.integers(0, 5).map(lambda count: list(values[:count]))
+    call = st.one_of(st.none(), st.one_of(read, read, read, st.lists(st.integers(0, 4), max_size=5)))
+    drawn, left = [], data.draw(st.permutations(range(5)))
+    for process, result, kind in data.draw(st.lists(st.tuples(st.integers(0, 3), call, FATES), max_size=10)):
+        if result is None and left:
+            drawn.append((process, ("append", left.pop(), None), kind))
+        else:
+            drawn.append((process, ("read", None, result or []), kind))
+    history = history_of(drawn)
+    native = check(history, model="append-list", allow_empty=True)
+    assert native.verdict == check(history, model=AppendList(), allow_empty=True).verdict
+
+
+def test_appends_of_unknown_outcome_cost_no_orders() -> None:
+    """Twenty of them between two reads, of which the second saw half: every order of them would be too many."""
+    events = [Event(number, number, "invoke", "append", "k", number) for number in range(20)]
+    for shown in (list(range(0, 20, 2)), list(range(0, 20, 2))):
+        events.append(Event(len(events), 50, "invoke", "read", "k"))
+        events.append(Event(len(events), 50, "ok", result=shown[::-1]))
+    assert check(History.of(events), model="append-list", limits=Limits(steps=100_000)).verdict == "ok"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import select
 import socket
 import sys
 
-from raftmeta.wire.python_client import ANSWER, MessageDecoder, RequestEncoder, hello_frame
+from raftmeta.bindings.requests import ANSWER, MessageDecoder, RequestEncoder, hello_frame
 
 WAIT_S = 30
 

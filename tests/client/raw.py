@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import msgpack
 
+from raftmeta.bindings.requests import MessageDecoder, RequestEncoder, hello_frame
 from raftmeta.native.native_handle import crc32c
-from raftmeta.wire.client_handle import client_frame_decode, client_message_encode, client_request_decode
-from raftmeta.wire.python_client import MessageDecoder, RequestEncoder, hello_frame
+from tests.faces.client_messages import client_frame_decode, client_message_encode, client_request_decode
 
 HEADER_BYTES = 8
 SESSION = 1 << 63 | 7

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import raftmeta
-from tests.checks.sources import ROOT
 from tests.client.crowd import raise_descriptor_limit
 from tests.client.nodes import open_serving_node
+from tests.lint.sources import ROOT
 from tests.processes.cluster import close, put, ready
 from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import free_ports, wait_until

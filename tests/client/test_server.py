@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import raftmeta
+from raftmeta.bindings.commands import decode_values, encode_operation
+from raftmeta.bindings.requests import hello_frame
 from raftmeta.operations import Put
-from raftmeta.wire.python_client import hello_frame
-from raftmeta.wire.python_commands import decode_values, encode_operation
 from tests.client.nodes import serving
 from tests.client.raw import ANSWER, EVENTS, PING, REFUSED, SESSION, RawClient, frame
 from tests.node.nodes import QUICK

@@ -17,9 +17,9 @@ import uvloop
 
 import raftmeta
 from raftmeta import aio
+from raftmeta.bindings.requests import RANGE, REVISION
 from raftmeta.operations import Fence, Get, Put, Version
 from raftmeta.testing.cluster import stall_gil
-from raftmeta.wire.python_client import RANGE, REVISION
 from tests.client.nodes import serving
 from tests.processes.waiting import wait_until
 

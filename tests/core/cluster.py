@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from raftmeta.raft.core_handle import (
+from tests.faces.core import (
     LEARNER,
     VOTER,
     VOTER_OUTGOING,

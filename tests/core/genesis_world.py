@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from raftmeta.raft.genesis_handle import GenesisHandle
 from tests.core.names import GenesisState, Status
+from tests.faces.genesis import GenesisHandle
 
 BLANK_RECORD = (GenesisState.BLANK, 0, 0, ())
 HARMLESS = {Status.OK, Status.STALE, Status.FOREIGN_NODE, Status.NOT_FOUND}

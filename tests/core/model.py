@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from raftmeta.raft.core_handle import CoreStatus, Entry, Message, read_records
 from tests.core.cluster import Node, electorates
+from tests.faces.core import CoreStatus, Entry, Message, read_records
 
 Item = tuple[int, str, bytes]
 """An entry without its place: term, type, payload."""

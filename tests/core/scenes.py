@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from raftmeta.raft.core_handle import Entry, Message, make_records
 from tests.core.cluster import Cluster, membership_of
+from tests.faces.core import Entry, Message, make_records
 
 ELECTION_TICKS = 10
 

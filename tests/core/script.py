@@ -20,7 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from raftmeta.raft.core_handle import (
+from tests.core.cluster import NO_LIMIT, Cluster, Node
+from tests.core.names import Status, StepDownReason, VoteRefusal
+from tests.faces.core import (
     LEARNER,
     VOTER,
     Entry,
@@ -32,8 +34,6 @@ from raftmeta.raft.core_handle import (
     Write,
     read_records,
 )
-from tests.core.cluster import NO_LIMIT, Cluster, Node
-from tests.core.names import Status, StepDownReason, VoteRefusal
 
 QUIET = ("settle", "elect", "beat", "wait", "live")
 DECISIONS = {

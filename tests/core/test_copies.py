@@ -1,4 +1,4 @@
-"""Copies of cores do what the first would do; settled cores are equal when they would do the same (raft/copies)."""
+"""Copies of cores do what the first would do; settled cores are equal when they would do the same (small/copies)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from raftmeta.raft.core_handle import CoreHandle, Message
-from tests.checks.sources import PACKAGE
 from tests.core.cluster import Cluster
+from tests.faces.core import CoreHandle, Message
+from tests.lint.sources import PACKAGE
 
 STEPS = 400
 MEMBERS = (1, 2, 3)
@@ -112,8 +112,8 @@ def test_time_without_news_makes_no_difference_to_a_settled_core() -> None:
 
 
 def test_copies_know_every_container_of_a_core() -> None:
-    """A container that is added to the core is added to raft/copies, or two copies share it and both free it."""
-    copies = (PACKAGE / "raft" / "copies.pyx").read_text()
+    """A container that is added to the core is added to sim/small/copies, or two copies share it and both free it."""
+    copies = (PACKAGE / "sim" / "small" / "copies.pyx").read_text()
     containers = {
         (header, name)
         for header in ("state", "log", "progress")

@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from raftmeta.raft.core_handle import CoreHandle, HardState, Member, Membership, SnapshotPoint
 from tests.core.cluster import Cluster
+from tests.faces.core import CoreHandle, HardState, Member, Membership, SnapshotPoint
 
 STEPS = 1500
 MEMBERS = (1, 2, 3)

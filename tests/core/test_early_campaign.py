@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.raft.core_handle import Message
 from tests.core.cluster import Cluster
 from tests.core.scenes import alone, answers, led, role, sent
+from tests.faces.core import Message
 
 JITTER_TICKS = 4  # TUNE_JITTER_MS of raftmeta/raft/election.pyx, 10 ms each, and the tick in which it is drawn
 TIME_OUT_TICKS = 10  # the least; drawn from [10, 20)

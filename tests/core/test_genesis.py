@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from raftmeta.raft.genesis_handle import GenesisHandle
 from tests.core.genesis_world import BLANK_RECORD, World
 from tests.core.names import GenesisMessageType, GenesisState, MemberRole, Status
+from tests.faces.genesis import GenesisHandle
 
 ACCEPTED, BLANK, FOUNDED, JOINING = (
     GenesisState.ACCEPTED,

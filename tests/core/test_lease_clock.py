@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.raft.core_handle import Message
 from tests.core.cluster import Cluster
 from tests.core.scenes import led
+from tests.faces.core import Message
 
 TICK_MS = 10
 TIMEOUT_TICKS = 10

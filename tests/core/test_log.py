@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from raftmeta.raft.core_handle import make_records, read_records
-from raftmeta.raft.parts_handle import LogHandle, check_records
+from tests.faces.core import make_records, read_records
+from tests.faces.raft_parts import LogHandle, check_records
 
 HEAD = 64
 

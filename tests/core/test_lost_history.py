@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.raft.core_handle import CoreBroken, CoreHandle, HardState, Message, SnapshotPoint, make_records
 from tests.core.cluster import Cluster, membership_of
 from tests.core.scenes import alone, append_to, led
+from tests.faces.core import CoreBroken, CoreHandle, HardState, Message, SnapshotPoint, make_records
 
 TRUNCATED_COMMITTED = 10
 ACKNOWLEDGED_LOST = 23

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.raft.membership_handle import MembershipHandle
 from tests.core.names import MemberRole, Status
+from tests.faces.membership import MembershipHandle
 
 INCOMING = MemberRole.VOTER_INCOMING
 OUTGOING = MemberRole.VOTER_OUTGOING

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from raftmeta.raft.core_handle import CoreBroken, HardState, LogRead, Message, encode_membership, make_records
 from tests.core.cluster import Cluster, membership_of
 from tests.core.scenes import alone, answers, led, role, sent
+from tests.faces.core import CoreBroken, HardState, LogRead, Message, encode_membership, make_records
 
 CORE = Path(__file__).parents[2] / "raftmeta" / "_core.pyx"
 ROLES = ("FOLLOWER", "PRE_CANDIDATE", "CANDIDATE", "LEADER")

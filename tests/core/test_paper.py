@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.raft.core_handle import CoreHandle, Message, make_records, read_records
 from tests.core.cluster import Cluster, electorates, membership_of
 from tests.core.scenes import (
     ELECTION_TICKS,
@@ -24,6 +23,7 @@ from tests.core.scenes import (
     sent,
     terms,
 )
+from tests.faces.core import CoreHandle, Message, make_records, read_records
 
 # --- paper 5.1: terms -------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from raftmeta.raft.parts_handle import ProgressHandle
+from tests.faces.raft_parts import ProgressHandle
 
 WINDOW = 100
 

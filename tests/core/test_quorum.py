@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.raft.parts_handle import has_quorum, reached, votes
+from tests.faces.raft_parts import has_quorum, reached, votes
 
 POSITIONS = st.sets(st.integers(0, 31), max_size=9)
 VOTERS = st.sets(st.integers(0, 31), min_size=1, max_size=9)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.raft.core_handle import Message, SnapshotPoint, make_records, read_records
 from tests.core.cluster import Cluster
 from tests.core.scenes import led, payloads
+from tests.faces.core import Message, SnapshotPoint, make_records, read_records
 
 
 def test_the_commit_hint_of_a_repair_names_no_entry_that_is_not_on_the_disk_yet() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.raft.core_handle import LEARNER, VOTER, Member, Membership, Message, make_records
 from tests.core.cluster import electorates, membership_of
 from tests.core.scenes import (
     ELECTION_TICKS,
@@ -20,6 +19,7 @@ from tests.core.scenes import (
     role,
     sent,
 )
+from tests.faces.core import LEARNER, VOTER, Member, Membership, Message, make_records
 
 INFLIGHTS_MAX = 256  # raftmeta/raft/progress.pxd
 

@@ -108,6 +108,14 @@ def test_storage_is_taken_only_while_a_quorum_keeps_everything(atlas: Atlas, clu
     assert atlas.aim(nemesis(Harm.STORAGE, "one")) is not None
 
 
+def test_no_storage_is_taken_while_members_change(atlas: Atlas) -> None:
+    """Of three one is removed while another one's disk is wiped: the third alone is no majority of two."""
+    change = atlas.aim(nemesis(Harm.MEMBERS, "none"))
+    assert change is not None and atlas.aim(nemesis(Harm.STORAGE, "one")) is None
+    atlas.release(change)
+    assert atlas.aim(nemesis(Harm.STORAGE, "one")) is not None
+
+
 def test_storage_stays_where_others_lag_or_are_down(atlas: Atlas, cluster: Reports) -> None:
     """A voter that has not written down what is committed keeps nothing safe; two of them, and none may be struck."""
     cluster.nodes["n2"].is_answering = False

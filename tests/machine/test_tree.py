@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from raftmeta.machine.tree_handle import TreeHandle
+from tests.faces.tree import TreeHandle
 from tests.processes.waiting import wait_until
 
 FANOUTS = [4, 8, 64]

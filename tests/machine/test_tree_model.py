@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from raftmeta.machine.tree_handle import PinnedRoot, TreeHandle
+from tests.faces.tree import PinnedRoot, TreeHandle
 
 # (key, value, create_revision, mod_revision, version, lease, flags)
 Record: TypeAlias = tuple[bytes, bytes, int, int, int, int, int]

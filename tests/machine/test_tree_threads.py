@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from raftmeta.machine.tree_handle import TreeHandle
+from tests.faces.tree import TreeHandle
 
 
 def test_a_reader_that_stops_anywhere_delays_only_the_freeing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftmeta.machine.watch_handle import WatchedMachine
+from tests.faces.watches import WatchedMachine
 from tests.machine import commands as c
 from tests.machine.test_watches import EVENTS, LAGGED, replayed, revisions, taken
 

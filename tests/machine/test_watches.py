@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from raftmeta.machine.watch_handle import HandledWatch, WatchedMachine
+from tests.faces.watches import HandledWatch, WatchedMachine
 from tests.machine import commands as c
 
 NO_PUT, NO_DELETE, PREVIOUS, PROGRESS = 1, 2, 4, 8

@@ -1,4 +1,4 @@
-"""Plans of membership changes (raftmeta/member_plans): the next step from what a node sees, without any node."""
+"""Plans of membership changes (raftmeta/members/plans): the next step from what a node sees, without any node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import raftmeta
-from raftmeta.member_plans import (
+from raftmeta.members.plans import (
     LEARNER,
     STANDBY,
     VOTER,

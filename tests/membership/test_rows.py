@@ -1,8 +1,8 @@
-"""Who stands in the list of members that a status shows (raftmeta/member_rows)."""
+"""Who stands in the list of members that a status shows (raftmeta/members/rows)."""
 
 from __future__ import annotations
 
-from raftmeta.member_rows import LEARNER, VOTER, LinkRow, MemberRow, member_statuses
+from raftmeta.members.rows import LEARNER, VOTER, LinkRow, MemberRow, member_statuses
 from raftmeta.results import MemberStatus
 
 A = MemberRow("a", 1, "h:1", VOTER)

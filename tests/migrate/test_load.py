@@ -19,8 +19,8 @@ from raftmeta.migrate.comparison import target_records
 from raftmeta.migrate.records_handle import new_keys
 from raftmeta.operations import Add, Create, KeyRecord
 from raftmeta.scan import ClusterScan, node_urls
-from tests.checks.sources import ROOT
 from tests.client.nodes import serving
+from tests.lint.sources import ROOT
 from tests.migrate.sources import MAPPING, SIDE, MadeSource, numbered
 from tests.processes.waiting import wait_until
 

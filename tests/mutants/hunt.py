@@ -79,6 +79,12 @@ PROFILES: dict[str, dict[str, int]] = {
         "delay_ppm": 300_000, "delay_us": 90_000, "fault_gap_us": 100_000, "client_gap_us": 2_000,
         "election_timeout_ticks": 20,
     },
+    # The same, with answers so late that a lease which counts from their receipt is long over.
+    "late_answers": {
+        "nodes": 3, "lease_reads": 1, "partition_ppm": 400_000, "pause_ppm": 300_000, "isolate_ppm": 600_000,
+        "delay_ppm": 700_000, "delay_us": 180_000, "fault_gap_us": 100_000, "client_gap_us": 2_000,
+        "election_timeout_ticks": 20,
+    },
     # Consumers lag all the time, and the history is short.
     "watches": {
         "nodes": 3, "history_bytes_max": 4096, "crash_ppm": 300_000, "pause_ppm": 300_000, "partition_ppm": 300_000,
@@ -150,7 +156,7 @@ def hunt_small() -> dict[str, object] | None:
 
 def live(world: str) -> tuple[str | None, int]:
     """Live the world of this name and seed; which invariant fell, and its events."""
-    from raftmeta.sim.world_handle import World
+    from raftmeta.sim.world.world_handle import World
 
     name, _, seed = world.partition(" ")
     lived = World(int(seed), **PROFILES[name]) if PROFILES[name] else World.swarm(int(seed), name)

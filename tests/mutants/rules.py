@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from raftmeta.sim.exhaustive_handle import INVARIANTS
-from tests.checks.sources import PACKAGE
+from raftmeta.sim.small.exhaustive_handle import INVARIANTS
+from tests.lint.sources import PACKAGE
 
 HALTED = "a node stopped itself"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from raftmeta.common.text import shown
 from raftmeta.native.native_handle import text_is_plain
-from raftmeta.text import shown
 
 
 def is_plain(raw: bytes) -> bool:

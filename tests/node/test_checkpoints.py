@@ -21,7 +21,7 @@ from tests.processes.waiting import wait_until
 
 POINTS = {"snapshot_entries": 100}
 LOG_TAIL_LOST = 4  # WalState
-TURNS, TURN_MAX_S = 2, 0.05  # raftmeta/runtime/checkpoints.pyx
+TURNS, TURN_MAX_S = 2, 0.05  # raftmeta/face/checkpoints.pyx
 
 
 def manifest(folder: Path) -> Manifest | None:

@@ -15,7 +15,7 @@ import pytest
 
 import raftmeta
 import raftmeta.aio
-from raftmeta.flags import Flag
+from raftmeta.common.flags import Flag
 from raftmeta.testing import Cluster
 from tests.node.nodes import make_nodes, one_node, without_quorum
 
@@ -117,7 +117,7 @@ def test_a_signal_handler_closes_below_a_recipe(tmp_path: Path, call: object) ->
 
 def test_a_node_that_is_closed_while_it_starts_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a signal handler, which cannot wait for the start below it, and by another thread, which waits."""
-    import raftmeta.runtime.node_base as node_base
+    import raftmeta.face.base as node_base
 
     for name in "12":
         (tmp_path / name).mkdir()

@@ -8,7 +8,7 @@ import pytest
 
 import raftmeta
 from raftmeta.errors import StateDiverged
-from raftmeta.runtime.divergence_handle import DivergenceHandle, make_state_wrong
+from tests.faces.divergence import DivergenceHandle, make_state_wrong
 from tests.node.nodes import leader_of, running
 from tests.processes.waiting import wait_until
 

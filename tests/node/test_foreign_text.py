@@ -21,6 +21,7 @@ from tests.processes.waiting import wait_until
 
 OVERLOADED, BAD_FIELD = 34, 69
 HELLO, HEADER_BYTES = 1, 96
+PEER, CLIENT = 1, 2
 MEET, CHANGE = 11, 10
 STRANGER, BOOT = 77, 1
 BAD_TEXTS = [b"\xff\xfe", b"x\0y", b"line\nbreak", b"\x7f", b"\xed\xa0\x80", b"caf\xe9", "\u2028".encode(), b"\xc2\x85"]
@@ -30,9 +31,12 @@ def packed(value: Any) -> bytes:
     return bytes(msgpack.packb(value, use_bin_type=True))
 
 
-def hello_of(name: bytes, address: bytes, *, id: int = STRANGER, boot: int = BOOT) -> bytes:
+def hello_of(
+    name: bytes, address: bytes, *, id: int = STRANGER, boot: int = BOOT, purpose: int = PEER, version: int = 1
+) -> bytes:
     """The first frame of a peer that belongs to no cluster yet."""
-    body = packed([1, 1, 1, 1, 0, 0, id, boot, 2, name, b"default", address, 0])
+    state = 1 if purpose == PEER else 0
+    body = packed([purpose, version, version, state, 0, 0, id, boot, 2, name, b"default", address, 0])
     header = bytearray(HEADER_BYTES)
     header[:4] = b"RFTM"
     header[8:10] = bytes([1, HELLO])

@@ -10,7 +10,7 @@ import pytest
 
 import raftmeta
 from raftmeta import Node
-from tests.checks.sources import ROOT
+from tests.lint.sources import ROOT
 from tests.node.nodes import leader_of, make_nodes, one_node, running, without_quorum
 from tests.processes.waiting import wait_until
 

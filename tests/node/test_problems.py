@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import raftmeta
+from raftmeta import faults
 from raftmeta.prometheus import liveness
-from tests.node.nodes import QUICK, make_nodes, one_node, running, without_quorum
+from tests.node.nodes import QUICK, leader_of, make_nodes, one_node, running, without_quorum
 from tests.node.test_fatal import refuse_writes
+from tests.node.test_foreign_text import CLIENT, hello_of, say
 from tests.processes.waiting import free_ports, wait_until
 
 CONFIG = raftmeta.Config(**QUICK)
@@ -26,6 +28,15 @@ def told(node: raftmeta.Node, kind: str) -> str:
     """The first text of this kind, waited for; a ReadyTimeout says it too."""
     found = wait_until(lambda: texts(node, kind), timeout_s=30, what=lambda: f"{kind}: {node.status().problems}")
     return found[0]
+
+
+def is_told(node: raftmeta.Node, kind: str, beginning: str) -> bool:
+    """Whether one of the texts begins so, waited for: several peers may be the problem."""
+    return wait_until(
+        lambda: any(text.startswith(beginning) for text in texts(node, kind)),
+        timeout_s=30,
+        what=lambda: f"{beginning}: {node.status().problems}",
+    )
 
 
 def not_ready(node: raftmeta.Node) -> raftmeta.ReadyTimeout:
@@ -53,8 +64,8 @@ def test_peers_that_differ_are_named_on_both_sides(tmp_path: Path) -> None:
     lists = {"a": peers, "b": {name: peers[name] for name in "ab"}, "c": peers}
     nodes = {name: raftmeta.Node(name, peers=lists[name], data_dir=tmp_path / name, config=CONFIG) for name in "abc"}
     with started(*nodes.values()):
-        assert told(nodes["a"], "other_peers").startswith("b was started with the peers a, b; this node with a, b, c")
-        assert told(nodes["b"], "other_peers").startswith("a was started with the peers a, b, c; this node with a, b")
+        assert is_told(nodes["a"], "other_peers", "b was started with the peers a, b; this node with a, b, c")
+        assert is_told(nodes["b"], "other_peers", "a was started with the peers a, b, c; this node with a, b")
         error = not_ready(nodes["a"])
         assert "b was started with the peers a, b; this node with a, b, c" in str(error)
         assert "other_peers" in [kind for kind, _ in error.problems]
@@ -171,6 +182,99 @@ def test_a_node_that_stopped_by_itself_says_why(tmp_path: Path) -> None:
             node.put("k", b"v")
         assert "it has stopped: " in told(node, "stopped")
         assert liveness(node) == (False, "stopped")
+
+
+def started_again(node: raftmeta.Node) -> raftmeta.Node:
+    """Another node over the folder of one that was closed; not started."""
+    peers = {name: str(address) for name, address in node.identity.peers.items()}
+    return raftmeta.Node(node.name, peers=peers, data_dir=node.identity.data_dir, config=CONFIG)
+
+
+def cut_off(node: raftmeta.Node, *peers: str) -> None:
+    """Frames are lost in both directions; the connections stay open."""
+    faults.set_link_faults(node, {peer: faults.LinkFault(cut_to=True, cut_from=True) for peer in peers})
+
+
+def test_a_peer_on_an_older_copy_of_its_folder_is_named(tmp_path: Path) -> None:
+    """It was started twice since the copy was made, and a heard of both."""
+    with running(tmp_path) as nodes:
+        nodes["b"].close(transfer=False)
+        shutil.copytree(tmp_path / "b", tmp_path / "copy")
+        for _ in range(2):
+            again = started_again(nodes["b"])
+            with started(again):
+                again.ready(30)
+                wait_until(lambda: not nodes["a"].status().problems, timeout_s=30, what=lambda: nodes["a"].status())
+        shutil.rmtree(tmp_path / "b")
+        shutil.copytree(tmp_path / "copy", tmp_path / "b")
+        with started(started_again(nodes["b"])):
+            assert told(nodes["a"], "older_folder").startswith("b runs on an older copy of its folder")
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "kind", "text"),
+    [
+        ({"version": 9}, "other_version", "b is of a version that does not understand this cluster"),
+        ({"purpose": CLIENT, "boot": 0}, "refused", "the connection with b is refused (status"),
+    ],
+)
+def test_a_peer_that_is_refused_is_named(tmp_path: Path, spoilt: dict[str, int], kind: str, text: str) -> None:
+    node = make_nodes(tmp_path, names="ab")["a"]
+    with started(node):
+        say(node, hello_of(b"b", b"127.0.0.1:9", **spoilt))
+        assert told(node, kind).startswith(text)
+
+
+def test_a_removed_node_that_was_away_hears_of_it(tmp_path: Path) -> None:
+    with running(tmp_path) as nodes:
+        gone = next(node for node in nodes.values() if node is not leader_of(nodes))
+        gone.close(transfer=False)
+        leader_of({name: node for name, node in nodes.items() if node is not gone}).remove_member(gone.name)
+        again = started_again(gone)
+        with started(again):
+            assert "was removed from the cluster, or this node was: add it again" in told(again, "removed_peer")
+            turns = again.metrics()["turns"]
+            wait_until(lambda: again.metrics()["turns"] > turns + 20, timeout_s=30, what="turns behind that")
+            named = [event for event in again.events(timeout_s=0) if event.name == "became_member"]
+            assert len(named) <= 1  # its log names it still; a removed node said so in each turn
+
+
+def test_a_cluster_without_a_leader_says_so(tmp_path: Path) -> None:
+    """All are connected, and their messages do not arrive."""
+    with running(tmp_path) as nodes:
+        for node in nodes.values():
+            cut_off(node, *(set(nodes) - {node.name}))
+        for node in nodes.values():
+            assert told(node, "no_leader").startswith("no leader is known")
+
+
+def test_a_node_that_waits_for_its_session_says_so(tmp_path: Path) -> None:
+    """The leader's messages reach it late: it hears of the leader first, and of its session so much later."""
+    with running(tmp_path) as nodes:
+        leader = leader_of(nodes)
+        away = next(node for node in nodes.values() if node is not leader)
+        away.close(transfer=False)
+        faults.set_link_faults(leader, {away.name: faults.LinkFault(delay_s=3.0)})
+        again = started_again(away)
+        with started(again):
+            assert told(again, "no_session") == "a leader is known; this node waits for it to open its session"
+            faults.set_link_faults(leader, {})
+            again.ready(30)
+
+
+def test_a_voter_that_lost_its_disk_is_named_until_it_is_taken_back(tmp_path: Path) -> None:
+    """Nobody can take it back while the other two do not hear each other."""
+    with running(tmp_path) as nodes:
+        nodes["c"].close(transfer=False)
+        cut_off(nodes["a"], "b")
+        cut_off(nodes["b"], "a")
+        wait_until(lambda: not nodes["a"].status().leader, timeout_s=30, what="a lost lead")
+        shutil.rmtree(tmp_path / "c")
+        with started(started_again(nodes["c"])):
+            assert told(nodes["a"], "lost_disk") == "lost its disk and waits for a leader to take it back: c"
+            for node in (nodes["a"], nodes["b"]):
+                faults.set_link_faults(node, {})
+            wait_until(lambda: not nodes["a"].status().problems, timeout_s=30, what=lambda: nodes["a"].status())
 
 
 def test_a_ready_cluster_has_no_problems(tmp_path: Path) -> None:

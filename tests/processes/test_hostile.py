@@ -13,7 +13,7 @@ import pytest
 
 import raftmeta
 from raftmeta import faults
-from raftmeta.wire.wire_handle import frame_encode, hello_encode, message_encode
+from tests.faces.wire import frame_encode, hello_encode, message_encode
 from tests.processes.cluster import Cluster, NodeProcess, get, put, status
 from tests.processes.load import start_again
 from tests.processes.waiting import wait_until
@@ -66,6 +66,10 @@ def told(node: NodeProcess) -> dict[str, Any]:
 
 def is_connected(node: NodeProcess) -> bool:
     return all(member["is_connected"] for member in told(node)["members"] if member["role"])
+
+
+def is_linked(node: NodeProcess, peer: str) -> bool:
+    return any(member["is_connected"] for member in told(node)["members"] if member["name"] == peer)
 
 
 def connect(cluster: Cluster, name: str = "a") -> socket.socket:
@@ -184,6 +188,32 @@ def test_a_hello_that_does_not_belong_here_is_told_why(cluster: Cluster, changes
     with counted(cluster, "connections_refused", "frames_refused"), connect(cluster) as connection:
         connection.sendall(hello_of(cluster, **changes))
         assert refusal_of(rest_of(connection)) == Status[reason]
+
+
+def test_a_boot_that_nobody_has_is_not_believed_beside_one_that_answers(cluster: Cluster) -> None:
+    """Whoever says that b is in its last possible boot would else end every connection with b."""
+    with counted(cluster, "frames_refused"), connect(cluster) as connection:
+        connection.sendall(hello_of(cluster, boot=2**63 - 1))
+        assert refusal_of(rest_of(connection)) == Status["NOT_READY"]
+
+
+def test_a_boot_that_was_only_claimed_is_disproved_by_the_answer(cluster: Cluster) -> None:
+    """While the member is away nobody contradicts the claim; it answers at its address when it is back."""
+    away = next(node for name, node in cluster.nodes.items() if name != "a" and node is not cluster.leader())
+    name = told(away)["name"]
+    frame = hello_of(cluster, name, boot=2**63 - 1)
+    away.kill()
+    wait_until(lambda: not is_linked(cluster.nodes["a"], name), timeout_s=20, what=cluster.logs)
+    with connect(cluster) as connection:
+        connection.sendall(frame)
+        assert connection.recv(4096)[9] == FrameType.FRAME_HELLO
+        start_again(away)
+        wait_until(lambda: is_linked(cluster.nodes["a"], name), timeout_s=20, what=cluster.logs)
+        number = int(told(away)["cluster_id"], 16)
+        identity = {"cluster": (number & (2**64 - 1), number >> 64), "self": told(away)["id"]}
+        identity |= {"peer": told(cluster.nodes["a"])["id"], "peer_boot": 0}
+        connection.sendall(frame_encode(FrameType.FRAME_PING, identity, self_boot=2**63 - 1, sequence=2))
+        assert rest_of(connection) == b""
 
 
 def is_heard_out(connection: socket.socket, frame: bytes) -> bool:

@@ -6,58 +6,16 @@ on_loop(node)    its asyncio face, on an event loop of a thread of its own; ever
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
 import raftmeta
 from raftmeta import recipes
+from raftmeta.conformance.aio_kit import EventLoop
 from raftmeta.recipes.coordination import Coordinated
 
 CALL_S = 30.0
-
-
-class EventLoop:
-    """An event loop on a thread."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="test-loop", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Any) -> Any:
-        """The outcome of an awaitable."""
-
-        async def wait() -> Any:
-            return await work
-
-        return asyncio.run_coroutine_threadsafe(wait(), self.loop).result(CALL_S)
-
-    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call on the loop's thread; what can be awaited is."""
-
-        async def call() -> Any:
-            outcome = function(*arguments, **options)
-            return await outcome if inspect.isawaitable(outcome) else outcome
-
-        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(CALL_S)
-
-    def close(self) -> None:
-        """As asyncio.run ends: what is left is cancelled."""
-        self.call(self._cancel_all)
-        self.call(self.loop.shutdown_asyncgens)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
-
-    async def _cancel_all(self) -> None:
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
 
 
 class Parts(Coordinated):
@@ -138,4 +96,4 @@ class Face:
         if self.loop is None:
             self.store.close_parts()
         else:
-            self.loop.run(self._aio.close())  # type: ignore[union-attr]
+            self.loop.call(self._aio.close)  # type: ignore[union-attr]

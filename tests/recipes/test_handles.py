@@ -81,7 +81,9 @@ def test_what_a_collected_handle_did_stays(nodes: Nodes, face: MakeFace, name: s
     gc.collect()
     one = store.group(name)
     one.join("n")
-    assert next_of(told).ids == {"m", "n"}
+    if (first := next_of(told).ids) == {"m"}:  # the copy of the keys may hear of m behind the listener
+        first = next_of(told).ids
+    assert first == {"m", "n"}
     one.close()
     assert next_of(told).ids == {"m"}
     store.group(name).remove_listener(listener)
@@ -112,3 +114,27 @@ def test_a_listener_that_two_handles_added_is_told_until_both_are_closed(
     assert next_of(third).value == b"3"
     assert told.empty()
     again.close()
+
+
+class Counted:
+    """A listener that counts how often it is compared."""
+
+    compared = 0
+
+    def __call__(self, change: Any) -> None: ...
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_listener_is_looked_for_among_those_of_its_key_only(nodes: Nodes, face: MakeFace, name: str) -> None:
+    """10,000 of them took 48 s: each was compared with all listeners of the process."""
+    registry = face(nodes["a"]).store.listeners
+    Counted.compared = 0
+    for number in range(20):
+        registry.add_value_change_listener(key=f"{name}/{number}", listener=Counted())
+    registry.close()
+    assert Counted.compared < 100

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import raftmeta
-from raftmeta.shared_threads import Losses, SharedThreads
+from raftmeta.common.shared_threads import Losses, SharedThreads
 from tests.client.nodes import serving
 from tests.node.nodes import without_quorum
 from tests.processes.waiting import wait_until

@@ -1,4 +1,4 @@
-"""What a replicated class may look like, and what is said when it does not (raftmeta/replicated_class.py)."""
+"""What a replicated class may look like, and what is said when it does not (raftmeta/user_machines/classes.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import raftmeta
-from raftmeta.replicated_class import machine_class_of
+from raftmeta.user_machines.classes import machine_class_of
 from tests.replicated.machines import Board
 
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import raftmeta
 from raftmeta.testing import Cluster
-from tests.checks.sources import ROOT
+from tests.lint.sources import ROOT
 from tests.replicated.machines import GATE, Board, Counter, Leaver, Pickled, Stack, copies_agree, until
 
 MIB = 1024 * 1024

@@ -1,4 +1,4 @@
-"""Copies without a node: outcomes, what stays of a command that raises, dumps (raftmeta/runtime/user_copy.py)."""
+"""Copies without a node: outcomes, what stays of a command that raises, dumps (raftmeta/user_machines/copy.py)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raftmeta
-from raftmeta.machine_calls import FORMAT_CALL_DEPTH, packed_call, packed_upgrade, value_of
-from raftmeta.replicated_class import MachineClass, machine_class_of
-from raftmeta.runtime import user_copy
-from raftmeta.runtime.user_copy import CommandRecord, Copy, MachineFault
+from raftmeta.user_machines import copy as user_copy
+from raftmeta.user_machines.calls import FORMAT_CALL_DEPTH, packed_call, packed_upgrade, value_of
+from raftmeta.user_machines.classes import MachineClass, machine_class_of
+from raftmeta.user_machines.copy import CommandRecord, Copy, MachineFault
 from tests.replicated.machines import Board, Pickled, Stack
 
 

@@ -1,4 +1,4 @@
-"""Plain values as bytes and back (raftmeta/values.py)."""
+"""Plain values as bytes and back (raftmeta/user_machines/values.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raftmeta
-from raftmeta.values import pack, unpack
+from raftmeta.user_machines.values import pack, unpack
 
 scalars = st.one_of(
     st.none(),

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raftmeta
+from raftmeta.bindings.commands import decode_values
 from raftmeta.errors import Compacted, FutureRevision, InvalidArgument, ReadyTimeout
 from raftmeta.operations import Put
 from raftmeta.scan import Batches, ClusterScan, Scope, followers_first, node_urls
 from raftmeta.scan.cluster import between
 from raftmeta.scan.scan_handle import ColumnsHandle, FeedHandle
-from raftmeta.wire.python_commands import decode_values
 from tests.client.nodes import serving
 from tests.client.raw import RawClient, frame
 from tests.scan.states import PREVIOUS, as_row, change_rows, fill, previous_rows, told, told_previous

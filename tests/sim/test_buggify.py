@@ -9,8 +9,8 @@ import pytest
 from raftmeta.native import buggify
 from raftmeta.sim import World, swarm_profile
 from raftmeta.sim.campaign import profile_of, profile_text
-from raftmeta.sim.world_handle import POINTS
-from tests.checks.sources import PACKAGE, source_files
+from raftmeta.sim.world.world_handle import POINTS
+from tests.lint.sources import PACKAGE, source_files
 
 ALL = dict.fromkeys(POINTS, 100_000)
 STORMY = {"nodes": 5, "crash_ppm": 300_000, "partition_ppm": 300_000, "transfer_ppm": 300_000, "fault_gap_us": 50_000,
@@ -20,7 +20,7 @@ _PLACE = re.compile(r"\bbuggify\(BUGGIFY_(\w+)\)")
 
 def test_every_point_stands_in_production_code_once() -> None:
     """And nothing is asked that has no name; there are more than 15, none of them in the simulator."""
-    sources = [path for path in source_files(".pyx", below=PACKAGE) if path.parent.name != "sim"]
+    sources = [path for path in source_files(".pyx", below=PACKAGE) if "sim" not in path.parts]
     placed = [name for path in sources for name in _PLACE.findall(path.read_text())]
     assert sorted(placed) == sorted(buggify.names())
     assert len(placed) >= 15

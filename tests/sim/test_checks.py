@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from raftmeta.sim.truth_handle import Liar
-from raftmeta.sim.world_handle import World
+from raftmeta.sim.world.world_handle import World
+from tests.faces.truth import Liar
 
 SETTLE_EVENTS = 200_000
-REGISTER = 3  # of the workload: put and read, never deleted (raftmeta/sim/witness)
+REGISTER = 3  # of the workload: put and read, never deleted (raftmeta/sim/world/witness)
 
 
 @pytest.fixture

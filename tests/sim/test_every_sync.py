@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.sim.truth_handle import Liar
-from raftmeta.sim.world_handle import World
+from raftmeta.sim.world.world_handle import World
+from tests.faces.truth import Liar
 
 SYNCS = 120  # of one node: founding, snapshots, a removed log, truncations, changes of membership
 EVENTS = 3_000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from raftmeta.sim import Exhaustive, small_world
-from raftmeta.sim.small_liar_handle import SmallLiar
+from tests.faces.liar import SmallLiar
 
 FOLLOWER, CANDIDATE, LEADER = 1, 3, 4
 

@@ -8,7 +8,7 @@ import re
 from raftmeta.native import marks
 from raftmeta.sim import World, live
 from raftmeta.sim.campaign import MARKS
-from tests.checks.sources import PACKAGE, ROOT, source_files
+from tests.lint.sources import PACKAGE, ROOT, source_files
 
 REPORT = ROOT / "benchmarks" / "results" / "sim-campaign.json"
 _PLACE = re.compile(r"^\s+mark\(MARK_(\w+)\)$", re.MULTILINE)

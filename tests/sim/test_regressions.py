@@ -12,7 +12,7 @@ import pytest
 
 from raftmeta.native import marks
 from raftmeta.sim import Case
-from raftmeta.sim.world_handle import World
+from raftmeta.sim.world.world_handle import World
 
 TAPES = sorted(Path(__file__).with_name("tapes").glob("*.json"))
 SETTLE_EVENTS = 300_000
@@ -61,7 +61,7 @@ def test_a_keep_alive_is_worth_its_whole_ttl() -> None:
     2. A keep-alive was sent and stamped with that clock.
     3. A quorum answered again: the clock leapt over the whole interval, also over what lay before the keep-alive.
     4. So its lease ended less than ttl after it was sent, while its keeper still counted on all of ttl.
-    Mended in runtime/housekeeping: a leader proposes expiry only an election time-out after the deadline.
+    Mended in engine/housekeeping: a leader proposes expiry only an election time-out after the deadline.
     """
     expired = 0
     for seed in range(12):
@@ -96,7 +96,7 @@ def test_the_founders_last_word_may_be_lost(seed: int) -> None:
 
     1. The founder heard all acceptances, said FOUNDED to everybody and began to run; one of these messages was lost.
     2. The member that missed it repeated its acceptance, but a running founder did not listen to foundings any more.
-    Mended in runtime/peers: a running founder still answers.
+    Mended in engine/peers: a running founder still answers.
     """
     world = World(seed, nodes=5, drop_ppm=300_000)
     world.run(3_000)
@@ -121,7 +121,7 @@ def test_a_lost_log_is_replaced_whatever_happens_meanwhile() -> None:
     1. Both copies of the only segment's header were damaged, one flipped bit after the other: CORRUPT, for good.
     2. The identity file named the new incarnation, and the power failed before its log began: what stood there was the
        former one's, and so FOREIGN_NODE, for good (9 of 60 seeds).
-    Mended in storage/recovery and runtime/boot (docs/decisions/log.md "A lost log").
+    Mended in storage/recovery and engine/boot (docs/decisions/log.md "A lost log").
     Many seeds in one test: which of them lose a log changes with every message that a node learns to send.
     """
     renewals = 0
@@ -140,7 +140,7 @@ def test_a_commit_is_not_taken_back_by_an_install() -> None:
     2. A snapshot at 2,656 was there in full. The disk did not reach its point, so the log began anew behind it.
     3. What stood in memory above the point was forgotten, committed entries too: last and committed fell to 2,656.
     Nothing was lost, as none of it had been acknowledged; but who had read the commit index had read a lie.
-    Mended in runtime/snapshot_install: such an install waits for the disk, and then the log goes on.
+    Mended in engine/snapshots/install: such an install waits for the disk, and then the log goes on.
     """
     world = World(50, history_bytes_max=16384, lease_ttl_ms=1932, snapshot_entries=32, election_timeout_ticks=10,
                   duplicate_ppm=36_691, cut_at_sync_ppm=113_604, transfer_ppm=100_292, wipe_ppm=51_604, flip_ppm=68_984,
@@ -185,7 +185,8 @@ def test_a_copy_of_the_state_that_cannot_be_read_now_is_not_lost() -> None:
     2. It was started again, and the disk failed once while a file was read.
     3. The file counted as damaged and was removed. The log did not reach back to any other copy: it counted as lost,
        and the node began as another incarnation, although every byte was still there.
-    Mended in runtime/restore and runtime/boot: nothing is thrown away for a disk that fails; the next start reads it.
+    Mended in snapshots/restore and engine/boot: nothing is thrown away for a disk that fails; the next start
+    reads it.
     """
     errors = 0
     for seed in range(20):
@@ -219,7 +220,7 @@ def test_a_write_does_not_overtake_the_beginning_of_its_log() -> None:
     1. A snapshot was there; the log was to begin behind it, and found no room for its first segment.
     2. Before the engine was told so, it had submitted a write of what follows the snapshot.
     3. There was room again, and the write came first: a hole in the log, which the log refused as impossible.
-    Mended in runtime/disk_jobs: who found no room keeps its place in the order until it comes again.
+    Mended in engine/disk_jobs: who found no room keeps its place in the order until it comes again.
     """
     refused = 0
     for seed in range(20, 30):
@@ -237,7 +238,7 @@ def test_a_read_for_applying_keeps_its_place() -> None:
     1. It started with a long committed tail that was not in memory and read it, record after record, in the background.
     2. A snapshot beyond the tail was installed; the beginning of the log behind it overtook the read under way.
     3. The read found nothing, and a node whose committed records cannot be read has to stop.
-    Mended in runtime/engine: only what is read for a peer is a job of the background. Until then the simulator did all
+    Mended in engine/engine: only what is read for a peer is a job of the background. Until then the simulator did all
     jobs of a node as they came, and could not see it.
     """
     overtaken = installs = read = 0
@@ -268,7 +269,7 @@ def test_reads_end_when_turns_come_late(turn_us: int) -> None:
     1. A read goes to the leader, which asks a round of heartbeats: four hops, each of which waits for a turn.
     2. After an election time-out without an answer the follower asked anew, under a new context.
     3. The answer to the first question came, to a context that the follower had forgotten; and so for ever.
-    Mended in runtime/callers: the answer to a round's first context counts as well. Reads that wait are a few now; it
+    Mended in engine/callers: the answer to a round's first context counts as well. Reads that wait are a few now; it
     was 14 to 16 rounds on each follower.
     """
     world = lived_s(World(1, turn_us=turn_us, election_timeout_ticks=15, client_gap_us=20_000), 60)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from raftmeta.sim import Case, Shrinker, World, failing_case, swarm_profile
 from raftmeta.sim.diagram import html_page, text_diagram
-from raftmeta.sim.world_handle import KINDS
+from raftmeta.sim.world.world_handle import KINDS
 
 STORMY = {
     "nodes": 5, "crash_ppm": 300_000, "partition_ppm": 300_000, "transfer_ppm": 300_000, "pause_ppm": 200_000,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from raftmeta.sim.world_handle import World
+from raftmeta.sim.world.world_handle import World
 
 OFTEN = {"snapshot_entries": 20, "snapshot_chunk_bytes": 512}
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from raftmeta.sim import Case, World
-from raftmeta.sim.world_handle import KINDS, POINTS
-from tests.checks.sources import ROOT
+from raftmeta.sim.world.world_handle import KINDS, POINTS
+from tests.lint.sources import ROOT
 
 SETTLE_EVENTS = 300_000
 BRISK = {"fault_gap_us": 20_000, "down_us": 50_000, "client_gap_us": 10_000, "election_timeout_ticks": 10}

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from raftmeta.cli.app import app
-from raftmeta.replicated_class import machine_class_of
 from raftmeta.sim import Replicas, live_user
-from raftmeta.sim.user_calls import call_text, drawn_call
+from raftmeta.sim.users.calls import call_text, drawn_call
+from raftmeta.user_machines.classes import machine_class_of
 from tests.sim import user_classes
 
 HERE = "tests.sim.user_classes"

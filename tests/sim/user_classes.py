@@ -1,4 +1,4 @@
-"""Replicated classes for tests of raftmeta/sim/user_world: two that are right, and one for each mistake."""
+"""Replicated classes for tests of raftmeta/sim/users/world: two that are right, and one for each mistake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 from typing import Any
 
 import raftmeta
-from raftmeta.values import pack, unpack
+from raftmeta.user_machines.values import pack, unpack
 
 
 @raftmeta.replicated

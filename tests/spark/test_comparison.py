@@ -18,8 +18,8 @@ from raftmeta.cli.app import app
 from raftmeta.errors import ConfigError
 from raftmeta.migrate import Difference, Item, Mapping
 from raftmeta.spark import compare
-from tests.checks.sources import ROOT
 from tests.client.nodes import serving
+from tests.lint.sources import ROOT
 from tests.migrate.sources import MAPPING, MadeSource, numbered
 
 ZOOKEEPER = str(ROOT / "tests" / "migrate" / "data" / "zookeeper")

@@ -22,7 +22,7 @@ from raftmeta.cli.app import app
 from raftmeta.spark import find_runs, jobs, verify
 from raftmeta.spark.session import _keeping_words
 from tests.check.store import sequential
-from tests.checks.sources import ROOT
+from tests.lint.sources import ROOT
 from tests.spark import runs
 
 pytestmark = pytest.mark.timeout(600)  # a JVM and its workers start: on a busy machine that takes minutes

@@ -25,8 +25,8 @@ from raftmeta.spark.options import SourceOptions
 from raftmeta.spark.places import place_of
 from raftmeta.spark.scratch import scratch_folder
 from raftmeta.spark.travel import changes
-from tests.checks.sources import ROOT
 from tests.client.nodes import serving
+from tests.lint.sources import ROOT
 from tests.spark.test_lake import write_a_lot
 from tests.spark.test_sweep import SMALL
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from raftmeta.storage.checkpoint import CheckpointError, CheckpointStore
-from tests.checks.sources import ROOT
+from tests.lint.sources import ROOT
 
 WRITE, DURABLE_WRITE, SYNC, TRUNCATE = 1, 2, 3, 4
 HEAD = struct.Struct("<IIQQ")

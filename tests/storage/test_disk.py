@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from raftmeta.sim.disk_handle import SimulatedDisk
 from raftmeta.storage.storage_handle import Disk, DiskError, FolderDisk, WalHandle, make_record
+from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogModel
 from tests.storage.names import Status, WalState
 

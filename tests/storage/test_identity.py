@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.raft.membership_handle import MembershipHandle
-from raftmeta.sim.disk_handle import SimulatedDisk
-from raftmeta.storage.identity_handle import IdentityHandle
 from tests.core.names import GenesisState
+from tests.faces.disk import SimulatedDisk
+from tests.faces.identity import IdentityHandle
+from tests.faces.membership import MembershipHandle
 from tests.storage.names import Status
 
 MEMBERSHIP = MembershipHandle([(7, 1, b"a", b"127.0.0.1:1"), (8, 1, b"b", b"127.0.0.1:2")]).encode()[1]

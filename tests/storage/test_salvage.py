@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftmeta.runtime.stopped_log_handle import Point, StoppedLog, follow
-from raftmeta.sim.disk_handle import SimulatedDisk
+from raftmeta.face.stopped_log import Point, StoppedLog, follow
 from raftmeta.storage.storage_handle import record_fields
+from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver, LogModel
 from tests.storage.names import Status
 

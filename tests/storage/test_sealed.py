@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.sim.disk_handle import SimulatedDisk
 from raftmeta.storage.sealed_handle import SealedReaderHandle, SealedWriterHandle
+from tests.faces.disk import SimulatedDisk
 from tests.storage.names import Status
 
 NAME = "000000000000002a.sealed"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from raftmeta.sim.disk_handle import SimulatedDisk
+from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver
 
 LIMITS = {"segment_bytes": 4096, "reserve_bytes": 4096, "alignment_bytes": 512}

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from raftmeta.sim.disk_handle import SimulatedDisk
+from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from raftmeta.wire.client_handle import (
+from raftmeta.bindings.requests import MessageDecoder, hello_frame
+from tests.faces.client_messages import (
     CLIENT_BODY_BYTES_MAX,
     CLIENT_HEADER_BYTES,
     client_frame_decode,
@@ -19,7 +20,6 @@ from raftmeta.wire.client_handle import (
     client_request_decode,
     client_request_encode,
 )
-from raftmeta.wire.python_client import MessageDecoder, hello_frame
 from tests.wire.guarded import flipped_bits, guarded
 from tests.wire.names import Status
 

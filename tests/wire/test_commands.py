@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftmeta.wire.wire_handle import CommandDecoder, command_encode, command_encode_op
+from tests.faces.wire import CommandDecoder, command_encode, command_encode_op
 from tests.wire.guarded import flipped_bits, guarded
 from tests.wire.names import CommandKind, CompareResult, CompareTarget, OpFlags, OpKind, Status
 from tests.wire.trees import (

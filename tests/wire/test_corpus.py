@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raftmeta.wire.wire_handle import (
+from tests.faces.wire import (
     CommandDecoder,
     frame_decode,
     genesis_message_decode,

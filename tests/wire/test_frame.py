@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftmeta.native.native_handle import crc32c
-from raftmeta.wire.wire_handle import frame_check_identity, frame_decode, frame_encode
+from tests.faces.wire import frame_check_identity, frame_decode, frame_encode
 from tests.wire.guarded import flipped_bits, guarded
 from tests.wire.names import FrameType, Status
 

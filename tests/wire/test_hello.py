@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.raft.membership_handle import MembershipHandle
-from raftmeta.wire.wire_handle import (
+from tests.core.names import GenesisMessageType, GenesisState, MemberRole
+from tests.faces.membership import MembershipHandle
+from tests.faces.wire import (
     genesis_message_decode,
     genesis_message_encode,
     hello_decode,
@@ -19,7 +20,6 @@ from raftmeta.wire.wire_handle import (
     refused_decode,
     refused_encode,
 )
-from tests.core.names import GenesisMessageType, GenesisState, MemberRole
 from tests.wire.guarded import flipped_bits, guarded
 from tests.wire.names import Status
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.wire.wire_handle import message_decode, message_encode
+from tests.faces.wire import message_decode, message_encode
 from tests.wire.guarded import flipped_bits, guarded
 from tests.wire.names import MessageType, Status
 from tests.wire.records import payloads, record

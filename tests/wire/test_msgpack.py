@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.wire.wire_handle import pack, unpack
+from tests.faces.wire import pack, unpack
 from tests.wire.guarded import guarded
 from tests.wire.names import Status
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raftmeta.bindings.commands import encode_operation, encode_txn
 from raftmeta.errors import InvalidArgument
 from raftmeta.operations import (
     Add,
@@ -31,8 +32,7 @@ from raftmeta.operations import (
     Version,
     prefix_end,
 )
-from raftmeta.wire.python_commands import encode_operation, encode_txn
-from raftmeta.wire.wire_handle import CommandDecoder
+from tests.faces.wire import CommandDecoder
 from tests.wire.names import Status
 
 # An operation and what stands for it in the message (docs/formats.md "Commands").

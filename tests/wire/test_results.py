@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raftmeta.bindings.commands import decode_result, decode_values
 from raftmeta.errors import InvariantBroken
 from raftmeta.operations import KeyRecord, RangeResult, TxnResult
-from raftmeta.wire.python_commands import decode_result, decode_values
-from raftmeta.wire.wire_handle import result_write
+from tests.faces.wire import result_write
 from tests.wire.names import Status
 
 ANY_64 = st.integers(0, 2**64 - 1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.wire.wire_handle import snapshot_message_decode, snapshot_message_encode
 from tests.core.names import read_enum
+from tests.faces.wire import snapshot_message_decode, snapshot_message_encode
 from tests.wire.names import Status
 
 Kind = read_enum("SNAPSHOT_OFFER")

@@ -1,0 +1,463 @@
+"""What the engine proposes by itself.
+
+Every node: opens its session once a leader is known, renews it, and keeps its own leases alive, all without Python, so
+that a host that holds the GIL loses none of them. The leader: proposes the expiry of leases and sessions that are due
+on the lease clock, and moves the history floor. Every such entry is re-checked when it is applied; proposing one too
+often or too early harms nobody.
+
+When is a kept lease known to be held? A keep-alive is known in the log by its payload, which ends with an id that is
+nobody's lease (a random number), so that no two are alike. When it is applied here, the lease lasts at least ttl
+after the moment *before* that keep-alive was sent, because the leader proposes expiry late enough:
+    1. an entry carries the lease clock as confirmed when it was appended; time since that confirmation is missing in it
+    2. the next confirmed round adds that time, at most one election time-out, as if it had passed after the append
+    3. ticks that a late turn makes up for may count TICKS_PER_TURN_MAX too many between two rounds
+    4. a new leader goes on from what it was told, and adds no more than 2 (docs/divergence.md "Time")
+So a deadline may come that much too early on the clock, and is due only so much after it.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
+from raftmeta.engine.callers cimport callers_session_lost
+from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
+                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Engine, KeepAlive,
+                                    KeptLease, Link, Submission)
+from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
+                                       machine_session_exists, machine_status)
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
+from raftmeta.native.atomics cimport load_acquire
+from raftmeta.native.buggify cimport (BUGGIFY_EXPIRY_POSTPONED, BUGGIFY_HISTORY_CUT_EARLY, BUGGIFY_KEEP_ALIVE_EXTRA,
+                                      buggify)
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.marks cimport (MARK_EXPIRY_UNDER_WAY, MARK_HISTORY_TOO_LARGE, MARK_KEEP_ALIVES_UNANSWERED,
+                                    MARK_KEPT_LEASE_GONE_BY_INSTALL, MARK_KEPT_LEASE_LOST, MARK_LEASES_EXPIRE,
+                                    MARK_LINK_OLDER_THAN_MEMBERSHIP, MARK_SESSIONS_EXPIRE,
+                                    MARK_SESSION_LOST, MARK_SESSION_OPENED, MARK_WIPED_LEARNER_RETURNS, mark)
+from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
+from raftmeta.status cimport NO_MEMORY, OK, is_fatal, status_t
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_LEASE_EXPIRE,
+                                     COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, Command,
+                                     CommandKind, LeaseItem, command_encode)
+
+cdef enum:
+    TUNE_DUE_MAX = 1000             # leases in one expiry entry
+    KEEP_ALIVES_PER_TTL = 4         # a keep-alive may be lost twice before its lease is in danger
+    KEEP_ALIVES_OPEN_MAX = 16       # under way at once; older ones are given up
+
+# Bits of a session id: the highest is set, so that it never looks like a small number in a log.
+cdef inline uint64_t _session_bit() noexcept nogil:
+    return <uint64_t> 1 << 63
+
+
+# --- commands of the engine itself ------------------------------------------------------------------------------------
+cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
+    cdef Command* command = &engine.scratch
+    command.kind = kind
+    command.session = command.sequence = command.lowest_unanswered = 0
+    command.fence.is_present = False
+    command.id = command.ttl_ms = 0
+    command.window = 0
+    command.data.length = 0
+    command.txns.clear()
+    command.compares.clear()
+    command.ops.clear()
+    command.leases.clear()
+
+
+cdef status_t _propose(Engine* engine) noexcept nogil:
+    """Propose engine.scratch; what cannot be proposed now is proposed by a later tick."""
+    cdef Slice payload
+    cdef status_t status
+    engine.own_payload.clear()
+    status = command_encode(&engine.scratch, &engine.own_payload)
+    if status != OK:
+        return status
+    payload.chunk = NULL
+    payload.data = engine.own_payload.data
+    payload.length = <uint32_t> engine.own_payload.size
+    return core_propose(engine.core, &payload, 1, 0, True, engine.core_status.role != LEADER)
+
+
+cdef bint _add_lease(Engine* engine, uint64_t lease, uint64_t deadline_ms) noexcept nogil:
+    cdef LeaseItem item
+    item.lease = lease
+    item.deadline_ms = deadline_ms
+    return engine.scratch.leases.push(item)
+
+
+# --- this node's session ----------------------------------------------------------------------------------------------
+cdef status_t _open_session(Engine* engine) noexcept nogil:
+    if engine.session_opening == 0:
+        engine.session_opening = engine.random.next(engine.random.self) | _session_bit()
+    elif engine.ticks - engine.session_tick < engine.config.core.election_timeout_ticks:
+        return OK
+    engine.session_tick = engine.ticks
+    _begin(engine, COMMAND_SESSION_OPEN)
+    engine.scratch.id = engine.session_opening
+    engine.scratch.ttl_ms = engine.config.session_ttl_ms
+    engine.scratch.window = engine.config.session_window
+    return _propose(engine)
+
+
+cdef void housekeeping_look(Engine* engine) noexcept nogil:
+    if engine.session != 0:
+        if not machine_session_exists(engine.machine, engine.session):
+            engine.session = 0
+            engine.session_opening = 0
+            engine.callers.event(engine.callers.self, EVENT_SESSION_LOST, 0, 0, 0)
+            mark(MARK_SESSION_LOST)
+            callers_session_lost(engine)
+            engine.keep_alives.clear()
+    elif engine.session_opening != 0 and machine_session_exists(engine.machine, engine.session_opening):
+        mark(MARK_SESSION_OPENED)
+        engine.session = engine.session_opening
+        engine.keep_alive_tick = engine.ticks
+
+
+# --- keep-alives ------------------------------------------------------------------------------------------------------
+cdef uint64_t _keep_alive_ticks(Engine* engine) noexcept nogil:
+    """Distance of keep-alives: a part of the shortest time to live among session and kept leases."""
+    cdef uint64_t shortest_ms = engine.config.session_ttl_ms
+    cdef size_t at = engine.kept_leases.next(0)
+    while at < engine.kept_leases.end():
+        shortest_ms = min(shortest_ms, engine.kept_leases.value_at(at).ttl_ms)
+        at = engine.kept_leases.next(at + 1)
+    return max(shortest_ms // KEEP_ALIVES_PER_TTL // engine.config.tick_ms, <uint64_t> 1)
+
+
+cdef bint _host_is_seen(Engine* engine) noexcept nogil:
+    """Whether the host's Python made progress lately; its leases end with it, if it was asked to be watched."""
+    cdef uint64_t now_ns = engine.clock.now_ns(engine.clock.self)
+    cdef uint64_t seen_ns = load_acquire(&engine.host_ns)
+    cdef uint64_t silent_ns = now_ns - min(seen_ns, now_ns)
+    cdef bint is_stalled = engine.config.host_watchdog_ns != 0 and silent_ns > engine.config.host_watchdog_ns
+    if is_stalled and not engine.host_is_stalled:
+        engine.callers.event(engine.callers.self, EVENT_HOST_STALLED, silent_ns // 1_000_000, 0, 0)
+    elif engine.host_is_stalled and not is_stalled:
+        engine.callers.event(engine.callers.self, EVENT_HOST_RESUMED, 0, 0, 0)
+    engine.host_is_stalled = is_stalled
+    return not is_stalled
+
+
+cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
+    cdef KeepAlive fresh
+    cdef bint keeps_leases = _host_is_seen(engine)
+    cdef size_t at = engine.kept_leases.next(0) if keeps_leases else engine.kept_leases.end()
+    cdef status_t status
+    engine.keep_alive_tick = engine.ticks
+    _begin(engine, COMMAND_LEASE_KEEP_ALIVE)
+    engine.scratch.session = engine.session
+    while at < engine.kept_leases.end():
+        if not _add_lease(engine, engine.kept_leases.key_at(at), 0):
+            return NO_MEMORY
+        at = engine.kept_leases.next(at + 1)
+    if not _add_lease(engine, engine.random.next(engine.random.self) | _session_bit(), 0):
+        return NO_MEMORY
+    fresh.sent_ns = engine.clock.now_ns(engine.clock.self)      # before it is sent
+    status = _propose(engine)
+    if status != OK or not keeps_leases:
+        return status
+    fresh.hash = hash64(0, engine.own_payload.data, engine.own_payload.size)
+    if engine.keep_alives.size == KEEP_ALIVES_OPEN_MAX:
+        mark(MARK_KEEP_ALIVES_UNANSWERED)
+        engine.keep_alives.pop_front()
+    return OK if engine.keep_alives.push(fresh) else NO_MEMORY
+
+
+cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash) noexcept nogil:
+    cdef size_t i
+    cdef size_t at
+    cdef uint64_t sent_ns
+    cdef KeptLease* kept
+    for i in range(engine.keep_alives.size):
+        if engine.keep_alives.at(i).hash == payload_hash:
+            break
+    else:
+        return
+    sent_ns = engine.keep_alives.at(i).sent_ns
+    engine.keep_alives.drop_front(i + 1)        # those before it were sent earlier: they can only tell less
+    at = engine.kept_leases.next(0)
+    while at < engine.kept_leases.end():
+        if not _is_there(engine, engine.kept_leases.key_at(at)):
+            mark(MARK_KEPT_LEASE_LOST)
+            at = _lose(engine, at)
+            continue
+        kept = &engine.kept_leases.value_at(at)
+        if sent_ns >= kept.since_ns:            # a lease that began to be kept later was not in it
+            kept.until_ns = sent_ns + kept.ttl_ms * 1_000_000
+        if kept.until_ns != 0:                  # nothing is known yet of one that was in no keep-alive so far
+            engine.callers.lease_kept(engine.callers.self, kept.handle, kept.until_ns)
+        at = engine.kept_leases.next(at + 1)
+
+
+cdef bint _is_there(const Engine* engine, uint64_t lease) noexcept nogil:
+    cdef uint64_t ttl_ms, deadline_ms
+    cdef uint32_t key_count
+    return machine_lease(engine.machine, lease, &ttl_ms, &deadline_ms, &key_count) == OK
+
+
+cdef size_t _lose(Engine* engine, size_t at) noexcept nogil:
+    """Told once, and kept no longer; the place of the next one is returned. Whoever is granted its id later holds
+    another lease: were it still kept here, its loser would hold it again, and keep it alive for one who is gone."""
+    cdef void* handle = engine.kept_leases.value_at(at).handle
+    engine.kept_leases.erase(engine.kept_leases.key_at(at))
+    engine.callers.lease_kept(engine.callers.self, handle, 0)
+    return engine.kept_leases.next(at)          # others may have moved up to here
+
+
+cdef void housekeeping_installed(Engine* engine) noexcept nogil:
+    cdef size_t at = engine.kept_leases.next(0)
+    while at < engine.kept_leases.end():
+        if _is_there(engine, engine.kept_leases.key_at(at)):
+            at = engine.kept_leases.next(at + 1)
+        else:
+            mark(MARK_KEPT_LEASE_GONE_BY_INSTALL)
+            at = _lose(engine, at)
+
+
+cdef status_t housekeeping_keep_lease(Engine* engine, const Submission* submission) noexcept nogil:
+    cdef KeptLease* kept = engine.kept_leases.insert(submission.number)
+    if kept == NULL:
+        return NO_MEMORY
+    kept.handle = submission.handle
+    kept.ttl_ms = submission.ttl_ms
+    kept.since_ns = engine.clock.now_ns(engine.clock.self)
+    kept.until_ns = 0
+    if engine.session != 0 and engine.core_status.leader != 0:
+        return _send_keep_alive(engine)
+    return OK
+
+
+cdef void housekeeping_drop_lease(Engine* engine, uint64_t lease) noexcept nogil:
+    engine.kept_leases.erase(lease)
+
+
+# --- the leader's duties ----------------------------------------------------------------------------------------------
+cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept nogil:
+    cdef uint32_t i
+    _begin(engine, kind)
+    for i in range(count):
+        if not _add_lease(engine, engine.due.data[i], engine.due_deadlines.data[i]):
+            return NO_MEMORY
+    return _propose(engine)
+
+
+cdef inline uint64_t _lease_clock_error_ms(const Engine* engine) noexcept nogil:
+    return (<uint64_t> engine.config.core.election_timeout_ticks + TICKS_PER_TURN_MAX + 1) * engine.config.tick_ms
+
+
+cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
+    """Leases before sessions; nothing is proposed again before the last proposal of this term was applied."""
+    cdef uint64_t error_ms = _lease_clock_error_ms(engine)
+    cdef uint64_t due_ms = engine.core_status.lease_ms
+    cdef uint32_t count
+    cdef status_t status = OK
+    if due_ms <= error_ms or buggify(BUGGIFY_EXPIRY_POSTPONED):
+        return OK
+    due_ms -= error_ms
+    if engine.housekeeping_term == engine.core_status.term and engine.applied < engine.expiry_proposed:
+        mark(MARK_EXPIRY_UNDER_WAY)
+        return OK
+    engine.due.clear()
+    engine.due_deadlines.clear()
+    count = machine_due_leases(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
+    if count != 0:
+        mark(MARK_LEASES_EXPIRE)
+        status = _expire(engine, COMMAND_LEASE_EXPIRE, count)
+        engine.counters.leases_expired += count
+        engine.callers.event(engine.callers.self, EVENT_LEASES_EXPIRED, count, 0, 0)
+    else:
+        count = machine_due_sessions(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
+        if count == 0:
+            return OK
+        mark(MARK_SESSIONS_EXPIRE)
+        status = _expire(engine, COMMAND_SESSION_EXPIRE, count)
+    if status == OK:
+        engine.housekeeping_term = engine.core_status.term
+        engine.expiry_proposed = engine.core_status.last + 1    # at or before the entry just proposed
+    return status
+
+
+cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
+    cdef MachineStatus machine
+    cdef uint64_t kept
+    if engine.applied < engine.compaction_proposed:
+        return OK
+    machine_status(engine.machine, &machine)
+    kept = machine.revision - machine.compacted
+    if machine.history_bytes > engine.config.history_bytes_max:
+        # Revisions are taken as equally large: a quarter of the excess more than needed is cut, so that it is not done
+        # at once again.
+        kept = kept * 3 // 4 * engine.config.history_bytes_max // machine.history_bytes
+    elif kept > 1 and buggify(BUGGIFY_HISTORY_CUT_EARLY):
+        kept //= 2
+    else:
+        return OK
+    _begin(engine, COMMAND_COMPACT)
+    mark(MARK_HISTORY_TOO_LARGE)
+    engine.scratch.id = machine.revision - kept
+    cdef status_t status = _propose(engine)
+    if status == OK:
+        engine.compaction_proposed = engine.core_status.last + 1
+        engine.callers.event(engine.callers.self, EVENT_COMPACTED, engine.scratch.id, 0, 0)
+    return status
+
+
+# --- the feature level ------------------------------------------------------------------------------------------------
+cdef uint32_t _level_of_member(const Engine* engine, uint64_t id) noexcept nogil:
+    """What a member said in its last HELLO; 0: it said nothing in this life."""
+    cdef int i
+    if id == engine.id:
+        return FORMAT_FEATURE_LEVEL_MAX
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and engine.links[i].id == id:
+            return engine.links[i].feature_level_max
+    return 0
+
+
+cdef status_t _propose_level(Engine* engine) noexcept nogil:
+    """The level rises to the highest that all members support; what is above it may be proposed from then on."""
+    cdef const Membership* membership = core_membership(engine.core)
+    cdef uint32_t level = FORMAT_FEATURE_LEVEL_MAX
+    cdef status_t status
+    cdef int i
+    if engine.applied < engine.level_proposed or engine.machine.feature_level == FORMAT_FEATURE_LEVEL_MAX:
+        return OK
+    for i in range(membership.count):
+        level = min(level, _level_of_member(engine, membership.members[i].id))
+    if level <= engine.machine.feature_level:
+        return OK
+    _begin(engine, COMMAND_FEATURE_LEVEL)
+    engine.scratch.id = level
+    status = _propose(engine)
+    if status == OK:
+        engine.level_proposed = engine.core_status.last + 1
+        engine.callers.event(engine.callers.self, EVENT_LEVEL_RISES, level, 0, 0)
+    return status
+
+
+# --- a wiped node comes back ------------------------------------------------------------------------------------------
+cdef bint _has_name(const Member* member, const Link* link) noexcept nogil:
+    return member.name_length == link.name_length and memcmp(member.name, link.name, link.name_length) == 0
+
+
+cdef bint _with_successor(const Membership* current, const Link* link, Membership* target) noexcept nogil:
+    """current, and link's new incarnation as a learner: beside the voter of its name, or in the place of the learner of
+    its name, whose disk is gone too. False: no member has that name."""
+    cdef const Member* old = NULL
+    cdef uint8_t roles = LEARNER
+    cdef int i
+    target[0] = current[0]
+    target.count = 0
+    for i in range(current.count):
+        if _has_name(&current.members[i], link):
+            old = &current.members[i]
+            if not old.roles & VOTER_INCOMING:
+                mark(MARK_WIPED_LEARNER_RETURNS)
+                roles = old.roles
+                continue
+        target.members[target.count] = current.members[i]
+        target.count += 1
+    if old == NULL or target.count == MEMBERS_MAX:
+        return False
+    target.members[target.count] = old[0]
+    target.members[target.count].id = link.id
+    target.members[target.count].roles = roles
+    target.count += 1
+    return True
+
+
+cdef bint _without_dead(const Membership* current, const Link* link, Membership* target) noexcept nogil:
+    """The current membership without other incarnations of the voter that `link` shows alive. False: it names none.
+    Such an incarnation is a dead learner, because two folders never have one name. Nobody else would ever drop it."""
+    cdef int voter = membership_position(current, link.id)
+    cdef int i
+    target[0] = current[0]
+    target.count = 0
+    if not current.members[voter].roles & VOTER_INCOMING:
+        return False
+    for i in range(current.count):
+        if i == voter or not _has_name(&current.members[i], link):
+            target.members[target.count] = current.members[i]
+            target.count += 1
+    return target.count != current.count
+
+
+cdef bint _with_living(Engine* engine, const Membership* current, Link* link, Membership* target) noexcept nogil:
+    """current, with the incarnation that answers under link's name and no dead one beside it. False: it is so already,
+    or it is not known yet which incarnation lives (docs/divergence.md "Incarnations"):
+        1. this leader's link to a node breaks, and nothing says so; the node is wiped, twice
+        2. another leader names the newest incarnation, and this member's log hears of it
+        3. this one leads again: by its link the node is still the first incarnation, which no log names any more
+        4. taken for a newcomer, it would be named and never answer.
+    So only a HELLO that was asked for since the membership came into force tells who lives."""
+    if membership_position(current, link.id) < 0:
+        if not _with_successor(current, link, target):
+            return False
+    elif not _without_dead(current, link, target):
+        return False
+    if not link.is_fresh:
+        mark(MARK_LINK_OLDER_THAN_MEMBERSHIP)
+        link.must_reopen = True
+    return link.is_fresh
+
+
+cdef bint _with_told_addresses(Engine* engine, const Membership* current, Membership* target) noexcept nogil:
+    """current, with the addresses that its members say they have. False: those it has already."""
+    cdef const Link* link
+    cdef Member* member
+    cdef bint is_new = False
+    cdef int i, j
+    target[0] = current[0]
+    for i in range(target.count):
+        member = &target.members[i]
+        for j in range(MEMBERS_MAX):
+            link = &engine.links[j]
+            if not (link.is_used and link.is_told and link.is_up and link.id == member.id):
+                continue
+            if link.address_length != member.address_length or memcmp(link.address, member.address,
+                                                                      link.address_length) != 0:
+                member.address_length = link.address_length
+                memcpy(member.address, link.address, link.address_length)
+                is_new = True
+    return is_new
+
+
+cdef status_t _follow_peers(Engine* engine) noexcept nogil:
+    """A member's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
+    its old self once it has caught up (decisions.md "Identity and genesis"). One at a time; then new addresses."""
+    cdef const Membership* current = core_membership(engine.core)
+    cdef Membership target
+    cdef int i
+    if current.is_joint or current.index > engine.core_status.committed:
+        return OK
+    for i in range(MEMBERS_MAX):
+        if not engine.links[i].is_used or engine.links[i].is_self or not engine.links[i].is_up:
+            continue
+        if _with_living(engine, current, &engine.links[i], &target):
+            return core_change_membership(engine.core, &target, 0)
+    if _with_told_addresses(engine, current, &target):
+        return core_change_membership(engine.core, &target, 0)
+    return OK
+
+
+cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
+    cdef status_t status = OK
+    if engine.core_status.leader == 0:
+        return OK
+    if engine.session == 0:
+        status = _open_session(engine)
+    elif engine.ticks - engine.keep_alive_tick >= _keep_alive_ticks(engine) or buggify(BUGGIFY_KEEP_ALIVE_EXTRA):
+        status = _send_keep_alive(engine)
+    if not is_fatal(status) and engine.core_status.role == LEADER and engine.core_status.is_ready_to_read:
+        status = _propose_expiry(engine)
+        if not is_fatal(status):
+            status = _propose_compaction(engine)
+        if not is_fatal(status):
+            status = _propose_level(engine)
+        if not is_fatal(status) and engine.ticks % engine.config.core.election_timeout_ticks == 0:
+            status = _follow_peers(engine)
+    return status if is_fatal(status) else OK

@@ -1,0 +1,510 @@
+"""The engine's side of the network: identity of connections, frames in, frames out.
+
+What it decides: whether a HELLO or a frame belongs here. What it never does: interpret a message (the core does), wait,
+or answer a frame that it refused: the connection is closed and counted, nothing else (docs/invariants.md I18, I19).
+Sources: decisions.md "Identity and genesis"; docs/formats.md "Frame", "HELLO".
+"""
+
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcmp, memcpy, memset
+
+from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
+                             core_peer_event, core_step)
+from raftmeta.engine.callers cimport callers_doubt_lease
+from raftmeta.engine.snapshots.transfer cimport transfer_step
+from raftmeta.engine.state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
+                                    ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
+from raftmeta.engine.state_check cimport state_check_heard
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.marks cimport (MARK_BOOT_CONTRADICTED, MARK_FRAME_BEFORE_FOUNDING, MARK_FRAME_OF_REMOVED,
+                                    MARK_HELLO_OF_REMOVED, MARK_LINK_LOST, MARK_LINK_STILL_DOWN,
+                                    MARK_PROPOSAL_FOR_EARLIER_LIFE, MARK_PROPOSAL_TWICE, MARK_QUORUM_OF_DISKS_LOST,
+                                    mark)
+from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
+from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.quorum cimport quorum_count
+from raftmeta.raft.types cimport (MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX,
+                                  VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t)
+from raftmeta.status cimport (BAD_FIELD, BAD_VERSION, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY,
+                              NODE_CLOSED, NOT_READY, OK, OLD_BOOT, OVERLOADED, REMOVED, STALE, is_fatal, status_t)
+from raftmeta.wire.commands cimport command_decode
+from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
+                                  FRAME_SNAPSHOT, FRAME_STATE, FrameHeader, FrameIdentity, frame_check_identity)
+from raftmeta.wire.genesis_messages cimport genesis_message_decode
+from raftmeta.wire.hello cimport HELLO_PEER, Hello, hello_negotiate
+from raftmeta.wire.messages cimport FORMAT_MESSAGE_VERSION, message_decode
+from raftmeta.wire.snapshot_messages cimport SnapshotMessage, snapshot_message_decode
+
+cdef enum:
+    MEET_TIMEOUTS = 10  # election time-outs for which a connection is kept to one whom no log here names yet
+
+
+# --- who is there -----------------------------------------------------------------------------------------------------
+cdef void _make_hello(const Engine* engine, Hello* hello) noexcept nogil:
+    memset(hello, 0, sizeof(Hello))
+    hello.purpose = HELLO_PEER
+    hello.version_min = FORMAT_FRAME_VERSION
+    hello.version_max = FORMAT_MESSAGE_VERSION
+    hello.genesis_state = engine.genesis.claimed_state
+    hello.cluster.low = engine.genesis.claimed_low
+    hello.cluster.high = engine.genesis.claimed_high
+    hello.id = engine.id
+    hello.boot = engine.boot
+    hello.feature_level_max = FORMAT_FEATURE_LEVEL_MAX
+    hello.name_length = engine.config.name_length
+    memcpy(hello.name, engine.config.name, engine.config.name_length)
+    hello.cluster_name_length = engine.config.cluster_name_length
+    memcpy(hello.cluster_name, engine.config.cluster_name, engine.config.cluster_name_length)
+    hello.address_length = engine.config.address_length
+    memcpy(hello.address, engine.config.address, engine.config.address_length)
+    if engine.core != NULL and core_membership(engine.core) != NULL:
+        hello.membership = core_membership(engine.core).index
+
+
+cdef void peers_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil:
+    _make_hello(engine, hello)
+    if link < MEMBERS_MAX:
+        engine.links[link].was_asked = engine.links[link].was_claim_asked = True
+
+
+cdef int _find_name(const Engine* engine, const uint8_t* name, uint8_t name_length) noexcept nogil:
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if (engine.links[i].is_used and engine.links[i].name_length == name_length
+                and memcmp(engine.links[i].name, name, name_length) == 0):
+            return i
+    return -1
+
+
+cdef int _free_place(const Engine* engine) noexcept nogil:
+    """A place nobody has; else that of a stranger, who only introduced itself and may do so again."""
+    cdef const Link* link
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if not engine.links[i].is_used:
+            return i
+    for i in range(MEMBERS_MAX):
+        link = &engine.links[i]
+        if not (link.is_self or link.is_initial or link.is_wanted or link.is_up):
+            return i
+    return -1
+
+
+cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
+                            uint8_t address_length) noexcept nogil:
+    cdef int place = _find_name(engine, name, name_length)
+    if place < 0:
+        place = _free_place(engine)
+        if place < 0:
+            return -1
+        memset(&engine.links[place], 0, sizeof(Link))
+        engine.links[place].is_used = True
+        engine.links[place].name_length = name_length
+        memcpy(engine.links[place].name, name, name_length)
+    if address_length != 0:
+        engine.links[place].address_length = address_length
+        memcpy(engine.links[place].address, address, address_length)
+    return place
+
+
+cdef int _follow_member(Engine* engine, const Member* member) noexcept nogil:
+    """What a member says of its own address is newer than what the log says of it."""
+    cdef int place = _find_name(engine, member.name, member.name_length)
+    if place >= 0 and engine.links[place].is_told and engine.links[place].id == member.id:
+        return place
+    return peers_link_of_name(engine, member.name, member.name_length, member.address, member.address_length)
+
+
+cdef status_t peers_follow_membership(Engine* engine, const Membership* membership) noexcept nogil:
+    cdef bint[MEMBERS_MAX] named
+    cdef int i, place
+    memset(named, 0, sizeof(named))
+    for i in range(MEMBERS_MAX):
+        engine.links[i].was_asked = engine.links[i].is_fresh = False
+    for i in range(membership.count):
+        place = _follow_member(engine, &membership.members[i])
+        if place < 0:
+            return NO_MEMORY
+        named[place] = True
+        engine.links[place].is_wanted = True
+    for i in range(MEMBERS_MAX):
+        # A joining node without a membership knows only the names it was given.
+        if membership.count != 0 and engine.links[i].is_used and not named[i]:
+            engine.links[i].is_wanted = False
+            engine.links[i].is_initial = False      # its place may be given to another name
+    _look_for_lost(engine)
+    return OK
+
+
+cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil:
+    engine.links[link].met_until = engine.ticks + MEET_TIMEOUTS * engine.config.core.election_timeout_ticks
+
+
+cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
+    cdef const Link* at = &engine.links[link]
+    return (at.is_used and not at.is_self and at.address_length != 0 and not at.must_reopen
+            and (at.is_wanted or engine.ticks < at.met_until))
+
+
+# --- voters whose disks are gone --------------------------------------------------------------------------------------
+cdef bint _was_wiped(const Engine* engine, const Link* link) noexcept nogil:
+    """Its folder was blank when it was last heard of, and no log has named it since."""
+    return engine.genesis.record.state == JOINING if link.is_self else link.genesis_state in (BLANK, JOINING)
+
+
+cdef bint _has_lost_its_vote(const Engine* engine, const Membership* membership, const Member* voter,
+                             const Link* link) noexcept nogil:
+    cdef member_id_t id = engine.id if link.is_self else link.id
+    return id != 0 and id != voter.id and membership_position(membership, id) < 0 and _was_wiped(engine, link)
+
+
+cdef void _count_lost(Engine* engine, const Membership* membership) noexcept nogil:
+    cdef int i, place
+    for i in range(membership.count):
+        if not membership.members[i].roles & VOTER_INCOMING:
+            continue
+        engine.voter_count += 1
+        place = _find_name(engine, membership.members[i].name, membership.members[i].name_length)
+        if place >= 0 and _has_lost_its_vote(engine, membership, &membership.members[i], &engine.links[place]):
+            engine.lost_links |= <uint32_t> 1 << place
+
+
+cdef void _count_lost_by_names(Engine* engine) noexcept nogil:
+    """A blank node that joins has no membership yet; the names that it was given are the best it knows."""
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if engine.links[i].is_used and engine.links[i].is_initial:
+            engine.voter_count += 1
+            if _was_wiped(engine, &engine.links[i]):
+                engine.lost_links |= <uint32_t> 1 << i
+
+
+cdef void _look_for_lost(Engine* engine) noexcept nogil:
+    cdef uint32_t before = engine.lost_links
+    if engine.core == NULL:
+        return
+    engine.lost_links = engine.voter_count = 0
+    if core_membership(engine.core).count != 0:
+        _count_lost(engine, core_membership(engine.core))
+    else:
+        _count_lost_by_names(engine)
+    engine.lost_count = quorum_count(engine.lost_links)
+    # A majority of the voters must still have its disk.
+    if engine.lost_links != before and 2 * (engine.voter_count - engine.lost_count) <= engine.voter_count:
+        mark(MARK_QUORUM_OF_DISKS_LOST)
+        engine.callers.event(engine.callers.self, EVENT_QUORUM_LOST, engine.lost_links, engine.lost_count,
+                             engine.voter_count)
+
+
+# --- HELLO ------------------------------------------------------------------------------------------------------------
+cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept nogil:
+    """What both directions of a connection refuse alike."""
+    cdef Hello own
+    cdef uint8_t version
+    _make_hello(engine, &own)
+    cdef status_t status = hello_negotiate(&own, hello, &version)
+    if status != OK:
+        return status
+    if hello.id == 0 or hello.id == engine.id:
+        return FOREIGN_NODE
+    # What this cluster's log holds would stop it (raftmeta/machine: an unknown entry is fatal): it is told before.
+    if engine.machine != NULL and hello.feature_level_max < engine.machine.feature_level:
+        return BAD_VERSION
+    if (hello.cluster_name_length != own.cluster_name_length
+            or memcmp(hello.cluster_name, own.cluster_name, own.cluster_name_length) != 0):
+        return FOREIGN_CLUSTER
+    # Two founded (or accepted) nodes must be of one cluster; a blank one may talk to anybody, to learn or to found.
+    if (own.genesis_state == FOUNDED and hello.genesis_state != BLANK and hello.cluster.low | hello.cluster.high != 0
+            and (hello.cluster.low != own.cluster.low or hello.cluster.high != own.cluster.high)):
+        return FOREIGN_CLUSTER
+    return OK
+
+
+cdef bint _was_removed(const Engine* engine, member_id_t id, index_t membership) noexcept nogil:
+    """A member once, and a later membership than the last it knew does not name it: it would go on asking for votes.
+    One that is added again hears of it on our connection to it. What is not committed may be taken back, and is no
+    reason."""
+    cdef const Membership* current = core_membership(engine.core)
+    return (current != NULL and current.index > membership and current.index <= engine.core_status.committed
+            and not current.is_joint and membership_position(current, id) < 0)
+
+
+cdef bint _is_held_by_another(const Engine* engine, const Hello* hello) noexcept nogil:
+    """Another incarnation of that name answers us at this moment, and two folders cannot have one name. When the other
+    one's process is gone its connection breaks, and this one is heard when it asks again (docs/divergence.md)."""
+    cdef int place = _find_name(engine, hello.name, hello.name_length)
+    return place >= 0 and engine.links[place].is_up and engine.links[place].id != hello.id
+
+
+cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept nogil:
+    """Another boot of that incarnation answers us at this moment, and two processes cannot have one folder. It is heard
+    when the connection is gone; where no reset told us of a process that ended, only a new connection finds that."""
+    cdef int place = _find_name(engine, hello.name, hello.name_length)
+    cdef Link* link
+    if place < 0:
+        return False
+    link = &engine.links[place]
+    if not link.is_up or link.id != hello.id or hello.boot <= link.boot:
+        return False
+    mark(MARK_BOOT_CONTRADICTED)
+    if engine.ticks >= link.doubted_until:
+        link.must_reopen = True
+        link.doubted_until = engine.ticks + engine.config.core.election_timeout_ticks
+    return True
+
+
+cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_answer) noexcept nogil:
+    """A lower boot number of the same incarnation is an older image of that disk: refuse it. But the answer at the
+    address of a member disproves a boot that was only said on a connection to us, and by anybody (defect C9):
+        1. the connection on which it was said is older than our HELLO, so its process was there before the answer's,
+        2. the processes of one folder follow each other, and their boots grow,
+        3. so a true claim is never followed by a lower answer, but from an older image."""
+    cdef Link* link = &engine.links[place]
+    cdef bint is_disproved = is_answer and link.is_boot_claimed and link.was_claim_asked
+    if link.id == hello.id and hello.boot < link.boot and not is_disproved:
+        return OLD_BOOT
+    if link.id != hello.id or link.boot != hello.boot:
+        link.asked = 0
+        link.is_boot_claimed = True
+        link.was_claim_asked = False
+    if is_answer:
+        link.is_boot_claimed = False
+    link.is_told = link.is_told and link.id == hello.id
+    link.id = hello.id
+    link.boot = hello.boot
+    link.version = min(hello.version_max, <uint8_t> FORMAT_MESSAGE_VERSION)
+    link.genesis_state = hello.genesis_state
+    link.feature_level_max = hello.feature_level_max
+    _look_for_lost(engine)
+    return OK
+
+
+cdef status_t _tell_genesis(Engine* engine, const Hello* hello) noexcept nogil:
+    if engine.state != ENGINE_GENESIS:
+        return OK
+    cdef status_t status = genesis_hello(&engine.genesis, hello.name, hello.name_length, hello.id, hello.genesis_state,
+                                         hello.cluster.low, hello.cluster.high)
+    return status if is_fatal(status) else OK
+
+
+cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) noexcept nogil:
+    cdef status_t status = _check_hello(engine, hello)
+    cdef int place
+    if status == OK and hello.purpose != HELLO_PEER:
+        status = BAD_FIELD
+    if (status == OK and engine.state == ENGINE_RUNNING and hello.genesis_state == FOUNDED
+            and _was_removed(engine, hello.id, hello.membership)):
+        mark(MARK_HELLO_OF_REMOVED)
+        return REMOVED
+    if status == OK and _is_held_by_another(engine, hello):
+        status = FOREIGN_NODE
+    if status == OK and _contradicts_the_answer(engine, hello):
+        engine.counters.frames_refused += 1
+        return NOT_READY
+    if status == OK:
+        place = peers_link_of_name(engine, hello.name, hello.name_length, hello.address, hello.address_length)
+        status = OVERLOADED if place < 0 else _note_boot(engine, place, hello, False)
+    if status == OK:
+        engine.links[place].is_told = True
+    if status == OK:
+        status = _tell_genesis(engine, hello)
+    if status != OK:
+        engine.counters.frames_refused += 1
+        peers_note_refusal(engine, _find_name(engine, hello.name, hello.name_length), status)
+        engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, 0, 0)
+        return status
+    inbound.is_bound = True
+    inbound.peer = hello.id
+    inbound.peer_boot = hello.boot
+    inbound.link = place
+    inbound.was_member = hello.genesis_state != JOINING
+    inbound.membership = hello.membership
+    return OK
+
+
+cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil:
+    cdef Link* at = &engine.links[link]
+    cdef status_t status = _check_hello(engine, hello)
+    if status == OK and (hello.name_length != at.name_length or memcmp(hello.name, at.name, at.name_length) != 0):
+        status = FOREIGN_NODE       # another node answers at that address
+    if status == OK:
+        status = _note_boot(engine, link, hello, True)
+    if status == OK:
+        status = _tell_genesis(engine, hello)
+    if status != OK:
+        engine.counters.frames_refused += 1
+        peers_note_refusal(engine, <int> link, status)
+        engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, link, 0)
+        return status
+    at.is_up = True
+    at.is_fresh = at.was_asked
+    at.was_refused = False
+    at.refusal = 0
+    at.sequence = 0
+    engine.callers.event(engine.callers.self, EVENT_LINK_UP, link, hello.id, 0)
+    if engine.state == ENGINE_RUNNING:
+        return core_peer_event(engine.core, PEER_CONNECTED, hello.id)
+    return OK
+
+
+cdef void peers_note_refusal(Engine* engine, int place, status_t status) noexcept nogil:
+    if 0 <= place < <int> MEMBERS_MAX and status > 0 and not is_fatal(status) and status != NOT_READY:
+        engine.links[place].refusal = <uint8_t> status
+        engine.links[place].refused_tick = engine.ticks
+
+
+cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:
+    cdef Link* at = &engine.links[link]
+    cdef PeerEvent event = PEER_REFUSED if was_refused else PEER_UNREACHABLE
+    at.must_reopen = at.is_fresh = False
+    if not at.is_up and not (was_refused and not at.was_refused):
+        mark(MARK_LINK_STILL_DOWN)
+        return      # nothing new: still down
+    mark(MARK_LINK_LOST)
+    at.is_up = False
+    at.was_refused = was_refused
+    engine.callers.event(engine.callers.self, EVENT_LINK_DOWN, link, was_refused, 0)
+    if engine.state == ENGINE_RUNNING and at.id != 0:
+        core_peer_event(engine.core, event, at.id)
+
+
+# --- frames in --------------------------------------------------------------------------------------------------------
+cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
+    """A command that this build could not apply must never reach the log: at apply it would stop every node."""
+    cdef uint32_t offset = 0
+    cdef uint32_t length
+    while offset + sizeof(uint32_t) <= payloads.length:
+        memcpy(&length, payloads.data + offset, sizeof(uint32_t))
+        offset += sizeof(uint32_t)
+        if command_decode(payloads.data + offset, length, &engine.scratch) != OK:
+            return False
+        offset += length
+    return True
+
+
+cdef bint _is_asked_twice(Engine* engine, Link* link, const FrameHeader* header, const Message* message) noexcept nogil:
+    """May this request for an entry have been looked at before? Then it is dropped without an answer, because a refusal
+    says "in no log", and only who sees each request once can say that:
+        1. the network delivers a PROPOSE twice; the leader appends the first copy and steps down,
+        2. it would refuse the second copy, as it leads no more,
+        3. its sender would tell the caller "certainly not executed", and the first copy is committed.
+    Contexts of one boot grow (Engine.next_batch; 0: nobody waits, engine/housekeeping). One that was overtaken is
+    dropped too, and one for an earlier life of this node, which may have answered it: the sender asks again under a new
+    context (docs/divergence.md "Forwarded proposals")."""
+    if header.target_boot != engine.boot:
+        mark(MARK_PROPOSAL_FOR_EARLIER_LIFE)
+        return True
+    if message.context <= link.asked:
+        mark(MARK_PROPOSAL_TWICE)
+        return True
+    link.asked = message.context
+    return False
+
+
+cdef status_t _step_message(Engine* engine, uint32_t link, const FrameHeader* header,
+                            const Slice* frame) noexcept nogil:
+    cdef const uint8_t* body = frame.data + FRAME_HEADER_BYTES
+    cdef Slice records
+    cdef Message message
+    records.chunk = frame.chunk
+    records.data = frame.data + FRAME_HEADER_BYTES + header.body_length
+    records.length = header.records_length
+    memset(&message, 0, sizeof(Message))
+    cdef status_t status = message_decode(body, header.body_length, &records, &message)
+    if status != OK:
+        return status
+    message.source = header.source
+    message.target = header.target
+    if message.type == PROPOSE_RESPONSE and header.target_boot != engine.boot:
+        # Contexts of batches begin anew with each boot: a refusal that was late would be taken for one of a batch of
+        # this boot, which may be in the log, and its callers would be told "certainly not executed".
+        mark(MARK_PROPOSAL_FOR_EARLIER_LIFE)
+        return OK
+    if message.type == PROPOSE and not _are_commands(engine, &message.records):
+        return COMMAND_INVALID
+    if (message.type in (PROPOSE, MEMBERSHIP_PROPOSE) and message.context != 0
+            and _is_asked_twice(engine, &engine.links[link], header, &message)):
+        return OK
+    if message.type == READ_INDEX:
+        status = callers_doubt_lease(engine)
+        if status != OK:
+            return status
+    status = core_step(engine.core, &message)
+    if status == STALE or 0 < status < 64:
+        return OK       # ignored or refused by the protocol: not the connection's fault
+    return status
+
+
+cdef status_t _step_genesis(Engine* engine, const FrameHeader* header, const Slice* frame) noexcept nogil:
+    cdef GenesisMessage message
+    cdef status_t status
+    if engine.state != ENGINE_GENESIS and engine.genesis.record.state != FOUNDED:
+        return OK
+    memset(&message, 0, sizeof(GenesisMessage))
+    status = genesis_message_decode(frame.data + FRAME_HEADER_BYTES, header.body_length, &message)
+    if status != OK:
+        return status
+    if message.source != header.source or message.target != engine.id:
+        return FOREIGN_NODE
+    status = genesis_step(&engine.genesis, &message)
+    return status if is_fatal(status) else OK
+
+
+cdef status_t _step_snapshot(Engine* engine, uint32_t link, const FrameHeader* header,
+                             const Slice* frame) noexcept nogil:
+    cdef SnapshotMessage message
+    cdef Slice piece
+    cdef status_t status = snapshot_message_decode(frame.data + FRAME_HEADER_BYTES, header.body_length,
+                                                   header.records_length, &message)
+    if status != OK:
+        return status
+    piece.chunk = frame.chunk
+    piece.data = frame.data + FRAME_HEADER_BYTES + header.body_length
+    piece.length = header.records_length
+    return transfer_step(engine, link, &message, &piece)
+
+
+cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil:
+    cdef const FrameHeader* header = <const FrameHeader*> frame.data
+    cdef FrameIdentity identity
+    cdef status_t status
+    identity.cluster = engine.cluster
+    identity.peer = inbound.peer
+    identity.self = engine.id
+    identity.peer_boot = inbound.peer_boot
+    if header.type == FRAME_GENESIS:        # before the founding there is no common id yet
+        identity.cluster.low = header.cluster_low
+        identity.cluster.high = header.cluster_high
+    if inbound.peer_boot != engine.links[inbound.link].boot and inbound.peer == engine.links[inbound.link].id:
+        status = OLD_BOOT       # a later boot of this peer has introduced itself since, or its own was disproved
+    elif header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT) and engine.state == ENGINE_GENESIS:
+        mark(MARK_FRAME_BEFORE_FOUNDING)
+        status = NOT_READY
+    elif (engine.state == ENGINE_RUNNING and inbound.was_member
+            and _was_removed(engine, inbound.peer, inbound.membership)):
+        mark(MARK_FRAME_OF_REMOVED)
+        return NODE_CLOSED      # it connects again, and hears why it is not welcome
+    else:
+        status = frame_check_identity(header, &identity)
+    if status == NOT_READY:
+        return OK               # one side does not know its cluster yet: the protocol repeats it
+    if status == OK:
+        engine.links[inbound.link].bytes_in += frame.length
+        engine.counters.frames_received += 1
+        if not engine.links[inbound.link].is_wanted and header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT):
+            peers_meet(engine, inbound.link)    # what it sends is to be answered, and may be the entry that names it
+        if header.type == FRAME_MESSAGE:
+            status = _step_message(engine, inbound.link, header, frame)
+        elif header.type == FRAME_GENESIS:
+            status = _step_genesis(engine, header, frame)
+        elif header.type == FRAME_STATE:
+            status = state_check_heard(engine, header.source, frame.data + FRAME_HEADER_BYTES, header.body_length)
+        elif header.type == FRAME_SNAPSHOT:
+            status = _step_snapshot(engine, inbound.link, header, frame)
+        elif header.type != FRAME_PING:
+            status = BAD_FIELD
+    if status != OK and not is_fatal(status):
+        engine.counters.frames_refused += 1
+        engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, inbound.link, header.type)
+    return status

@@ -1,0 +1,33 @@
+"""A backup as Python sees it: what the functions of raftmeta.snapshot are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raftmeta.face.base import NodeBase
+
+class BackupFile:
+    """One sealed file, loaded and checked."""
+
+    def load(self, path: str) -> int:
+        """Read and check the file at path without the GIL; return a status."""
+    def facts(self) -> dict[str, Any]:
+        """What the file says of itself and what its state holds, after load() was OK."""
+    def members(self) -> list[tuple[str, str, bool]]:
+        """(name, address, whether it votes) of the members when the file was made."""
+    def restore(
+        self,
+        folder: str,
+        name: str,
+        peers: dict[str, str],
+        *,
+        cluster: str,
+        token: str,
+        segment_bytes: int,
+        wal_bytes_max: int,
+        reserve_bytes: int,
+    ) -> int:
+        """Make the folder of one member of a new cluster; return a status. The object cannot be used again."""
+
+def sealed_path(node: NodeBase, timeout_s: float | None) -> str:
+    """Wait until the node has a sealed file with everything acknowledged anywhere before this call; its path."""

@@ -1,0 +1,742 @@
+"""A node as Python sees it, as far as its two faces (face/node, face/aio) agree.
+
+What it decides: whether a call may reach the engine at all, and in which order commands get their sequence numbers.
+What it never does: hold a Python object where a native thread could meet it. The native side of a node is one heap
+block (loop/loop); this class is a handle over it and frees it when both threads have ended.
+
+Why sequences arrive in order: a command is encoded with the next sequence and pushed while the GIL is held throughout.
+"""
+
+import os
+import threading
+import weakref
+
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport PyThread_get_thread_ident
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from raftmeta.bindings.commands cimport append_op, append_txn, read_values, take_key, take_page
+from raftmeta.bindings.puts cimport append_puts
+from raftmeta.engine.state cimport ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission
+from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN, PURPOSE_WATCH,
+                                    answer_of, deadline_after, error_of, purpose_wants_body, raise_status,
+                                    raise_unless_ok)
+from raftmeta.face.checkpoints cimport Checkpoints
+from raftmeta.face.links cimport id_of_link
+from raftmeta.face.listening cimport open_clients
+from raftmeta.face.problems cimport not_ready_error, problems_of
+from raftmeta.face.start cimport fill_loop, open_error, stopped_error
+from raftmeta.loop.checkpoint_handover cimport handover_port
+from raftmeta.loop.faults cimport faults_set
+from raftmeta.loop.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, READER_HOST, LinkTable, loop_abort,
+                                 loop_close_in_child, loop_create, loop_destroy, loop_enter, loop_leave, loop_open,
+                                 loop_ring, loop_start, loop_stop, loop_submit)
+from raftmeta.loop.tickets cimport ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait, ticket_withdraw
+from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
+from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, store_release
+from raftmeta.native.containers cimport Vec
+from raftmeta.native.threads cimport boot_now_ns, futex_wait, futex_wake
+from raftmeta.raft.types cimport Membership
+from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
+from raftmeta.server.state cimport ClientServer
+from raftmeta.status cimport NOT_FOUND, OK, status_t
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, Bytes, Command,
+                                     CommandKind, command_encode, command_init, command_release)
+
+from raftmeta.config import Config, Identity
+from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved, NotReady, OutcomeTimeout, Overloaded,
+                             ReadyTimeout, Withdrawn)
+from raftmeta.operations import RangeResult
+from raftmeta.face.listening import listen_at
+from raftmeta.common.shared_threads import Losses, SharedThreads
+from raftmeta.storage.privacy import keep_files_private
+
+cdef enum:
+    SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
+    TUNE_END_NS_MIN = 20_000_000            # a thread that is told to end gets so long, also when the time is up
+    LISTEN_BACKLOG = 128
+    WATCHDOG_LOOKS = 5                      # the host is to be seen so often within Config.host_watchdog_s
+    TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
+    TUNE_SCRATCH_BYTES = 1024 * 1024        # kept between calls
+
+# Nodes that run in this process, for its fork children only.
+_running_nodes = weakref.WeakSet()
+
+
+def _close_in_child():
+    for node in list(_running_nodes):
+        (<NodeBase> node).forked()
+    _running_nodes.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+def _close_files_in(folder):
+    """Files of the log: the write thread opens and closes them, and its notes may have been copied half done."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}").startswith(folder + os.sep):
+                os.close(int(name))
+        except OSError:
+            pass        # that of the listing itself
+
+
+# --- the handle -------------------------------------------------------------------------------------------------------
+cdef class NodeBase:
+    def __cinit__(self, *args, **kwargs):
+        self.attached = set()
+        self.dropped = []
+        self.watch_events = WatchEvents()
+        self.user_machines = {}
+        self.faces = weakref.WeakSet()
+        self.link_faults = b""
+
+    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
+                 cluster="default", config=None):
+        config = Config() if config is None else config
+        if not isinstance(config, Config):
+            raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
+        self.config = config
+        self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
+                                       client_listen=client_listen, cluster=cluster, config=config)
+        self.value_bytes_max = config.value_bytes_max
+        self.outstanding_max = config.outstanding_max
+        self.close_timeout_ns = round(config.close_timeout_s * 1e9)
+
+    @property
+    def name(self):
+        return self.identity.name
+
+    def __del__(self):
+        # Never closed. Here and not in __dealloc__: what the loop writes to (`attached`) is certainly still there.
+        self.end(boot_now_ns() + self.close_timeout_ns)
+
+    def __dealloc__(self):
+        self.scratch.release()
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+    cdef int begin(self) except -1:
+        if self.life == LIFE_FORKED:
+            raise ForkedProcess("this node belongs to the process that was forked")
+        if self.life != LIFE_NEW:
+            raise NodeClosed("a node starts once; make a new Node over the same folder")
+        self.starter = PyThread_get_thread_ident()
+        self.life = LIFE_STARTING
+        try:
+            self._begin()
+        finally:
+            if self.life == LIFE_STARTING:
+                self.life = LIFE_CLOSED if self.must_close else LIFE_NEW
+            self._tell_ending()
+
+    cdef int _begin(self) except -1:
+        cdef Loop* loop
+        cdef _Ending ending = _Ending()
+        listener = listen_at(self.identity.listen, "listen", LISTEN_BACKLOG)
+        try:
+            ending.checkpoints = self.checkpoints = Checkpoints(self.identity.data_dir)
+            ending.loop = loop = loop_create(int.from_bytes(os.urandom(8), "little"))
+            if loop == NULL:
+                raise MemoryError
+            self._open(loop, listener)
+            _running_nodes.add(self)
+            # From here on until `life` says so no Python code runs: close() comes before or after.
+            if self.must_close:
+                raise NodeClosed("the node was closed while it started")
+        except BaseException:
+            listener.close()
+            _running_nodes.discard(self)
+            ending.clients = self.clients
+            self.clients = NULL
+            ending.end_by(boot_now_ns() + self.close_timeout_ns)
+            raise
+        self.loop = loop
+        self.life = LIFE_RUNNING
+        try:
+            if self.config.host_watchdog_s:
+                self.watched = threading.Event()
+                threading.Thread(target=_show_progress,
+                                 args=(weakref.ref(self), self.watched, self.config.host_watchdog_s),
+                                 name="raftmeta-host", daemon=True).start()
+        except BaseException:
+            self.end(boot_now_ns() + self.close_timeout_ns)
+            raise
+
+    cdef int _open(self, Loop* loop, object listener) except -1:
+        cdef uint64_t holder = 0
+        cdef status_t status
+        cdef bytes path = os.fsencode(self.identity.data_dir)
+        cdef const char* path_bytes = path
+        fill_loop(loop, self.config, self.identity)
+        loop.engine.host_ns = boot_now_ns()
+        raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))
+        loop.engine.checkpoints = handover_port(self.checkpoints.handover)
+        self.checkpoints.disk = &loop.disk
+        self.checkpoints.start()
+        with nogil:
+            status = loop_open(loop, path_bytes, &holder)
+        if status != OK:
+            raise open_error(loop, status, holder, self.identity)
+        keep_files_private(self.identity.data_dir)
+        self.clients = open_clients(loop, self.identity, self.config)
+        raise_unless_ok(loop_start(loop, <int> listener.detach()))
+        return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
+
+    cdef int end(self, uint64_t deadline_ns) except -1:
+        cdef _Ending ending
+        if self.loop == NULL:
+            return 0
+        ending = _Ending()          # which may run Python code (a collection), and so another end()
+        if self.loop == NULL:
+            return 0
+        ending.loop = self.loop
+        ending.clients = self.clients
+        self.loop = NULL            # nobody submits or reads from here on
+        self.clients = NULL
+        self.life = LIFE_CLOSED
+        ending.checkpoints = self.checkpoints
+        ending.callbacks = self.callbacks
+        ending.attached = self.attached
+        ending.watched = self.watched
+        if self.checkpoints.is_own_thread():
+            # A checkpoint is under way below us on the stack, and cannot be waited for here.
+            ending.timeout_ns = self.close_timeout_ns
+            threading.Thread(target=ending.run, name="raftmeta-ending", daemon=True).start()
+        else:
+            ending.end_by(deadline_ns)
+        return 0
+
+    cdef int abort(self) except -1:
+        cdef uint64_t deadline_ns = boot_now_ns() + self.close_timeout_ns
+        cdef bint is_closer
+        self.started()
+        is_closer = self.begin_closing()
+        loop_abort(self.loop)
+        try:
+            return self.end(deadline_ns)
+        finally:
+            if is_closer:
+                self.end_closing()
+
+    # --- closing ------------------------------------------------------------------------------------------------------
+    # Any number of threads may close at once. One of them does it, the others wait for it. A signal handler may close
+    # while the very thread below it starts or closes: it cannot wait for that, so it leaves the start to give up, and
+    # ends the node itself in the place of the closing that it interrupted.
+    cdef bint begin_closing(self) noexcept:
+        if self.closer != 0 or self.life != LIFE_RUNNING:
+            return False
+        self.closer = PyThread_get_thread_ident()
+        return True
+
+    cdef void end_closing(self) noexcept:
+        self.has_closed = True
+        self._tell_ending()
+
+    cdef void _tell_ending(self) noexcept:
+        add_shared(&self.endings, <uint32_t> 1)
+        futex_wake(&self.endings, 0x7FFFFFFF)
+
+    cdef int close_beside(self, uint64_t deadline_ns) except -1:
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        cdef uint32_t seen
+        if self.life == LIFE_STARTING:
+            self.must_close = True
+        if self.closer == thread and not self.has_closed:
+            return self.end(deadline_ns)
+        while boot_now_ns() < deadline_ns:
+            seen = load_shared(&self.endings)
+            if self.life == LIFE_STARTING:
+                if self.starter == thread:
+                    return 0
+            elif self.closer == 0 or self.has_closed or self.life == LIFE_FORKED:
+                return 0
+            self._await_ending(seen, deadline_ns)
+        return 0
+
+    cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1:
+        cdef uint64_t now_ns = boot_now_ns()
+        cdef uint64_t pause_ns = min(deadline_ns - now_ns if now_ns < deadline_ns else 0,
+                                     <uint64_t> SIGNALS_LOOKED_AT_NS)
+        with nogil:
+            futex_wait(&self.endings, seen, pause_ns)
+        PyErr_CheckSignals()
+        return 0
+
+    cdef int set_link_faults(self, bytes table, uint64_t seed) except -1:
+        cdef Submission* submission
+        self.link_faults = table
+        if self.life != LIFE_RUNNING:
+            return 0
+        submission = _submission(LOOP_SET_FAULTS, table, len(table))
+        submission.number = seed
+        self.finish(self._send(submission, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        return 0
+
+    cdef int forked(self) except -1:
+        """In a fork child: close what came along, touch nothing else; the native block is left as it was copied."""
+        if self.clients != NULL:
+            clients_close_in_child(self.clients)
+        if self.loop != NULL:
+            loop_close_in_child(self.loop)
+            # LMDB would close its descriptors by number when it is collected, and those may be others' by then.
+            Py_INCREF(self.checkpoints)
+        self.loop = NULL
+        self.clients = NULL
+        self.life = LIFE_FORKED
+        for face in list(self.faces):
+            face._close_in_child()
+        _close_files_in(os.path.realpath(self.identity.data_dir))
+        return 0
+
+    cdef Loop* started(self) except NULL:
+        if self.life == LIFE_FORKED:
+            raise ForkedProcess("this node runs in the process that was forked")
+        if self.life != LIFE_RUNNING:
+            raise NodeClosed("the node is closed" if self.life == LIFE_CLOSED else "the node was not started")
+        return self.loop
+
+    cdef Loop* running(self) except NULL:
+        cdef Loop* loop = self.started()
+        if load_acquire(&loop.state) == ENGINE_STOPPED:
+            raise stopped_error(loop)
+        if load_acquire(&loop.is_removed):
+            raise NodeRemoved(f"node {self.identity.name} was removed from the cluster; add_member brings it back")
+        return loop
+
+    # --- submissions --------------------------------------------------------------------------------------------------
+    cdef bint has_session(self) except -1:
+        return load_acquire(&self.running().session) != 0
+
+    cdef uint64_t _session_now(self) except 0:
+        """The session to encode with; it may have ended since the caller looked."""
+        cdef uint64_t session = load_acquire(&self.loop.session)
+        if session == 0:
+            raise NotReady("the session of this node ended before the operation was submitted")
+        return session
+
+    cdef int _check_room(self, bint is_urgent) except -1:
+        if not is_urgent and load_shared(&self.loop.in_flight) >= self.outstanding_max:
+            raise Overloaded(f"{self.outstanding_max} operations of this node are under way")
+        return 0
+
+    cdef Ticket* _send(self, Submission* submission, uint8_t purpose, Mailbox* mailbox) except NULL:
+        cdef Ticket* ticket = ticket_create(mailbox, purpose_wants_body(purpose))
+        if ticket == NULL:
+            free(submission)
+            raise MemoryError
+        ticket.purpose = purpose
+        submission.owner = ticket
+        loop_submit(self.loop, submission)
+        if mailbox == NULL:
+            loop_ring(self.loop)        # an event loop rings for all that its tasks submitted
+        return ticket
+
+    cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL:
+        """Submit the command in scratch, which was encoded with next_sequence."""
+        cdef Submission* submission = _submission(SUBMIT_COMMAND, self.scratch.data, self.scratch.size)
+        cdef Ticket* ticket
+        submission.is_urgent = is_urgent
+        submission.session = self.encoded_session
+        submission.sequence = self.loop.next_sequence
+        ticket = self._send(submission, purpose, mailbox)
+        self.loop.next_sequence += 1
+        return ticket
+
+    cdef Ticket* submit_op(self, const Op* op, const Fence* fence, uint8_t purpose, bint is_urgent,
+                           Mailbox* mailbox) except NULL:
+        cdef Loop* loop = self.running()
+        self._check_room(is_urgent)
+        self.scratch.clear()
+        self.encoded_session = self._session_now()
+        append_op(op, self.encoded_session, loop.next_sequence, load_acquire(&loop.lowest_unanswered), fence,
+                  &self.scratch)
+        return self._send_command(purpose, is_urgent, mailbox)
+
+    cdef Ticket* submit_puts(self, list pairs, Py_ssize_t* next, uint64_t lease, const Fence* fence,
+                             Mailbox* mailbox) except NULL:
+        cdef Loop* loop = self.running()
+        self._check_room(fence.is_present)
+        self.scratch.clear()
+        self.encoded_session = self._session_now()
+        next[0] = append_puts(pairs, next[0], lease, self.value_bytes_max, self.encoded_session, loop.next_sequence,
+                              load_acquire(&loop.lowest_unanswered), fence, &self.scratch)
+        return self._send_command(PURPOSE_REVISION, fence.is_present, mailbox)
+
+    cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
+                            Mailbox* mailbox) except NULL:
+        cdef uint64_t sequence
+        self.running()
+        self._check_room(fence is not None)
+        # Encoding runs Python code, and so perhaps other threads: if they submitted meanwhile, encode again.
+        while True:
+            sequence = self.loop.next_sequence
+            session = self._session_now()
+            self._encode_txn(compares, then, otherwise, fence, session)
+            self.running()
+            if sequence == self.loop.next_sequence:
+                self.encoded_session = session
+                return self._send_command(PURPOSE_TXN, fence is not None, mailbox)
+
+    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence,
+                         uint64_t session) except -1:
+        cdef Vec[uint8_t] encoded = self.borrow_scratch()
+        try:
+            append_txn(compares, then, otherwise, self.value_bytes_max, session, self.loop.next_sequence,
+                       load_acquire(&self.loop.lowest_unanswered), fence, &encoded)
+        except BaseException:
+            encoded.release()
+            raise
+        self.scratch.release()
+        self.scratch = encoded
+        return 0
+
+    cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
+                             Mailbox* mailbox) except NULL:
+        cdef Loop* loop = self.running()
+        cdef Command command
+        cdef status_t status
+        command_init(&command)
+        command.kind = kind
+        command.session = self.encoded_session = self._session_now()
+        command.sequence = loop.next_sequence
+        command.lowest_unanswered = load_acquire(&loop.lowest_unanswered)
+        command.id = id
+        command.ttl_ms = ttl_ms
+        self.scratch.clear()
+        status = command_encode(&command, &self.scratch)
+        command_release(&command)
+        raise_unless_ok(status)
+        return self._send_command(purpose, True, mailbox)
+
+    cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL:
+        return self._submit_own(COMMAND_LEASE_GRANT, lease, ttl_ms, PURPOSE_NUMBER, mailbox)
+
+    cdef Ticket* submit_revoke(self, uint64_t lease, Mailbox* mailbox) except NULL:
+        return self._submit_own(COMMAND_LEASE_REVOKE, lease, 0, PURPOSE_REVISION, mailbox)
+
+    cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL:
+        return self._submit_own(COMMAND_COMPACT, revision, 0, PURPOSE_REVISION, mailbox)
+
+    cdef Ticket* submit_wish(self, uint8_t kind, uint64_t number, uint8_t purpose, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        self._check_room(False)
+        submission = _submission(kind, NULL, 0)
+        submission.number = number
+        return self._send(submission, purpose, mailbox)
+
+    cdef Ticket* submit_payload(self, uint8_t kind, bytes payload, uint32_t key_length, uint64_t number,
+                                uint8_t purpose, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(kind, payload, len(payload))
+        submission.key_length = key_length
+        submission.number = number
+        return self._send(submission, purpose, mailbox)
+
+    cdef Ticket* submit_watch(self, const uint8_t* range_bytes, uint32_t key_length, uint32_t length, uint64_t revision,
+                              uint32_t filter, void* signal, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(SUBMIT_WATCH, range_bytes, length)
+        submission.key_length = key_length
+        submission.number = revision
+        submission.filter = filter
+        submission.handle = signal
+        return self._send(submission, PURPOSE_WATCH, mailbox)
+
+    cdef WatchCallbacks watch_callbacks(self):
+        if self.callbacks is None:
+            self.callbacks = WatchCallbacks()
+        return self.callbacks
+
+    cdef object lease_losses(self):
+        if self.losses is None:
+            self.losses = Losses(SharedThreads("lease"))
+        return self.losses
+
+    cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(SUBMIT_UNWATCH, NULL, 0)
+        submission.handle = watch
+        return self._send(submission, PURPOSE_NOTHING, mailbox)
+
+    cdef Ticket* submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
+                              Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(kind, NULL, 0)
+        submission.number = lease
+        submission.ttl_ms = ttl_ms
+        submission.handle = until_ns
+        return self._send(submission, PURPOSE_NOTHING, mailbox)
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+    cdef Vec[uint8_t] borrow_scratch(self) noexcept:
+        cdef Vec[uint8_t] taken = self.scratch
+        taken.clear()
+        memset(&self.scratch, 0, sizeof(self.scratch))
+        return taken
+
+    cdef void give_back_scratch(self, Vec[uint8_t]* taken) noexcept:
+        if self.scratch.capacity == 0 and taken.capacity <= TUNE_SCRATCH_BYTES:
+            self.scratch = taken[0]
+        else:
+            taken.release()
+
+    cdef Loop* readable(self) except NULL:
+        cdef Loop* loop = self.running()
+        if load_acquire(&loop.machine) == NULL:
+            raise self.not_ready(NotReady, "this node is not part of a founded cluster yet")
+        return loop
+
+    cdef object read_key(self, object key, uint64_t revision):
+        cdef Loop* loop = self.readable()
+        cdef Vec[uint8_t] found
+        cdef Bytes window
+        cdef uint64_t seen = 0
+        cdef status_t status
+        take_key(key, "key", &window)
+        found = self.borrow_scratch()
+        try:
+            status = machine_get_shared(loop_enter(loop, READER_HOST), &window, revision, &found, &seen)
+            loop_leave(loop, READER_HOST)
+            if status == NOT_FOUND:
+                return None
+            if status != OK:
+                raise_status(status, seen)
+            return read_values(found.data, found.size)[0]
+        finally:
+            self.give_back_scratch(&found)
+
+    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
+                           bint with_count, bint count_only):
+        cdef uint64_t count = 0
+        cdef bint more = not count_only
+        cdef bint ignored
+        cdef list records = []
+        cdef list part
+        at = start
+        while more and not (limit and <uint64_t> len(records) >= limit):
+            part = self._read_part(at, end, limit - <uint64_t> len(records) if limit else 0, revision, keys_only, False,
+                                   &count, &more)
+            records += part
+            if more:
+                at = part[len(part) - 1].key + b"\0"
+        count = len(records)
+        if count_only or (with_count and more):
+            self._read_part(start, end, 0, revision, False, True, &count, &ignored)
+        return RangeResult(count, records, bool(more), revision[0])
+
+    cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
+                         bint count_only, uint64_t* count, bint* more):
+        """One native call, so that a large range neither copies nor holds everybody up at once."""
+        cdef Loop* loop = self.readable()
+        cdef Vec[uint8_t] found
+        cdef Bytes first, last
+        cdef uint64_t seen = 0
+        cdef status_t status
+        take_page(start, "start", &first)
+        take_page(end, "end", &last)
+        found = self.borrow_scratch()
+        try:
+            status = machine_range_shared(loop_enter(loop, READER_HOST), &first, &last, revision[0], <uint32_t> limit,
+                                          TUNE_RANGE_BYTES, keys_only, count_only, &found, count, more, &seen)
+            loop_leave(loop, READER_HOST)
+            if status != OK:
+                raise_status(status, seen)
+            if revision[0] == 0:
+                revision[0] = seen      # the rest of the range is read as of the same revision
+            return read_values(found.data, found.size)
+        finally:
+            self.give_back_scratch(&found)
+
+    # --- what is known without asking ---------------------------------------------------------------------------------
+    cdef int read_status(self, StatusBlock* status) except -1:
+        cdef Loop* loop = self.started()
+        while not loop.status.read(status):
+            pass
+        return 0
+
+    cdef int read_links(self, LinkTable* links) except -1:
+        cdef Loop* loop = self.started()
+        while not loop.links.read(links):
+            pass
+        return 0
+
+    cdef uint64_t member_by_name(self, object name) except? 0:
+        cdef LinkTable links
+        cdef StatusBlock status
+        self.running()
+        if name == self.identity.name:
+            self.read_status(&status)
+            return status.id
+        self.read_links(&links)
+        return id_of_link(&links, name)
+
+    cdef object not_ready(self, object kind, str message):
+        cdef LinkTable links
+        cdef StatusBlock status
+        self.read_status(&status)
+        self.read_links(&links)
+        return not_ready_error(kind, message, self.problems(), &status, &links)
+
+    cdef tuple problems(self):
+        cdef LinkTable links
+        cdef StatusBlock status
+        cdef Membership membership
+        self.read_status(&status)
+        self.read_links(&links)
+        while not self.loop.membership.read(&membership):
+            pass
+        return problems_of(self.identity, self.loop.disk.directory, self.config.reserve_bytes, &status, &links,
+                           &membership)
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+    cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:
+        cdef uint64_t now_ns, pause_ns
+        while not ticket_is_done(ticket):
+            now_ns = boot_now_ns()
+            if now_ns >= deadline_ns:
+                return False
+            pause_ns = min(deadline_ns - now_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
+            with nogil:
+                ticket_wait(ticket, pause_ns)
+            PyErr_CheckSignals()
+        return True
+
+    cdef object finish(self, Ticket* ticket, uint8_t purpose, uint64_t deadline_ns):
+        try:
+            if not self.wait(ticket, deadline_ns) and not ticket_is_done(ticket):
+                if ticket_withdraw(ticket):
+                    raise Withdrawn("timed out before it was proposed; certainly not applied")
+                if not ticket_is_done(ticket):
+                    raise OutcomeTimeout("timed out after it was proposed; it may still be applied",
+                                         ticket=_pending(self, ticket, purpose))
+            if ticket.status != OK:
+                raise error_of(ticket)
+            return answer_of(ticket, purpose)
+        except BaseException:
+            ticket_withdraw(ticket)     # of a call that a signal ended
+            raise
+        finally:
+            ticket_drop(ticket)
+
+    cdef int await_session(self, uint64_t deadline_ns) except -1:
+        if self.has_session():
+            return 0
+        try:
+            self.finish(self.submit_wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+        except Withdrawn:
+            raise self.not_ready(ReadyTimeout, "the node is not ready") from None
+        return 0
+
+
+def _show_progress(node_ref, ended, double watchdog_s):
+    """The thread whose only work is to run: what keeps it from running keeps the host from working."""
+    cdef NodeBase node
+    while not ended.wait(watchdog_s / WATCHDOG_LOOKS):
+        node = node_ref()
+        if node is None or node.loop == NULL:
+            return
+        store_release(&node.loop.engine.host_ns, boot_now_ns())
+        node = None
+
+
+cdef class _Ending:
+    """A node's native parts, to be ended: nobody else has them any more."""
+
+    cdef Loop* loop
+    cdef ClientServer* clients
+    cdef Checkpoints checkpoints
+    cdef WatchCallbacks callbacks
+    cdef set attached
+    cdef object watched
+    cdef uint64_t timeout_ns
+
+    def run(self):
+        self.end_by(boot_now_ns() + self.timeout_ns)
+
+    cdef int end_by(self, uint64_t deadline_ns) except -1:
+        """A signal handler that raises does not keep it from ending; it raises at the end."""
+        cdef bint has_ended
+        if self.watched is not None:
+            self.watched.set()
+        # Clients go first, so that nothing is submitted to a loop that ends.
+        with nogil:
+            has_ended = self.clients == NULL or clients_stop(self.clients, _left_ns(deadline_ns))
+            if self.loop != NULL:
+                has_ended = loop_stop(self.loop, _left_ns(deadline_ns)) and has_ended
+        raised = None
+        while True:
+            try:
+                has_stopped = self.checkpoints is None or self.checkpoints.stop(_left_ns(deadline_ns) / 1e9)
+                break
+            except BaseException as error:
+                raised = error
+        if has_ended and has_stopped:
+            self._destroy()
+        else:
+            Py_INCREF(self)         # a disk does not answer; whatever its threads still use is left to them
+        if self.callbacks is not None:
+            self.callbacks.stop()
+        if self.attached is not None and has_ended:
+            self.attached.clear()
+        if raised is not None:
+            raise raised
+        return 0
+
+    cdef void _destroy(self) noexcept:
+        """The clients' memory goes when nobody signals them any more."""
+        with nogil:
+            if self.clients != NULL:
+                clients_destroy(self.clients)
+            if self.loop != NULL:
+                loop_destroy(self.loop)
+
+
+cdef uint64_t _left_ns(uint64_t deadline_ns) noexcept nogil:
+    cdef uint64_t now_ns = boot_now_ns()
+    return max(deadline_ns - now_ns if now_ns < deadline_ns else 0, <uint64_t> TUNE_END_NS_MIN)
+
+
+cdef Submission* _submission(uint8_t kind, const uint8_t* payload, size_t length) except NULL:
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + length)
+    if submission == NULL:
+        raise MemoryError
+    submission.kind = kind
+    submission.length = <uint32_t> length
+    if length != 0:
+        memcpy(<uint8_t*> submission + sizeof(Submission), payload, length)
+    return submission
+
+
+# --- an operation whose caller ran out of time ------------------------------------------------------------------------
+cdef PendingResult _pending(NodeBase node, Ticket* ticket, uint8_t purpose):
+    """Takes over a hold of its own: the caller's is dropped when its call ends."""
+    cdef PendingResult pending = PendingResult.__new__(PendingResult)
+    pending.node = node
+    pending.purpose = purpose
+    pending.ticket = ticket
+    ticket_hold(ticket)
+    return pending
+
+
+cdef class PendingResult:
+    def __dealloc__(self):
+        if self.ticket != NULL:
+            ticket_drop(self.ticket)
+
+    @property
+    def is_done(self):
+        return ticket_is_done(self.ticket)
+
+    def result(self, timeout_s=5.0):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        ticket_hold(self.ticket)
+        return self.node.finish(self.ticket, self.purpose, deadline_ns)

@@ -1,0 +1,13 @@
+"""The Python thread that writes and reads the checkpoints of one node (raftmeta/face/checkpoints.pxd)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+class Checkpoints:
+    """The checkpoints in one node's folder. Started, stopped and asked by native code only."""
+
+    def __init__(self, data_dir: str | bytes | Path) -> None: ...
+    @property
+    def last_error(self) -> Exception | None:
+        """Why the last request failed; None: it did not."""

@@ -1,8 +1,0 @@
-# The sockets on which a node listens for clients, and the thread behind them.
-from raftmeta.runtime.clients_state cimport ClientServer
-from raftmeta.runtime.loop cimport Loop
-
-# After the loop was opened and before it is started. NULL: this node serves no clients.
-# Raises AddressInUse, ConfigError.
-cdef ClientServer* open_clients(Loop* loop, object identity, object config) except? NULL
-cdef dict client_metrics(const ClientServer* server)

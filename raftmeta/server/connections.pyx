@@ -1,0 +1,409 @@
+"""Connections of clients.
+
+What it decides: how much one connection may have under way, unread and unsent, and when it is closed. What it never
+does: wait for a connection, take memory for a length that was only claimed, or look into a request.
+
+What bounds a connection's memory: `received` holds at most one frame that is not whole and one read behind it, since
+nothing more is read while requests wait there. `out` stops the reading, the making of answers and the watches at its
+share; it grows beyond by one answer. Results of commands that are ready by then are parked. Events wait in the queues
+of watches, which its purse bounds (machine/watch_purse). When all connections together hold more than half of
+client_memory_bytes_max in answers, those that hold the most are closed: they do not read, or others would hold more.
+
+Turns: what one turn makes is bounded, and a connection that has more to do comes again behind all others.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset, strlen
+
+from raftmeta.machine.watch_purse cimport purse_drop
+from raftmeta.native.chunks cimport Slice
+from raftmeta.native.memory cimport give_back_memory
+from raftmeta.net cimport posix
+from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read,
+                                  stream_write)
+from raftmeta.server.pending cimport request_answer
+from raftmeta.server.requests cimport (requests_drop_parked, requests_hello, requests_serve_parked, requests_take,
+                                       requests_tell_leader)
+from raftmeta.server.snapshots cimport snapshot_close
+from raftmeta.server.state cimport (CONNECTION_CLOSING, CONNECTION_FREE, CONNECTION_GREETING, CONNECTION_OPEN,
+                                    TUNE_OUT_BYTES, TUNE_SHARE_BYTES_MIN, TUNE_TURN_BYTES, TUNE_UNDER_WAY_MAX)
+from raftmeta.server.watches cimport watches_abandon, watches_resume
+from raftmeta.status cimport FOREIGN_CLUSTER, INCOMPLETE, OK, OVERLOADED, REMOVED, STALE, BAD_VERSION
+from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER_BYTES, CLIENT_HELLO_BYTES_MAX,
+                                            CLIENT_PING, CLIENT_REFUSED, ClientRequest, client_frame_decode,
+                                            client_message_encode, client_request_decode)
+
+cdef enum:
+    TUNE_READ_BYTES = 1 << 18       # read at once; the size of ClientServer.buffer
+    TUNE_ACCEPTS_PER_TURN = 64
+    TUNE_KEPT_BYTES = 1 << 12       # buffers of an idle connection that are larger are given back
+    ACCEPT_PAUSE_NS = 100_000_000   # without descriptors
+    TUNE_GIVE_BACK_BYTES = 1 << 24  # that went since the most that there was: freed memory is given to the system
+
+cdef const char* TOLD_REMOVED = b"this node was removed from the cluster: go on with one of its members"
+
+
+# --- open and close ---------------------------------------------------------------------------------------------------
+cdef bint _watch_descriptor(ClientServer* server, Connection* connection, int verb) noexcept nogil:
+    cdef posix.epoll_event event
+    event.events = ((posix.EPOLLIN if connection.is_reading else 0)
+                    | (posix.EPOLLOUT if connection.is_blocked else 0))
+    event.data.u64 = <uint64_t> (connection.generation & <uint32_t> 0xFFFFFF) << 32 | place_of(server, connection)
+    return posix.epoll_ctl(server.epoll, verb, connection.stream.fd, &event) == 0
+
+
+cdef void connections_accept(ClientServer* server, int listener) noexcept nogil:
+    cdef Stream stream
+    cdef Connection* connection
+    cdef int status
+    for _ in range(TUNE_ACCEPTS_PER_TURN):
+        status = stream_accept(&stream, listener)
+        if status == STALE:
+            continue
+        if status == OVERLOADED:
+            server.accept_ns = server.now_ns + ACCEPT_PAUSE_NS
+        if status != OK:
+            return
+        server.counters.accepted += 1
+        if server.free.size == 0:
+            server.counters.turned_away += 1
+            stream_close(&stream)
+            continue
+        connection = &server.connections[server.free.back()]
+        server.free.pop()
+        connection.stream = stream
+        connection.state = CONNECTION_GREETING
+        connection.is_reading = True
+        connection.heard_ns = connection.sent_ns = server.now_ns
+        server.counters.connections += 1
+        if not _watch_descriptor(server, connection, posix.EPOLL_CTL_ADD):
+            connection_close(server, connection)
+
+
+cdef void connection_close(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef uint32_t generation = connection.generation
+    if connection.state == CONNECTION_FREE:
+        return
+    watches_abandon(server, connection)
+    requests_drop_parked(server, connection)
+    snapshot_close(connection)
+    stream_close(&connection.stream)
+    server.bytes_under_way -= connection.received.size
+    server.answer_bytes -= connection.counted
+    connection.received.release()
+    connection.out.release()
+    purse_drop(connection.purse)
+    memset(connection, 0, sizeof(Connection))
+    connection.generation = generation + 1
+    stream_init(&connection.stream)
+    server.free.push(place_of(server, connection))      # there is room: each place stands in it once
+    server.counters.connections -= 1
+
+
+# --- bytes in ---------------------------------------------------------------------------------------------------------
+cdef uint64_t connection_share(const ClientServer* server, uint64_t most) noexcept nogil:
+    cdef uint64_t memory = server.limits.memory_max // 2
+    cdef uint64_t share
+    if server.answer_bytes < memory // 4:
+        return most
+    # Of what is left each may come to twice its share, since buffers double, and one answer beyond it.
+    share = memory // (8 * max(server.counters.connections, <uint64_t> 1))
+    return min(max(share, <uint64_t> TUNE_SHARE_BYTES_MIN), most)
+
+
+cdef bint connection_may_answer(const ClientServer* server, const Connection* connection) noexcept nogil:
+    return connection.out.size - connection.out_offset < connection_share(server, TUNE_OUT_BYTES)
+
+
+cdef bint connection_has_room(const ClientServer* server, const Connection* connection) noexcept nogil:
+    cdef uint64_t waiting = connection.out.size - connection.out_offset + connection.parked_bytes
+    cdef uint64_t share = connection_share(server, TUNE_OUT_BYTES)
+    return connection.under_way < TUNE_UNDER_WAY_MAX and waiting < share and connection.read_bytes < share
+
+
+cdef void connection_count(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef uint64_t bytes = connection.out.capacity + connection.parked_bytes
+    server.answer_bytes += bytes - connection.counted
+    connection.counted = bytes
+
+
+cdef void connection_next_turn(ClientServer* server, Connection* connection) noexcept nogil:
+    connection.waits_for_turn = True
+    _mark_dirty(server, connection)
+
+
+cdef const char* _why(status_t status) noexcept nogil:
+    if status == REMOVED:
+        return TOLD_REMOVED
+    return b"this node is of another cluster" if status == FOREIGN_CLUSTER else b"this is no HELLO of a client"
+
+
+cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_t* body,
+                      uint32_t length) noexcept nogil:
+    """False: the connection is closed, or about to be."""
+    cdef ClientRequest request
+    cdef int status
+    if connection.state == CONNECTION_GREETING:
+        status = requests_hello(server, connection, body, length)
+        if status != OK:
+            server.counters.refused += 1
+            connection_refuse(server, connection, status, _why(status))
+            return False
+        connection.state = CONNECTION_OPEN
+        requests_tell_leader(server, connection)
+        return True
+    status = client_request_decode(body, length, &request)
+    if status == BAD_VERSION:
+        request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
+        return True
+    if status == OK:
+        server.counters.requests += 1
+        status = requests_take(server, connection, &request)
+    if status != OK:
+        server.counters.refused += 1
+        connection_refuse(server, connection, status, b"a request that cannot be read")
+        return False
+    return True
+
+
+cdef size_t _take_frames(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length,
+                         bint* is_over) noexcept nogil:
+    """Requests at the beginning of bytes while there is room; the bytes that they took."""
+    cdef size_t used = 0
+    cdef size_t total = 0
+    cdef int status
+    is_over[0] = False
+    while used < length and connection_has_room(server, connection):
+        if server.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(server, connection)
+            break
+        status = client_frame_decode(bytes + used, length - used,
+                                     CLIENT_HELLO_BYTES_MAX if connection.state == CONNECTION_GREETING
+                                     else CLIENT_BODY_BYTES_MAX, &total)
+        if status == INCOMPLETE:
+            break
+        if status != OK:
+            server.counters.refused += 1
+            connection_refuse(server, connection, status, b"this is no frame of the client protocol")
+        if status != OK or not _take_frame(server, connection, bytes + used + CLIENT_HEADER_BYTES,
+                                           <uint32_t> (total - CLIENT_HEADER_BYTES)):
+            is_over[0] = True
+            break
+        used += total
+    return used
+
+
+cdef void _set_reading(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef bint is_reading = (connection.state != CONNECTION_CLOSING and not connection.waits_for_turn
+                            and connection_has_room(server, connection))
+    if connection.is_reading != is_reading:
+        connection.is_reading = is_reading
+        if not _watch_descriptor(server, connection, posix.EPOLL_CTL_MOD):
+            connection_close(server, connection)
+
+
+cdef bint _keep(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length) noexcept nogil:
+    """Keep what is no whole request yet. False: too much of that waits, from all clients, and this one goes.
+
+    Whole requests fill bytes_under_way_max and, if urgent, as much again: parts of others have room beyond that.
+    """
+    if (server.bytes_under_way + length > 3 * server.limits.bytes_under_way_max
+            and connection.received.size + length > CLIENT_HELLO_BYTES_MAX):
+        server.counters.overloaded += 1
+        connection_refuse(server, connection, OVERLOADED, b"too many bytes of unfinished requests")
+        return False
+    if not connection.received.append(bytes, length):
+        connection_close(server, connection)
+        return False
+    server.bytes_under_way += length
+    return True
+
+
+cdef void connection_readable(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef ssize_t got = stream_read(&connection.stream, server.buffer, TUNE_READ_BYTES)
+    cdef size_t used
+    cdef bint is_over
+    if got == STREAM_WOULD_BLOCK:
+        return
+    if got <= 0:
+        connection_close(server, connection)
+        return
+    connection.heard_ns = server.now_ns
+    connection.pinged_ns = 0
+    if connection.state == CONNECTION_CLOSING:
+        return
+    if connection.received.size != 0:
+        if _keep(server, connection, server.buffer, <size_t> got):
+            connection_resume(server, connection)
+        return
+    used = _take_frames(server, connection, server.buffer, <size_t> got, &is_over)
+    if is_over:
+        return
+    if used == <size_t> got or _keep(server, connection, server.buffer + used, <size_t> got - used):
+        _set_reading(server, connection)
+
+
+cdef void connection_resume(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef size_t used
+    cdef bint is_over = False
+    if connection.state == CONNECTION_CLOSING:
+        return
+    if connection.received.size != 0 and connection_has_room(server, connection):
+        used = _take_frames(server, connection, connection.received.data, connection.received.size, &is_over)
+        if is_over:
+            return
+        connection.received.drop_front(used)
+        server.bytes_under_way -= used
+        if connection.received.size == 0 and connection.received.capacity > TUNE_KEPT_BYTES:
+            connection.received.release()
+    _set_reading(server, connection)
+
+
+# --- bytes out --------------------------------------------------------------------------------------------------------
+cdef void connection_send(ClientServer* server, Connection* connection, const ClientMessage* message) noexcept nogil:
+    if connection.state == CONNECTION_CLOSING:
+        return
+    if client_message_encode(message, &connection.out) != OK:
+        connection.state = CONNECTION_CLOSING       # no memory for its answer: it will ask again elsewhere
+    server.turn_bytes += message.body.length
+    connection_count(server, connection)
+    _mark_dirty(server, connection)
+
+
+cdef void connections_remove(ClientServer* server) noexcept nogil:
+    cdef uint32_t place
+    for place in range(server.limits.connections_max):
+        if server.connections[place].state == CONNECTION_OPEN:
+            connection_refuse(server, &server.connections[place], REMOVED, TOLD_REMOVED)
+
+
+cdef void _mark_dirty(ClientServer* server, Connection* connection) noexcept nogil:
+    if not connection.is_dirty and server.dirty.push(place_of(server, connection)):
+        connection.is_dirty = True
+
+
+cdef void connection_refuse(ClientServer* server, Connection* connection, status_t status,
+                            const char* text) noexcept nogil:
+    cdef ClientMessage message
+    memset(&message, 0, sizeof(ClientMessage))
+    message.kind = CLIENT_REFUSED
+    message.status = status
+    message.body.data = <const uint8_t*> text
+    message.body.length = <uint32_t> strlen(text)
+    connection_send(server, connection, &message)
+    connection.state = CONNECTION_CLOSING
+    _mark_dirty(server, connection)
+
+
+cdef void _flush(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef Slice part
+    cdef ssize_t sent = 0
+    cdef bint was_blocked = connection.is_blocked
+    part.chunk = NULL
+    part.data = connection.out.data
+    part.length = <uint32_t> connection.out.size
+    if connection.out_offset < connection.out.size:
+        sent = stream_write(&connection.stream, &part, 1, <uint32_t> connection.out_offset)
+        if sent < 0 and sent != STREAM_WOULD_BLOCK:
+            connection_close(server, connection)
+            return
+        if sent > 0:
+            connection.out_offset += <size_t> sent
+            connection.sent_ns = server.now_ns
+    connection.is_blocked = connection.out_offset < connection.out.size
+    if not connection.is_blocked:
+        connection.out.clear()
+        connection.out_offset = 0
+        if connection.out.capacity > TUNE_KEPT_BYTES:
+            connection.out.release()
+            connection_count(server, connection)
+        if connection.state == CONNECTION_CLOSING:
+            connection_close(server, connection)
+            return
+    elif not was_blocked:
+        connection.sent_ns = server.now_ns      # from here on it must read
+    if connection.is_blocked != was_blocked and not _watch_descriptor(server, connection, posix.EPOLL_CTL_MOD):
+        connection_close(server, connection)
+
+
+cdef void connection_writable(ClientServer* server, Connection* connection) noexcept nogil:
+    cdef uint32_t generation = connection.generation
+    _flush(server, connection)
+    if connection.generation != generation:
+        return
+    connection.waits_for_turn = False
+    requests_serve_parked(server, connection)
+    if connection_has_room(server, connection):
+        watches_resume(server, connection)
+        connection_resume(server, connection)
+
+
+cdef void connections_flush(ClientServer* server) noexcept nogil:
+    cdef size_t count = server.dirty.size
+    cdef size_t i
+    cdef Connection* connection
+    for i in range(count):      # one that has room again, or was served, stands behind them now
+        connection = &server.connections[server.dirty.data[i]]
+        if not connection.is_dirty:
+            continue
+        connection.is_dirty = False
+        if connection.is_blocked:
+            continue
+        connection_writable(server, connection)
+    server.dirty.drop_front(count)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+cdef void connections_relieve(ClientServer* server) noexcept nogil:
+    cdef Connection* most
+    cdef uint32_t place
+    while server.answer_bytes > server.limits.memory_max // 2:
+        most = &server.connections[0]
+        for place in range(server.limits.connections_max):
+            if server.connections[place].counted > most.counted:
+                most = &server.connections[place]
+        if most.counted == 0:
+            return
+        server.counters.evicted += 1
+        connection_close(server, most)
+
+
+cdef void _give_back(ClientServer* server) noexcept nogil:
+    cdef uint64_t held = server.counters.memory
+    if server.memory_high < held:
+        server.memory_high = held
+    if server.memory_high - held >= TUNE_GIVE_BACK_BYTES and held <= server.memory_high // 2:
+        give_back_memory()
+        server.memory_high = held
+
+
+# --- ages -------------------------------------------------------------------------------------------------------------
+cdef bint _is_overdue(const ClientServer* server, const Connection* connection) noexcept nogil:
+    cdef uint64_t silent_ns = server.now_ns - connection.heard_ns
+    if connection.is_blocked and server.now_ns - connection.sent_ns > server.limits.idle_ns:
+        return True     # it does not read
+    if connection.state == CONNECTION_GREETING:
+        return silent_ns > server.limits.hello_timeout_ns
+    # One that is not read on may have answered: its bytes wait in the socket.
+    return (connection.is_reading and connection.pinged_ns != 0
+            and server.now_ns - connection.pinged_ns > server.limits.idle_ns)
+
+
+cdef void connections_sweep(ClientServer* server) noexcept nogil:
+    cdef ClientMessage ping
+    cdef Connection* connection
+    cdef uint32_t place
+    memset(&ping, 0, sizeof(ClientMessage))
+    ping.kind = CLIENT_PING
+    _give_back(server)
+    for place in range(server.limits.connections_max):
+        connection = &server.connections[place]
+        if connection.state == CONNECTION_FREE:
+            continue
+        if _is_overdue(server, connection):
+            server.counters.evicted += 1
+            connection_close(server, connection)
+        elif (connection.state == CONNECTION_OPEN and connection.pinged_ns == 0
+                and server.now_ns - connection.heard_ns > server.limits.idle_ns):
+            connection.pinged_ns = server.now_ns
+            connection_send(server, connection, &ping)

@@ -1,0 +1,13 @@
+# User machines of clients: a command's outcome and a read, asked of this node's copy.
+from libc.stdint cimport uint64_t
+
+from raftmeta.loop.tickets cimport Ticket
+from raftmeta.server.state cimport ClientPending, ClientServer, Connection
+from raftmeta.status cimport status_t
+from raftmeta.wire.client_messages cimport ClientRequest
+
+# MACHINE_READ. Not OK: the connection is closed for it.
+cdef status_t machine_read(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil
+# A ticket of a MACHINE_READ, or of a command of a machine.
+cdef void machine_told(ClientServer* server, Connection* connection, const ClientPending* pending,
+                       const Ticket* ticket) noexcept nogil

@@ -1,0 +1,99 @@
+"""Requests of clients on their way: answers out, submissions to the loop.
+
+What it decides: when too much is under way. What it never does: look into a request, or wait for one.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from raftmeta.engine.state cimport Submission
+from raftmeta.loop.loop cimport loop_submit
+from raftmeta.loop.tickets cimport Ticket, ticket_create, ticket_drop
+from raftmeta.server.connections cimport connection_send, place_of
+from raftmeta.server.state cimport NOWHERE, ClientPending, Parts
+from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
+from raftmeta.wire.client_messages cimport CLIENT_ANSWER, REQUEST_COMMAND, ClientMessage
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+cdef void request_answer(ClientServer* server, Connection* connection, uint64_t id, status_t status,
+                         uint64_t revision, uint64_t index, const uint8_t* body, size_t length) noexcept nogil:
+    cdef ClientMessage message
+    message.kind = CLIENT_ANSWER
+    message.id = id
+    message.status = status
+    message.revision = revision
+    message.index = index
+    message.body.data = body
+    message.body.length = <uint32_t> length
+    server.counters.overloaded += status == OVERLOADED
+    connection_send(server, connection, &message)
+
+
+# --- submitting -------------------------------------------------------------------------------------------------------
+cdef Parts parts_of(const uint8_t* first, uint32_t first_length, const uint8_t* last,
+                    uint32_t last_length) noexcept nogil:
+    cdef Parts parts
+    parts.first.data = first
+    parts.first.length = first_length
+    parts.last.data = last
+    parts.last.length = last_length
+    return parts
+
+
+cdef uint32_t _put(uint8_t* at, const Parts* parts) noexcept nogil:
+    if parts.first.length != 0:
+        memcpy(at, parts.first.data, parts.first.length)
+    if parts.last.length != 0:
+        memcpy(at + parts.first.length, parts.last.data, parts.last.length)
+    return parts.first.length + parts.last.length
+
+
+cdef status_t request_submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
+                             const Parts* held, const Parts* payload, const Submission* what) noexcept nogil:
+    cdef Parts kept = held[0] if held != NULL else parts_of(NULL, 0, NULL, 0)
+    cdef Parts sent = payload[0] if payload != NULL else parts_of(NULL, 0, NULL, 0)
+    cdef size_t kept_length = <size_t> kept.first.length + kept.last.length
+    cdef size_t sent_length = <size_t> sent.first.length + sent.last.length
+    cdef ClientPending* pending = <ClientPending*> calloc(1, sizeof(ClientPending) + kept_length)
+    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + sent_length)
+    cdef Ticket* ticket = ticket_create(server.mailbox, True)
+    if pending == NULL or submission == NULL or ticket == NULL:
+        free(pending)
+        free(submission)
+        if ticket != NULL:
+            ticket_drop(ticket)
+            ticket_drop(ticket)
+        return NO_MEMORY
+    pending[0] = image[0]
+    pending.key_length = kept.first.length
+    pending.length = _put(<uint8_t*> pending + sizeof(ClientPending), &kept)
+    submission[0] = what[0]
+    submission.kind = kind
+    submission.owner = ticket
+    if sent_length != 0:
+        submission.key_length = sent.first.length
+        submission.length = _put(<uint8_t*> submission + sizeof(Submission), &sent)
+    pending.place = place_of(server, connection) if connection != NULL else <uint32_t> NOWHERE
+    pending.generation = connection.generation if connection != NULL else 0
+    ticket.is_of_client = True
+    ticket.waiter = pending
+    ticket.previous_waiting = NULL
+    ticket.next_waiting = server.waiting
+    if server.waiting != NULL:
+        server.waiting.previous_waiting = ticket
+    server.waiting = ticket
+    pending.bytes = sizeof(ClientPending) + kept_length + sent_length
+    server.bytes_under_way += pending.bytes
+    if connection != NULL:
+        connection.under_way += 1
+        if pending.kind != REQUEST_COMMAND:
+            connection.read_bytes += pending.bytes
+    loop_submit(server.loop, submission)
+    server.has_submitted = True
+    return OK
+
+
+cdef bint request_is_crowded(const ClientServer* server, bint is_urgent) noexcept nogil:
+    return server.bytes_under_way >= server.limits.bytes_under_way_max * (2 if is_urgent else 1)

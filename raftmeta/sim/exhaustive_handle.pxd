@@ -1,5 +1,0 @@
-# The search as other Python faces of the simulator see it.
-from raftmeta.sim.exhaustive_state cimport Exhaustive as NativeExhaustive
-
-cdef class Exhaustive:
-    cdef NativeExhaustive* native

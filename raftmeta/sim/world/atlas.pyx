@@ -1,0 +1,114 @@
+"""Which disks may fail: the rule that keeps every fault survivable, and every violation a bug (TigerBeetle's
+StorageFaultAtlas is the model).
+
+    1. Only a whole voter of the newest committed membership may be struck, while no change of it is under way.
+    2. Those struck and not whole again yet stay fewer than half of its voters. Every committed entry is on a majority
+       (I7), so on one that was never struck; and those elect a leader who has it.
+    3. Meanwhile nobody's vote is taken by the operator: the majority of 2 is one of this membership.
+    4. No disk fails before an entry is committed. Those who accepted a founding wait for one who knows that all did;
+       if the founder loses its disk before it told anybody who keeps his, they wait for ever, and rightly so.
+In ruin there is no rule: more may be lost than can be repaired. The cluster may halt then, and its members join anew;
+what it must never do is say something wrong.
+"""
+
+from libc.stdint cimport uint32_t
+
+from raftmeta._core cimport core_membership
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.raft.membership cimport membership_position, membership_voters_incoming
+from raftmeta.raft.quorum cimport quorum_count
+from raftmeta.raft.types cimport VOTER_INCOMING, Membership
+
+cdef enum:
+    QUIET_NS = 3_000_000_000    # after a change was asked for: by then it is in force, refused or forgotten
+
+
+cdef bint atlas_is_whole(const World* world, const SimNode* node) noexcept nogil:
+    cdef const Membership* membership
+    cdef int position
+    if not node.is_up or node.engine.state != ENGINE_RUNNING or node.engine.core_status.is_repairing:
+        return False
+    membership = core_membership(node.engine.core)
+    position = membership_position(membership, node.id)
+    return (position >= 0 and membership.members[position].roles & VOTER_INCOMING != 0 and not membership.is_joint
+            and membership.index >= world.truth.membership_index
+            and membership.index <= node.engine.core_status.committed)
+
+
+cdef bint _is_rotten(const SimNode* node) noexcept nogil:
+    """Is the sealed file that lost a bit still there? A restart would pass it over."""
+    cdef size_t i
+    if node.rotten_index == 0:
+        return False
+    for i in range(node.engine.snapshots.files.size):
+        if node.engine.snapshots.files.data[i].point.index == node.rotten_index:
+            return True
+    return False
+
+
+cdef void _forgive(World* world) noexcept nogil:
+    cdef uint32_t number
+    cdef SimNode* node
+    for number in range(world.config.nodes):
+        node = &world.nodes[number]
+        if (node.is_suspect and node.life > node.suspect_life and atlas_is_whole(world, node)
+                and not _is_rotten(node)):
+            node.is_suspect = False
+            node.rotten_index = 0
+
+
+cdef bint atlas_is_calm(World* world) noexcept nogil:
+    cdef uint32_t number
+    _forgive(world)
+    for number in range(world.config.nodes):
+        if world.nodes[number].is_suspect:
+            return False
+    return True
+
+
+cdef bint _is_change_under_way(const World* world) noexcept nogil:
+    """Of the operator, or of the members themselves: a swap, a promotion. A log that is down may hold one too."""
+    cdef uint32_t number
+    if world.operator_ns != 0 and world.now_ns < world.operator_ns + QUIET_NS:
+        return True
+    for number in range(world.config.nodes):
+        if world.nodes[number].membership_index > world.truth.membership_index:
+            return True
+    return False
+
+
+cdef bint atlas_allows(World* world, SimNode* node) noexcept nogil:
+    cdef const Membership* membership
+    cdef uint32_t number, voters
+    cdef uint32_t suspects = 1
+    if world.config.is_ruin:
+        return node.is_up and node.engine.state == ENGINE_RUNNING
+    _forgive(world)
+    if world.truth.committed == 0 or node.is_suspect or not atlas_is_whole(world, node):
+        return False
+    if _is_change_under_way(world):
+        return False
+    membership = core_membership(node.engine.core)
+    voters = quorum_count(membership_voters_incoming(membership))
+    for number in range(world.config.nodes):
+        suspects += world.nodes[number].is_suspect
+    return 2 * suspects < voters
+
+
+cdef void atlas_note(SimNode* node) noexcept nogil:
+    node.is_suspect = True
+    node.suspect_life = node.life
+
+
+cdef void atlas_note_rot(SimNode* node, index_t index) noexcept nogil:
+    node.is_suspect = True
+    node.suspect_life = 0
+    node.rotten_index = index
+
+
+cdef void atlas_end(World* world) noexcept nogil:
+    cdef uint32_t number
+    for number in range(world.config.nodes):
+        if world.nodes[number].rotten_index != 0:
+            world.nodes[number].is_suspect = False
+            world.nodes[number].rotten_index = 0

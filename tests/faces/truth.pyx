@@ -1,0 +1,306 @@
+# Lies about a living world: what each check of raftmeta/sim/world/truth and its companions says to them, for tests.
+
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+
+from raftmeta._core cimport CoreStatus, core_status
+from raftmeta.engine.engine cimport engine_stop
+from raftmeta.machine.machine cimport MachineStatus, machine_status
+from raftmeta.raft.types cimport APPEND_RESPONSE, MEMBERS_MAX, VOTE, VOTE_RESPONSE, Membership, Message
+from raftmeta.sim.world.calls cimport call_take
+from raftmeta.sim.world.events cimport SIM_FRAME
+from raftmeta.sim.world.network cimport network_cut
+from raftmeta.sim.world.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
+from raftmeta.sim.world.watches cimport watches_check_item
+from raftmeta.sim.world.witness cimport witness_counted, witness_saw
+from raftmeta.sim.world.workload cimport workload_done
+from raftmeta.sim.world.world_handle cimport World
+from raftmeta.sim.world.world_state cimport (CALL_DELETE, SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimCall,
+                                             SimFrame, SimNode)
+from raftmeta.status cimport INVARIANT_BROKEN, status_t
+
+cdef enum:
+    CALL_BLOCK = 256                # as in raftmeta/sim/world/calls
+
+
+cdef class Liar:
+    """Bends one fact of a world, so that a true statement of the engine and the world's truth contradict each other."""
+    cdef World world
+
+    def __init__(self, World world):
+        self.world = world
+
+    cdef SimNode* _node(self, unsigned int number) except NULL:
+        if number >= self.world.native.config.nodes or not self.world.native.nodes[number].is_up:
+            raise ValueError(f"no node {number} that is up")
+        return &self.world.native.nodes[number]
+
+    cdef _say(self, SimNode* node, int type, uint64_t term, uint64_t index, uint64_t target):
+        cdef Message message
+        memset(&message, 0, sizeof(Message))
+        message.type = type
+        message.source = node.id
+        message.target = target
+        message.term = term
+        message.index = index
+        truth_message(self.world.native, node, &message)
+
+    def acknowledge(self, number: int, index: int) -> None:
+        cdef SimNode* node = self._node(number)
+        self._say(node, APPEND_RESPONSE, node.durable.hard.term, index, 0)
+
+    def campaign(self, number: int, term: int) -> None:
+        self._say(self._node(number), VOTE, term, 0, 0)
+
+    def grant_vote(self, number: int, target: int) -> None:
+        cdef SimNode* node = self._node(number)
+        self._say(node, VOTE_RESPONSE, node.durable.hard.term, 0, self._node(target).id)
+
+    def lead(self, number: int, term: int) -> None:
+        truth_leader(self.world.native, self._node(number), term)
+
+    def look(self, number: int) -> None:
+        truth_after_run(self.world.native, self._node(number))
+
+    def recover(self, number: int) -> None:
+        truth_recovered(self.world.native, self._node(number))
+
+    def change_committed_entry(self, index: int) -> None:
+        cdef uint64_t at = index
+        self.world.native.truth.chains.data[at] ^= 1
+        self.world.native.truth.terms.data[at] += 1
+
+    def change_chain(self, index: int) -> None:
+        cdef uint64_t at = index
+        self.world.native.truth.chains.data[at] ^= 1
+
+    def change_state_hash(self, index: int) -> None:
+        cdef uint64_t at = index
+        self.world.native.truth.state_hashes.data[at] ^= 2
+
+    def change_known(self, number: int, index: int) -> None:
+        """The node knew another entry as committed at index."""
+        self._node(number).known.data[index] ^= 1
+
+    def forget_committed(self, number: int, count: int) -> None:
+        """As if neither this node nor the world had seen the last `count` commits yet."""
+        cdef uint64_t last = self.world.native.truth.committed - <uint64_t> count
+        self.world.native.truth.committed = last
+        self._node(number).committed = min(self._node(number).committed, last)
+
+    def forget_disks(self) -> None:
+        """As if nothing were known to be durable anywhere."""
+        cdef int number
+        for number in range(self.world.native.config.nodes):
+            self.world.native.nodes[number].durable.chains.clear()
+
+    def damage(self, number: int, index: int) -> None:
+        """As if the node had come back with a record at index that it cannot read."""
+        if not self._node(number).durable.damaged.push(<uint64_t> index):
+            raise MemoryError
+
+    def forget_applied(self, number: int) -> None:
+        self._node(number).applied = 0
+
+    def raise_committed(self, number: int) -> None:
+        self._node(number).committed += 1
+
+    def vouch(self, number: int, index: int) -> None:
+        """As if the node had acknowledged up to index."""
+        cdef SimNode* node = self._node(number)
+        cdef CoreStatus status
+        core_status(node.engine.core, &status)
+        node.acked_index = index
+        node.acked_chain = 1
+        node.acked_term = status.term
+
+    def open_change(self, number: int, drops: int) -> None:
+        """As if a configuration without the first `drops` members came next, in one step. The world must not go on."""
+        cdef SimNode* node = self._node(number)
+        cdef Membership membership = node.engine.core.memberships.back()
+        cdef int i
+        membership.index = node.committed + 1
+        membership.count -= drops
+        for i in range(membership.count):
+            membership.members[i] = membership.members[i + <int> drops]
+        if not node.engine.core.memberships.push(membership):
+            raise MemoryError
+
+    def owe_reads(self, entries: int) -> None:
+        """As if entries that no node has were acknowledged."""
+        self.world.native.truth.acked_index += <uint64_t> entries
+
+    def count_adds(self, number: int) -> None:
+        """As if every counter had already answered with this number, once."""
+        cdef int key
+        for key in range(SIM_KEYS):
+            self.world.native.truth.add_highest[key] = number
+
+    def skip_event(self) -> None:
+        """As if each watch had to show one revision more than it did."""
+        cdef int number, watch
+        for number in range(self.world.native.config.nodes):
+            for watch in range(SIM_WATCHES):
+                self.world.native.nodes[number].watches[watch].next_revision += 1
+
+    def extend_leases(self, more_ms: int) -> None:
+        """As if every lease had been shown with a later deadline."""
+        cdef int i
+        for i in range(SIM_LEASES):
+            self.world.native.truth.leases[i].deadline_ms += <uint64_t> more_ms
+
+    def believe_leases(self, more_ns: int) -> None:
+        """As if the keepers had been told a later end."""
+        cdef int number
+        for number in range(self.world.native.config.nodes):
+            self.world.native.nodes[number].lease.until_ns += <uint64_t> more_ns
+
+    def cut_off(self, number: int) -> None:
+        """Nothing reaches or leaves this node until the world heals."""
+        cdef unsigned int other
+        for other in range(self.world.native.config.nodes):
+            if other != <unsigned int> number:
+                network_cut(self.world.native, other, number)
+                network_cut(self.world.native, number, other)
+
+    def fail_next_sync(self, number: int) -> None:
+        self._node(number).disk.faults.fail_at_sync = 1
+
+    def stop(self, number: int) -> None:
+        engine_stop(self._node(number).engine, INVARIANT_BROKEN)
+
+    def forget_answer(self, number: int) -> None:
+        self._node(number).calls_open += 1
+
+    def forget_counts(self) -> None:
+        cdef int number
+        for number in range(SIM_CLIENTS):
+            self.world.native.clients[number].known -= 2
+
+    def raise_token(self) -> None:
+        self.world.native.truth.guarded_token = ~<uint64_t> 0
+
+    def answer(self, index: int) -> None:
+        self.world.native.truth.answered_index = index
+
+    def see(self, key: int, value: int) -> None:
+        witness_saw(self.world.native, &self.world.native.nodes[0], key, value, self.world.native.counts.events + 1)
+
+    def count_again(self, key: int) -> None:
+        cdef SimCall call
+        memset(&call, 0, sizeof(SimCall))
+        call.key = key
+        call.floor_number = self.world.native.truth.add_highest[key]
+        witness_counted(self.world.native, &self.world.native.nodes[0], &call, call.floor_number)
+
+    def change_copies(self) -> None:
+        cdef size_t position = self.world.native.truth.user_states.next(0)
+        while position < self.world.native.truth.user_states.end():
+            (&self.world.native.truth.user_states.value_at(position))[0] ^= 2
+            position = self.world.native.truth.user_states.next(position + 1)
+
+    def move_user_commands(self) -> None:
+        cdef size_t position = self.world.native.truth.user_commands.next(0)
+        while position < self.world.native.truth.user_commands.end():
+            (&self.world.native.truth.user_commands.value_at(position))[0] += 1
+            position = self.world.native.truth.user_commands.next(position + 1)
+
+    def blame_frames(self) -> None:
+        cdef size_t i
+        for i in range(self.world.native.events.heap.size):
+            if self.world.native.events.heap.data[i].kind == SIM_FRAME:
+                (<SimFrame*> self.world.native.events.heap.data[i].data).is_corrupt = True
+
+    def forget_configurations(self) -> None:
+        """As if no configuration had been committed but the founding one."""
+        self.world.native.truth.committed_configurations.clear()
+
+    def change_configurations(self) -> None:
+        """As if each committed configuration had other bytes than those that the nodes work under."""
+        cdef size_t i
+        cdef int number
+        for i in range(self.world.native.truth.committed_configurations.size):
+            self.world.native.truth.committed_configurations.data[i].hash ^= 2
+        for number in range(self.world.native.config.nodes):
+            self.world.native.nodes[number].configuration_checked = 0
+
+    def ask_later(self, more_ns: int) -> None:
+        """As if every call that is open, and every question to a leader, had been asked so much later."""
+        cdef size_t i
+        cdef int place
+        cdef SimCall* calls
+        for i in range(self.world.native.call_blocks.size):
+            calls = <SimCall*> self.world.native.call_blocks.data[i]
+            for place in range(CALL_BLOCK):
+                calls[place].called_ns += <uint64_t> more_ns
+        i = self.world.native.truth.questions.next(0)
+        while i < self.world.native.truth.questions.end():
+            (&self.world.native.truth.questions.value_at(i))[0] += <uint64_t> more_ns
+            i = self.world.native.truth.questions.next(i + 1)
+
+    def age_rounds(self, number: int, ns: int) -> None:
+        """As if all rounds of this node had been sent so much earlier."""
+        cdef SimNode* node = self._node(number)
+        cdef size_t i
+        node.proven_ns -= min(<uint64_t> ns, node.proven_ns)
+        for i in range(node.rounds_sent.size):
+            node.rounds_sent.data[i] -= min(<uint64_t> ns, node.rounds_sent.data[i])
+        for i in range(MEMBERS_MAX):
+            node.heard[i].sent_ns -= min(<uint64_t> ns, node.heard[i].sent_ns)
+
+    def shown_next(self, number: int, watch: int) -> int:
+        return self._node(number).watches[<unsigned> watch].next_revision
+
+    def history_floor(self, number: int) -> int:
+        cdef MachineStatus machine
+        machine_status(self._node(number).engine.machine, &machine)
+        return machine.compacted
+
+    def show(self, number: int, watch: int, item: bytes) -> None:
+        """As if the watch had shown this item."""
+        cdef SimNode* node = self._node(number)
+        watches_check_item(self.world.native, node, &node.watches[<unsigned> watch], item, <unsigned> len(item))
+
+    def lose_outcome(self, number: int, session: int, status: int) -> None:
+        """As if a delete in this session, 0: the node's own, had been answered so."""
+        cdef SimNode* node = self._node(number)
+        cdef SimCall* call = call_take(self.world.native, node, CALL_DELETE)
+        if call == NULL:
+            raise MemoryError
+        call.session = <uint64_t> session or node.engine.session
+        workload_done(self.world.native, node, call, <status_t> (<int> status), 0, 0, NULL, 0)
+
+    def answer_counts(self) -> None:
+        """As if every number that a counter of a client may come to had been answered to somebody before."""
+        cdef uint64_t number, client
+        cdef uint64_t* seen
+        for client in range(SIM_CLIENTS):
+            for number in range(1, 100_000):
+                seen = self.world.native.truth.numbers.insert(number << 8 | 0x80 | client)
+                if seen == NULL:
+                    raise MemoryError
+                seen[0] = 1
+
+    def hang_hosts(self) -> None:
+        """The Python of every node stands still for good, and no engine is told to mind."""
+        cdef int number
+        for number in range(self.world.native.config.nodes):
+            self._node(number).hung_until_ns = ~<uint64_t> 0
+            self._node(number).engine.config.host_watchdog_ns = 0
+
+    def fill_queues(self, number: int) -> None:
+        self._node(number).engine.config.outstanding_max = 0
+
+    def rename(self, number: int) -> None:
+        self._node(number).id ^= 1
+
+    def hide_events(self) -> None:
+        cdef size_t revision
+        for revision in range(self.world.native.truth.is_quiet.size):
+            self.world.native.truth.is_quiet.data[revision] = True
+        self.world.native.nodes[0].watches[1].next_revision = 1
+
+    def cut_at_sync(self, number: int, call: int, is_after: bool) -> None:
+        cdef SimNode* node = self._node(number)
+        node.disk.faults.cut_at_sync = call
+        node.disk.faults.cut_after_sync = is_after

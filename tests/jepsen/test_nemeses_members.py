@@ -1,0 +1,71 @@
+"""Nemeses that change members: how they come back, on a cluster that exists only as answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from jepsen.db import WaitFailed
+from jepsen.nemeses.members import Replace
+
+VOTERS = [{"name": name, "role": "voter"} for name in ("n1", "n2", "n3")]
+
+
+class Answers:
+    """What a cluster says when it is asked for its members, one after the other; None: nobody answers."""
+
+    founders = ("n1", "n2", "n3")
+    spares = ("n4",)
+
+    def __init__(self, *answers: list[dict[str, str]] | None) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, Any]] = []
+
+    def ask(self, command: str, *, timeout_s: float, arguments: dict[str, Any]) -> Any:
+        if command != "members":
+            self.asked.append((command, arguments["name"]))
+            return None
+        answer = self._answers.pop(0)
+        if answer is None:
+            raise WaitFailed("nobody answers")
+        return answer
+
+    def wait_for(self, condition: Callable[[], Any], what: str, *, timeout_s: float) -> None:
+        while not condition():
+            assert self._answers, what
+
+
+class Told(Replace):
+    """One that does to no process what it would do."""
+
+    def __init__(self, cluster: Answers) -> None:
+        super().__init__(cluster=cluster, random=Random(1))  # type: ignore[arg-type]
+        self.wiped: list[str] = []
+        self.retired: list[str] = []
+
+    def _address_of(self, name: str) -> str:
+        self.wiped.append(name)
+        return f"{name}:1"
+
+    def retire(self, name: str) -> None:
+        self.retired.append(name)
+
+
+@pytest.mark.parametrize("silences", [1, 5])
+def test_nobody_is_wiped_while_nobody_tells_who_is_a_member(silences: int) -> None:
+    """A power cut of a majority took all answers: every founder seemed to be missing, and the first one was wiped."""
+    nemesis = Told(Answers(*[None] * silences, VOTERS))
+    nemesis.end()
+    assert (nemesis.wiped, nemesis.retired) == ([], ["n4"])
+
+
+def test_a_founder_that_was_replaced_is_brought_back_blank() -> None:
+    """n4 has the place of n2: n2 is wiped and takes its place again, and only then n4 is retired."""
+    replaced = [{"name": name, "role": "voter"} for name in ("n1", "n4", "n3")]
+    cluster = Answers(None, replaced, VOTERS)
+    nemesis = Told(cluster)
+    nemesis.end()
+    assert (nemesis.wiped, cluster.asked, nemesis.retired) == (["n2"], [("replace", "n2")], ["n4"])
