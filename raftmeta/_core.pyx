@@ -1,34 +1,35 @@
-# The consensus core: its verbs, what each message meets in each role, and how a Ready is made. _core.pxd is the manual.
-#
-# Every verb reads alike: refuse when the core has stopped, do one thing in one module of raft/, check the invariants.
-# What must leave is decided in core_ready and nowhere else, so that all that happened between two calls shares one
-# APPEND, one heartbeat round and one write.
-#
-#     message of this term   FOLLOWER          PRE_CANDIDATE     CANDIDATE         LEADER
-#     APPEND                 take records      follow, take      follow, take      impossible (asserted)
-#     HEARTBEAT              answer            follow, answer    follow, answer    impossible (asserted)
-#     SNAPSHOT               wait for chunks   follow, wait      follow, wait      impossible (asserted)
-#     APPEND_RESPONSE        stale             stale             stale             progress, commit
-#     HEARTBEAT_RESPONSE     stale             stale             stale             round, progress
-#     SNAPSHOT_RESPONSE      stale             stale             stale             progress
-#     PRE_VOTE               judge             judge             judge             refuse
-#     VOTE                   judge             judge             refuse            refuse
-#     PRE_VOTE_RESPONSE      stale             count             stale             stale
-#     VOTE_RESPONSE          stale             stale             count             stale
-#     TIMEOUT_NOW            campaign at once  stale             stale             stale
-#     READ_INDEX_RESPONSE    commit, tell      stale             stale             stale
-#     TRANSFER               ignore            ignore            ignore            hand over
-#
-#     message without term   a member that does not lead               LEADER
-#     PROPOSE                refuse: NO_LEADER                         append or refuse
-#     PROPOSE_RESPONSE       tell the caller                           tell the caller
-#     READ_INDEX             refuse: NO_LEADER                         join the next round
-#     MEMBERSHIP_PROPOSE     refuse: NO_LEADER                         change or refuse
-#     ENTRY_REQUEST          give the record                           give the record
-#     ENTRY_RESPONSE         mend                                      mend (never damaged itself: stale)
-#
-#     A higher term is followed first (paper 5.1), but not for PRE_VOTE, a granted PRE_VOTE_RESPONSE, or a VOTE while a
-#     leader is heard. A lower term is answered with ours when it is a leader's or a candidate's, else it is stale.
+"""The consensus core: its verbs, what each message meets in each role, how a Ready is made. _core.pxd is the manual.
+
+Every verb reads alike: refuse when the core has stopped, do one thing in one module of raft/, check the invariants.
+What must leave is decided in core_ready and nowhere else, so that all that happened between two calls shares one
+APPEND, one heartbeat round and one write.
+
+    message of this term   FOLLOWER          PRE_CANDIDATE     CANDIDATE         LEADER
+    APPEND                 take records      follow, take      follow, take      impossible (asserted)
+    HEARTBEAT              answer            follow, answer    follow, answer    impossible (asserted)
+    SNAPSHOT               wait for chunks   follow, wait      follow, wait      impossible (asserted)
+    APPEND_RESPONSE        stale             stale             stale             progress, commit
+    HEARTBEAT_RESPONSE     stale             stale             stale             round, progress
+    SNAPSHOT_RESPONSE      stale             stale             stale             progress
+    PRE_VOTE               judge             judge             judge             refuse
+    VOTE                   judge             judge             refuse            refuse
+    PRE_VOTE_RESPONSE      stale             count             stale             stale
+    VOTE_RESPONSE          stale             stale             count             stale
+    TIMEOUT_NOW            campaign at once  stale             stale             stale
+    READ_INDEX_RESPONSE    commit, tell      stale             stale             stale
+    TRANSFER               ignore            ignore            ignore            hand over
+
+    message without term   a member that does not lead               LEADER
+    PROPOSE                refuse: NO_LEADER                         append or refuse
+    PROPOSE_RESPONSE       tell the caller                           tell the caller
+    READ_INDEX             refuse: NO_LEADER                         join the next round
+    MEMBERSHIP_PROPOSE     refuse: NO_LEADER                         change or refuse
+    ENTRY_REQUEST          give the record                           give the record
+    ENTRY_RESPONSE         mend                                      mend (never damaged itself: stale)
+
+    A higher term is followed first (paper 5.1), but not for PRE_VOTE, a granted PRE_VOTE_RESPONSE, or a VOTE while a
+    leader is heard. A lower term is answered with ours when it is a leader's or a candidate's, else it is stale.
+"""
 from libc.stdint cimport INT64_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset

@@ -38,6 +38,10 @@ _FUNCTION = re.compile(
     r"^([ \t]*)(?:async\s+def|cp?def|def)\s+(?!class\b|struct\b|enum\b|extern\b|union\b|packed\b)[^\n]*\("
 )
 
+_WIDE_CAST = re.compile(r"<(?:const )?[A-Za-z_][\w.]*(?: ?\*+)?> (?=[\w(&*\"'])")
+_NATIVE_DOCSTRING = re.compile(
+    r"^ *cdef (?!class|struct|enum|extern|packed|union)[^\n(]*\((?:[^()]|\([^()]*\))*\)[^\n:]*:\n +r?\"", re.MULTILINE
+)
 _ENUM = re.compile(r"cdef enum (\w+):\n((?:    .*\n|\s*\n)+)")
 
 
@@ -102,6 +106,25 @@ def test_the_package_makes_no_banned_call(path: Path) -> None:
     allowed = {"print", "the environment"} if path.relative_to(PACKAGE).parts[0] in MAY_PRINT else set()
     found = [what for what, pattern in BANNED_IN_PACKAGE.items() if what not in allowed and pattern.search(bare)]
     assert not found
+
+
+@for_each(
+    [
+        *source_files(".pyx", ".pxd"),
+        *source_files(".pyx", ".pxd", below=ROOT / "tests"),
+        *source_files(".pyx", ".pxd", below=ROOT / "benchmarks"),
+    ],
+    relative,
+)
+def test_cython_is_written_in_one_dialect(path: Path) -> None:
+    """<type>value without a space; prose about a native function above it; a docstring as the first page of a .pyx."""
+    text = path.read_text()
+    bare = without_strings(text)
+    assert not _WIDE_CAST.findall(bare), "a space behind a cast"
+    assert not _NATIVE_DOCSTRING.findall(bare), "a docstring in a native function: a comment above it tells the same"
+    if path.suffix == ".pyx" and text.strip():
+        without_directives = re.sub(r"\A(?:# (?:distutils|cython):.*\n)+", "", text)
+        assert without_directives.startswith(('"""', 'r"""')), "a .pyx opens with a docstring"
 
 
 @for_each(source_files(".pxd"), relative)

@@ -47,11 +47,11 @@ cdef class LimitNode:
 
     def put(self, uint64_t key, bytes value not None):
         """A future that is done when the value is durable on a majority and applied here."""
-        if <size_t> len(value) != self.value_bytes:
+        if <size_t>len(value) != self.value_bytes:
             raise ValueError(f"value: {self.value_bytes} bytes, not {len(value)}")
         future = self.event_loop.create_future()
-        self.leader.submit(key, <const char*> value)
-        self.waiting[self.leader.submitted() % <uint64_t> len(self.waiting)] = future
+        self.leader.submit(key, <const char*>value)
+        self.waiting[self.leader.submitted() % <uint64_t>len(self.waiting)] = future
         if not self.is_flush_planned:
             self.is_flush_planned = True
             self.event_loop.call_soon(self._flush)
@@ -67,6 +67,6 @@ cdef class LimitNode:
         end = self.leader.done()
         while self.resolved < end:
             self.resolved += 1
-            future = self.waiting[self.resolved % <uint64_t> len(self.waiting)]
+            future = self.waiting[self.resolved % <uint64_t>len(self.waiting)]
             if not future.done():
                 future.set_result(None)

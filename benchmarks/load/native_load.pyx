@@ -71,31 +71,31 @@ cdef status_t submit_put(Load* load, uint64_t now_ns) noexcept nogil:
                                load_acquire(&load.loop.lowest_unanswered), NULL, &load.encoded)
     if status != OK:
         return status
-    submission = <Submission*> calloc(1, sizeof(Submission) + load.encoded.size)
+    submission = <Submission*>calloc(1, sizeof(Submission) + load.encoded.size)
     ticket = ticket_create(load.mailbox, False)
     if submission == NULL or ticket == NULL:
         return NO_MEMORY
     ticket.deadline_ns = now_ns         # the owner's own field: when it began
     submission.kind = SUBMIT_COMMAND
-    submission.length = <uint32_t> load.encoded.size
+    submission.length = <uint32_t>load.encoded.size
     submission.session = load_acquire(&load.loop.session)
     submission.sequence = load.loop.next_sequence
     submission.owner = ticket
-    memcpy(<uint8_t*> submission + sizeof(Submission), load.encoded.data, load.encoded.size)
+    memcpy(<uint8_t*>submission + sizeof(Submission), load.encoded.data, load.encoded.size)
     load.loop.next_sequence += 1
     load.submitted += 1
     loop_submit(load.loop, submission)
     return OK
 
 
+# The first status that is none of success.
 cdef status_t take_answers(Load* load) noexcept nogil:
-    """The first status that is none of success."""
     cdef Mail* mail = mailbox_take(load.mailbox)
     cdef uint64_t now_ns = boot_now_ns()
     cdef status_t status = OK
     cdef Ticket* ticket
     while mail != NULL:
-        ticket = <Ticket*> mail
+        ticket = <Ticket*>mail
         mail = mail.next
         if ticket.status != OK:
             status = ticket.status
@@ -152,7 +152,7 @@ cdef status_t drive(Load* load) noexcept nogil:
 
 def stop():
     """End the load that runs in this process."""
-    store_release(&is_stopped, <uint32_t> 1)
+    store_release(&is_stopped, <uint32_t>1)
 
 
 def run(NodeBase node not None, list keys not None, list values not None, uint64_t outstanding, double seconds,
@@ -180,9 +180,9 @@ def run(NodeBase node not None, list keys not None, list values not None, uint64
     load.latencies_ns = &latencies_ns
     load.outstanding = outstanding
     load.per_second = per_second
-    store_release(&is_stopped, <uint32_t> 0)
-    load.from_ns = boot_now_ns() + <uint64_t> (warmup_s * 1e9)
-    load.until_ns = load.from_ns + <uint64_t> (seconds * 1e9)
+    store_release(&is_stopped, <uint32_t>0)
+    load.from_ns = boot_now_ns() + <uint64_t>(warmup_s * 1e9)
+    load.until_ns = load.from_ns + <uint64_t>(seconds * 1e9)
     with nogil:
         latencies_ns.reserve(4_000_000)
         status = drive(&load)
@@ -196,13 +196,13 @@ def run(NodeBase node not None, list keys not None, list values not None, uint64
             "p999_ms": milliseconds(&latencies_ns, 0.999), "late": load.late}
 
 
+# Windows into bytes objects, which the caller's list keeps alive.
 cdef int windows_of(list items, vector[Bytes]* into) except -1:
-    """Windows into bytes objects, which the caller's list keeps alive."""
     cdef Bytes window
     cdef bytes one
     for one in items:
         window.data = one
-        window.length = <uint32_t> len(one)
+        window.length = <uint32_t>len(one)
         into.push_back(window)
     return 0
 
@@ -210,4 +210,4 @@ cdef int windows_of(list items, vector[Bytes]* into) except -1:
 cdef double milliseconds(vector[uint64_t]* ordered_ns, double share):
     if ordered_ns.empty():
         return 0.0
-    return ordered_ns[0][<size_t> (share * (ordered_ns.size() - 1))] / 1e6
+    return ordered_ns[0][<size_t>(share * (ordered_ns.size() - 1))] / 1e6

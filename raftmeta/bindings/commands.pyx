@@ -1,8 +1,9 @@
-# Bodies of commands.pxd, and the same for tests and tools as functions that give and take bytes.
-#
-# A single operation is encoded from an Op on the stack, without a Command and without an allocation. A result is read
-# by the shapes of docs/formats.md "Results", which tell themselves apart: seven elements that begin with a bin are a
-# key record, two that begin with a boolean a transaction, two that begin with a number a range.
+"""Bodies of commands.pxd, and the same for tests and tools as functions that give and take bytes.
+
+A single operation is encoded from an Op on the stack, without a Command and without an allocation. A result is read
+by the shapes of docs/formats.md "Results", which tell themselves apart: seven elements that begin with a bin are a
+key record, two that begin with a boolean a transaction, two that begin with a number a range.
+"""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -34,8 +34,8 @@ cdef int _fill(Member* member, object row) except -1:
         raise InvalidArgument(f"name: {row.name} or its address {row.address} is too long", field="name")
     member.id = row.id
     member.roles = _ROLES[row.role]
-    member.name_length = <uint8_t> len(name)
-    member.address_length = <uint8_t> len(address)
+    member.name_length = <uint8_t>len(name)
+    member.address_length = <uint8_t>len(address)
     memcpy(member.name, PyBytes_AS_STRING(name), len(name))
     memcpy(member.address, PyBytes_AS_STRING(address), len(address))
     return 0
@@ -57,6 +57,6 @@ def membership_bytes(rows):
             raise MemoryError
         if status != OK:
             raise InvalidArgument(f"name: these are no members of a cluster (status {status})", field="name")
-        return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.size)
+        return PyBytes_FromStringAndSize(<const char*>out.data, <Py_ssize_t>out.size)
     finally:
         out.release()

@@ -43,9 +43,9 @@ cdef list pairs_of(object items, uint32_t value_bytes_max):
         raise InvalidArgument(f"items: must be a mapping or pairs, not {type(items).__name__}", field="items") from None
     for i in range(len(pairs)):
         try:
-            if type(pairs[i]) is not tuple or len(<tuple> pairs[i]) != 2:
+            if type(pairs[i]) is not tuple or len(<tuple>pairs[i]) != 2:
                 pairs[i] = _pair_of(pairs[i])
-            _take_put(<tuple> pairs[i], value_bytes_max, &op)
+            _take_put(<tuple>pairs[i], value_bytes_max, &op)
         except InvalidArgument as error:
             raise InvalidArgument(f"items[{i}].{error}", field=f"items[{i}].{error.field}") from None
     return pairs
@@ -67,7 +67,7 @@ cdef Py_ssize_t append_puts(list pairs, Py_ssize_t first, uint64_t lease, uint32
     command.fence = fence[0]
     try:
         while at < end:
-            _take_put(<tuple> pairs[at], value_bytes_max, &op)
+            _take_put(<tuple>pairs[at], value_bytes_max, &op)
             total += op.key.length + op.value.length
             if total > TUNE_GROUP_BYTES and at > first:
                 break
@@ -78,7 +78,7 @@ cdef Py_ssize_t append_puts(list pairs, Py_ssize_t first, uint64_t lease, uint32
         if not command.txns.resize(1):
             raise MemoryError
         memset(command.txns.data, 0, sizeof(command.txns.data[0]))
-        command.txns.data[0].then_count = <uint32_t> command.ops.size
+        command.txns.data[0].then_count = <uint32_t>command.ops.size
         check_encoded(command_encode(&command, out))
         return at
     finally:

@@ -58,8 +58,8 @@ REFUSED = CLIENT_REFUSED
 
 ServerHello = namedtuple("ServerHello", "name address cluster cluster_id")
 
-cdef uint64_t _NUMBER_MAX = (<uint64_t> 1 << 63) - 1
-cdef uint64_t _UNSIGNED_MAX = ~<uint64_t> 0
+cdef uint64_t _NUMBER_MAX = (<uint64_t>1 << 63) - 1
+cdef uint64_t _UNSIGNED_MAX = ~<uint64_t>0
 
 
 cdef int _check(status_t status) except -1:
@@ -71,7 +71,7 @@ cdef int _check(status_t status) except -1:
 
 
 cdef bytes _bytes_of(const Vec[uint8_t]* out):
-    return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.size)
+    return PyBytes_FromStringAndSize(<const char*>out.data, <Py_ssize_t>out.size)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ cdef class RequestEncoder:
         cdef ClientRequest request
         memset(&request, 0, sizeof(ClientRequest))
         request.key.data = self.payload.data
-        request.key.length = <uint32_t> self.payload.size
+        request.key.length = <uint32_t>self.payload.size
         return self._encode(&request, REQUEST_COMMAND)
 
     cdef bytes _op_frame(self, const Op* op, object fence):
@@ -172,8 +172,8 @@ cdef class RequestEncoder:
         self.sequence += 1
         return frame
 
+    # A command without keys.
     cdef bytes _own_frame(self, uint8_t kind, object id, object ttl_ms, uint32_t window, object leases):
-        """A command without keys."""
         cdef Command command
         cdef LeaseItem item
         command_init(&command)
@@ -232,8 +232,8 @@ cdef class RequestEncoder:
         take_page(start, "start", &request.key)
         take_page(end, "end", &request.end)
         take_number(revision, "revision", _NUMBER_MAX, &request.number)
-        take_number(limit, "limit", ~<uint32_t> 0, &most)
-        request.limit = <uint32_t> most
+        take_number(limit, "limit", ~<uint32_t>0, &most)
+        request.limit = <uint32_t>most
         request.flags = ((READ_LOCAL if local else 0) | (READ_KEYS_ONLY if keys_only else 0)
                          | (READ_COUNT_ONLY if count_only else 0))
         return self._encode(&request, REQUEST_RANGE)
@@ -318,7 +318,7 @@ cdef class RequestEncoder:
     def machine_call(self, bytes machine not None, bytes call not None, fence):
         cdef Command command
         cdef Fence taken
-        if <size_t> PyBytes_GET_SIZE(call) > self.value_bytes_max:
+        if <size_t>PyBytes_GET_SIZE(call) > self.value_bytes_max:
             raise InvalidArgument(f"call: {len(call)} bytes, at most {self.value_bytes_max}", field="call")
         fence = fence_of(fence)
         take_fence(fence, &taken)
@@ -349,8 +349,8 @@ cdef class RequestEncoder:
 
 cdef Bytes _window(bytes raw):
     cdef Bytes window
-    window.data = <const uint8_t*> PyBytes_AS_STRING(raw)
-    window.length = <uint32_t> PyBytes_GET_SIZE(raw)
+    window.data = <const uint8_t*>PyBytes_AS_STRING(raw)
+    window.length = <uint32_t>PyBytes_GET_SIZE(raw)
     return window
 
 
@@ -368,9 +368,9 @@ def hello_frame(str cluster not None, str name not None):
         raise InvalidArgument(f"name: must be at most {sizeof(hello.name)} bytes", field="name")
     hello.purpose = HELLO_CLIENT
     hello.version_min = hello.version_max = FORMAT_CLIENT_VERSION
-    hello.cluster_name_length = <uint8_t> len(raw_cluster)
+    hello.cluster_name_length = <uint8_t>len(raw_cluster)
     memcpy(hello.cluster_name, PyBytes_AS_STRING(raw_cluster), len(raw_cluster))
-    hello.name_length = <uint8_t> len(raw_name)
+    hello.name_length = <uint8_t>len(raw_name)
     memcpy(hello.name, PyBytes_AS_STRING(raw_name), len(raw_name))
     try:
         _check(client_frame_begin(&out, &start))
@@ -391,8 +391,8 @@ cdef class MessageDecoder:
         self.rest.release()
 
     def feed(self, bytes data not None):
-        cdef const uint8_t* at = <const uint8_t*> PyBytes_AS_STRING(data)
-        cdef size_t length = <size_t> PyBytes_GET_SIZE(data)
+        cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(data)
+        cdef size_t length = <size_t>PyBytes_GET_SIZE(data)
         cdef size_t used
         cdef list messages = []
         if self.rest.size == 0:
@@ -408,8 +408,8 @@ cdef class MessageDecoder:
             self.rest.release()         # of one long message; the next ones are short
         return messages
 
+    # Whole frames at the beginning of [at, at + length); returns the bytes that they take.
     cdef size_t _take(self, const uint8_t* at, size_t length, list messages) except? 0:
-        """Whole frames at the beginning of [at, at + length); returns the bytes that they take."""
         cdef size_t used = 0
         cdef size_t total = 0
         cdef status_t status
@@ -419,7 +419,7 @@ cdef class MessageDecoder:
                 break
             if status != OK:
                 raise ConnectionError(f"the node sent what is no frame (status {status})")
-            self._take_body(at + used + CLIENT_HEADER_BYTES, <uint32_t> (total - CLIENT_HEADER_BYTES), messages)
+            self._take_body(at + used + CLIENT_HEADER_BYTES, <uint32_t>(total - CLIENT_HEADER_BYTES), messages)
             used += total
         return used
 
@@ -427,7 +427,7 @@ cdef class MessageDecoder:
         cdef ClientMessage message
         if client_message_decode(body, length, &message) == OK:
             messages.append((message.kind, message.id, message.status, message.revision, message.index,
-                             PyBytes_FromStringAndSize(<const char*> message.body.data, message.body.length)))
+                             PyBytes_FromStringAndSize(<const char*>message.body.data, message.body.length)))
         elif self.hello is None:
             self.hello = _server_hello(body, length)
         else:
@@ -441,15 +441,15 @@ cdef object _server_hello(const uint8_t* body, uint32_t length):
         raise ConnectionError("what answers there is no node of raftmeta")
     if not hello.version_min <= FORMAT_CLIENT_VERSION <= hello.version_max:
         raise ConnectionError("the node speaks another version of the client protocol")
-    return ServerHello(shown((<char*> hello.name)[:hello.name_length]),
-                       shown((<char*> hello.address)[:hello.address_length]),
-                       shown((<char*> hello.cluster_name)[:hello.cluster_name_length]),
+    return ServerHello(shown((<char*>hello.name)[:hello.name_length]),
+                       shown((<char*>hello.address)[:hello.address_length]),
+                       shown((<char*>hello.cluster_name)[:hello.cluster_name_length]),
                        int(hello.cluster.high) << 64 | int(hello.cluster.low))
 
 
 def answer_value(int purpose, uint64_t revision, uint64_t index, bytes body not None):
-    cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(body)
-    cdef size_t length = <size_t> PyBytes_GET_SIZE(body)
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(body)
+    cdef size_t length = <size_t>PyBytes_GET_SIZE(body)
     if purpose == 1:        # REVISION, the most frequent one
         return new_revision(revision, index, None)
     if purpose == 0:        # NOTHING

@@ -25,7 +25,7 @@ cdef class Revision:
     def __richcmp__(self, other, int comparison):
         cdef object own = self.revision
         if isinstance(other, Revision):
-            other = (<Revision> other).revision
+            other = (<Revision>other).revision
         elif not isinstance(other, int):
             return NotImplemented
         if comparison == Py_EQ:

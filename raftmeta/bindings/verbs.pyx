@@ -19,7 +19,7 @@ cdef enum:
 
 
 cdef int take_lease(object lease, uint64_t* into) except -1:
-    return take_number(lease if type(lease) is int else getattr(lease, "id", lease), "lease", ~<uint64_t> 0, into)
+    return take_number(lease if type(lease) is int else getattr(lease, "id", lease), "lease", ~<uint64_t>0, into)
 
 
 cdef int _take_lease(object lease, Op* op) except -1:
@@ -60,7 +60,7 @@ cdef int update_op(object key, object value, object lease, object expected_revis
                    uint32_t value_bytes_max, Op* op) except -1:
     put_op(key, value, lease, previous, value_bytes_max, op)
     op.kind = OP_UPDATE
-    return take_number(expected_revision, "expected_revision", (<uint64_t> 1 << 63) - 1, &op.expected_revision)
+    return take_number(expected_revision, "expected_revision", (<uint64_t>1 << 63) - 1, &op.expected_revision)
 
 
 cdef int delete_op(object key, bint must_exist, object expected_revision, bint previous, Op* op) except -1:
@@ -68,7 +68,7 @@ cdef int delete_op(object key, bint must_exist, object expected_revision, bint p
     op.kind = OP_DELETE
     op.flags = (OP_MUST_EXIST if must_exist else 0) | (OP_WANT_PREVIOUS if previous else 0)
     take_key(key, "key", &op.key)
-    return take_number(expected_revision, "expected_revision", (<uint64_t> 1 << 63) - 1, &op.expected_revision)
+    return take_number(expected_revision, "expected_revision", (<uint64_t>1 << 63) - 1, &op.expected_revision)
 
 
 cdef int delete_range_op(object start, object end, bint previous, Op* op) except -1:
@@ -91,7 +91,7 @@ cdef uint64_t lease_ttl_ms(object ttl_s) except 0:
     is_number = isinstance(ttl_s, (int, float)) and not isinstance(ttl_s, bool)
     if not is_number or not 0.1 <= ttl_s <= LEASE_TTL_S_MAX:
         raise InvalidArgument(f"ttl_s: must be from 0.1 to {LEASE_TTL_S_MAX} seconds, not {ttl_s!r}", field="ttl_s")
-    return <uint64_t> round(ttl_s * 1000)
+    return <uint64_t>round(ttl_s * 1000)
 
 
 cdef tuple range_bounds(object start, object end, object prefix):

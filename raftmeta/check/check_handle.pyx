@@ -1,8 +1,9 @@
-# The checker for Python: columns in, verdicts out, without the GIL between them.
-#
-# run() goes through all components, in turns; it comes back when a slice of time is over, so that Ctrl-C works, and
-# when a model written in Python must say what an operation does. search_...() is the breadth-first engine alone, on any
-# selection of the operations of one component: counterexamples are made of it.
+"""The checker for Python: columns in, verdicts out, without the GIL between them.
+
+run() goes through all components, in turns; it comes back when a slice of time is over, so that Ctrl-C works, and
+when a model written in Python must say what an operation does. search_...() is the breadth-first engine alone, on any
+selection of the operations of one component: counterexamples are made of it.
+"""
 from libc.stddef cimport size_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free

@@ -43,10 +43,10 @@ cdef status_t applier_take(Engine* engine, const Apply* apply) noexcept nogil:
         offset = 0
         record = NULL
         while offset < slice.length:
-            record = <const Record*> (slice.data + offset)
+            record = <const Record*>(slice.data + offset)
             if record.index > engine.apply_queued:
                 break
-            offset += <uint32_t> record_bytes(record.length)
+            offset += <uint32_t>record_bytes(record.length)
         if offset >= slice.length:
             continue
         if record.index != engine.apply_queued + 1:
@@ -60,7 +60,7 @@ cdef status_t applier_take(Engine* engine, const Apply* apply) noexcept nogil:
         # A slice ends where the next one begins; the machine looks at each index again.
         engine.apply_queued = apply.last
         if i + 1 != apply.slice_count:
-            engine.apply_queued = (<const Record*> apply.slices[i + 1].data).index - 1
+            engine.apply_queued = (<const Record*>apply.slices[i + 1].data).index - 1
     return OK
 
 
@@ -106,15 +106,15 @@ cdef status_t _apply_slice(Engine* engine) noexcept nogil:
     cdef bint is_done
     cdef status_t status
     while engine.to_apply.size != 0 and not snapshots_hold_apply(engine):
-        record = <const Record*> (engine.to_apply.front().data + engine.apply_offset)
-        behind = <const uint8_t*> record + record_bytes(record.length)
+        record = <const Record*>(engine.to_apply.front().data + engine.apply_offset)
+        behind = <const uint8_t*>record + record_bytes(record.length)
         prefetch(behind)
         prefetch(behind + CACHE_LINE_BYTES)
         status = _apply_one(engine, record, &is_done)
         if status != OK:
             return status
         if is_done:
-            engine.apply_offset = <uint32_t> (behind - engine.to_apply.front().data)
+            engine.apply_offset = <uint32_t>(behind - engine.to_apply.front().data)
             if engine.apply_offset >= engine.to_apply.front().length:
                 chunk_drop(engine.to_apply.front().chunk)
                 engine.to_apply.pop_front()

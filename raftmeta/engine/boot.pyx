@@ -82,8 +82,8 @@ cdef status_t _create_parts(Engine* engine) noexcept nogil:
     return OK
 
 
+# The core is restored: follow its membership and greet the links that are up already.
 cdef status_t _start(Engine* engine) noexcept nogil:
-    """The core is restored: follow its membership and greet the links that are up already."""
     cdef status_t status
     cdef int i
     cdef MachineStatus machine
@@ -101,37 +101,37 @@ cdef status_t _start(Engine* engine) noexcept nogil:
 
 
 # --- a folder that has a log ------------------------------------------------------------------------------------------
+# The records behind index.
 cdef Slice _behind(const Slice* slice, index_t index) noexcept nogil:
-    """The records behind index."""
     cdef Slice rest = slice[0]
     cdef uint32_t length
-    while rest.length != 0 and (<const Record*> rest.data).index <= index:
-        length = <uint32_t> record_bytes((<const Record*> rest.data).length)
+    while rest.length != 0 and (<const Record*>rest.data).index <= index:
+        length = <uint32_t>record_bytes((<const Record*>rest.data).length)
         rest.data += length
         rest.length -= length
     return rest
 
 
+# Take whole records off the front of slice: until they have `wanted` bytes, one at least, then none beyond
+# bytes_max.
 cdef Slice _first_of(Slice* slice, uint64_t wanted, uint32_t bytes_max) noexcept nogil:
-    """Take whole records off the front of slice: until they have `wanted` bytes, one at least, then none beyond
-    bytes_max."""
     cdef Slice taken = slice[0]
     cdef uint32_t length = 0
     cdef uint64_t record
     while length < slice.length and length < wanted:
-        record = record_bytes((<const Record*> (slice.data + length)).length)
+        record = record_bytes((<const Record*>(slice.data + length)).length)
         if length != 0 and length + record > bytes_max:
             break
-        length += <uint32_t> record
+        length += <uint32_t>record
     taken.length = length
     slice.data += length
     slice.length -= length
     return taken
 
 
+# Whether the records that stay in memory, bytes_max of the log's last, are most of the image in which this slice
+# is the first.
 cdef bint _stays_in_image(const WalOpened* opened, size_t slice, uint64_t bytes_max) noexcept nogil:
-    """Whether the records that stay in memory, bytes_max of the log's last, are most of the image in which this slice
-    is the first."""
     cdef Chunk* image = opened.slices[slice].chunk
     cdef uint64_t live = 0
     cdef uint64_t following = 0
@@ -140,12 +140,12 @@ cdef bint _stays_in_image(const WalOpened* opened, size_t slice, uint64_t bytes_
             live += opened.slices[slice].length
         following += opened.slices[slice].length
         slice += 1
-    return following <= bytes_max and live * 4 >= <uint64_t> image.used * 3
+    return following <= bytes_max and live * 4 >= <uint64_t>image.used * 3
 
 
+# The records of a slice with `following` bytes of others behind them. What stays in memory is copied unless it is
+# shared, so that the image of its segment can go.
 cdef status_t _restore_slice(Engine* engine, Slice rest, uint64_t following, bint is_shared) noexcept nogil:
-    """The records of a slice with `following` bytes of others behind them. What stays in memory is copied unless it is
-    shared, so that the image of its segment can go."""
     cdef uint64_t kept = engine.config.core.log_memory_bytes_max
     cdef Slice part
     cdef status_t status = OK
@@ -162,8 +162,8 @@ cdef status_t _restore_slice(Engine* engine, Slice rest, uint64_t following, bin
     return status
 
 
+# Live slices and damaged records behind `first`, merged by index.
 cdef status_t _restore_records(Engine* engine, const WalOpened* opened, index_t first) noexcept nogil:
-    """Live slices and damaged records behind `first`, merged by index."""
     cdef Chunk* image = NULL
     cdef bint is_shared = False
     cdef uint64_t following = 0
@@ -176,7 +176,7 @@ cdef status_t _restore_records(Engine* engine, const WalOpened* opened, index_t 
         following += opened.slices[slice].length
     slice = 0
     while status == OK and (slice < opened.slice_count or damage < opened.damaged_count):
-        next = (<const Record*> opened.slices[slice].data).index if slice < opened.slice_count else <index_t> 0
+        next = (<const Record*>opened.slices[slice].data).index if slice < opened.slice_count else <index_t>0
         if damage < opened.damaged_count and (next == 0 or opened.damaged[damage].index < next):
             if opened.damaged[damage].index > first:
                 status = core_restore_damaged(engine.core, opened.damaged[damage].index, opened.damaged[damage].chain)
@@ -193,9 +193,9 @@ cdef status_t _restore_records(Engine* engine, const WalOpened* opened, index_t 
     return status
 
 
+# From where the core is to know the log: as far back as it is there, for members that are behind; but nothing that
+# the copy of the state makes up for needs mending.
 cdef SnapshotPoint _log_begin(const WalOpened* opened, const Restored* restored) noexcept nogil:
-    """From where the core is to know the log: as far back as it is there, for members that are behind; but nothing that
-    the copy of the state makes up for needs mending."""
     cdef size_t i
     for i in range(opened.damaged_count):
         if opened.damaged[i].index <= restored.point.index:
@@ -203,17 +203,17 @@ cdef SnapshotPoint _log_begin(const WalOpened* opened, const Restored* restored)
     return opened.start
 
 
+# In force at the beginning of the log. A membership that the copy of the state has from before is that one; later
+# ones stand in the log, and the first that is committed replaces whatever is given here (raft/configuration).
 cdef status_t _membership_at(const WalOpened* opened, const Restored* restored, index_t index,
                              Membership* membership) noexcept nogil:
-    """In force at the beginning of the log. A membership that the copy of the state has from before is that one; later
-    ones stand in the log, and the first that is committed replaces whatever is given here (raft/configuration)."""
     cdef const uint8_t* encoded = opened.membership
     cdef uint32_t length = opened.membership_length
     cdef index_t membership_index = opened.membership_index
     memset(membership, 0, sizeof(Membership))
     if restored.point.index != 0 and restored.membership_index <= index:
         encoded = restored.membership.data
-        length = <uint32_t> restored.membership.size
+        length = <uint32_t>restored.membership.size
         membership_index = restored.membership_index
     if length != 0:                 # a node that joins has none before its log names it
         if membership_decode(encoded, length, membership) != OK:
@@ -238,8 +238,8 @@ cdef status_t _restore(Engine* engine, const WalOpened* opened, const Restored* 
     return status
 
 
+# What the engine knows of its state, of points and of its copies.
 cdef status_t _adopt(Engine* engine, const WalOpened* opened, const Restored* restored) noexcept nogil:
-    """What the engine knows of its state, of points and of its copies."""
     cdef Snapshots* snapshots = &engine.snapshots
     engine.applied = engine.published = engine.apply_queued = max(opened.start.index, restored.point.index)
     snapshots.point = snapshots.checkpointed = restored.point.index
@@ -262,8 +262,8 @@ cdef status_t _adopt(Engine* engine, const WalOpened* opened, const Restored* re
     return core_set_clocks(engine.core, restored.lease_ms, restored.wall_ms)
 
 
+# A core before its first entry.
 cdef status_t _start_empty(Engine* engine, const Membership* membership) noexcept nogil:
-    """A core before its first entry."""
     cdef SnapshotPoint beginning
     cdef HardState hard_state
     cdef status_t status = _create_parts(engine)
@@ -291,8 +291,8 @@ cdef void _take_identity(Engine* engine, Wal* wal, const Identity* identity) noe
 
 
 # --- a life begins ----------------------------------------------------------------------------------------------------
+# An empty log for an incarnation that has none; the leader takes it as a learner.
 cdef status_t _begin_again(Engine* engine, Wal* wal, const Membership* membership) noexcept nogil:
-    """An empty log for an incarnation that has none; the leader takes it as a learner."""
     cdef SnapshotPoint beginning
     cdef HardState hard_state
     cdef status_t status
@@ -302,13 +302,13 @@ cdef status_t _begin_again(Engine* engine, Wal* wal, const Membership* membershi
     return status if status != OK else _start_empty(engine, membership)
 
 
+# The log ends before the point, or goes another way there: it holds nothing that the state does not have, but what
+# was never committed.
 cdef status_t _finish_install(Wal* wal, const Restored* restored, WalOpened* opened) noexcept nogil:
-    """The log ends before the point, or goes another way there: it holds nothing that the state does not have, but what
-    was never committed."""
     cdef status_t status
     wal_open_done(wal)
     status = wal_begin(wal, &restored.point, &opened.hard_state, restored.membership.data,
-                       <uint32_t> restored.membership.size, restored.membership_index)
+                       <uint32_t>restored.membership.size, restored.membership_index)
     opened.start = restored.point
     opened.last = restored.point.index
     opened.slice_count = 0
@@ -340,8 +340,8 @@ cdef bint _has_others(const Engine* engine) noexcept nogil:
     return False
 
 
+# It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log").
 cdef status_t _renew(Engine* engine, Identity* identity, const WalOpened* opened) noexcept nogil:
-    """It must never vote again under the name by which it promised what is gone (decisions/log.md "A lost log")."""
     if not _has_others(engine):
         return CORRUPT      # nobody could bring it back: the files stay for those who can still read something in them
     return identity_renew(identity, &engine.random, opened.state == WAL_VOID)
@@ -401,7 +401,7 @@ cdef struct Opening:
 
 
 cdef void _open_log(void* argument) noexcept nogil:
-    cdef Opening* opening = <Opening*> argument
+    cdef Opening* opening = <Opening*>argument
     opening.status = wal_open(opening.wal, &opening.opened)
 
 
@@ -417,7 +417,7 @@ cdef void _open_both(Engine* engine, Opening* opening, Restored* restored, bint 
 
 
 cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nogil:
-    cdef Identity* self = <Identity*> identity
+    cdef Identity* self = <Identity*>identity
     cdef Opening opening
     cdef Restored restored
     cdef WalOpened* opened = &opening.opened
@@ -426,12 +426,12 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
     if status != OK:
         return status
     _take_identity(engine, wal, self)
-    memset(<void*> &opening, 0, sizeof(Opening))
-    memset(<void*> &restored, 0, sizeof(Restored))
+    memset(<void*>&opening, 0, sizeof(Opening))
+    memset(<void*>&restored, 0, sizeof(Restored))
     opening.wal = wal
     engine.boot_part = BOOT_STATE
     # Before the log is opened, which writes its mark: a folder of a newer version is left as it is.
-    status = restore_look(engine, &restored) if _is_member(self) else <status_t> OK
+    status = restore_look(engine, &restored) if _is_member(self) else <status_t>OK
     if status == NEWER_FORMAT:
         restored_release(&restored)
         return status

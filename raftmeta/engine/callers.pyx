@@ -68,8 +68,8 @@ cdef void _forget_answered(Engine* engine, CommandQueue* queue) noexcept nogil:
             queue.next_queued -= 1
 
 
+# Answer a submission that never became outstanding.
 cdef void _reject(Engine* engine, Submission* submission, status_t status) noexcept nogil:
-    """Answer a submission that never became outstanding."""
     if submission.owner != NULL:
         engine.callers.done(engine.callers.self, submission.owner, status, 0, 0, NULL, 0)
     free(submission)
@@ -112,7 +112,7 @@ cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept
         _reject(engine, submission, OVERLOADED)
         return
     if clients.commands.size == 0:
-        clients.base = max(clients.base, <uint64_t> 1)
+        clients.base = max(clients.base, <uint64_t>1)
         clients.next_queued = 0
     newest = engine.clients_by_name.insert(name)
     if newest == NULL or not _enqueue(clients, submission):
@@ -128,8 +128,8 @@ cdef bint callers_await(Engine* engine, uint64_t session, uint64_t sequence) noe
             and engine.clients_by_name.find(_name(session, sequence)) != NULL)
 
 
+# Every copy of the command that waits here.
 cdef void _answer_client(Engine* engine, const Answer* answer) noexcept nogil:
-    """Every copy of the command that waits here."""
     cdef uint64_t* newest = engine.clients_by_name.find(_name(answer.session, answer.sequence))
     cdef uint64_t number = newest[0] if newest != NULL else 0
     cdef Outstanding* at
@@ -144,8 +144,8 @@ cdef void _answer_client(Engine* engine, const Answer* answer) noexcept nogil:
 
 
 # --- proposing --------------------------------------------------------------------------------------------------------
+# Before the first proposal the caller may still withdraw; afterwards it waits or learns OutcomeUnknown.
 cdef bint _claim(Engine* engine, Outstanding* at) noexcept nogil:
-    """Before the first proposal the caller may still withdraw; afterwards it waits or learns OutcomeUnknown."""
     if at.was_claimed:
         return True
     if at.submission.owner != NULL and not engine.callers.claim(engine.callers.self, at.submission.owner):
@@ -155,9 +155,9 @@ cdef bint _claim(Engine* engine, Outstanding* at) noexcept nogil:
     return True
 
 
+# Collect queued commands of one urgency from position first on; return the position after the last looked at.
 cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice]* payloads,
                     bint* is_urgent) noexcept nogil:
-    """Collect queued commands of one urgency from position first on; return the position after the last looked at."""
     cdef size_t position = first
     cdef uint64_t total = 0
     cdef size_t count_max = 1 if buggify(BUGGIFY_BATCH_OF_ONE) else TUNE_PROPOSE_COUNT_MAX
@@ -172,7 +172,7 @@ cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice
                 break
             if _claim(engine, at):
                 payload.chunk = NULL
-                payload.data = <uint8_t*> at.submission + sizeof(Submission)
+                payload.data = <uint8_t*>at.submission + sizeof(Submission)
                 payload.length = at.submission.length
                 if not payloads.push(payload):
                     break
@@ -183,8 +183,8 @@ cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice
     return position
 
 
+# Record what the core said to the batch that was gathered from [first, end).
 cdef void _mark_batch(Engine* engine, CommandQueue* queue, size_t first, size_t end, status_t status) noexcept nogil:
-    """Record what the core said to the batch that was gathered from [first, end)."""
     cdef size_t position
     cdef Outstanding* at
     for position in range(first, end):
@@ -218,7 +218,7 @@ cdef status_t _propose_queue(Engine* engine, CommandQueue* queue) noexcept nogil
                 return NO_MEMORY
             queue.next_queued = end
             continue
-        status = core_propose(engine.core, payloads.data, <uint32_t> payloads.size, engine.next_batch, is_urgent,
+        status = core_propose(engine.core, payloads.data, <uint32_t>payloads.size, engine.next_batch, is_urgent,
                               engine.core_status.role != LEADER)
         if is_fatal(status):
             return status
@@ -260,11 +260,11 @@ cdef void callers_propose_again(Engine* engine) noexcept nogil:
     _queue_again(engine, &engine.clients)
 
 
+# How a command would wait for ever:
+#     1. it is forwarded, and its leader falls; nobody knows whether it is in the log,
+#     2. this node leads, proposes it again, and its own core refuses it, because the disk has no room for growth,
+#     3. it cannot be answered "certainly not executed", so it stays; and its queue never looks at it again.
 cdef void _try_refused(CommandQueue* queue) noexcept nogil:
-    """How a command would wait for ever:
-        1. it is forwarded, and its leader falls; nobody knows whether it is in the log,
-        2. this node leads, proposes it again, and its own core refuses it, because the disk has no room for growth,
-        3. it cannot be answered "certainly not executed", so it stays; and its queue never looks at it again."""
     if queue.has_refused:
         queue.has_refused = False
         queue.next_queued = 0
@@ -349,7 +349,7 @@ cdef void _answer_from_session(Engine* engine, Outstanding* at) noexcept nogil:
     if status == OK:
         reader = reader_over(body, length)
         read_array(&reader, RESULT_ELEMENTS)
-        status = <status_t> read_uint(&reader, RESULT_STATUS_MAX)
+        status = <status_t>read_uint(&reader, RESULT_STATUS_MAX)
         mark(MARK_ANSWERED_BY_INSTALL)
         _complete(engine, at, status, revision, engine.applied, body, length)
     elif status == RESULT_EVICTED:
@@ -386,13 +386,13 @@ cdef void _end_queue(Engine* engine, CommandQueue* queue, status_t not_executed)
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
+# The core counts ticks, and a lease ends at a tick (docs/divergence.md "Reads").
+#
+# How a read was stale without this: 1. a leader was paused for less than an election time-out, 2. another member was
+# elected and took a write, 3. the leader went on, and a read came before its turn, 4. by the ticks counted so far,
+# the lease held. One tick may be due: the core's margin has it (raft/rounds).
 cdef status_t callers_doubt_lease(Engine* engine) noexcept nogil:
-    """The core counts ticks, and a lease ends at a tick (docs/divergence.md "Reads").
-
-    How a read was stale without this: 1. a leader was paused for less than an election time-out, 2. another member was
-    elected and took a write, 3. the leader went on, and a read came before its turn, 4. by the ticks counted so far,
-    the lease held. One tick may be due: the core's margin has it (raft/rounds)."""
-    cdef uint64_t tick_ns = <uint64_t> engine.config.tick_ms * 1_000_000
+    cdef uint64_t tick_ns = <uint64_t>engine.config.tick_ms * 1_000_000
     if not engine.config.core.lease_reads:
         return OK
     if engine.clock.now_ns(engine.clock.self) < engine.next_tick_ns + tick_ns:
@@ -400,9 +400,9 @@ cdef status_t callers_doubt_lease(Engine* engine) noexcept nogil:
     return core_peer_event(engine.core, CLOCK_JUMPED, 0)
 
 
+# All reads that came since the last turn share one round: its index is at least the commit index at this moment,
+# which is after every one of them was invoked (thesis 6.4).
 cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
-    """All reads that came since the last turn share one round: its index is at least the commit index at this moment,
-    which is after every one of them was invoked (thesis 6.4)."""
     cdef ReadRound fresh
     cdef size_t i
     cdef status_t status
@@ -417,7 +417,7 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
         return status if is_fatal(status) else OK       # not yet: they go on waiting
     memset(&fresh, 0, sizeof(ReadRound))
     fresh.context = fresh.first_context = engine.next_read_context
-    fresh.count = <uint32_t> engine.readers_waiting.size
+    fresh.count = <uint32_t>engine.readers_waiting.size
     fresh.asked_tick = engine.ticks
     _name_leader(engine, &fresh)
     for i in range(engine.readers_waiting.size):
@@ -435,13 +435,12 @@ cdef void _name_leader(const Engine* engine, ReadRound* round) noexcept nogil:
     round.since_ns = engine.now_ns
 
 
+# A new context for a round that got no answer; an old context is never used twice (docs/divergence.md "Reads").
+#
+# The answer to its first context still counts: it too was asked for after all of these reads were. How reads came to
+# no end without that: 1. turns came so late that an answer took longer than an election time-out; 2. each time the
+# round was asked for anew before the answer came, and the answer was to a context that nobody knew any more.
 cdef status_t _ask_again(Engine* engine, ReadRound* round) noexcept nogil:
-    """A new context for a round that got no answer; an old context is never used twice (docs/divergence.md "Reads").
-
-    The answer to its first context still counts: it too was asked for after all of these reads were. How reads came to
-    no end without that: 1. turns came so late that an answer took longer than an election time-out; 2. each time the
-    round was asked for anew before the answer came, and the answer was to a context that nobody knew any more.
-    """
     cdef status_t status = callers_doubt_lease(engine)
     if status != OK:
         return status
@@ -487,16 +486,16 @@ cdef void callers_serve_reads(Engine* engine) noexcept nogil:
         _end_round(engine, OK)
 
 
+# A leader is there and answers no round: turns, here or there, come so late that each counts as a clock jump,
+# which voids what is under way. Counted by the clock, since ticks that are missed are not made up for.
 cdef bint _is_hopeless(const Engine* engine, const ReadRound* round) noexcept nogil:
-    """A leader is there and answers no round: turns, here or there, come so late that each counts as a clock jump,
-    which voids what is under way. Counted by the clock, since ticks that are missed are not made up for."""
-    cdef uint64_t timeout_ns = <uint64_t> engine.config.core.election_timeout_ticks * engine.config.tick_ms * 1_000_000
+    cdef uint64_t timeout_ns = <uint64_t>engine.config.core.election_timeout_ticks * engine.config.tick_ms * 1_000_000
     return (round.leader == engine.core_status.leader and round.term == engine.core_status.term
             and engine.now_ns - round.since_ns > TUNE_READ_TIMEOUTS * timeout_ns)
 
 
+# The oldest one, with all its readers.
 cdef void _end_round(Engine* engine, status_t status) noexcept nogil:
-    """The oldest one, with all its readers."""
     cdef ReadRound round = engine.read_rounds.front()
     cdef uint64_t index = round.index if status == OK else engine.applied
     for _ in range(round.count):

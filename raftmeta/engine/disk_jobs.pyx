@@ -24,7 +24,7 @@ from raftmeta.storage.wal cimport wal_append, wal_begin, wal_compact, wal_free_b
 from raftmeta.storage.wal_state cimport Wal
 
 cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil:
-    cdef DiskJob* job = <DiskJob*> calloc(1, sizeof(DiskJob))
+    cdef DiskJob* job = <DiskJob*>calloc(1, sizeof(DiskJob))
     if job != NULL:
         job.kind = kind
         job.is_background = kind >= JOB_TAKE
@@ -38,11 +38,10 @@ cdef void disk_job_destroy(DiskJob* job) noexcept nogil:
     free(job)
 
 
+# The log begins before the identity says FOUNDED (raftmeta/engine/boot says why).
+#
+# A joining node's log begins empty; when it turns from JOINING to FOUNDED its log is in use already.
 cdef status_t _persist_genesis(Wal* wal, Identity* identity, DiskJob* job) noexcept nogil:
-    """The log begins before the identity says FOUNDED (raftmeta/engine/boot says why).
-
-    A joining node's log begins empty; when it turns from JOINING to FOUNDED its log is in use already.
-    """
     cdef SnapshotPoint beginning
     cdef HardState hard_state
     cdef status_t status = OK
@@ -51,16 +50,16 @@ cdef status_t _persist_genesis(Wal* wal, Identity* identity, DiskJob* job) noexc
     if job.genesis.state == FOUNDED and job.genesis.membership.count != 0:
         status = membership_encode(&job.genesis.membership, &job.membership)
     if status == OK and (job.membership.size != 0 or job.genesis.state == JOINING):
-        status = wal_begin(wal, &beginning, &hard_state, job.membership.data, <uint32_t> job.membership.size, 0)
+        status = wal_begin(wal, &beginning, &hard_state, job.membership.data, <uint32_t>job.membership.size, 0)
     if status == OK:
         status = identity_set_genesis(identity, &job.genesis)
     return status
 
 
+# Term and vote go on as the log has them: what the core changed since comes with its next write.
 cdef status_t _begin_log(Wal* wal, const DiskJob* job) noexcept nogil:
-    """Term and vote go on as the log has them: what the core changed since comes with its next write."""
     cdef HardState hard_state = wal.hard_state
-    return wal_begin(wal, &job.point, &hard_state, job.membership.data, <uint32_t> job.membership.size,
+    return wal_begin(wal, &job.point, &hard_state, job.membership.data, <uint32_t>job.membership.size,
                      job.membership_index)
 
 
@@ -84,18 +83,18 @@ cdef status_t _run_snapshot(Wal* wal, DiskJob* job) noexcept nogil:
     return OK
 
 
+# How a write would overtake the beginning of its own log:
+#     1. the log is to begin behind a snapshot, and there is no room for its first segment; the engine is told so,
+#     2. meanwhile it has submitted a write of what follows the snapshot,
+#     3. there is room again: the write is done before the log has begun.
+# So whoever was refused for want of room keeps its place, until it comes again.
 cdef status_t _run_in_order(Wal* wal, DiskJob* job, status_t failed) noexcept nogil:
-    """How a write would overtake the beginning of its own log:
-        1. the log is to begin behind a snapshot, and there is no room for its first segment; the engine is told so,
-        2. meanwhile it has submitted a write of what follows the snapshot,
-        3. there is room again: the write is done before the log has begun.
-    So whoever was refused for want of room keeps its place, until it comes again."""
-    if failed == OK and wal.refused != NULL and wal.refused != <void*> job:
+    if failed == OK and wal.refused != NULL and wal.refused != <void*>job:
         failed = NO_SPACE
     if failed != OK:
         return failed
     failed = wal_append(wal, &job.batch) if job.kind == JOB_WRITE else _begin_log(wal, job)
-    wal.refused = <void*> job if failed == NO_SPACE else NULL
+    wal.refused = <void*>job if failed == NO_SPACE else NULL
     return failed
 
 
@@ -109,7 +108,7 @@ cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil
         elif job.kind == JOB_READ:
             job.status = wal_read(wal, job.first, job.bytes_max, &job.records)
         elif job.kind == JOB_IDENTITY:
-            job.status = _persist_genesis(wal, <Identity*> identity, job)
+            job.status = _persist_genesis(wal, <Identity*>identity, job)
         elif job.kind == JOB_COMPACT:
             job.status = wal_compact(wal, &job.point)
         elif job.kind == JOB_LOOK:

@@ -12,8 +12,8 @@ from raftmeta.raft.types cimport VOTER_INCOMING
 from raftmeta.status cimport ALREADY, BAD_FIELD, OK
 
 
+# Where its marks stand; else a free place, else that of the member that was silent for the longest time.
 cdef MemberMarks* _place_of(Divergence* divergence, member_id_t member) noexcept nogil:
-    """Where its marks stand; else a free place, else that of the member that was silent for the longest time."""
     cdef MemberMarks* oldest = &divergence.others[0]
     cdef int i
     for i in range(MEMBERS_MAX):
@@ -21,7 +21,7 @@ cdef MemberMarks* _place_of(Divergence* divergence, member_id_t member) noexcept
             return &divergence.others[i]
         if _newest(&divergence.others[i]) < _newest(oldest):
             oldest = &divergence.others[i]
-    memset(<void*> oldest, 0, sizeof(MemberMarks))
+    memset(<void*>oldest, 0, sizeof(MemberMarks))
     return oldest
 
 
@@ -41,15 +41,15 @@ cdef status_t divergence_note(Divergence* divergence, member_id_t own, member_id
         return BAD_FIELD
     marks = &divergence.own if member == own else _place_of(divergence, member)
     marks.member = member
-    kept = &marks.marks[mark.index // divergence.interval % <uint32_t> MARKS_KEPT]
+    kept = &marks.marks[mark.index // divergence.interval % <uint32_t>MARKS_KEPT]
     if kept.index > mark.index:
         return ALREADY
     kept[0] = mark[0]
     return OK
 
 
+# NULL: not known.
 cdef const StateMark* _mark_of(const Divergence* divergence, member_id_t member, index_t index) noexcept nogil:
-    """NULL: not known."""
     cdef const MemberMarks* marks = NULL
     cdef const StateMark* mark
     cdef int i
@@ -60,7 +60,7 @@ cdef const StateMark* _mark_of(const Divergence* divergence, member_id_t member,
             marks = &divergence.others[i]
     if marks == NULL:
         return NULL
-    mark = &marks.marks[index // divergence.interval % <uint32_t> MARKS_KEPT]
+    mark = &marks.marks[index // divergence.interval % <uint32_t>MARKS_KEPT]
     return mark if mark.index == index else NULL
 
 
@@ -68,9 +68,9 @@ cdef bint _is_same(const StateMark* left, const StateMark* right) noexcept nogil
     return left.hash.low == right.hash.low and left.hash.high == right.hash.high
 
 
+# How many voters there are, and how many of them say the same as mark.
 cdef uint32_t _count_voters(const Divergence* divergence, const Membership* membership, const StateMark* mark,
                             uint32_t* agree) noexcept nogil:
-    """How many voters there are, and how many of them say the same as mark."""
     cdef const StateMark* said
     cdef uint32_t voters = 0
     cdef int i

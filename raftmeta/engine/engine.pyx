@@ -116,8 +116,8 @@ cdef status_t engine_frame(Engine* engine, Inbound* inbound, const Slice* frame)
     return _checked(engine, peers_frame(engine, inbound, frame))
 
 
+# A fatal status stops the node; every other one belongs to the connection or the caller.
 cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
-    """A fatal status stops the node; every other one belongs to the connection or the caller."""
     if is_fatal(status):
         engine_stop(engine, status)
     return status
@@ -132,7 +132,7 @@ cdef void _answer(Engine* engine, Submission* submission, status_t status, const
 
 
 cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* payload = <const uint8_t*> submission + sizeof(Submission)
+    cdef const uint8_t* payload = <const uint8_t*>submission + sizeof(Submission)
     cdef Bytes key, end
     cdef Watch* watch = NULL
     key.data = payload
@@ -141,13 +141,13 @@ cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
     end.length = submission.length - submission.key_length
     cdef status_t status = hub_add(engine.hub, engine.machine, &key, &end, submission.number, submission.filter,
                                    submission.handle, submission.purse, &watch)
-    _answer(engine, submission, status, <const uint8_t*> &watch, sizeof(watch))
+    _answer(engine, submission, status, <const uint8_t*>&watch, sizeof(watch))
     return OK
 
 
+# A command for a user machine (`number` is where its name stands, `filter` how long that is) needs a copy here.
 cdef void _submit_client(Engine* engine, Submission* submission) noexcept nogil:
-    """A command for a user machine (`number` is where its name stands, `filter` how long that is) needs a copy here."""
-    cdef const uint8_t* name = <const uint8_t*> submission + sizeof(Submission) + submission.number
+    cdef const uint8_t* name = <const uint8_t*>submission + sizeof(Submission) + submission.number
     if submission.filter != 0 and not user_is_joined(engine, name, submission.filter):
         _answer(engine, submission, NOT_FOUND, NULL, 0)
     else:
@@ -187,10 +187,10 @@ cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept n
     if submission.kind == SUBMIT_MEET:
         return members_meet(engine, submission)
     if submission.kind == SUBMIT_USER_EVENT:
-        engine.callers.event(engine.callers.self, <uint8_t> submission.number, submission.session, submission.sequence,
+        engine.callers.event(engine.callers.self, <uint8_t>submission.number, submission.session, submission.sequence,
                              submission.ttl_ms)
     elif submission.kind == SUBMIT_UNWATCH:
-        hub_remove(engine.hub, <Watch*> submission.handle)
+        hub_remove(engine.hub, <Watch*>submission.handle)
     elif submission.kind == SUBMIT_KEEP_LEASE:
         status = housekeeping_keep_lease(engine, submission)
     elif submission.kind == SUBMIT_DROP_LEASE:
@@ -239,7 +239,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     job.batch.first = write.first
     job.batch.last = write.last
     job.batch.slices = job.slices.data
-    job.batch.slice_count = <uint32_t> job.slices.size
+    job.batch.slice_count = <uint32_t>job.slices.size
     # Growth is held back where it begins, at the leader's proposals; what is on its way may use the reserve.
     job.batch.is_urgent = True
     if membership.index != engine.membership_logged and membership.count != 0:
@@ -248,20 +248,20 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
             return INVARIANT_BROKEN
         engine.membership_logged = membership.index
         job.batch.membership = job.membership.data
-        job.batch.membership_length = <uint32_t> job.membership.size
+        job.batch.membership_length = <uint32_t>job.membership.size
         job.batch.membership_index = membership.index
     _count_write(engine, write)
     log_jobs_submit(engine, job)
     return OK
 
 
+# How a read could miss records that this node has to apply, and stop it:
+#     1. its next committed records have left memory and are read from the log file,
+#     2. a snapshot beyond them is installed, and the log begins anew behind it,
+#     3. were the read a job of the background, it would be done after 2, and they would be gone.
+# For a member that is behind it is one: acknowledgements do not wait for it, jobs of one batch are handed back
+# together. If the log went on without those records meanwhile, that member gets a snapshot.
 cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
-    """How a read could miss records that this node has to apply, and stop it:
-        1. its next committed records have left memory and are read from the log file,
-        2. a snapshot beyond them is installed, and the log begins anew behind it,
-        3. were the read a job of the background, it would be done after 2, and they would be gone.
-    For a member that is behind it is one: acknowledgements do not wait for it, jobs of one batch are handed back
-    together. If the log went on without those records meanwhile, that member gets a snapshot."""
     cdef DiskJob* job = disk_job_create(JOB_READ)
     if job == NULL:
         return NO_MEMORY
@@ -273,8 +273,8 @@ cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
     return OK
 
 
+# A write, or the beginning of a log.
 cdef status_t _write_done(Engine* engine, DiskJob* job) noexcept nogil:
-    """A write, or the beginning of a log."""
     cdef status_t status
     if job.status == NO_SPACE and job.kind == JOB_WRITE:
         install_strip(engine, job)
@@ -286,8 +286,8 @@ cdef status_t _write_done(Engine* engine, DiskJob* job) noexcept nogil:
     return status
 
 
+# Something is gone, or will go at the next occasion: only a disk that failed is news.
 cdef status_t _housework_done(DiskJob* job) noexcept nogil:
-    """Something is gone, or will go at the next occasion: only a disk that failed is news."""
     cdef status_t status = job.status
     disk_job_destroy(job)
     return status if is_fatal(status) else OK
@@ -333,8 +333,8 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
     _checked(engine, status)
 
 
+# Without room nothing is written, and so no job would ever tell that there is room again.
 cdef status_t _look_for_room(Engine* engine) noexcept nogil:
-    """Without room nothing is written, and so no job would ever tell that there is room again."""
     cdef DiskJob* job
     if engine.free_bytes >= engine.config.core.free_bytes_min or engine.ticks % BLOCKED_RETRY_TICKS != 0:
         return OK
@@ -377,7 +377,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
 
 
 cdef status_t _run_ticks(Engine* engine) noexcept nogil:
-    cdef uint64_t tick_ns = <uint64_t> engine.config.tick_ms * 1_000_000
+    cdef uint64_t tick_ns = <uint64_t>engine.config.tick_ms * 1_000_000
     cdef uint32_t done = 0
     cdef status_t status
     engine.now_ns = engine.clock.now_ns(engine.clock.self)
@@ -413,8 +413,8 @@ cdef uint64_t engine_deadline_ns(const Engine* engine) noexcept nogil:
 
 
 # --- a turn -----------------------------------------------------------------------------------------------------------
+# What the core said must happen now. Sends come first: they do not wait for this node's own disk.
 cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
-    """What the core said must happen now. Sends come first: they do not wait for this node's own disk."""
     cdef uint32_t i
     cdef status_t status = OK
     for i in range(ready.message_count):
@@ -474,15 +474,15 @@ cdef void _tell_woken(Engine* engine) noexcept nogil:
             return
 
 
+# How long own commands wait without an answer to any: what a stall of the others would show as.
 cdef void _measure_gap(Engine* engine) noexcept nogil:
-    """How long own commands wait without an answer to any: what a stall of the others would show as."""
-    cdef bint was_waiting = engine.answered_count != ~<uint64_t> 0
+    cdef bint was_waiting = engine.answered_count != ~<uint64_t>0
     cdef bint is_answered = was_waiting and engine.answered_count != engine.counters.commands_completed
     if was_waiting:
         engine.counters.commit_gap_ns_max = max(engine.counters.commit_gap_ns_max, engine.now_ns - engine.answered_ns)
     if is_answered or not was_waiting:
         engine.answered_ns = engine.now_ns
-    engine.answered_count = engine.counters.commands_completed if engine.own.commands.size != 0 else ~<uint64_t> 0
+    engine.answered_count = engine.counters.commands_completed if engine.own.commands.size != 0 else ~<uint64_t>0
 
 
 cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
@@ -542,8 +542,8 @@ cdef status_t _run_genesis(Engine* engine) noexcept nogil:
     return status
 
 
+# Another membership is in force: links follow it, and a node that joined learns that it is a member.
 cdef status_t _follow_membership(Engine* engine) noexcept nogil:
-    """Another membership is in force: links follow it, and a node that joined learns that it is a member."""
     cdef const Membership* membership = core_membership(engine.core)
     cdef status_t status = OK
     if engine.membership_count != engine.membership_seen:
@@ -594,8 +594,8 @@ cdef void _tell_woken_closed(Engine* engine) noexcept nogil:
         _tell_woken(engine)
 
 
+# Give everything back. The disk jobs are all done or never begun, and nobody calls any more.
 cdef void engine_release(Engine* engine) noexcept nogil:
-    """Give everything back. The disk jobs are all done or never begun, and nobody calls any more."""
     log_jobs_release(engine)
     applier_release(engine)
     snapshots_release(engine)

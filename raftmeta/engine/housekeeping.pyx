@@ -49,7 +49,7 @@ cdef enum:
 
 # Bits of a session id: the highest is set, so that it never looks like a small number in a log.
 cdef inline uint64_t _session_bit() noexcept nogil:
-    return <uint64_t> 1 << 63
+    return <uint64_t>1 << 63
 
 
 # --- commands of the engine itself ------------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
     command.leases.clear()
 
 
+# Propose engine.scratch; what cannot be proposed now is proposed by a later tick.
 cdef status_t _propose(Engine* engine) noexcept nogil:
-    """Propose engine.scratch; what cannot be proposed now is proposed by a later tick."""
     cdef Slice payload
     cdef status_t status
     engine.own_payload.clear()
@@ -77,7 +77,7 @@ cdef status_t _propose(Engine* engine) noexcept nogil:
         return status
     payload.chunk = NULL
     payload.data = engine.own_payload.data
-    payload.length = <uint32_t> engine.own_payload.size
+    payload.length = <uint32_t>engine.own_payload.size
     return core_propose(engine.core, &payload, 1, 0, True, engine.core_status.role != LEADER)
 
 
@@ -118,18 +118,18 @@ cdef void housekeeping_look(Engine* engine) noexcept nogil:
 
 
 # --- keep-alives ------------------------------------------------------------------------------------------------------
+# Distance of keep-alives: a part of the shortest time to live among session and kept leases.
 cdef uint64_t _keep_alive_ticks(Engine* engine) noexcept nogil:
-    """Distance of keep-alives: a part of the shortest time to live among session and kept leases."""
     cdef uint64_t shortest_ms = engine.config.session_ttl_ms
     cdef size_t at = engine.kept_leases.next(0)
     while at < engine.kept_leases.end():
         shortest_ms = min(shortest_ms, engine.kept_leases.value_at(at).ttl_ms)
         at = engine.kept_leases.next(at + 1)
-    return max(shortest_ms // KEEP_ALIVES_PER_TTL // engine.config.tick_ms, <uint64_t> 1)
+    return max(shortest_ms // KEEP_ALIVES_PER_TTL // engine.config.tick_ms, <uint64_t>1)
 
 
+# Whether the host's Python made progress lately; its leases end with it, if it was asked to be watched.
 cdef bint _host_is_seen(Engine* engine) noexcept nogil:
-    """Whether the host's Python made progress lately; its leases end with it, if it was asked to be watched."""
     cdef uint64_t now_ns = engine.clock.now_ns(engine.clock.self)
     cdef uint64_t seen_ns = load_acquire(&engine.host_ns)
     cdef uint64_t silent_ns = now_ns - min(seen_ns, now_ns)
@@ -199,9 +199,9 @@ cdef bint _is_there(const Engine* engine, uint64_t lease) noexcept nogil:
     return machine_lease(engine.machine, lease, &ttl_ms, &deadline_ms, &key_count) == OK
 
 
+# Told once, and kept no longer; the place of the next one is returned. Whoever is granted its id later holds
+# another lease: were it still kept here, its loser would hold it again, and keep it alive for one who is gone.
 cdef size_t _lose(Engine* engine, size_t at) noexcept nogil:
-    """Told once, and kept no longer; the place of the next one is returned. Whoever is granted its id later holds
-    another lease: were it still kept here, its loser would hold it again, and keep it alive for one who is gone."""
     cdef void* handle = engine.kept_leases.value_at(at).handle
     engine.kept_leases.erase(engine.kept_leases.key_at(at))
     engine.callers.lease_kept(engine.callers.self, handle, 0)
@@ -246,11 +246,11 @@ cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept
 
 
 cdef inline uint64_t _lease_clock_error_ms(const Engine* engine) noexcept nogil:
-    return (<uint64_t> engine.config.core.election_timeout_ticks + TICKS_PER_TURN_MAX + 1) * engine.config.tick_ms
+    return (<uint64_t>engine.config.core.election_timeout_ticks + TICKS_PER_TURN_MAX + 1) * engine.config.tick_ms
 
 
+# Leases before sessions; nothing is proposed again before the last proposal of this term was applied.
 cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
-    """Leases before sessions; nothing is proposed again before the last proposal of this term was applied."""
     cdef uint64_t error_ms = _lease_clock_error_ms(engine)
     cdef uint64_t due_ms = engine.core_status.lease_ms
     cdef uint32_t count
@@ -307,8 +307,8 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
 
 
 # --- the feature level ------------------------------------------------------------------------------------------------
+# What a member said in its last HELLO; 0: it said nothing in this life.
 cdef uint32_t _level_of_member(const Engine* engine, uint64_t id) noexcept nogil:
-    """What a member said in its last HELLO; 0: it said nothing in this life."""
     cdef int i
     if id == engine.id:
         return FORMAT_FEATURE_LEVEL_MAX
@@ -318,8 +318,8 @@ cdef uint32_t _level_of_member(const Engine* engine, uint64_t id) noexcept nogil
     return 0
 
 
+# The level rises to the highest that all members support; what is above it may be proposed from then on.
 cdef status_t _propose_level(Engine* engine) noexcept nogil:
-    """The level rises to the highest that all members support; what is above it may be proposed from then on."""
     cdef const Membership* membership = core_membership(engine.core)
     cdef uint32_t level = FORMAT_FEATURE_LEVEL_MAX
     cdef status_t status
@@ -344,9 +344,9 @@ cdef bint _has_name(const Member* member, const Link* link) noexcept nogil:
     return member.name_length == link.name_length and memcmp(member.name, link.name, link.name_length) == 0
 
 
+# current, and link's new incarnation as a learner: beside the voter of its name, or in the place of the learner of
+# its name, whose disk is gone too. False: no member has that name.
 cdef bint _with_successor(const Membership* current, const Link* link, Membership* target) noexcept nogil:
-    """current, and link's new incarnation as a learner: beside the voter of its name, or in the place of the learner of
-    its name, whose disk is gone too. False: no member has that name."""
     cdef const Member* old = NULL
     cdef uint8_t roles = LEARNER
     cdef int i
@@ -370,9 +370,9 @@ cdef bint _with_successor(const Membership* current, const Link* link, Membershi
     return True
 
 
+# The current membership without other incarnations of the voter that `link` shows alive. False: it names none.
+# Such an incarnation is a dead learner, because two folders never have one name. Nobody else would ever drop it.
 cdef bint _without_dead(const Membership* current, const Link* link, Membership* target) noexcept nogil:
-    """The current membership without other incarnations of the voter that `link` shows alive. False: it names none.
-    Such an incarnation is a dead learner, because two folders never have one name. Nobody else would ever drop it."""
     cdef int voter = membership_position(current, link.id)
     cdef int i
     target[0] = current[0]
@@ -386,14 +386,14 @@ cdef bint _without_dead(const Membership* current, const Link* link, Membership*
     return target.count != current.count
 
 
+# current, with the incarnation that answers under link's name and no dead one beside it. False: it is so already,
+# or it is not known yet which incarnation lives (docs/divergence.md "Incarnations"):
+#     1. this leader's link to a node breaks, and nothing says so; the node is wiped, twice
+#     2. another leader names the newest incarnation, and this member's log hears of it
+#     3. this one leads again: by its link the node is still the first incarnation, which no log names any more
+#     4. taken for a newcomer, it would be named and never answer.
+# So only a HELLO that was asked for since the membership came into force tells who lives.
 cdef bint _with_living(Engine* engine, const Membership* current, Link* link, Membership* target) noexcept nogil:
-    """current, with the incarnation that answers under link's name and no dead one beside it. False: it is so already,
-    or it is not known yet which incarnation lives (docs/divergence.md "Incarnations"):
-        1. this leader's link to a node breaks, and nothing says so; the node is wiped, twice
-        2. another leader names the newest incarnation, and this member's log hears of it
-        3. this one leads again: by its link the node is still the first incarnation, which no log names any more
-        4. taken for a newcomer, it would be named and never answer.
-    So only a HELLO that was asked for since the membership came into force tells who lives."""
     if membership_position(current, link.id) < 0:
         if not _with_successor(current, link, target):
             return False
@@ -405,8 +405,8 @@ cdef bint _with_living(Engine* engine, const Membership* current, Link* link, Me
     return link.is_fresh
 
 
+# current, with the addresses that its members say they have. False: those it has already.
 cdef bint _with_told_addresses(Engine* engine, const Membership* current, Membership* target) noexcept nogil:
-    """current, with the addresses that its members say they have. False: those it has already."""
     cdef const Link* link
     cdef Member* member
     cdef bint is_new = False
@@ -426,9 +426,9 @@ cdef bint _with_told_addresses(Engine* engine, const Membership* current, Member
     return is_new
 
 
+# A member's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
+# its old self once it has caught up (decisions.md "Identity and genesis"). One at a time; then new addresses.
 cdef status_t _follow_peers(Engine* engine) noexcept nogil:
-    """A member's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
-    its old self once it has caught up (decisions.md "Identity and genesis"). One at a time; then new addresses."""
     cdef const Membership* current = core_membership(engine.core)
     cdef Membership target
     cdef int i

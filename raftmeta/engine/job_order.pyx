@@ -1,4 +1,4 @@
-# The order of a node's disk jobs; job_order.pxd has the rule.
+"""The order of a node's disk jobs; job_order.pxd has the rule."""
 
 
 cdef DiskJob* order_arrived(BackgroundJobs* background, DiskJob* arrived) noexcept nogil:

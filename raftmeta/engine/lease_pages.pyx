@@ -15,8 +15,8 @@ cdef enum:
 
 
 cdef int _by_id(const void* left, const void* right) noexcept nogil:
-    cdef uint64_t a = (<const Lease**> left)[0].due.id
-    cdef uint64_t b = (<const Lease**> right)[0].due.id
+    cdef uint64_t a = (<const Lease**>left)[0].due.id
+    cdef uint64_t b = (<const Lease**>right)[0].due.id
     return (a > b) - (a < b)
 
 
@@ -72,7 +72,7 @@ cdef void leases_submit(Engine* engine, Submission* submission) noexcept nogil:
     # A page that failed for memory was not made, and may be made elsewhere.
     engine.callers.done(engine.callers.self, submission.owner, OK if status == OK else OVERLOADED,
                         engine.machine.revision, engine.applied, page.data,
-                        <uint32_t> (page.size if status == OK else 0))
+                        <uint32_t>(page.size if status == OK else 0))
     found.release()
     page.release()
     free(submission)

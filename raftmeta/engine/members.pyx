@@ -42,7 +42,7 @@ cdef status_t members_change(Engine* engine, Submission* submission) noexcept no
     cdef Membership next
     cdef void* owner = submission.owner
     cdef bint is_leader = engine.core_status.role == LEADER
-    cdef status_t status = membership_decode(<const uint8_t*> submission + sizeof(Submission), submission.length, &next)
+    cdef status_t status = membership_decode(<const uint8_t*>submission + sizeof(Submission), submission.length, &next)
     next.index = submission.number
     free(submission)
     if status == OK:
@@ -106,8 +106,8 @@ cdef void members_look(Engine* engine) noexcept nogil:
         callers_removed(engine)
 
 
+# Without a leader a learner says nothing and hears nothing, and would never learn that it was removed.
 cdef void members_tick(Engine* engine) noexcept nogil:
-    """Without a leader a learner says nothing and hears nothing, and would never learn that it was removed."""
     if (engine.core_status.leader == 0 and engine.was_member and not engine.was_removed
             and engine.ticks % engine.config.core.election_timeout_ticks == 0):
         send_pings(engine)
@@ -115,13 +115,13 @@ cdef void members_tick(Engine* engine) noexcept nogil:
 
 # --- others -----------------------------------------------------------------------------------------------------------
 cdef status_t members_meet(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* name = <const uint8_t*> submission + sizeof(Submission)
+    cdef const uint8_t* name = <const uint8_t*>submission + sizeof(Submission)
     cdef uint32_t length = submission.key_length
     cdef status_t status = BAD_FIELD
     cdef int place
     if text_is_plain(name, submission.length):
-        place = peers_link_of_name(engine, name, <uint8_t> length, name + length,
-                                   <uint8_t> (submission.length - length))
+        place = peers_link_of_name(engine, name, <uint8_t>length, name + length,
+                                   <uint8_t>(submission.length - length))
         status = OK if place >= 0 else OVERLOADED
         if place >= 0:
             peers_meet(engine, place)

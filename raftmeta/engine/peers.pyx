@@ -77,8 +77,8 @@ cdef int _find_name(const Engine* engine, const uint8_t* name, uint8_t name_leng
     return -1
 
 
+# A place nobody has; else that of a stranger, who only introduced itself and may do so again.
 cdef int _free_place(const Engine* engine) noexcept nogil:
-    """A place nobody has; else that of a stranger, who only introduced itself and may do so again."""
     cdef const Link* link
     cdef int i
     for i in range(MEMBERS_MAX):
@@ -108,8 +108,8 @@ cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_le
     return place
 
 
+# What a member says of its own address is newer than what the log says of it.
 cdef int _follow_member(Engine* engine, const Member* member) noexcept nogil:
-    """What a member says of its own address is newer than what the log says of it."""
     cdef int place = _find_name(engine, member.name, member.name_length)
     if place >= 0 and engine.links[place].is_told and engine.links[place].id == member.id:
         return place
@@ -148,8 +148,8 @@ cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
 
 
 # --- voters whose disks are gone --------------------------------------------------------------------------------------
+# Its folder was blank when it was last heard of, and no log has named it since.
 cdef bint _was_wiped(const Engine* engine, const Link* link) noexcept nogil:
-    """Its folder was blank when it was last heard of, and no log has named it since."""
     return engine.genesis.record.state == JOINING if link.is_self else link.genesis_state in (BLANK, JOINING)
 
 
@@ -167,17 +167,17 @@ cdef void _count_lost(Engine* engine, const Membership* membership) noexcept nog
         engine.voter_count += 1
         place = _find_name(engine, membership.members[i].name, membership.members[i].name_length)
         if place >= 0 and _has_lost_its_vote(engine, membership, &membership.members[i], &engine.links[place]):
-            engine.lost_links |= <uint32_t> 1 << place
+            engine.lost_links |= <uint32_t>1 << place
 
 
+# A blank node that joins has no membership yet; the names that it was given are the best it knows.
 cdef void _count_lost_by_names(Engine* engine) noexcept nogil:
-    """A blank node that joins has no membership yet; the names that it was given are the best it knows."""
     cdef int i
     for i in range(MEMBERS_MAX):
         if engine.links[i].is_used and engine.links[i].is_initial:
             engine.voter_count += 1
             if _was_wiped(engine, &engine.links[i]):
-                engine.lost_links |= <uint32_t> 1 << i
+                engine.lost_links |= <uint32_t>1 << i
 
 
 cdef void _look_for_lost(Engine* engine) noexcept nogil:
@@ -198,8 +198,8 @@ cdef void _look_for_lost(Engine* engine) noexcept nogil:
 
 
 # --- HELLO ------------------------------------------------------------------------------------------------------------
+# What both directions of a connection refuse alike.
 cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept nogil:
-    """What both directions of a connection refuse alike."""
     cdef Hello own
     cdef uint8_t version
     _make_hello(engine, &own)
@@ -221,25 +221,25 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
     return OK
 
 
+# A member once, and a later membership than the last it knew does not name it: it would go on asking for votes.
+# One that is added again hears of it on our connection to it. What is not committed may be taken back, and is no
+# reason.
 cdef bint _was_removed(const Engine* engine, member_id_t id, index_t membership) noexcept nogil:
-    """A member once, and a later membership than the last it knew does not name it: it would go on asking for votes.
-    One that is added again hears of it on our connection to it. What is not committed may be taken back, and is no
-    reason."""
     cdef const Membership* current = core_membership(engine.core)
     return (current != NULL and current.index > membership and current.index <= engine.core_status.committed
             and not current.is_joint and membership_position(current, id) < 0)
 
 
+# Another incarnation of that name answers us at this moment, and two folders cannot have one name. When the other
+# one's process is gone its connection breaks, and this one is heard when it asks again (docs/divergence.md).
 cdef bint _is_held_by_another(const Engine* engine, const Hello* hello) noexcept nogil:
-    """Another incarnation of that name answers us at this moment, and two folders cannot have one name. When the other
-    one's process is gone its connection breaks, and this one is heard when it asks again (docs/divergence.md)."""
     cdef int place = _find_name(engine, hello.name, hello.name_length)
     return place >= 0 and engine.links[place].is_up and engine.links[place].id != hello.id
 
 
+# Another boot of that incarnation answers us at this moment, and two processes cannot have one folder. It is heard
+# when the connection is gone; where no reset told us of a process that ended, only a new connection finds that.
 cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept nogil:
-    """Another boot of that incarnation answers us at this moment, and two processes cannot have one folder. It is heard
-    when the connection is gone; where no reset told us of a process that ended, only a new connection finds that."""
     cdef int place = _find_name(engine, hello.name, hello.name_length)
     cdef Link* link
     if place < 0:
@@ -254,12 +254,12 @@ cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept n
     return True
 
 
+# A lower boot number of the same incarnation is an older image of that disk: refuse it. But the answer at the
+# address of a member disproves a boot that was only said on a connection to us, and by anybody (defect C9):
+#     1. the connection on which it was said is older than our HELLO, so its process was there before the answer's,
+#     2. the processes of one folder follow each other, and their boots grow,
+#     3. so a true claim is never followed by a lower answer, but from an older image.
 cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_answer) noexcept nogil:
-    """A lower boot number of the same incarnation is an older image of that disk: refuse it. But the answer at the
-    address of a member disproves a boot that was only said on a connection to us, and by anybody (defect C9):
-        1. the connection on which it was said is older than our HELLO, so its process was there before the answer's,
-        2. the processes of one folder follow each other, and their boots grow,
-        3. so a true claim is never followed by a lower answer, but from an older image."""
     cdef Link* link = &engine.links[place]
     cdef bint is_disproved = is_answer and link.is_boot_claimed and link.was_claim_asked
     if link.id == hello.id and hello.boot < link.boot and not is_disproved:
@@ -273,7 +273,7 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_
     link.is_told = link.is_told and link.id == hello.id
     link.id = hello.id
     link.boot = hello.boot
-    link.version = min(hello.version_max, <uint8_t> FORMAT_MESSAGE_VERSION)
+    link.version = min(hello.version_max, <uint8_t>FORMAT_MESSAGE_VERSION)
     link.genesis_state = hello.genesis_state
     link.feature_level_max = hello.feature_level_max
     _look_for_lost(engine)
@@ -334,7 +334,7 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
         status = _tell_genesis(engine, hello)
     if status != OK:
         engine.counters.frames_refused += 1
-        peers_note_refusal(engine, <int> link, status)
+        peers_note_refusal(engine, <int>link, status)
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, link, 0)
         return status
     at.is_up = True
@@ -349,8 +349,8 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
 
 
 cdef void peers_note_refusal(Engine* engine, int place, status_t status) noexcept nogil:
-    if 0 <= place < <int> MEMBERS_MAX and status > 0 and not is_fatal(status) and status != NOT_READY:
-        engine.links[place].refusal = <uint8_t> status
+    if 0 <= place < <int>MEMBERS_MAX and status > 0 and not is_fatal(status) and status != NOT_READY:
+        engine.links[place].refusal = <uint8_t>status
         engine.links[place].refused_tick = engine.ticks
 
 
@@ -370,8 +370,8 @@ cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexc
 
 
 # --- frames in --------------------------------------------------------------------------------------------------------
+# A command that this build could not apply must never reach the log: at apply it would stop every node.
 cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
-    """A command that this build could not apply must never reach the log: at apply it would stop every node."""
     cdef uint32_t offset = 0
     cdef uint32_t length
     while offset + sizeof(uint32_t) <= payloads.length:
@@ -383,15 +383,15 @@ cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
     return True
 
 
+# May this request for an entry have been looked at before? Then it is dropped without an answer, because a refusal
+# says "in no log", and only who sees each request once can say that:
+#     1. the network delivers a PROPOSE twice; the leader appends the first copy and steps down,
+#     2. it would refuse the second copy, as it leads no more,
+#     3. its sender would tell the caller "certainly not executed", and the first copy is committed.
+# Contexts of one boot grow (Engine.next_batch; 0: nobody waits, engine/housekeeping). One that was overtaken is
+# dropped too, and one for an earlier life of this node, which may have answered it: the sender asks again under a new
+# context (docs/divergence.md "Forwarded proposals").
 cdef bint _is_asked_twice(Engine* engine, Link* link, const FrameHeader* header, const Message* message) noexcept nogil:
-    """May this request for an entry have been looked at before? Then it is dropped without an answer, because a refusal
-    says "in no log", and only who sees each request once can say that:
-        1. the network delivers a PROPOSE twice; the leader appends the first copy and steps down,
-        2. it would refuse the second copy, as it leads no more,
-        3. its sender would tell the caller "certainly not executed", and the first copy is committed.
-    Contexts of one boot grow (Engine.next_batch; 0: nobody waits, engine/housekeeping). One that was overtaken is
-    dropped too, and one for an earlier life of this node, which may have answered it: the sender asks again under a new
-    context (docs/divergence.md "Forwarded proposals")."""
     if header.target_boot != engine.boot:
         mark(MARK_PROPOSAL_FOR_EARLIER_LIFE)
         return True
@@ -466,7 +466,7 @@ cdef status_t _step_snapshot(Engine* engine, uint32_t link, const FrameHeader* h
 
 
 cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil:
-    cdef const FrameHeader* header = <const FrameHeader*> frame.data
+    cdef const FrameHeader* header = <const FrameHeader*>frame.data
     cdef FrameIdentity identity
     cdef status_t status
     identity.cluster = engine.cluster

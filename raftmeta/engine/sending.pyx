@@ -28,8 +28,8 @@ cdef int link_of_member(const Engine* engine, member_id_t id) noexcept nogil:
     return -1
 
 
+# Send engine.body, which has room for the header in front, and records behind it.
 cdef void _send(Engine* engine, int place, FrameType type, const Slice* records) noexcept nogil:
-    """Send engine.body, which has room for the header in front, and records behind it."""
     cdef Link* link = &engine.links[place]
     cdef FrameIdentity identity
     cdef Slice none
@@ -43,8 +43,8 @@ cdef void _send(Engine* engine, int place, FrameType type, const Slice* records)
     identity.self = engine.id
     identity.peer_boot = link.boot
     link.sequence += 1
-    frame_encode(<FrameHeader*> engine.body.data, type, &identity, engine.boot, link.sequence,
-                 engine.body.data + FRAME_HEADER_BYTES, <uint32_t> (engine.body.size - FRAME_HEADER_BYTES),
+    frame_encode(<FrameHeader*>engine.body.data, type, &identity, engine.boot, link.sequence,
+                 engine.body.data + FRAME_HEADER_BYTES, <uint32_t>(engine.body.size - FRAME_HEADER_BYTES),
                  records.data, records.length)
     engine.counters.frames_sent += 1
     link.bytes_out += engine.body.size + records.length
@@ -107,12 +107,11 @@ cdef void send_pings(Engine* engine) noexcept nogil:
             _ping(engine, place)
 
 
+# How a connection to an incarnation that is gone would live for ever, and keep its successor out:
+#     1. a peer is wiped while this node cannot hear it, so that nothing tells this node that the connection died,
+#     2. the log swaps the peer's old incarnation for the new one: no message is for the old one any more,
+#     3. the new one's HELLO is refused, because the old one seems to answer still (engine/peers).
 cdef void send_pings_to_strangers(Engine* engine) noexcept nogil:
-    """How a connection to an incarnation that is gone would live for ever, and keep its successor out:
-        1. a peer is wiped while this node cannot hear it, so that nothing tells this node that the connection died,
-        2. the log swaps the peer's old incarnation for the new one: no message is for the old one any more,
-        3. the new one's HELLO is refused, because the old one seems to answer still (engine/peers).
-    """
     cdef int place
     for place in range(MEMBERS_MAX):
         if (engine.links[place].is_up

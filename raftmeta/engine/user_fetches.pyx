@@ -28,19 +28,19 @@ cdef void _end(Engine* engine, Submission* submission, status_t status, const ui
 
 
 cdef inline UserMachine* _machine_of(Engine* engine, const Submission* submission, size_t skipped) noexcept nogil:
-    return users_find(&engine.machine.users, <const uint8_t*> submission + sizeof(Submission) + skipped,
-                      <uint32_t> (submission.length - skipped))
+    return users_find(&engine.machine.users, <const uint8_t*>submission + sizeof(Submission) + skipped,
+                      <uint32_t>(submission.length - skipped))
 
 
+# Bytes of the dump from offset on: the rest of one part, and as many whole ones as fit.
 cdef bint _give_dump(const UserDump* dump, uint64_t offset, Vec[uint8_t]* out) noexcept nogil:
-    """Bytes of the dump from offset on: the rest of one part, and as many whole ones as fit."""
     cdef uint64_t passed = 0
     cdef size_t end = out.size + TUNE_DUMP_BYTES
     cdef uint64_t skipped
     cdef size_t i
     for i in range(dump.parts.size):
         if passed + dump.parts.data[i].used > offset:
-            skipped = offset - passed if offset > passed else <uint64_t> 0
+            skipped = offset - passed if offset > passed else <uint64_t>0
             if not out.append(dump.parts.data[i].bytes() + skipped, dump.parts.data[i].used - skipped):
                 return False
             if out.size >= end:
@@ -51,7 +51,7 @@ cdef bint _give_dump(const UserDump* dump, uint64_t offset, Vec[uint8_t]* out) n
 
 # --- what clients ask -------------------------------------------------------------------------------------------------
 cdef inline const uint8_t* _payload(const Submission* submission) noexcept nogil:
-    return <const uint8_t*> submission + sizeof(Submission)
+    return <const uint8_t*>submission + sizeof(Submission)
 
 
 cdef inline bint _is_named(const Submission* submission, size_t skipped, uint32_t length, const uint8_t* name,
@@ -68,8 +68,8 @@ cdef bint user_is_joined(Engine* engine, const uint8_t* name, uint32_t length) n
     return False
 
 
+# Append to engine.body what clients ask of this machine and its copy was not given. False: no memory.
 cdef bint _give_asks(Engine* engine, const uint8_t* name, uint32_t length) noexcept nogil:
-    """Append to engine.body what clients ask of this machine and its copy was not given. False: no memory."""
     cdef Submission* ask
     cdef UserAsk head
     cdef size_t i
@@ -78,11 +78,11 @@ cdef bint _give_asks(Engine* engine, const uint8_t* name, uint32_t length) noexc
         if (ask.kind != SUBMIT_USER_ASK or ask.sequence != 0 or engine.body.size > TUNE_COMMANDS_BYTES
                 or not _is_named(ask, 0, ask.key_length, name, length)):
             continue
-        head.id = <uint64_t> <size_t> ask
+        head.id = <uint64_t><size_t>ask
         head.kind = ask.filter
         head.index = ask.number
         head.length = ask.length - ask.key_length
-        if not (engine.body.append(<const uint8_t*> &head, sizeof(UserAsk))
+        if not (engine.body.append(<const uint8_t*>&head, sizeof(UserAsk))
                 and engine.body.append(_payload(ask) + ask.key_length, head.length)):
             return False
         ask.sequence = 1
@@ -112,14 +112,14 @@ cdef void _describe(const UserMachine* machine, const UserFetch* fetch, UserNews
     news.dump_digest = machine.dump.digest
     news.dump_total = machine.dump.total
     # Another dump than the copy was being given: from its beginning.
-    news.offset = fetch.offset if fetch.dump_seen == machine.dump.index else <uint64_t> 0
+    news.offset = fetch.offset if fetch.dump_seen == machine.dump.index else <uint64_t>0
 
 
+# False: there is nothing for it yet.
 cdef bint _answer(Engine* engine, Submission* submission) noexcept nogil:
-    """False: there is nothing for it yet."""
-    cdef const UserFetch* fetch = <const UserFetch*> _payload(submission)
+    cdef const UserFetch* fetch = <const UserFetch*>_payload(submission)
     cdef const uint8_t* name = _payload(submission) + sizeof(UserFetch)
-    cdef uint32_t name_length = submission.length - <uint32_t> sizeof(UserFetch)
+    cdef uint32_t name_length = submission.length - <uint32_t>sizeof(UserFetch)
     cdef UserMachine* machine = _machine_of(engine, submission, sizeof(UserFetch))
     cdef bint is_behind = machine != NULL and (fetch.after < machine.last or fetch.dump_seen != machine.dump.index)
     cdef UserNews news
@@ -128,15 +128,15 @@ cdef bint _answer(Engine* engine, Submission* submission) noexcept nogil:
         return False
     _describe(machine, fetch, &news)
     engine.body.clear()
-    is_given = (engine.body.append(<const uint8_t*> &news, sizeof(UserNews))
+    is_given = (engine.body.append(<const uint8_t*>&news, sizeof(UserNews))
                 and _give_asks(engine, name, name_length))
     if is_given:
-        (<UserNews*> engine.body.data).ask_bytes = engine.body.size - sizeof(UserNews)
+        (<UserNews*>engine.body.data).ask_bytes = engine.body.size - sizeof(UserNews)
     if is_given and news.gives_dump:
         is_given = _give_dump(&machine.dump, news.offset, &engine.body)
     elif is_given and machine != NULL:
         is_given = users_take(machine, fetch.after, TUNE_COMMANDS_BYTES, &engine.body)
-    _end(engine, submission, OK if is_given else NO_MEMORY, engine.body.data, <uint32_t> engine.body.size)
+    _end(engine, submission, OK if is_given else NO_MEMORY, engine.body.data, <uint32_t>engine.body.size)
     return True
 
 
@@ -149,8 +149,8 @@ cdef void user_fetches_submit(Engine* engine, Submission* submission) noexcept n
 
 cdef void user_last_submit(Engine* engine, Submission* submission) noexcept nogil:
     cdef UserMachine* machine = _machine_of(engine, submission, 0)
-    cdef index_t last = machine.last if machine != NULL else <index_t> 0
-    _end(engine, submission, OK, <const uint8_t*> &last, sizeof(index_t))
+    cdef index_t last = machine.last if machine != NULL else <index_t>0
+    _end(engine, submission, OK, <const uint8_t*>&last, sizeof(index_t))
 
 
 cdef void _forget(Engine* engine, size_t position) noexcept nogil:
@@ -189,9 +189,9 @@ cdef void _take_answer(Engine* engine, Submission* answer) noexcept nogil:
     cdef size_t i
     for i in range(engine.user_fetches.size):
         ask = engine.user_fetches.data[i]
-        if ask.kind == SUBMIT_USER_ASK and <uint64_t> <size_t> ask == answer.session:
+        if ask.kind == SUBMIT_USER_ASK and <uint64_t><size_t>ask == answer.session:
             _forget(engine, i)
-            _end(engine, ask, <status_t> answer.number, _payload(answer), answer.length)
+            _end(engine, ask, <status_t>answer.number, _payload(answer), answer.length)
             break
     free(answer)
 

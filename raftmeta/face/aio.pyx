@@ -35,7 +35,7 @@ from raftmeta.face.node import Node as _SyncNode
 
 cdef object _NO_LEASE = 0       # the defaults, by identity: whoever gives another 0 only takes a longer way
 cdef object _NEWEST = 0
-cdef uint64_t NEVER = ~<uint64_t> 0
+cdef uint64_t NEVER = ~<uint64_t>0
 
 
 cdef class Node(MailboxFace):
@@ -136,8 +136,8 @@ cdef class Node(MailboxFace):
                 if boot_now_ns() >= deadline_ns:
                     raise
 
+    # Its session ended before it arrived: the same by a task of its own. False: it is too late.
     cdef bint put_again(self, Call call, uint64_t deadline_ns) except -1:
-        """Its session ended before it arrived: the same by a task of its own. False: it is too late."""
         cdef uint64_t now_ns = boot_now_ns()
         if now_ns >= deadline_ns:
             return False
@@ -146,8 +146,8 @@ cdef class Node(MailboxFace):
         call.follow(self.event_loop.create_task(self._put(call.key, call.item, *options, timeout_s)))
         return True
 
+    # The future of the group that begins there, and the position behind it.
     cdef tuple _submit_puts(self, list pairs, Py_ssize_t first, object lease, object fence, uint64_t deadline_ns):
-        """The future of the group that begins there, and the position behind it."""
         cdef uint64_t lease_id
         cdef Fence taken
         cdef Ticket* ticket
@@ -432,5 +432,5 @@ async def _on_thread(work):
 
 cdef object _checked_number(object number, str field):
     cdef uint64_t checked
-    take_number(int(number), field, (<uint64_t> 1 << 63) - 1, &checked)
+    take_number(int(number), field, (<uint64_t>1 << 63) - 1, &checked)
     return checked

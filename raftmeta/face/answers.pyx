@@ -22,9 +22,9 @@ cdef object answer_of(const Ticket* ticket, uint8_t purpose):
     if not purpose_wants_body(purpose):
         return None
     if purpose == PURPOSE_WATCH:
-        return (<uint64_t*> ticket.body)[0]
+        return (<uint64_t*>ticket.body)[0]
     if purpose == PURPOSE_BYTES:
-        return PyBytes_FromStringAndSize(<const char*> ticket.body, ticket.length)
+        return PyBytes_FromStringAndSize(<const char*>ticket.body, ticket.length)
     body = read_result(ticket.body, ticket.length)[2]
     if purpose == PURPOSE_NUMBER:
         return body
@@ -50,10 +50,10 @@ cdef int raise_unless_ok(int status) except -1:
 cdef uint64_t deadline_after(object timeout_s) except? 0:
     cdef double seconds
     if timeout_s is None:
-        return ~<uint64_t> 0
+        return ~<uint64_t>0
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)):
         raise InvalidArgument(f"timeout_s: must be a number of seconds or None, not {timeout_s!r}", field="timeout_s")
     seconds = timeout_s
     if not 0 <= seconds <= 1e9:
         raise InvalidArgument(f"timeout_s: must be from 0 to 1e9 seconds, not {timeout_s!r}", field="timeout_s")
-    return boot_now_ns() + <uint64_t> (seconds * 1e9)
+    return boot_now_ns() + <uint64_t>(seconds * 1e9)

@@ -28,7 +28,7 @@ cdef class BackupFile:
     cdef bint is_spent          # restored: the state is that of the new cluster now
 
     def __cinit__(self):
-        memset(<void*> &self.backup, 0, sizeof(Backup))
+        memset(<void*>&self.backup, 0, sizeof(Backup))
         self.backup.disk.directory = self.backup.disk.lock = -1
 
     def __dealloc__(self):
@@ -75,7 +75,7 @@ cdef class BackupFile:
         cdef int i
         found = []
         status = membership_decode(self.backup.loading.reader.membership.data,
-                                   <uint32_t> self.backup.loading.reader.membership.size, &membership)
+                                   <uint32_t>self.backup.loading.reader.membership.size, &membership)
         for i in range(membership.count if status == OK else 0):
             member = &membership.members[i]
             found.append((shown(member.name[:member.name_length]), shown(member.address[:member.address_length]),
@@ -94,14 +94,14 @@ cdef class BackupFile:
         if self.is_spent:
             raise ValueError("a backup is restored once")
         self.is_spent = True
-        memset(<void*> &target, 0, sizeof(BackupTarget))
+        memset(<void*>&target, 0, sizeof(BackupTarget))
         self._name_cluster(&target, sorted(peers), token)
         _fill_membership(&target, peers)
         target.id = _member_id(&target, raw_name)
         target.name = raw_name
-        target.name_length = <uint8_t> len(raw_name)
+        target.name_length = <uint8_t>len(raw_name)
         target.cluster_name = raw_cluster
-        target.cluster_name_length = <uint8_t> len(raw_cluster)
+        target.cluster_name_length = <uint8_t>len(raw_cluster)
         target.log.segment_bytes = segment_bytes
         target.log.log_bytes_max = wal_bytes_max
         target.log.reserve_bytes = reserve_bytes
@@ -110,12 +110,12 @@ cdef class BackupFile:
             status = backup_restore(&self.backup, path_text, &target)
         return status
 
+    # The same for every member that is restored from this file with these names and this token.
     cdef int _name_cluster(self, BackupTarget* target, list names, str token) except -1:
-        """The same for every member that is restored from this file with these names and this token."""
         cdef bytes text = "\0".join([token, *names]).encode()
         cdef uint64_t content = (self.backup.loading.reader.footer.hash_low
                                  ^ self.backup.loading.reader.footer.hash_high)
-        cdef Hash128 cluster = hash128(content, <const uint8_t*> text, len(text))
+        cdef Hash128 cluster = hash128(content, <const uint8_t*>text, len(text))
         target.cluster.low = cluster.low | 1        # (0, 0) would mean that there is none
         target.cluster.high = cluster.high
         return 0
@@ -132,7 +132,7 @@ def sealed_path(node: NodeBase, timeout_s: float | None) -> str:
 
 
 cdef uint64_t _member_id(const BackupTarget* target, bytes name):
-    return hash64(target.cluster.low ^ target.cluster.high, <const uint8_t*> name, len(name)) | 1
+    return hash64(target.cluster.low ^ target.cluster.high, <const uint8_t*>name, len(name)) | 1
 
 
 cdef int _fill_membership(BackupTarget* target, dict peers) except -1:
@@ -144,10 +144,10 @@ cdef int _fill_membership(BackupTarget* target, dict peers) except -1:
         member = &target.membership.members[target.membership.count]
         member.id = _member_id(target, raw_name)
         member.roles = VOTER_INCOMING
-        member.name_length = <uint8_t> len(raw_name)
-        member.address_length = <uint8_t> len(raw_address)
-        memcpy(member.name, <const uint8_t*> raw_name, len(raw_name))
-        memcpy(member.address, <const uint8_t*> raw_address, len(raw_address))
+        member.name_length = <uint8_t>len(raw_name)
+        member.address_length = <uint8_t>len(raw_address)
+        memcpy(member.name, <const uint8_t*>raw_name, len(raw_name))
+        memcpy(member.address, <const uint8_t*>raw_address, len(raw_address))
         target.membership.count += 1
     return 0
 

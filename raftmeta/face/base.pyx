@@ -68,7 +68,7 @@ _running_nodes = weakref.WeakSet()
 
 def _close_in_child():
     for node in list(_running_nodes):
-        (<NodeBase> node).forked()
+        (<NodeBase>node).forked()
     _running_nodes.clear()
 
 
@@ -173,7 +173,7 @@ cdef class NodeBase:
         cdef const char* path_bytes = path
         fill_loop(loop, self.config, self.identity)
         loop.engine.host_ns = boot_now_ns()
-        raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t> len(self.link_faults), loop.random))
+        raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t>len(self.link_faults), loop.random))
         loop.engine.checkpoints = handover_port(self.checkpoints.handover)
         self.checkpoints.disk = &loop.disk
         self.checkpoints.start()
@@ -183,7 +183,7 @@ cdef class NodeBase:
             raise open_error(loop, status, holder, self.identity)
         keep_files_private(self.identity.data_dir)
         self.clients = open_clients(loop, self.identity, self.config)
-        raise_unless_ok(loop_start(loop, <int> listener.detach()))
+        raise_unless_ok(loop_start(loop, <int>listener.detach()))
         return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
 
     cdef int end(self, uint64_t deadline_ns) except -1:
@@ -237,7 +237,7 @@ cdef class NodeBase:
         self._tell_ending()
 
     cdef void _tell_ending(self) noexcept:
-        add_shared(&self.endings, <uint32_t> 1)
+        add_shared(&self.endings, <uint32_t>1)
         futex_wake(&self.endings, 0x7FFFFFFF)
 
     cdef int close_beside(self, uint64_t deadline_ns) except -1:
@@ -260,7 +260,7 @@ cdef class NodeBase:
     cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1:
         cdef uint64_t now_ns = boot_now_ns()
         cdef uint64_t pause_ns = min(deadline_ns - now_ns if now_ns < deadline_ns else 0,
-                                     <uint64_t> SIGNALS_LOOKED_AT_NS)
+                                     <uint64_t>SIGNALS_LOOKED_AT_NS)
         with nogil:
             futex_wait(&self.endings, seen, pause_ns)
         PyErr_CheckSignals()
@@ -273,11 +273,11 @@ cdef class NodeBase:
             return 0
         submission = _submission(LOOP_SET_FAULTS, table, len(table))
         submission.number = seed
-        self.finish(self._send(submission, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        self.finish(self._send(submission, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, ~<uint64_t>0)
         return 0
 
+    # In a fork child: close what came along, touch nothing else; the native block is left as it was copied.
     cdef int forked(self) except -1:
-        """In a fork child: close what came along, touch nothing else; the native block is left as it was copied."""
         if self.clients != NULL:
             clients_close_in_child(self.clients)
         if self.loop != NULL:
@@ -311,8 +311,8 @@ cdef class NodeBase:
     cdef bint has_session(self) except -1:
         return load_acquire(&self.running().session) != 0
 
+    # The session to encode with; it may have ended since the caller looked.
     cdef uint64_t _session_now(self) except 0:
-        """The session to encode with; it may have ended since the caller looked."""
         cdef uint64_t session = load_acquire(&self.loop.session)
         if session == 0:
             raise NotReady("the session of this node ended before the operation was submitted")
@@ -335,8 +335,8 @@ cdef class NodeBase:
             loop_ring(self.loop)        # an event loop rings for all that its tasks submitted
         return ticket
 
+    # Submit the command in scratch, which was encoded with next_sequence.
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL:
-        """Submit the command in scratch, which was encoded with next_sequence."""
         cdef Submission* submission = _submission(SUBMIT_COMMAND, self.scratch.data, self.scratch.size)
         cdef Ticket* ticket
         submission.is_urgent = is_urgent
@@ -522,8 +522,8 @@ cdef class NodeBase:
         cdef list records = []
         cdef list part
         at = start
-        while more and not (limit and <uint64_t> len(records) >= limit):
-            part = self._read_part(at, end, limit - <uint64_t> len(records) if limit else 0, revision, keys_only, False,
+        while more and not (limit and <uint64_t>len(records) >= limit):
+            part = self._read_part(at, end, limit - <uint64_t>len(records) if limit else 0, revision, keys_only, False,
                                    &count, &more)
             records += part
             if more:
@@ -533,9 +533,9 @@ cdef class NodeBase:
             self._read_part(start, end, 0, revision, False, True, &count, &ignored)
         return RangeResult(count, records, bool(more), revision[0])
 
+    # One native call, so that a large range neither copies nor holds everybody up at once.
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more):
-        """One native call, so that a large range neither copies nor holds everybody up at once."""
         cdef Loop* loop = self.readable()
         cdef Vec[uint8_t] found
         cdef Bytes first, last
@@ -545,7 +545,7 @@ cdef class NodeBase:
         take_page(end, "end", &last)
         found = self.borrow_scratch()
         try:
-            status = machine_range_shared(loop_enter(loop, READER_HOST), &first, &last, revision[0], <uint32_t> limit,
+            status = machine_range_shared(loop_enter(loop, READER_HOST), &first, &last, revision[0], <uint32_t>limit,
                                           TUNE_RANGE_BYTES, keys_only, count_only, &found, count, more, &seen)
             loop_leave(loop, READER_HOST)
             if status != OK:
@@ -604,7 +604,7 @@ cdef class NodeBase:
             now_ns = boot_now_ns()
             if now_ns >= deadline_ns:
                 return False
-            pause_ns = min(deadline_ns - now_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
+            pause_ns = min(deadline_ns - now_ns, <uint64_t>SIGNALS_LOOKED_AT_NS)
             with nogil:
                 ticket_wait(ticket, pause_ns)
             PyErr_CheckSignals()
@@ -662,8 +662,8 @@ cdef class _Ending:
     def run(self):
         self.end_by(boot_now_ns() + self.timeout_ns)
 
+    # A signal handler that raises does not keep it from ending; it raises at the end.
     cdef int end_by(self, uint64_t deadline_ns) except -1:
-        """A signal handler that raises does not keep it from ending; it raises at the end."""
         cdef bint has_ended
         if self.watched is not None:
             self.watched.set()
@@ -691,8 +691,8 @@ cdef class _Ending:
             raise raised
         return 0
 
+    # The clients' memory goes when nobody signals them any more.
     cdef void _destroy(self) noexcept:
-        """The clients' memory goes when nobody signals them any more."""
         with nogil:
             if self.clients != NULL:
                 clients_destroy(self.clients)
@@ -702,23 +702,23 @@ cdef class _Ending:
 
 cdef uint64_t _left_ns(uint64_t deadline_ns) noexcept nogil:
     cdef uint64_t now_ns = boot_now_ns()
-    return max(deadline_ns - now_ns if now_ns < deadline_ns else 0, <uint64_t> TUNE_END_NS_MIN)
+    return max(deadline_ns - now_ns if now_ns < deadline_ns else 0, <uint64_t>TUNE_END_NS_MIN)
 
 
 cdef Submission* _submission(uint8_t kind, const uint8_t* payload, size_t length) except NULL:
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + length)
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + length)
     if submission == NULL:
         raise MemoryError
     submission.kind = kind
-    submission.length = <uint32_t> length
+    submission.length = <uint32_t>length
     if length != 0:
-        memcpy(<uint8_t*> submission + sizeof(Submission), payload, length)
+        memcpy(<uint8_t*>submission + sizeof(Submission), payload, length)
     return submission
 
 
 # --- an operation whose caller ran out of time ------------------------------------------------------------------------
+# Takes over a hold of its own: the caller's is dropped when its call ends.
 cdef PendingResult _pending(NodeBase node, Ticket* ticket, uint8_t purpose):
-    """Takes over a hold of its own: the caller's is dropped when its call ends."""
     cdef PendingResult pending = PendingResult.__new__(PendingResult)
     pending.node = node
     pending.purpose = purpose

@@ -195,10 +195,10 @@ cdef class Call:
         return True
 
     def add_done_callback(self, callback, *, context=None):
-        cdef PyObject* task = raftmeta_self_of(<PyObject*> callback)
+        cdef PyObject* task = raftmeta_self_of(<PyObject*>callback)
         if self.state != CALL_PENDING:
             self.event_loop.call_soon(callback, self, context=context)
-        elif self.wakeup is None and context is not None and task != NULL and isinstance(<object> task, _Task):
+        elif self.wakeup is None and context is not None and task != NULL and isinstance(<object>task, _Task):
             self.wakeup = callback
             self.context = context
         else:
@@ -216,7 +216,7 @@ cdef class Call:
         return removed
 
     def __repr__(self):
-        return f"<Call {('pending', 'done', 'failed', 'cancelled')[<int> self.state]}>"
+        return f"<Call {('pending', 'done', 'failed', 'cancelled')[<int>self.state]}>"
 
 
 @cython.final
@@ -253,27 +253,27 @@ cdef PySendResult _step(Call call, PyObject** result) except PYGEN_ERROR:
     else:
         value = call.value if call.state == CALL_DONE else call.result()
     Py_INCREF(value)
-    result[0] = <PyObject*> value
+    result[0] = <PyObject*>value
     return PYGEN_NEXT if value is call else PYGEN_RETURN
 
 
 cdef PySendResult _send(PyObject* self, PyObject* _argument, PyObject** result) except PYGEN_ERROR:
-    return _step(<Call> self, result)
+    return _step(<Call>self, result)
 
 
 cdef PySendResult _send_submitted(PyObject* self, PyObject* _argument, PyObject** result) except PYGEN_ERROR:
-    return _step((<Submitted> self).call, result)
+    return _step((<Submitted>self).call, result)
 
 
 cdef PyObject* _next(PyObject* self) except? NULL:
     cdef PyObject* result
-    if _step(<Call> self, &result) == PYGEN_NEXT:
+    if _step(<Call>self, &result) == PYGEN_NEXT:
         return result
-    value = <object> result
+    value = <object>result
     Py_DECREF(value)
-    raftmeta_stop_with(<PyObject*> value)
+    raftmeta_stop_with(<PyObject*>value)
     return NULL
 
 
-raftmeta_set_slots(<PyTypeObject*> Call, _send, _next)
-raftmeta_set_slots(<PyTypeObject*> Submitted, _send_submitted, NULL)
+raftmeta_set_slots(<PyTypeObject*>Call, _send, _next)
+raftmeta_set_slots(<PyTypeObject*>Submitted, _send_submitted, NULL)

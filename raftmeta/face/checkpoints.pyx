@@ -133,12 +133,12 @@ cdef class Checkpoints:
                     if (self.disk == NULL or not load_shared(&self.disk.is_patient)
                             or load_shared(&self.handover.is_closing)):
                         raise
-                    store_shared(&self.disk.checkpoint_waits_for, <uint32_t> error.errno)
+                    store_shared(&self.disk.checkpoint_waits_for, <uint32_t>error.errno)
                 with nogil:
                     handover_pause(self.handover, DESCRIPTOR_PAUSE_NS)
         finally:
             if self.disk != NULL:
-                store_shared(&self.disk.checkpoint_waits_for, <uint32_t> 0)
+                store_shared(&self.disk.checkpoint_waits_for, <uint32_t>0)
 
     def _status_of(self, error):
         if isinstance(error, CheckpointNoSpace):
@@ -164,7 +164,7 @@ cdef class Checkpoints:
         self.is_read = False
         membership = manifest.membership
         self.handover.membership.clear()
-        if not self.handover.membership.append(<const uint8_t*> membership, len(membership)):
+        if not self.handover.membership.append(<const uint8_t*>membership, len(membership)):
             return NO_MEMORY
         self.handover.head.cluster.low = manifest.cluster_low
         self.handover.head.cluster.high = manifest.cluster_high
@@ -176,7 +176,7 @@ cdef class Checkpoints:
         self.handover.head.state_hash.high = manifest.state_hash_high
         self.handover.head.feature_level = manifest.feature_level
         self.handover.head.membership_index = manifest.membership_index
-        self.handover.head.membership_length = <uint32_t> len(membership)
+        self.handover.head.membership_length = <uint32_t>len(membership)
         self.handover.head.membership = self.handover.membership.data
         return OK
 
@@ -187,8 +187,8 @@ cdef class Checkpoints:
         if isinstance(ahead, Exception):
             raise ahead
         self.given = ahead or b""
-        self.handover.read = <const uint8_t*> PyBytes_AS_STRING(self.given)
-        self.handover.read_length = <uint32_t> len(self.given)
+        self.handover.read = <const uint8_t*>PyBytes_AS_STRING(self.given)
+        self.handover.read_length = <uint32_t>len(self.given)
         return OK if self.given else NOT_FOUND
 
     def _read_ahead(self):
@@ -252,4 +252,4 @@ cdef class Checkpoints:
 
 
 cdef bytes _bytes(const uint8_t* data, size_t length):
-    return PyBytes_FromStringAndSize(<const char*> data, <Py_ssize_t> length)
+    return PyBytes_FromStringAndSize(<const char*>data, <Py_ssize_t>length)

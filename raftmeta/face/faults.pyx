@@ -29,10 +29,10 @@ cdef bytes _encoded(object name, object fault):
     if not 0 < len(raw) <= NAME_BYTES_MAX:
         raise InvalidArgument(f"faults: {name!r} is no name of a node", field="faults")
     memset(&encoded, 0, sizeof(LinkFault))
-    encoded.name_length = <unsigned char> len(raw)
-    memcpy(encoded.name, <const char*> raw, len(raw))
+    encoded.name_length = <unsigned char>len(raw)
+    memcpy(encoded.name, <const char*>raw, len(raw))
     encoded.cuts = (FAULT_CUT_TO if fault.cut_to else 0) | (FAULT_CUT_FROM if fault.cut_from else 0)
     encoded.drop_parts = round(fault.drop * PARTS_PER_WHOLE)
     encoded.duplicate_parts = round(fault.duplicate * PARTS_PER_WHOLE)
     encoded.delay_ns = round(fault.delay_s * 1e9)
-    return (<const char*> &encoded)[:sizeof(LinkFault)]
+    return (<const char*>&encoded)[:sizeof(LinkFault)]

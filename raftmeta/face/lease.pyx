@@ -31,8 +31,8 @@ cdef enum:
     LOOKS_PER_TTL = 20              # of a thread that waits for the loss
 
 
+# Of the terms that the loop writes to no more.
 cdef int _let_go(NodeBase node) except -1:
-    """Of the terms that the loop writes to no more."""
     cdef DroppedTerm dropped
     cdef list kept = []
     found, node.dropped = node.dropped, kept
@@ -113,7 +113,7 @@ cdef class LeaseBase:
         if load_acquire(&self.term.until_ns) == 0 or self.node.life != LIFE_RUNNING:
             return 0                # revoked, or the loop said so and has let go of it
         try:
-            self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+            self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t>0)
         except RaftmetaError:
             pass                    # the node ended: nobody keeps it alive
         return 0
@@ -126,7 +126,7 @@ cdef class Lease(LeaseBase):
     def __init__(self, NodeBase node not None, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
         cdef uint64_t wanted
         super().__init__(node, ttl_s)
-        take_number(id, "id", (<uint64_t> 1 << 63) - 1, &wanted)
+        take_number(id, "id", (<uint64_t>1 << 63) - 1, &wanted)
         check_callable(on_lost, "on_lost")
         self.ended = Flag()
         self._grant(wanted, deadline_after(timeout_s))
@@ -138,7 +138,7 @@ cdef class Lease(LeaseBase):
         self.node.await_session(deadline_ns)
         asked_ns = boot_now_ns()
         granted = self.node.finish(self.node.submit_grant(id, self.ttl_ms, NULL), PURPOSE_NUMBER, deadline_ns)
-        self.node.finish(self.keep(granted, asked_ns, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+        self.node.finish(self.keep(granted, asked_ns, NULL), PURPOSE_NOTHING, ~<uint64_t>0)
         return 0
 
     def wait_lost(self, timeout_s=None):
@@ -160,8 +160,8 @@ cdef class Lease(LeaseBase):
             self.node.losses.remove(self)       # revoked is not lost
         was_held = self.held()          # else it is dropped now
         if was_held and self.node.life == LIFE_RUNNING:
-            self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
-        store_release(&self.term.until_ns, <uint64_t> 0)
+            self.node.finish(self.drop(NULL), PURPOSE_NOTHING, ~<uint64_t>0)
+        store_release(&self.term.until_ns, <uint64_t>0)
         if not was_held:
             return      # it expires by itself; by now its id may be another's
         self.node.await_session(deadline_ns)

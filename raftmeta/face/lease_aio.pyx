@@ -20,7 +20,7 @@ from raftmeta.errors import LeaseExpired
 cdef enum:
     LOOKS_PER_TTL = 20
 
-cdef uint64_t NEVER = ~<uint64_t> 0
+cdef uint64_t NEVER = ~<uint64_t>0
 
 
 cdef class AioLease(LeaseBase):
@@ -59,7 +59,7 @@ cdef class AioLease(LeaseBase):
         was_held = self.held()          # else it is dropped now
         if was_held and self.node.life == LIFE_RUNNING:
             await self.face.call_of(self.drop(self.face.mailbox), NEVER)
-        store_release(&self.term.until_ns, <uint64_t> 0)
+        store_release(&self.term.until_ns, <uint64_t>0)
         if not was_held:
             return      # it expires by itself; by now its id may be another's
         await self.face._session(deadline_ns)

@@ -14,14 +14,14 @@ from raftmeta.common.text import shown
 
 
 cdef str _name_of(const LinkStatus* link):
-    return shown((<const char*> link.name)[:link.name_length])
+    return shown((<const char*>link.name)[:link.name_length])
 
 
 cdef uint64_t id_of_link(const LinkTable* links, object name) except 0:
     cdef int i
     raw = name.encode(errors="surrogatepass") if isinstance(name, str) else name
     for i in range(MEMBERS_MAX):
-        if (<const char*> links.links[i].name)[:links.links[i].name_length] == raw and links.links[i].id != 0:
+        if (<const char*>links.links[i].name)[:links.links[i].name_length] == raw and links.links[i].id != 0:
             return links.links[i].id
     raise InvalidArgument(f"to: no member {name!r} is known here", field="to")
 

@@ -98,8 +98,8 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
         raise
     server = clients_create(loop, &limits, listener.detach() if listener is not None else -1,
                             local_listener.detach() if local_listener is not None else -1,
-                            <const uint8_t*> address, <uint8_t> len(address), <const uint8_t*> version,
-                            <uint8_t> len(version))
+                            <const uint8_t*>address, <uint8_t>len(address), <const uint8_t*>version,
+                            <uint8_t>len(version))
     if server == NULL:
         raise MemoryError
     return server

@@ -43,7 +43,7 @@ cdef extern from "Python.h":
 cdef object _RUNNING_LOOP = "__asyncio_running_event_loop__"
 cdef object _get_running_loop = None           # of asyncio, which the first face imports
 cdef object _get_running_loop_or_none = None
-cdef uint64_t NEVER = ~<uint64_t> 0
+cdef uint64_t NEVER = ~<uint64_t>0
 
 
 cdef int _load_asyncio() except -1:
@@ -73,21 +73,21 @@ cdef class MailboxFace:
         while self.waiting != NULL:
             ticket = self.waiting
             self.waiting = ticket.next_waiting
-            (<Call> ticket.waiter).abandon()
-            Py_DECREF(<object> ticket.waiter)
+            (<Call>ticket.waiter).abandon()
+            Py_DECREF(<object>ticket.waiter)
             ticket_drop(ticket)
 
     # --- the event loop -----------------------------------------------------------------------------------------------
+    # Belong to the running event loop: at the first call, for good.
     cdef int bind(self) except -1:
-        """Belong to the running event loop: at the first call, for good."""
         cdef PyObject* run
         running = _get_running_loop()
         if self.mailbox == NULL:
             self._begin_on(running)
         elif running is not self.event_loop:
             raise InvalidArgument("this face of the node belongs to another event loop: make one with aio()")
-        run = PyDict_GetItem(<object> PyThreadState_GetDict(), _RUNNING_LOOP)
-        self.running = None if run == NULL else <object> run
+        run = PyDict_GetItem(<object>PyThreadState_GetDict(), _RUNNING_LOOP)
+        self.running = None if run == NULL else <object>run
         return 0
 
     cdef int _begin_on(self, object event_loop) except -1:
@@ -122,7 +122,7 @@ cdef class MailboxFace:
         while self.waiting != NULL:
             ticket = self.waiting
             self._unlink(ticket)
-            call = <Call> ticket.waiter
+            call = <Call>ticket.waiter
             withdrawn = ticket_withdraw(ticket)
             call.fail(NodeClosed("this face of the node is closed") if withdrawn
                       else OutcomeUnknown("this face of the node was closed meanwhile"))
@@ -138,8 +138,8 @@ cdef class MailboxFace:
             return False
         if self.mailbox == NULL:
             return self.event_loop is None and _get_running_loop_or_none() is not None and self.bind() == 0
-        run = PyDict_GetItem(<object> PyThreadState_GetDict(), _RUNNING_LOOP)
-        return (run == <PyObject*> self.running if run != NULL
+        run = PyDict_GetItem(<object>PyThreadState_GetDict(), _RUNNING_LOOP)
+        return (run == <PyObject*>self.running if run != NULL
                 else _get_running_loop_or_none() is self.event_loop)
 
     cdef int _link(self, Ticket* ticket) except -1:
@@ -165,14 +165,14 @@ cdef class MailboxFace:
 
     cdef int await_ticket(self, Ticket* ticket, Call call, uint64_t deadline_ns) except -1:
         Py_INCREF(call)
-        ticket.waiter = <void*> call
+        ticket.waiter = <void*>call
         ticket.deadline_ns = deadline_ns
         self._link(ticket)
         self._ring_soon()
         return self._plan_sweep(deadline_ns) if deadline_ns < self.sweep_ns else 0
 
+    # Once for what all tasks of this turn of the event loop submit; in between when that is much.
     cdef int _ring_soon(self) except -1:
-        """Once for what all tasks of this turn of the event loop submit; in between when that is much."""
         self.unrung += 1
         if self.unrung == 1 and not self.rings_itself:
             self.event_loop.call_soon(self.ring)
@@ -213,9 +213,9 @@ cdef class MailboxFace:
         if earliest_ns != NEVER:
             self._plan_sweep(earliest_ns)
 
+    # Nobody waits on this call's ticket any more; the engine's hold comes back by mail.
     cdef int _expire(self, Ticket* ticket) except -1:
-        """Nobody waits on this call's ticket any more; the engine's hold comes back by mail."""
-        cdef Call call = <Call> ticket.waiter
+        cdef Call call = <Call>ticket.waiter
         if ticket_withdraw(ticket):
             error = Withdrawn("timed out before it was proposed; certainly not applied")
         else:
@@ -230,8 +230,8 @@ cdef class MailboxFace:
     def _on_mail(self):
         self._take_mail(True)
 
+    # may_resume: no task runs now, so that tasks can be resumed from here.
     cdef int _take_mail(self, bint may_resume) except -1:
-        """may_resume: no task runs now, so that tasks can be resumed from here."""
         cdef vector[PyObject*] calls
         cdef Mail* mail
         cdef Mail* next
@@ -242,27 +242,27 @@ cdef class MailboxFace:
         while mail != NULL:
             next = mail.next
             if mail.kind == MAIL_TICKET:
-                call = self._deliver(<Ticket*> mail)
+                call = self._deliver(<Ticket*>mail)
                 if call is not None and may_resume:
                     Py_INCREF(call)
-                    calls.push_back(<PyObject*> call)
+                    calls.push_back(<PyObject*>call)
                 elif call is not None:
                     call.wake_soon()
             else:
-                store_shared(&(<WatchSignal*> mail).is_posted, <uint32_t> 0)
-                (<WatchBase> (<WatchSignal*> mail).consumer).on_news()
+                store_shared(&(<WatchSignal*>mail).is_posted, <uint32_t>0)
+                (<WatchBase>(<WatchSignal*>mail).consumer).on_news()
             mail = next
         # Only now: what tasks do, such as to close a watch, must not meet mail that was not looked at.
         return self._resume(&calls)
 
+    # The call that this answers, if its task is to be resumed.
     cdef Call _deliver(self, Ticket* ticket):
-        """The call that this answers, if its task is to be resumed."""
         cdef Call call
         cdef bint must_resume = False
         if ticket.waiter == NULL:       # it expired before
             ticket_drop(ticket)
             return None
-        call = <Call> ticket.waiter
+        call = <Call>ticket.waiter
         self._unlink(ticket)
         ticket.waiter = NULL
         Py_DECREF(call)
@@ -275,8 +275,8 @@ cdef class MailboxFace:
         ticket_drop(ticket)
         return call if must_resume else None
 
+    # True: its task is to be resumed.
     cdef int _answer(self, Call call, Ticket* ticket) except -1:
-        """True: its task is to be resumed."""
         if ticket.status == OK:
             return call.succeed(self.node.read_key(call.key, call.revision) if call.kind == CALL_GET
                                 else answer_of(ticket, ticket.purpose))
@@ -291,7 +291,7 @@ cdef class MailboxFace:
         self.rings_itself = True
         try:
             while i < calls.size():
-                call = <Call> calls[0][i]
+                call = <Call>calls[0][i]
                 Py_DECREF(call)
                 i += 1
                 try:
@@ -301,8 +301,8 @@ cdef class MailboxFace:
         finally:
             self.rings_itself = False
             while i < calls.size():     # the event loop is told to end: it resumes the others if it goes on
-                (<Call> calls[0][i]).wake_soon()
-                Py_DECREF(<object> calls[0][i])
+                (<Call>calls[0][i]).wake_soon()
+                Py_DECREF(<object>calls[0][i])
                 i += 1
             if self.unrung != 0:
                 self._ring()

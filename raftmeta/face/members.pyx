@@ -39,7 +39,7 @@ cdef Ticket* submit_step(NodeBase node, object view, object step, Mailbox* mailb
                                    PURPOSE_NOTHING, mailbox)
     if isinstance(step, plans.Meet):
         name, address = step.name.encode(), step.address.encode()
-        return node.submit_payload(SUBMIT_MEET, name + address, <unsigned> len(name), 0, PURPOSE_NOTHING, mailbox)
+        return node.submit_payload(SUBMIT_MEET, name + address, <unsigned>len(name), 0, PURPOSE_NOTHING, mailbox)
     return node.submit_wish(SUBMIT_TRANSFER, 0, PURPOSE_NOTHING, mailbox)
 
 

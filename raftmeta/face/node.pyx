@@ -63,7 +63,7 @@ cdef class Node(NodeBase):
             try:
                 self.end(deadline_ns)
                 for machine in list(self.user_machines.values()):
-                    machine.join(max(0.0, (<double> deadline_ns - <double> boot_now_ns()) / 1e9))
+                    machine.join(max(0.0, (<double>deadline_ns - <double>boot_now_ns()) / 1e9))
             finally:
                 self.end_closing()
 
@@ -175,13 +175,13 @@ cdef class Node(NodeBase):
     def compact(self, revision, *, timeout_s=5.0):
         cdef uint64_t floor
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        take_number(revision, "revision", (<uint64_t> 1 << 63) - 1, &floor)
+        take_number(revision, "revision", (<uint64_t>1 << 63) - 1, &floor)
         self.await_session(deadline_ns)
         return self.finish(self.submit_compact(floor, NULL), PURPOSE_REVISION, deadline_ns)
 
     # --- reads --------------------------------------------------------------------------------------------------------
+    # Unless a local read is enough: wait until this node has applied all that was committed before now.
     cdef int _agree_on_read(self, bint local, uint64_t deadline_ns) except -1:
-        """Unless a local read is enough: wait until this node has applied all that was committed before now."""
         if local:
             return 0
         self.await_session(deadline_ns)
@@ -191,7 +191,7 @@ cdef class Node(NodeBase):
     def get(self, key, *, revision=0, local=False, timeout_s=5.0):
         cdef uint64_t at_revision = 0
         if revision:
-            take_number(revision, "revision", (<uint64_t> 1 << 63) - 1, &at_revision)
+            take_number(revision, "revision", (<uint64_t>1 << 63) - 1, &at_revision)
         if not local:
             self._agree_on_read(False, deadline_after(timeout_s))
         return self.read_key(key, at_revision)
@@ -201,8 +201,8 @@ cdef class Node(NodeBase):
         cdef uint64_t at_revision, most
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         start, end = range_bounds(start, end, prefix)
-        take_number(int(revision), "revision", (<uint64_t> 1 << 63) - 1, &at_revision)
-        take_number(limit, "limit", ~<uint32_t> 0, &most)
+        take_number(int(revision), "revision", (<uint64_t>1 << 63) - 1, &at_revision)
+        take_number(limit, "limit", ~<uint32_t>0, &most)
         self._agree_on_read(local, deadline_ns)
         return self.read_range(start, end, most, &at_revision, keys_only, count, count_only)
 

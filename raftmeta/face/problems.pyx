@@ -25,8 +25,8 @@ cdef str _listed(object names):
 
 
 # --- this node itself -------------------------------------------------------------------------------------------------
+# Deleted, or another one lies there: what is written into the open descriptor is in no folder of that name.
 cdef bint _is_folder_gone(object path, int directory):
-    """Deleted, or another one lies there: what is written into the open descriptor is in no folder of that name."""
     if directory < 0:
         return False
     try:
@@ -63,11 +63,11 @@ cdef list _of_founding(object identity, const LinkTable* links):
     own = _listed(identity.peers)
     for i in range(MEMBERS_MAX):
         link = &links.links[i]
-        name = shown((<const char*> link.name)[:link.name_length])
+        name = shown((<const char*>link.name)[:link.name_length])
         if link.name_length == 0 or link.is_self:
             continue
         if link.told_length:
-            told = shown((<const char*> link.told)[:link.told_length])
+            told = shown((<const char*>link.told)[:link.told_length])
             found.append(Problem("other_peers", f"{name} was started with the peers {told}; this node with {own}: "
                                                 "start all of them with the same names"))
         elif name not in identity.peers:
@@ -83,7 +83,7 @@ cdef list _of_founding(object identity, const LinkTable* links):
 
 # --- connections ------------------------------------------------------------------------------------------------------
 cdef object _of_refusal(object identity, const LinkStatus* link):
-    name = shown((<const char*> link.name)[:link.name_length])
+    name = shown((<const char*>link.name)[:link.name_length])
     if link.refusal == FOREIGN_CLUSTER:
         return Problem("other_cluster", f"{name} is of another cluster: this node was started with "
                                         f"cluster={identity.cluster!r}, {name} with another name, or its folder "
@@ -122,11 +122,11 @@ cdef list _of_disks(const StatusBlock* status, const LinkTable* links):
     return []
 
 
+# Who of the voters is heard. Without a membership (before the founding) all names count.
 cdef list _of_majority(const StatusBlock* status, const LinkTable* links, const Membership* membership):
-    """Who of the voters is heard. Without a membership (before the founding) all names count."""
     cdef uint32_t i
     away = set(unreachable(links))
-    voters = [shown((<const char*> membership.members[i].name)[:membership.members[i].name_length])
+    voters = [shown((<const char*>membership.members[i].name)[:membership.members[i].name_length])
               for i in range(membership.count) if membership.members[i].roles & VOTER_INCOMING]
     missing = [name for name in voters if name in away]
     if status.engine_state == ENGINE_RUNNING and status.core.leader == 0 and 2 * len(missing) >= len(voters) > 0:

@@ -42,11 +42,11 @@ cdef int _fill_config(EngineConfig* into, object config, object identity) except
     address = str(identity.advertise).encode()
     tick_ms = max(1, round(config.tick_s * 1000))
     into.name_length = len(name)
-    memcpy(into.name, <const uint8_t*> <bytes> name, len(name))
+    memcpy(into.name, <const uint8_t*><bytes>name, len(name))
     into.cluster_name_length = len(cluster)
-    memcpy(into.cluster_name, <const uint8_t*> <bytes> cluster, len(cluster))
+    memcpy(into.cluster_name, <const uint8_t*><bytes>cluster, len(cluster))
     into.address_length = len(address)
-    memcpy(into.address, <const uint8_t*> <bytes> address, len(address))
+    memcpy(into.address, <const uint8_t*><bytes>address, len(address))
     core_config_init(&into.core, 0, 0)
     into.core.tick_ms = tick_ms
     into.core.heartbeat_ticks = max(1, round(config.heartbeat_s * 1000 / tick_ms))
@@ -95,8 +95,8 @@ cdef int _add_peers(Loop* loop, object identity) except -1:
         is_self = name == identity.name
         raw_name = name.encode()
         raw_address = str(identity.advertise if is_self else address).encode()
-        raise_unless_ok(loop_add_peer(loop, <const uint8_t*> <bytes> raw_name, <uint8_t> len(raw_name),
-                                      <const uint8_t*> <bytes> raw_address, <uint8_t> len(raw_address), is_self))
+        raise_unless_ok(loop_add_peer(loop, <const uint8_t*><bytes>raw_name, <uint8_t>len(raw_name),
+                                      <const uint8_t*><bytes>raw_address, <uint8_t>len(raw_address), is_self))
     return 0
 
 
@@ -105,22 +105,22 @@ _DISK_CALLS = ("", "open", "read", "write", "sync", "change", "list")
 
 
 cdef str disk_call_name(uint64_t call):
-    return _DISK_CALLS[call] if call < <uint64_t> len(_DISK_CALLS) else ""
+    return _DISK_CALLS[call] if call < <uint64_t>len(_DISK_CALLS) else ""
 
 
+# What the system said of a disk that failed, with its number; empty: nothing.
 cdef str _disk_detail(Loop* loop):
-    """What the system said of a disk that failed, with its number; empty: nothing."""
     cdef uint64_t failure = load_shared(&loop.disk.failure)
-    cdef int error = <int> <uint32_t> failure
+    cdef int error = <int><uint32_t>failure
     return f"{disk_call_name(failure >> 32)}: [Errno {error}] {os.strerror(error)}" if error else ""
 
 
 cdef str _disk_reason(Loop* loop):
-    return os.strerror(<int> <uint32_t> load_shared(&loop.disk.failure))
+    return os.strerror(<int><uint32_t>load_shared(&loop.disk.failure))
 
 
+# Which file, and what to do.
 cdef object _corrupt_error(Loop* loop, object identity):
-    """Which file, and what to do."""
     path = identity.data_dir
     if loop.engine.boot_part == BOOT_IDENTITY:
         damage = f"the file {path / 'identity'} is damaged"

@@ -1,4 +1,4 @@
-# The log of a folder whose node will not run, and the way of its entries into a machine; the engine never uses it.
+"""The log of a folder whose node will not run, and the way of its entries into a machine; the engine never uses it."""
 from collections import namedtuple
 
 from libc.stdint cimport uint8_t, uint64_t
@@ -38,14 +38,14 @@ cdef struct Following:
     Vec[uint64_t] chains        # of the entries on the way
 
 
+# The entry behind the point whose hash says that it follows; NULL: no log has it.
 cdef const Record* _next(const Following* following) noexcept nogil:
-    """The entry behind the point whose hash says that it follows; NULL: no log has it."""
     cdef index_t index = following.point.index + 1
     cdef const Record* record
     cdef uint64_t chain = 0
     cdef size_t i
     for i in range(following.log_count):
-        record = <const Record*> salvage_record(following.logs[i], index, &chain)
+        record = <const Record*>salvage_record(following.logs[i], index, &chain)
         if record != NULL and record.chain == chain_hash(following.point.chain, record):
             return record
     return NULL
@@ -58,8 +58,8 @@ cdef status_t _apply(Following* following, const Record* record) noexcept nogil:
     while outcome == APPLY_MORE:
         outcome = machine_apply(following.machine, record, &result)
     if outcome == APPLY_FATAL:
-        return result.status if result.status != OK else <status_t> INVARIANT_BROKEN
-    return machine_publish(following.machine) if record.index % TUNE_PUBLISHED_ENTRIES == 0 else <status_t> OK
+        return result.status if result.status != OK else <status_t>INVARIANT_BROKEN
+    return machine_publish(following.machine) if record.index % TUNE_PUBLISHED_ENTRIES == 0 else <status_t>OK
 
 
 cdef status_t _follow(Following* following) noexcept nogil:
@@ -93,17 +93,17 @@ cdef class StoppedLog:
     def __cinit__(self, list files not None, bytes mark not None, *, uint64_t owner=0, uint64_t void_owner=0):
         cdef SalvageFile file
         cdef status_t status
-        cdef const uint8_t* mark_bytes = <const uint8_t*> mark
-        cdef uint64_t mark_length = <uint64_t> len(mark)
-        memset(<void*> &self.salvage, 0, sizeof(Salvage))
+        cdef const uint8_t* mark_bytes = <const uint8_t*>mark
+        cdef uint64_t mark_length = <uint64_t>len(mark)
+        memset(<void*>&self.salvage, 0, sizeof(Salvage))
         self.held = []
         self.salvage.owner = owner
         self.salvage.void_owner = void_owner
         for number, content in sorted(files):
             self.held.append(content)
             file.number = number
-            file.bytes = <const uint8_t*> (<bytes> content)
-            file.length = <uint64_t> len(content)
+            file.bytes = <const uint8_t*>(<bytes>content)
+            file.length = <uint64_t>len(content)
             if not self.salvage.files.push(file):
                 raise MemoryError
         with nogil:
@@ -154,26 +154,26 @@ cdef class StoppedLog:
 
     def record(self, index_t index):
         cdef uint64_t chain = 0
-        cdef const Record* record = <const Record*> salvage_record(&self.salvage, index, &chain)
+        cdef const Record* record = <const Record*>salvage_record(&self.salvage, index, &chain)
         if record == NULL:
             return None
-        return (<const uint8_t*> record)[: sizeof(Record) + record.length]
+        return (<const uint8_t*>record)[: sizeof(Record) + record.length]
 
 
 def follow(list logs not None, point, *, MachineHandle machine=None, until=None):
     cdef Following following
     cdef status_t status
     cdef size_t i
-    memset(<void*> &following, 0, sizeof(Following))
-    following.until = ~<uint64_t> 0 if until is None else <uint64_t> until
+    memset(<void*>&following, 0, sizeof(Following))
+    following.until = ~<uint64_t>0 if until is None else <uint64_t>until
     following.point.index, following.point.term, following.point.chain = point
     if machine is not None:
         following.machine = machine.machine
-    following.logs = <const Salvage**> malloc((len(logs) + 1) * sizeof(Salvage*))
+    following.logs = <const Salvage**>malloc((len(logs) + 1) * sizeof(Salvage*))
     if following.logs == NULL:
         raise MemoryError
     for log in logs:
-        following.logs[following.log_count] = &(<StoppedLog> log).salvage
+        following.logs[following.log_count] = &(<StoppedLog>log).salvage
         following.log_count += 1
     try:
         with nogil:

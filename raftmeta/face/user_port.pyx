@@ -38,7 +38,7 @@ DIVERGED = EVENT_USER_DIVERGED
 STOPPED = EVENT_USER_STOPPED
 UNDUMPED = EVENT_USER_UNDUMPED
 
-cdef uint64_t NEVER = ~<uint64_t> 0
+cdef uint64_t NEVER = ~<uint64_t>0
 
 
 def deadline_of(timeout_s):
@@ -53,16 +53,16 @@ def seconds_left(uint64_t deadline_ns):
 
 
 cdef Submission* _submission(uint8_t kind, bytes name, const void* head, size_t head_length) except NULL:
-    cdef size_t length = head_length + <size_t> PyBytes_GET_SIZE(name)
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + length)
-    cdef uint8_t* payload = <uint8_t*> submission + sizeof(Submission)
+    cdef size_t length = head_length + <size_t>PyBytes_GET_SIZE(name)
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + length)
+    cdef uint8_t* payload = <uint8_t*>submission + sizeof(Submission)
     if submission == NULL:
         raise MemoryError
     submission.kind = kind
-    submission.length = <uint32_t> length
+    submission.length = <uint32_t>length
     if head_length != 0:
         memcpy(payload, head, head_length)
-    memcpy(payload + head_length, PyBytes_AS_STRING(name), <size_t> PyBytes_GET_SIZE(name))
+    memcpy(payload + head_length, PyBytes_AS_STRING(name), <size_t>PyBytes_GET_SIZE(name))
     return submission
 
 
@@ -70,9 +70,9 @@ cdef list _commands(const uint8_t* at, const uint8_t* end):
     cdef const UserCommand* head
     cdef list found = []
     while at < end:
-        head = <const UserCommand*> at
+        head = <const UserCommand*>at
         found.append(CommandRecord(head.index, head.session, head.sequence, head.lowest_unanswered, head.wall_ms,
-                                   PyBytes_FromStringAndSize(<const char*> at + sizeof(UserCommand), head.length)))
+                                   PyBytes_FromStringAndSize(<const char*>at + sizeof(UserCommand), head.length)))
         at += user_command_bytes(head.length)
     return found
 
@@ -81,17 +81,17 @@ cdef list _asks(const uint8_t* at, const uint8_t* end):
     cdef const UserAsk* head
     cdef list found = []
     while at < end:
-        head = <const UserAsk*> at
+        head = <const UserAsk*>at
         at += sizeof(UserAsk)
         found.append(Ask(head.id, head.kind == ASK_OUTCOME, head.index,
-                         PyBytes_FromStringAndSize(<const char*> at, <Py_ssize_t> head.length)))
+                         PyBytes_FromStringAndSize(<const char*>at, <Py_ssize_t>head.length)))
         at += head.length
     return found
 
 
 cdef object _news(bytes body):
-    cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(body)
-    cdef const UserNews* head = <const UserNews*> data
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(body)
+    cdef const UserNews* head = <const UserNews*>data
     cdef size_t rest = sizeof(UserNews) + head.ask_bytes
     cdef list asks = _asks(data + sizeof(UserNews), data + rest)
     cdef list commands = []
@@ -127,8 +127,8 @@ cdef class UserPort:
         submission = _submission(SUBMIT_USER_FETCH, self.name, &fetch, sizeof(UserFetch))
         return _news(self.node.finish(self.node._send(submission, PURPOSE_BYTES, NULL), PURPOSE_BYTES, NEVER))
 
+    # Tell the loop something, without waiting.
     cdef int _post(self, uint8_t kind, bytes payload, uint64_t id, uint64_t number) except -1:
-        """Tell the loop something, without waiting."""
         cdef Loop* loop = self.node.running()
         cdef Submission* submission = _submission(kind, payload, NULL, 0)
         submission.session = id
@@ -181,8 +181,8 @@ cdef class UserPort:
         return self.node.value_bytes_max
 
     # --- callers ------------------------------------------------------------------------------------------------------
+    # The rest of the envelope, under the next sequence, in one go under the GIL.
     cdef Ticket* _submit(self, Command* command, bytes data, uint64_t lowest, Mailbox* mailbox) except NULL:
-        """The rest of the envelope, under the next sequence, in one go under the GIL."""
         cdef Node node = self.node
         cdef Loop* loop = node.running()
         cdef status_t status
@@ -190,10 +190,10 @@ cdef class UserPort:
         command.session = node.encoded_session = node._session_now()
         command.sequence = loop.next_sequence
         command.lowest_unanswered = min(load_acquire(&loop.lowest_unanswered), lowest)
-        command.name.data = <const uint8_t*> PyBytes_AS_STRING(self.name)
-        command.name.length = <uint32_t> PyBytes_GET_SIZE(self.name)
-        command.data.data = <const uint8_t*> PyBytes_AS_STRING(data)
-        command.data.length = <uint32_t> PyBytes_GET_SIZE(data)
+        command.name.data = <const uint8_t*>PyBytes_AS_STRING(self.name)
+        command.name.length = <uint32_t>PyBytes_GET_SIZE(self.name)
+        command.data.data = <const uint8_t*>PyBytes_AS_STRING(data)
+        command.data.length = <uint32_t>PyBytes_GET_SIZE(data)
         node.scratch.clear()
         status = command_encode(command, &node.scratch)
         command_release(command)
@@ -205,7 +205,7 @@ cdef class UserPort:
         cdef Command command
         cdef Fence taken
         cdef Ticket* ticket
-        if <size_t> PyBytes_GET_SIZE(data) > self.node.value_bytes_max:
+        if <size_t>PyBytes_GET_SIZE(data) > self.node.value_bytes_max:
             raise InvalidArgument(f"call: {len(data)} bytes, at most {self.node.value_bytes_max}", field="call")
         fence = fence_of(fence)
         take_fence(fence, &taken)

@@ -162,7 +162,7 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
     cdef uint64_t log_sync_time_ns = load_acquire(&loop.disk.counters.time_ns)
     cdef uint64_t log_sync_time_ns_max = load_acquire(&loop.disk.counters.time_ns_max)
     if restart_maxima:
-        store_shared(&loop.must_restart_maxima, <uint32_t> 1)
+        store_shared(&loop.must_restart_maxima, <uint32_t>1)
         loop_ring(loop)
     node.read_status(&block)
     metrics = {
@@ -267,7 +267,7 @@ cdef class EventReader:
             now_ns = boot_now_ns()
             if self.log.is_closed or self.node.life == LIFE_FORKED or now_ns >= deadline_ns:
                 raise StopIteration
-            pause_ns = min(deadline_ns - now_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
+            pause_ns = min(deadline_ns - now_ns, <uint64_t>SIGNALS_LOOKED_AT_NS)
             with nogil:
                 event_log_await(self.log, self.seen, pause_ns)
             PyErr_CheckSignals()

@@ -47,8 +47,8 @@ cdef enum:
     TUNE_ITEM_BYTES = 1024 * 1024
 
 
+# [key, end) of a native watch: one key is the range up to its successor, an empty end that of the keyspace.
 cdef tuple watch_bounds(object key, object end, object prefix):
-    """[key, end) of a native watch: one key is the range up to its successor, an empty end that of the keyspace."""
     cdef Bytes window
     if prefix is not None:
         if key is not None or end is not None:
@@ -70,8 +70,8 @@ cdef bytes _raw(object text):
 
 
 cdef object batch_of(tuple told):
-    cdef object batch = PyType_GenericAlloc(<PyTypeObject*> _WatchBatch, 4)    # tuple.__new__ without the call
-    cdef list events = list(<tuple> told[2])
+    cdef object batch = PyType_GenericAlloc(<PyTypeObject*>_WatchBatch, 4)    # tuple.__new__ without the call
+    cdef list events = list(<tuple>told[2])
     cdef int place
     for place in range(4):
         item = events if place == 2 else told[place]
@@ -84,7 +84,7 @@ cdef class WatchBase:
     def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
                  puts=True, deletes=True, progress=False, raise_lagged=False, reset=False):
         first, last = watch_bounds(key, end, prefix)
-        take_number(start_revision, "start_revision", (<uint64_t> 1 << 63) - 1, &self.resume)
+        take_number(start_revision, "start_revision", (<uint64_t>1 << 63) - 1, &self.resume)
         self.node = node
         self.bounds = first + last
         self.key_length = len(first)
@@ -94,7 +94,7 @@ cdef class WatchBase:
         self.resets = reset
         memset(&self.signal, 0, sizeof(WatchSignal))
         self.signal.mail.kind = MAIL_WATCH
-        self.signal.consumer = <void*> self
+        self.signal.consumer = <void*>self
 
     cdef bint can_take(self):
         return self.watch != NULL and self.node.life == LIFE_RUNNING
@@ -104,11 +104,11 @@ cdef class WatchBase:
 
     cdef Ticket* submit(self, Mailbox* mailbox) except NULL:
         self.node.attached.add(self)
-        return self.node.submit_watch(<const uint8_t*> self.bounds, self.key_length, <uint32_t> len(self.bounds),
+        return self.node.submit_watch(<const uint8_t*>self.bounds, self.key_length, <uint32_t>len(self.bounds),
                                       self.resume, self.filter, &self.signal, mailbox)
 
     cdef int opened(self, object pointer) except -1:
-        self.watch = <void*> <size_t> pointer
+        self.watch = <void*><size_t>pointer
         return 0
 
     cdef int take(self) except -1:
@@ -124,7 +124,7 @@ cdef class WatchBase:
         while count < TUNE_ITEMS and length < TUNE_ITEM_BYTES:
             if not self.can_take():
                 return TAKE_CLOSED if self.ready is None else TAKE_READY
-            if not watch_look(<NativeWatch*> self.watch, &view):
+            if not watch_look(<NativeWatch*>self.watch, &view):
                 return outcome
             count += 1
             length += view.bytes
@@ -138,16 +138,16 @@ cdef class WatchBase:
                 native = self.watch
                 outcome = self._take_mark(kind, revision)
                 if self.can_take() and self.watch == native:
-                    watch_pass(<NativeWatch*> native, &view)
+                    watch_pass(<NativeWatch*>native, &view)
         return outcome
 
+    # The item lies in the watch's memory until it is passed. No collection, and so no code of anybody's, runs
+    # meanwhile.
     cdef tuple _pass_told(self, const WatchView* view):
-        """The item lies in the watch's memory until it is passed. No collection, and so no code of anybody's, runs
-        meanwhile."""
         cdef int collects = PyGC_Disable()
         try:
             told = self.node.watch_events.told(view)
-            watch_pass(<NativeWatch*> self.watch, view)
+            watch_pass(<NativeWatch*>self.watch, view)
             return told
         finally:
             if collects:
@@ -187,8 +187,8 @@ cdef class WatchBase:
             raise found
         return found
 
+    # History does not reach back to `resume`.
     cdef int _reset(self, uint64_t floor) except -1:
-        """History does not reach back to `resume`."""
         if not self.resets:
             self.give(Compacted(f"history begins after revision {floor}", revision=floor))
             return TAKE_CLOSED
@@ -230,7 +230,7 @@ cdef class Watch(WatchBase):
         if watch == NULL or self.node.life != LIFE_RUNNING:
             return 0
         try:
-            self.node.finish(self.node.submit_unwatch(watch, NULL), PURPOSE_NOTHING, ~<uint64_t> 0)
+            self.node.finish(self.node.submit_unwatch(watch, NULL), PURPOSE_NOTHING, ~<uint64_t>0)
         except (Fatal, NotExecuted):
             return 0        # the node ended meanwhile, and lets go of `attached` itself
         self.node.attached.discard(self)
@@ -243,7 +243,7 @@ cdef class Watch(WatchBase):
         self.callbacks = self.node.watch_callbacks()
         self.callbacks.add(self.callback)
         self.signal.mailbox = self.callbacks.mailbox
-        self.signal.consumer = <void*> self.callback
+        self.signal.consumer = <void*>self.callback
         return 0
 
     cdef int _end_callback(self) except -1:
@@ -283,15 +283,14 @@ cdef class Watch(WatchBase):
                 self._sleep(seen, deadline_ns - now_ns)
         return self.first_ready()
 
+    # Until there is news, or a signal for this process, or pause_ns have passed: look again.
+    #
+    # A thread that waits for the GIL asks for it every 5 ms. When a thousand did, that was most of what they did.
+    # So those with news wait for each other first, where waiting costs nothing.
     cdef int _sleep(self, uint32_t seen, uint64_t pause_ns) except -1:
-        """Until there is news, or a signal for this process, or pause_ns have passed: look again.
-
-        A thread that waits for the GIL asks for it every 5 ms. When a thousand did, that was most of what they did.
-        So those with news wait for each other first, where waiting costs nothing.
-        """
         cdef Turnstile* turnstile = &self.node.turnstile
-        pause_ns = min(pause_ns, <uint64_t> SIGNALS_LOOKED_AT_NS)
-        store_shared(&self.signal.is_awaited, <uint32_t> 1)
+        pause_ns = min(pause_ns, <uint64_t>SIGNALS_LOOKED_AT_NS)
+        store_shared(&self.signal.is_awaited, <uint32_t>1)
         with nogil:
             futex_wait(&self.signal.word, seen, pause_ns)
             turnstile.enter()
@@ -306,7 +305,7 @@ cdef class Watch(WatchBase):
     def __iter__(self):
         while (found := self.first_ready() if self.ready is not None else self._next(self.timeout_s)) is not None:
             if type(found) is tuple:
-                yield from (<tuple> found)[2]
+                yield from (<tuple>found)[2]
             else:
                 yield found
 
@@ -345,8 +344,8 @@ cdef class WatchCallback(Callback):
         callbacks.on_call()
         return 0
 
+    # What one look finds.
     cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1:
-        """What one look finds."""
         cdef Watch watch = self.watch
         cdef int outcome
         if watch.is_closed or watch.node.life != LIFE_RUNNING:
@@ -374,8 +373,8 @@ cdef class WatchCallback(Callback):
         return outcome != TAKE_WAIT
 
 
+# The hook says nothing of SystemExit, which ends no thread here.
 cdef int _report(object error) except -1:
-    """The hook says nothing of SystemExit, which ends no thread here."""
     if isinstance(error, SystemExit):
         error, cause = RuntimeError(f"the callback of a watch raised {error!r}"), error
         error.__cause__ = cause

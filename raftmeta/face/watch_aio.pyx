@@ -15,7 +15,7 @@ from raftmeta.native.threads cimport boot_now_ns
 
 from raftmeta.errors import Fatal, NotExecuted
 
-cdef uint64_t NEVER = ~<uint64_t> 0
+cdef uint64_t NEVER = ~<uint64_t>0
 
 
 cdef class AioWatch(WatchBase):
@@ -44,12 +44,12 @@ cdef class AioWatch(WatchBase):
         self.opened(await self.face.call_of(self.submit(self.face.mailbox), deadline_ns))
 
     async def _close_native(self):
-        watch = <size_t> self.watch
+        watch = <size_t>self.watch
         self.watch = NULL
         if not watch or self.node.life != LIFE_RUNNING or self.face.mailbox == NULL:
             return
         try:
-            await self.face.call_of(self.node.submit_unwatch(<void*> <size_t> watch, self.face.mailbox), NEVER)
+            await self.face.call_of(self.node.submit_unwatch(<void*><size_t>watch, self.face.mailbox), NEVER)
         except (Fatal, NotExecuted):
             return          # the node ended meanwhile, and lets go of `attached` itself
         self.node.attached.discard(self)
@@ -115,7 +115,7 @@ cdef class AioWatch(WatchBase):
     async def __aiter__(self):
         while (found := self.first_ready() if self.ready is not None else await self._next()) is not None:
             if type(found) is tuple:
-                for event in <tuple> (<tuple> found)[2]:
+                for event in <tuple>(<tuple>found)[2]:
                     yield event
             else:
                 yield found

@@ -55,14 +55,14 @@ cdef class WatchCallbacks:
         return 0
 
     # --- callbacks in line --------------------------------------------------------------------------------------------
+    # Whoever has news gets in line.
     cdef int _collect(self) except -1:
-        """Whoever has news gets in line."""
         cdef Mail* mail = mailbox_take(self.mailbox)
         cdef Mail* next
         while mail != NULL:
             next = mail.next
-            store_shared(&(<WatchSignal*> mail).is_posted, <uint32_t> 0)
-            self._put_in_line(<Callback> (<WatchSignal*> mail).consumer)
+            store_shared(&(<WatchSignal*>mail).is_posted, <uint32_t>0)
+            self._put_in_line(<Callback>(<WatchSignal*>mail).consumer)
             mail = next
         return 0
 
@@ -72,13 +72,13 @@ cdef class WatchCallbacks:
         elif not callback.is_in_line and callback in self.open:
             callback.is_in_line = True
             self.due.append(callback)
-            store_shared(&self.onlooking.due, <uint32_t> len(self.due))
+            store_shared(&self.onlooking.due, <uint32_t>len(self.due))
         return 0
 
     cdef int _call_next(self) except -1:
         cdef Callback callback = self.due.popleft()
         cdef bint has_more
-        store_shared(&self.onlooking.due, <uint32_t> len(self.due))
+        store_shared(&self.onlooking.due, <uint32_t>len(self.due))
         callback.is_in_line = callback.has_news = False
         callback.is_in_hand = True
         has_more = callback.call(self)
@@ -86,7 +86,7 @@ cdef class WatchCallbacks:
         return self._put_in_line(callback) if has_more or callback.has_news else 0
 
     cdef void on_call(self) noexcept:
-        add_shared(&self.onlooking.calls, <uint64_t> 1)
+        add_shared(&self.onlooking.calls, <uint64_t>1)
 
     # --- the runner ---------------------------------------------------------------------------------------------------
     cdef int _start_runner(self) except -1:
@@ -94,9 +94,9 @@ cdef class WatchCallbacks:
         _start_thread(self._run, self._begin_turn())
         return 0
 
+    # The number of a new turn, which has its onlooker; those before find out.
     cdef uint64_t _begin_turn(self) except 0:
-        """The number of a new turn, which has its onlooker; those before find out."""
-        cdef uint64_t turn = add_shared(&self.onlooking.turn, <uint64_t> 1)
+        cdef uint64_t turn = add_shared(&self.onlooking.turn, <uint64_t>1)
         _stir(&self.onlooking)
         _start_thread(self._look_on, turn)
         return turn
@@ -104,8 +104,8 @@ cdef class WatchCallbacks:
     def _run(self, uint64_t turn):
         self._run_turn(turn)
 
+    # Until it is relieved, or no callback is open.
     cdef int _run_turn(self, uint64_t turn) except -1:
-        """Until it is relieved, or no callback is open."""
         while self.onlooking.turn == turn and self.open:
             self._collect()
             if self.due:
@@ -113,24 +113,24 @@ cdef class WatchCallbacks:
             else:
                 self._rest()
         if self.onlooking.turn != turn:
-            subtract_shared(&self.onlooking.relieved, <uint32_t> 1)
+            subtract_shared(&self.onlooking.relieved, <uint32_t>1)
             if self.due:
                 mailbox_ring(self.mailbox)      # what it had in hand may be in line again, and the runner may rest
             return 0
         self.has_runner = False
-        store_shared(&self.onlooking.is_busy, <uint32_t> 0)
-        add_shared(&self.onlooking.turn, <uint64_t> 1)
+        store_shared(&self.onlooking.is_busy, <uint32_t>0)
+        add_shared(&self.onlooking.turn, <uint64_t>1)
         _stir(&self.onlooking)
         return 0
 
     cdef int _rest(self) except -1:
-        store_shared(&self.onlooking.is_busy, <uint32_t> 0)
+        store_shared(&self.onlooking.is_busy, <uint32_t>0)
         with nogil:
             mailbox_await(self.mailbox, LONG_NS)
         # 1. The runner says that it is busy, 2. looks whether the onlooker sleeps; that one 3. says so, 4. looks
         # whether the runner is busy. Whichever of 1 and 3 comes last, either 2 or 4 sees the other.
-        store_shared(&self.onlooking.is_busy, <uint32_t> 1)
-        if exchange_shared(&self.onlooking.is_asleep, <uint32_t> 0):
+        store_shared(&self.onlooking.is_busy, <uint32_t>1)
+        if exchange_shared(&self.onlooking.is_asleep, <uint32_t>0):
             _stir(&self.onlooking)
         return 0
 
@@ -144,12 +144,12 @@ cdef class WatchCallbacks:
             if is_stuck and self._relieve(turn, calls):
                 return
 
+    # Take over, unless the runner went on while this thread waited for the GIL.
     cdef bint _relieve(self, uint64_t turn, uint64_t calls) except -1:
-        """Take over, unless the runner went on while this thread waited for the GIL."""
         self._collect()
         if self.onlooking.turn != turn or self.onlooking.calls != calls or not self.due:
             return False
-        add_shared(&self.onlooking.relieved, <uint32_t> 1)
+        add_shared(&self.onlooking.relieved, <uint32_t>1)
         self._run_turn(self._begin_turn())
         return True
 
@@ -159,8 +159,8 @@ cdef class Callback:
         raise NotImplementedError
 
 
+# True: its callback did not come back between two looks, and others have news. False: its turn has ended.
 cdef bint _is_found_stuck(Onlooking* onlooking, uint64_t turn, Mailbox* mailbox, uint64_t* calls) noexcept nogil:
-    """True: its callback did not come back between two looks, and others have news. False: its turn has ended."""
     cdef uint32_t in_vain = 0, seen
     cdef uint64_t pause_ns
     while load_shared(&onlooking.turn) == turn:
@@ -171,7 +171,7 @@ cdef bint _is_found_stuck(Onlooking* onlooking, uint64_t turn, Mailbox* mailbox,
             continue
         calls[0] = load_shared(&onlooking.calls)
         pause_ns = TUNE_LOOK_BEHIND_NS if load_shared(&onlooking.relieved) else TUNE_LOOK_NS
-        futex_wait(&onlooking.stirred, seen, pause_ns << min(in_vain // TUNE_LOOKS_IN_VAIN, <uint32_t> 4))
+        futex_wait(&onlooking.stirred, seen, pause_ns << min(in_vain // TUNE_LOOKS_IN_VAIN, <uint32_t>4))
         if load_shared(&onlooking.calls) != calls[0]:
             in_vain = 0
         elif (load_shared(&onlooking.is_busy) and load_shared(&onlooking.turn) == turn
@@ -182,16 +182,16 @@ cdef bint _is_found_stuck(Onlooking* onlooking, uint64_t turn, Mailbox* mailbox,
     return False
 
 
+# Nothing was in hand for a while: until something is (`_rest`).
 cdef void _sleep(Onlooking* onlooking, uint64_t turn, uint32_t seen) noexcept nogil:
-    """Nothing was in hand for a while: until something is (`_rest`)."""
-    store_shared(&onlooking.is_asleep, <uint32_t> 1)
+    store_shared(&onlooking.is_asleep, <uint32_t>1)
     if not load_shared(&onlooking.is_busy) and load_shared(&onlooking.turn) == turn:
         futex_wait(&onlooking.stirred, seen, LONG_NS)
-    store_shared(&onlooking.is_asleep, <uint32_t> 0)
+    store_shared(&onlooking.is_asleep, <uint32_t>0)
 
 
 cdef void _stir(Onlooking* onlooking) noexcept nogil:
-    add_shared(&onlooking.stirred, <uint32_t> 1)
+    add_shared(&onlooking.stirred, <uint32_t>1)
     futex_wake(&onlooking.stirred, 2)       # one whose turn has ended may not have left yet
 
 

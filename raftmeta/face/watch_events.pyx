@@ -22,12 +22,12 @@ cdef class WatchEvents:
         events = tuple([self._one(view, kept, number)[2][0] for number in range(view.count)])
         return view.revision, view.wall_ms / 1000.0, events, bool(view.is_whole)
 
+    # As told, with one event only.
     cdef tuple _one(self, const WatchView* view, list kept, uint32_t number):
-        """As told, with one event only."""
         cdef uint64_t length
         cdef uint32_t position
         cdef const uint8_t* encoded = view_event(view, number, &length, &position)
-        cdef size_t place = 2 * <size_t> position + (view.with_previous != 0)
+        cdef size_t place = 2 * <size_t>position + (view.with_previous != 0)
         cdef tuple one
         if kept is not None and kept[place] is not None:
             return kept[place]
@@ -38,8 +38,8 @@ cdef class WatchEvents:
             kept[place] = one
         return one
 
+    # For each position of the batch, without and with the record before: what _one made. None: not kept.
     cdef list _kept(self, const WatchView* view):
-        """For each position of the batch, without and with the record before: what _one made. None: not kept."""
         cdef size_t place = view.batch & (TUNE_BATCHES_KEPT - 1)
         cdef list found = None
         if view.batch != 0 and self.numbers[place] == view.batch:
@@ -48,7 +48,7 @@ cdef class WatchEvents:
                 self.numbers[place] = 0
                 self.kept[place] = None
         elif view.is_shared and view.batch_bytes <= TUNE_BATCH_BYTES and self.numbers[place] < view.batch:
-            found = [None] * (2 * <size_t> view.batch_events)
+            found = [None] * (2 * <size_t>view.batch_events)
             self.numbers[place] = view.batch
             self.kept[place] = found
         return found

@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef Handover* handover_create() noexcept nogil:
-    return <Handover*> calloc(1, sizeof(Handover))
+    return <Handover*>calloc(1, sizeof(Handover))
 
 
 cdef void handover_let_go(Handover* handover) noexcept nogil:
@@ -47,7 +47,7 @@ cdef CheckpointPort handover_port(Handover* handover) noexcept nogil:
 # --- what the engine calls --------------------------------------------------------------------------------------------
 cdef void _ask(Handover* handover, uint32_t request) noexcept nogil:
     store_shared(&handover.request, request)
-    add_shared(&handover.bell, <uint32_t> 1)
+    add_shared(&handover.bell, <uint32_t>1)
     futex_wake(&handover.bell, 1)
 
 
@@ -64,7 +64,7 @@ cdef status_t _ask_and_wait(Handover* handover, uint32_t request) noexcept nogil
 
 
 cdef status_t _open(void* self, CheckpointHead* head) noexcept nogil:
-    cdef Handover* handover = <Handover*> self
+    cdef Handover* handover = <Handover*>self
     cdef status_t status = _ask_and_wait(handover, REQUEST_OPEN)
     if status == OK:
         head[0] = handover.head
@@ -72,7 +72,7 @@ cdef status_t _open(void* self, CheckpointHead* head) noexcept nogil:
 
 
 cdef status_t _next(void* self, const uint8_t** records, uint32_t* length) noexcept nogil:
-    cdef Handover* handover = <Handover*> self
+    cdef Handover* handover = <Handover*>self
     cdef status_t status = _ask_and_wait(handover, REQUEST_NEXT)
     records[0] = handover.read
     length[0] = handover.read_length
@@ -80,11 +80,11 @@ cdef status_t _next(void* self, const uint8_t** records, uint32_t* length) noexc
 
 
 cdef status_t _forget(void* self) noexcept nogil:
-    return _ask_and_wait(<Handover*> self, REQUEST_FORGET)
+    return _ask_and_wait(<Handover*>self, REQUEST_FORGET)
 
 
 cdef void _begin_from(void* self, Machine* machine, bint is_kept) noexcept nogil:
-    cdef Handover* handover = <Handover*> self
+    cdef Handover* handover = <Handover*>self
     machine_dump_base_forget(handover.machine, &handover.base)
     handover.machine = machine
     if is_kept:
@@ -92,7 +92,7 @@ cdef void _begin_from(void* self, Machine* machine, bint is_kept) noexcept nogil
 
 
 cdef status_t _take(void* self, const CheckpointHead* head, Machine* machine, Dump* dump) noexcept nogil:
-    cdef Handover* handover = <Handover*> self
+    cdef Handover* handover = <Handover*>self
     if load_shared(&handover.request) != REQUEST_NONE:
         return ALREADY
     if load_shared(&handover.is_closing):
@@ -109,12 +109,12 @@ cdef status_t _take(void* self, const CheckpointHead* head, Machine* machine, Du
 
 
 cdef status_t _poll(void* self) noexcept nogil:
-    cdef Handover* handover = <Handover*> self
+    cdef Handover* handover = <Handover*>self
     return NOT_READY if load_shared(&handover.request) != REQUEST_NONE else handover.result
 
 
 cdef void _tick(void* self) noexcept nogil:
-    cdef Handover* handover = <Handover*> self
+    cdef Handover* handover = <Handover*>self
     if load_shared(&handover.request) == REQUEST_NONE and machine_dump_base_is_outgrown(&handover.base):
         machine_dump_base_forget(handover.machine, &handover.base)
 
@@ -136,7 +136,7 @@ cdef status_t handover_fill(Handover* handover, uint32_t bytes_max, uint64_t* co
     status = machine_dump_next(handover.machine, handover.dump, bytes_max, &handover.records, done)
     count[0] = 0
     while position < handover.records.size:
-        position += sizeof(DumpHead) + (<const DumpHead*> (handover.records.data + position)).length
+        position += sizeof(DumpHead) + (<const DumpHead*>(handover.records.data + position)).length
         count[0] += 1
     return status
 
@@ -149,14 +149,14 @@ cdef void handover_pause(Handover* handover, uint64_t pause_ns) noexcept nogil:
 
 cdef void handover_answer(Handover* handover, status_t result) noexcept nogil:
     handover.result = result
-    store_shared(&handover.request, <uint32_t> REQUEST_NONE)
-    add_shared(&handover.answered, <uint32_t> 1)
+    store_shared(&handover.request, <uint32_t>REQUEST_NONE)
+    add_shared(&handover.answered, <uint32_t>1)
     futex_wake(&handover.answered, 1)
 
 
 cdef void handover_close(Handover* handover) noexcept nogil:
-    store_shared(&handover.is_closing, <uint32_t> 1)
-    add_shared(&handover.bell, <uint32_t> 1)
+    store_shared(&handover.is_closing, <uint32_t>1)
+    add_shared(&handover.bell, <uint32_t>1)
     futex_wake(&handover.bell, 1)
-    add_shared(&handover.answered, <uint32_t> 1)
+    add_shared(&handover.answered, <uint32_t>1)
     futex_wake(&handover.answered, 1)

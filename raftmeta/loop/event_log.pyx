@@ -14,7 +14,7 @@ cdef enum:
 
 
 cdef EventLog* event_log_create() noexcept nogil:
-    cdef EventLog* log = <EventLog*> calloc(1, sizeof(EventLog))
+    cdef EventLog* log = <EventLog*>calloc(1, sizeof(EventLog))
     if log == NULL:
         return NULL
     log.holders = 1
@@ -26,17 +26,17 @@ cdef EventLog* event_log_create() noexcept nogil:
 
 
 cdef void event_log_hold(EventLog* log) noexcept nogil:
-    add_shared(&log.holders, <uint32_t> 1)
+    add_shared(&log.holders, <uint32_t>1)
 
 
 cdef void event_log_drop(EventLog* log) noexcept nogil:
-    if subtract_shared(&log.holders, <uint32_t> 1) == 0:
+    if subtract_shared(&log.holders, <uint32_t>1) == 0:
         free(log.events)
         free(log)
 
 
 cdef void _ring(EventLog* log) noexcept nogil:
-    add_shared(&log.bell, <uint32_t> 1)
+    add_shared(&log.bell, <uint32_t>1)
     if load_shared(&log.holders) > 1:
         futex_wake(&log.bell, EVERYBODY)
 
@@ -55,7 +55,7 @@ cdef void event_log_write(EventLog* log, uint64_t type, uint64_t a, uint64_t b, 
 
 
 cdef void event_log_close(EventLog* log) noexcept nogil:
-    store_shared(&log.is_closed, <uint32_t> 1)
+    store_shared(&log.is_closed, <uint32_t>1)
     _ring(log)
 
 

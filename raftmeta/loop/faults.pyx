@@ -17,7 +17,7 @@ from raftmeta.status cimport BAD_LENGTH, OK, status_t
 cdef status_t faults_set(Faults* faults, const uint8_t* bytes, uint32_t length, uint64_t seed) noexcept nogil:
     if length % sizeof(LinkFault) != 0 or length > MEMBERS_MAX * sizeof(LinkFault):
         return BAD_LENGTH
-    faults.count = <uint32_t> (length // sizeof(LinkFault))
+    faults.count = <uint32_t>(length // sizeof(LinkFault))
     faults.random = seed
     memcpy(faults.links, bytes, length)
     return OK
@@ -45,14 +45,14 @@ cdef bint _happens(Faults* faults, uint32_t parts) noexcept nogil:
     return parts != 0 and next_random(&faults.random) % PARTS_PER_WHOLE < parts
 
 
+# Without memory the frame is lost, as frames may be.
 cdef void _send_later(Faults* faults, uint32_t place, const uint8_t* head, size_t head_length, const Slice* records,
                       uint64_t due_ns) noexcept nogil:
-    """Without memory the frame is lost, as frames may be."""
     cdef LateFrame frame
     frame.due_ns = due_ns
     frame.link = place
-    frame.head_length = <uint32_t> head_length
-    frame.chunk = chunk_create(<uint32_t> head_length + records.length)
+    frame.head_length = <uint32_t>head_length
+    frame.chunk = chunk_create(<uint32_t>head_length + records.length)
     if frame.chunk == NULL:
         return
     memcpy(frame.chunk.bytes(), head, head_length)
@@ -82,7 +82,7 @@ cdef void faults_send(Faults* faults, Transport* transport, const Link* link, ui
 
 
 cdef uint64_t faults_send_late(Faults* faults, Transport* transport, uint64_t now_ns) noexcept nogil:
-    cdef uint64_t earliest_ns = ~<uint64_t> 0
+    cdef uint64_t earliest_ns = ~<uint64_t>0
     cdef LateFrame* frame
     cdef Slice records
     cdef size_t i, kept = 0

@@ -85,16 +85,16 @@ cdef uint64_t _wall_ms(void* self) noexcept nogil:
 
 
 cdef uint64_t _random_next(void* self) noexcept nogil:
-    return next_random(<uint64_t*> self)
+    return next_random(<uint64_t*>self)
 
 
 cdef void _submit_job(void* self, DiskJob* job) noexcept nogil:
-    write_thread_submit(&(<Loop*> self).writer, job)
+    write_thread_submit(&(<Loop*>self).writer, job)
 
 
 cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
                 const Slice* records) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     if loop.faults.count == 0:
         transport_send(&loop.transport, link, head, head_length, records)
     else:
@@ -103,48 +103,48 @@ cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_leng
 
 
 cdef bint _claim(void* self, void* owner) noexcept nogil:
-    return ticket_claim(<Ticket*> owner)
+    return ticket_claim(<Ticket*>owner)
 
 
 cdef void _done(void* self, void* owner, status_t status, uint64_t revision, index_t index, const uint8_t* body,
                 uint32_t length) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
-    if not (<Ticket*> owner).is_of_client:
-        subtract_shared(&loop.in_flight, <uint32_t> 1)
-    ticket_done(<Ticket*> owner, status, revision, index, body, length, &loop.wakeups)
+    cdef Loop* loop = <Loop*>self
+    if not (<Ticket*>owner).is_of_client:
+        subtract_shared(&loop.in_flight, <uint32_t>1)
+    ticket_done(<Ticket*>owner, status, revision, index, body, length, &loop.wakeups)
 
 
 cdef void _woken(void* self, void* handle) noexcept nogil:
-    watch_signal_tell(<WatchSignal*> handle, &(<Loop*> self).wakeups)
+    watch_signal_tell(<WatchSignal*>handle, &(<Loop*>self).wakeups)
 
 
 cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
-    store_release(<uint64_t*> handle, until_ns)     # face/lease reads it whenever held() is called
+    store_release(<uint64_t*>handle, until_ns)     # face/lease reads it whenever held() is called
 
 
+# The end of a turn: whoever wakes up sees the state that answered it.
 cdef void _flush(void* self) noexcept nogil:
-    """The end of a turn: whoever wakes up sees the state that answered it."""
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     cdef int i
     _publish(loop)
-    for i in range(<int> LOOP_READERS):
+    for i in range(<int>LOOP_READERS):
         loop.reading_flushed[i] = load_shared(&loop.reading[i])
     wakeups_flush(&loop.wakeups)
 
 
+# A reader of an exchanged state either began before its successor was shared, and then its `reading` was odd at
+# that flush and differs when it has left; or it took the successor.
 cdef bint _readers_left(void* self) noexcept nogil:
-    """A reader of an exchanged state either began before its successor was shared, and then its `reading` was odd at
-    that flush and differs when it has left; or it took the successor."""
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     cdef int i
-    for i in range(<int> LOOP_READERS):
+    for i in range(<int>LOOP_READERS):
         if loop.reading_flushed[i] % 2 != 0 and load_shared(&loop.reading[i]) == loop.reading_flushed[i]:
             return False
     return True
 
 
 cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     if type == EVENT_TRACE and (a & 0xFF) == TRACE_COMMITTED:
         return          # one for each batch: status() and metrics() tell it
     if type == EVENT_LINK_UP or type == EVENT_LINK_DOWN:
@@ -152,7 +152,7 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
     if type == EVENT_FATAL and a == DISK_FAILED:
         b = load_shared(&loop.disk.failure)
         c = b >> 32
-        b = <uint32_t> b
+        b = <uint32_t>b
     event_log_write(loop.event_log, type, a, b, c)
 
 
@@ -183,13 +183,13 @@ cdef void _fill_ports(Loop* loop) noexcept nogil:
 
 # --- beside the opening thread ----------------------------------------------------------------------------------------
 cdef void* _beside_main(void* argument) noexcept nogil:
-    cdef Beside* beside = <Beside*> argument
+    cdef Beside* beside = <Beside*>argument
     beside.work(beside.argument)
     return NULL
 
 
 cdef void _beside_run(void* self, beside_work work, void* argument) noexcept nogil:
-    cdef Beside* beside = <Beside*> self
+    cdef Beside* beside = <Beside*>self
     beside.work = work
     beside.argument = argument
     beside.is_running = thread_start(&beside.thread, _beside_main, beside, b"raftmeta-open") == 0
@@ -198,7 +198,7 @@ cdef void _beside_run(void* self, beside_work work, void* argument) noexcept nog
 
 
 cdef void _beside_wait(void* self) noexcept nogil:
-    cdef Beside* beside = <Beside*> self
+    cdef Beside* beside = <Beside*>self
     if beside.is_running:
         pthread_join(beside.thread, NULL)
     beside.is_running = False
@@ -206,11 +206,11 @@ cdef void _beside_wait(void* self) noexcept nogil:
 
 # --- the network, upwards ---------------------------------------------------------------------------------------------
 cdef void _own_hello(void* self, uint32_t link, Hello* hello) noexcept nogil:
-    engine_own_hello(&(<Loop*> self).engine, link, hello)
+    engine_own_hello(&(<Loop*>self).engine, link, hello)
 
 
 cdef status_t _on_hello(void* self, uint32_t place, const Hello* hello) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     memset(&loop.inbounds[place], 0, sizeof(Inbound))
     if faults_cut_name(&loop.faults, hello.name, hello.name_length):
         return NOT_READY
@@ -222,7 +222,7 @@ cdef status_t _on_hello(void* self, uint32_t place, const Hello* hello) noexcept
 
 
 cdef status_t _on_frame(void* self, uint32_t place, const Slice* frame) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     cdef Inbound* inbound = &loop.inbounds[place]
     if loop.faults.count != 0 and faults_are_cut(&loop.faults, &loop.engine.links[inbound.link], FAULT_CUT_FROM):
         return OK
@@ -230,14 +230,14 @@ cdef status_t _on_frame(void* self, uint32_t place, const Slice* frame) noexcept
 
 
 cdef status_t _on_link_up(void* self, uint32_t link, const Hello* hello) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     if faults_are_cut(&loop.faults, &loop.engine.links[link], FAULT_CUT_TO | FAULT_CUT_FROM):
         return NOT_READY
     return engine_link_up(&loop.engine, link, hello)
 
 
 cdef void _on_link_down(void* self, uint32_t link, bint was_refused) noexcept nogil:
-    cdef Loop* loop = <Loop*> self
+    cdef Loop* loop = <Loop*>self
     # Nothing comes back through a cut, not even that nobody listens there.
     if faults_are_cut(&loop.faults, &loop.engine.links[link], FAULT_CUT_TO | FAULT_CUT_FROM):
         was_refused = False
@@ -245,19 +245,19 @@ cdef void _on_link_down(void* self, uint32_t link, bint was_refused) noexcept no
 
 
 cdef void _on_refused(void* self, status_t status, uint32_t link) noexcept nogil:
-    peers_note_refusal(&(<Loop*> self).engine, <int> link, status)
+    peers_note_refusal(&(<Loop*>self).engine, <int>link, status)
     if status == REMOVED:       # told once, as "removed"
-        engine_refused(&(<Loop*> self).engine, status)
+        engine_refused(&(<Loop*>self).engine, status)
     else:
         _event(self, EVENT_PEER_REFUSED, status, link, 0)
 
 
+# Keep connections to those that the engine wants, and to nobody else.
 cdef void _follow_links(Loop* loop) noexcept nogil:
-    """Keep connections to those that the engine wants, and to nobody else."""
     cdef bint is_wanted
     cdef uint32_t i
     cdef Link* link
-    for i in range(<uint32_t> MEMBERS_MAX):
+    for i in range(<uint32_t>MEMBERS_MAX):
         link = &loop.engine.links[i]
         is_wanted = engine_wants_link(&loop.engine, i)
         if loop.faults.count != 0 and not link.is_up:
@@ -269,8 +269,8 @@ cdef void _follow_links(Loop* loop) noexcept nogil:
 
 
 # --- what callers see -------------------------------------------------------------------------------------------------
+# The names that the peer was started with, if they are others than here.
 cdef void _copy_told(const Engine* engine, const Link* link, LinkStatus* into) noexcept nogil:
-    """The names that the peer was started with, if they are others than here."""
     cdef const GenesisPeer* peer
     cdef uint32_t i
     if engine.state != ENGINE_GENESIS:
@@ -287,7 +287,7 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
     cdef Link* link
     cdef uint32_t i
     memset(&table, 0, sizeof(LinkTable))
-    for i in range(<uint32_t> MEMBERS_MAX):
+    for i in range(<uint32_t>MEMBERS_MAX):
         link = &loop.engine.links[i]
         if not link.is_used:
             continue
@@ -307,8 +307,8 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
     loop.links_changed = False
 
 
+# What callers encode with: a session that ended since makes a refusal, a base that rose since a longer memory.
 cdef void _share(Loop* loop) noexcept nogil:
-    """What callers encode with: a session that ended since makes a refusal, a base that rose since a longer memory."""
     cdef Engine* engine = &loop.engine
     store_release(&loop.session, engine.session)
     store_release(&loop.lowest_unanswered, engine.own.base)
@@ -318,8 +318,8 @@ cdef void _share(Loop* loop) noexcept nogil:
         loop.broken = engine.core.broken
         loop.broken_a = engine.core.broken_a
         loop.broken_b = engine.core.broken_b
-    store_release(&loop.is_removed, <uint32_t> engine.was_removed)
-    store_release(&loop.state, <uint32_t> engine.state)
+    store_release(&loop.is_removed, <uint32_t>engine.was_removed)
+    store_release(&loop.state, <uint32_t>engine.state)
 
 
 cdef void _publish(Loop* loop) noexcept nogil:
@@ -409,7 +409,7 @@ cdef void _answer_awaiting(Loop* loop) noexcept nogil:
 # --- what callers want ------------------------------------------------------------------------------------------------
 cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
     cdef Awaiting item
-    item.ticket = <Ticket*> submission.owner
+    item.ticket = <Ticket*>submission.owner
     item.kind = submission.kind
     item.number = submission.number
     item.index = loop.engine.applied
@@ -419,7 +419,7 @@ cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
 
 
 cdef void _set_faults(Loop* loop, Submission* submission) noexcept nogil:
-    cdef status_t status = faults_set(&loop.faults, <const uint8_t*> submission + sizeof(Submission),
+    cdef status_t status = faults_set(&loop.faults, <const uint8_t*>submission + sizeof(Submission),
                                       submission.length, submission.number)
     _done(loop, submission.owner, status, 0, 0, NULL, 0)
     free(submission)
@@ -449,32 +449,32 @@ cdef void _take_finished_jobs(Loop* loop, Handoff[DiskJob]* jobs) noexcept nogil
 
 
 cdef Machine* loop_enter(Loop* loop, LoopReader reader) noexcept nogil:
-    add_shared(&loop.reading[<int> reader], <uint64_t> 1)
+    add_shared(&loop.reading[<int>reader], <uint64_t>1)
     return load_shared(&loop.machine)
 
 
 cdef void loop_leave(Loop* loop, LoopReader reader) noexcept nogil:
-    add_shared(&loop.reading[<int> reader], <uint64_t> 1)
+    add_shared(&loop.reading[<int>reader], <uint64_t>1)
 
 
 cdef void loop_ring(void* loop) noexcept nogil:
     cdef uint64_t one = 1
-    if exchange_shared(&(<Loop*> loop).is_asleep, <uint32_t> 0):
-        posix.write((<Loop*> loop).wake_fd, &one, sizeof(one))
+    if exchange_shared(&(<Loop*>loop).is_asleep, <uint32_t>0):
+        posix.write((<Loop*>loop).wake_fd, &one, sizeof(one))
 
 
 cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil:
-    if submission.owner != NULL and not (<Ticket*> submission.owner).is_of_client:
-        add_shared(&loop.in_flight, <uint32_t> 1)
+    if submission.owner != NULL and not (<Ticket*>submission.owner).is_of_client:
+        add_shared(&loop.in_flight, <uint32_t>1)
     loop.submissions.push(submission)
 
 
 # --- a turn -----------------------------------------------------------------------------------------------------------
+# How late a tick may come: another one while a leader is known and no caller of this node waits for anything.
 cdef uint64_t _patience_ns(Loop* loop) noexcept nogil:
-    """How late a tick may come: another one while a leader is known and no caller of this node waits for anything."""
     if loop.engine.state != ENGINE_RUNNING or loop.engine.core_status.leader == 0 or load_shared(&loop.in_flight):
         return 0
-    return <uint64_t> loop.engine.config.tick_ms * 1_000_000
+    return <uint64_t>loop.engine.config.tick_ms * 1_000_000
 
 
 cdef int _timeout_ms(Loop* loop) noexcept nogil:
@@ -484,7 +484,7 @@ cdef int _timeout_ms(Loop* loop) noexcept nogil:
         return LONGEST_WAIT_MS
     if deadline_ns <= now_ns:
         return 0
-    return <int> min((deadline_ns - now_ns + 999_999) // 1_000_000, <uint64_t> LONGEST_WAIT_MS)
+    return <int>min((deadline_ns - now_ns + 999_999) // 1_000_000, <uint64_t>LONGEST_WAIT_MS)
 
 
 cdef bint _has_work(Loop* loop) noexcept nogil:
@@ -495,11 +495,11 @@ cdef int _wait(Loop* loop, posix.epoll_event* events, bint more) noexcept nogil:
     cdef int timeout_ms = 0 if more else _timeout_ms(loop)
     cdef int count
     if timeout_ms != 0:
-        store_shared(&loop.is_asleep, <uint32_t> 1)
+        store_shared(&loop.is_asleep, <uint32_t>1)
         if _has_work(loop):
             timeout_ms = 0
     count = posix.epoll_wait(loop.epoll, events, TUNE_EVENTS_PER_WAIT, timeout_ms)
-    store_shared(&loop.is_asleep, <uint32_t> 0)
+    store_shared(&loop.is_asleep, <uint32_t>0)
     return count
 
 
@@ -522,7 +522,7 @@ cdef void _look_at_network(Loop* loop, const posix.epoll_event* events, int coun
 cdef void _restart_maxima(Loop* loop) noexcept nogil:
     loop.engine.counters.apply_time_ns_max = 0
     loop.engine.counters.commit_gap_ns_max = 0
-    store_release(&loop.disk.counters.time_ns_max, <uint64_t> 0)
+    store_release(&loop.disk.counters.time_ns_max, <uint64_t>0)
 
 
 cdef void _look_at_disk(Loop* loop) noexcept nogil:
@@ -536,14 +536,14 @@ cdef void _look_at_disk(Loop* loop) noexcept nogil:
 
 
 cdef void* _loop_main(void* argument) noexcept nogil:
-    cdef Loop* loop = <Loop*> argument
+    cdef Loop* loop = <Loop*>argument
     cdef posix.epoll_event[TUNE_EVENTS_PER_WAIT] events
     cdef bint more = True
     cdef int count
     while not load_shared(&loop.is_closing):
         count = _wait(loop, events, more)
         loop.turns += 1
-        if exchange_shared(&loop.must_restart_maxima, <uint32_t> 0):
+        if exchange_shared(&loop.must_restart_maxima, <uint32_t>0):
             _restart_maxima(loop)
         if loop.engine.state != ENGINE_STOPPED:
             _look_at_network(loop, events, count)
@@ -565,8 +565,8 @@ cdef void* _loop_main(void* argument) noexcept nogil:
     return NULL
 
 
+# Everybody who waits is answered, sockets are closed.
 cdef void _end(Loop* loop) noexcept nogil:
-    """Everybody who waits is answered, sockets are closed."""
     engine_stop(&loop.engine, OK)
     _take_submissions(loop)
     _answer_awaiting(loop)
@@ -579,7 +579,7 @@ cdef void _end(Loop* loop) noexcept nogil:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Loop* loop_create(uint64_t seed) noexcept nogil:
-    cdef Loop* loop = <Loop*> calloc(1, sizeof(Loop))
+    cdef Loop* loop = <Loop*>calloc(1, sizeof(Loop))
     cdef posix.epoll_event event
     if loop == NULL:
         return NULL
@@ -642,7 +642,7 @@ cdef status_t _init_transport(Loop* loop) noexcept nogil:
                             next_random(&loop.random))
     loop.listener = -1
     if status == OK:
-        loop.inbounds = <Inbound*> calloc(loop.transport.accepted_max, sizeof(Inbound))
+        loop.inbounds = <Inbound*>calloc(loop.transport.accepted_max, sizeof(Inbound))
     return status if status != OK or loop.inbounds != NULL else NO_MEMORY
 
 
@@ -667,14 +667,14 @@ cdef status_t loop_start(Loop* loop, int listener) noexcept nogil:
 
 
 cdef void loop_abort(Loop* loop) noexcept nogil:
-    store_shared(&loop.is_aborted, <uint32_t> 1)
+    store_shared(&loop.is_aborted, <uint32_t>1)
     write_thread_abort(&loop.writer)
     real_disk_give_up(&loop.disk)
 
 
 cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil:
     cdef uint64_t one = 1
-    store_shared(&loop.is_closing, <uint32_t> 1)
+    store_shared(&loop.is_closing, <uint32_t>1)
     posix.write(loop.wake_fd, &one, sizeof(one))
     if loop.is_running:
         loop.is_running = not thread_join(loop.thread, timeout_ns)

@@ -24,7 +24,7 @@ from raftmeta.status cimport OK, OUTCOME_UNKNOWN, status_t
 
 # --- the caller's side ------------------------------------------------------------------------------------------------
 cdef Ticket* ticket_create(Mailbox* mailbox, bint wants_body) noexcept nogil:
-    cdef Ticket* ticket = <Ticket*> calloc(1, sizeof(Ticket))
+    cdef Ticket* ticket = <Ticket*>calloc(1, sizeof(Ticket))
     if ticket == NULL:
         return NULL
     ticket.mail.kind = MAIL_TICKET
@@ -37,11 +37,11 @@ cdef Ticket* ticket_create(Mailbox* mailbox, bint wants_body) noexcept nogil:
 
 
 cdef void ticket_hold(Ticket* ticket) noexcept nogil:
-    add_shared(&ticket.holders, <uint32_t> 1)
+    add_shared(&ticket.holders, <uint32_t>1)
 
 
 cdef void ticket_drop(Ticket* ticket) noexcept nogil:
-    if subtract_shared(&ticket.holders, <uint32_t> 1) != 0:
+    if subtract_shared(&ticket.holders, <uint32_t>1) != 0:
         return
     if ticket.mailbox != NULL:
         mailbox_drop(ticket.mailbox)
@@ -50,7 +50,7 @@ cdef void ticket_drop(Ticket* ticket) noexcept nogil:
 
 
 cdef bint ticket_withdraw(Ticket* ticket) noexcept nogil:
-    return swap_shared(&ticket.state, <uint32_t> TICKET_QUEUED, <uint32_t> TICKET_WITHDRAWN)
+    return swap_shared(&ticket.state, <uint32_t>TICKET_QUEUED, <uint32_t>TICKET_WITHDRAWN)
 
 
 cdef bint ticket_is_done(Ticket* ticket) noexcept nogil:
@@ -60,7 +60,7 @@ cdef bint ticket_is_done(Ticket* ticket) noexcept nogil:
 cdef void ticket_wait(Ticket* ticket, uint64_t timeout_ns) noexcept nogil:
     # 1. the waiter says is_awaited, 2. looks at state and sleeps on it; the loop 3. changes state, 4. looks at
     # is_awaited. Whichever of 1 and 3 comes last, either 2 sees the change or 4 sees the waiter.
-    store_shared(&ticket.is_awaited, <uint32_t> 1)
+    store_shared(&ticket.is_awaited, <uint32_t>1)
     cdef uint32_t seen = load_shared(&ticket.state)
     if seen != TICKET_DONE:
         futex_wait(&ticket.state, seen, timeout_ns)
@@ -68,13 +68,13 @@ cdef void ticket_wait(Ticket* ticket, uint64_t timeout_ns) noexcept nogil:
 
 # --- the loop's side --------------------------------------------------------------------------------------------------
 cdef bint ticket_claim(Ticket* ticket) noexcept nogil:
-    return swap_shared(&ticket.state, <uint32_t> TICKET_QUEUED, <uint32_t> TICKET_PROPOSED)
+    return swap_shared(&ticket.state, <uint32_t>TICKET_QUEUED, <uint32_t>TICKET_PROPOSED)
 
 
 cdef void _keep_body(Ticket* ticket, const uint8_t* body, uint32_t length) noexcept nogil:
     if not ticket.wants_body or length == 0:
         return
-    ticket.body = <uint8_t*> malloc(length)
+    ticket.body = <uint8_t*>malloc(length)
     if ticket.body == NULL:     # it was executed, and its caller cannot be told what came of it
         ticket.status = OUTCOME_UNKNOWN if ticket.status == OK else ticket.status
         return
@@ -97,7 +97,7 @@ cdef void ticket_done(Ticket* ticket, status_t status, uint64_t revision, index_
     ticket.revision = revision
     ticket.index = index
     _keep_body(ticket, body, length)
-    if exchange_shared(&ticket.state, <uint32_t> TICKET_DONE) == TICKET_WITHDRAWN and ticket.mailbox == NULL:
+    if exchange_shared(&ticket.state, <uint32_t>TICKET_DONE) == TICKET_WITHDRAWN and ticket.mailbox == NULL:
         ticket_drop(ticket)     # its caller has left
     elif ticket.mailbox != NULL:
         _post(ticket.mailbox, &ticket.mail, wakeups)
@@ -108,12 +108,12 @@ cdef void ticket_done(Ticket* ticket, status_t status, uint64_t revision, index_
 
 cdef void watch_signal_tell(WatchSignal* signal, Wakeups* wakeups) noexcept nogil:
     if signal.mailbox != NULL:
-        if exchange_shared(&signal.is_posted, <uint32_t> 1) == 0:
+        if exchange_shared(&signal.is_posted, <uint32_t>1) == 0:
             _post(signal.mailbox, &signal.mail, wakeups)
         return
     # As in ticket_wait; a thread that is awake, or was just woken, looks again before it sleeps.
-    add_shared(&signal.word, <uint32_t> 1)
-    if load_shared(&signal.is_awaited) and exchange_shared(&signal.is_awaited, <uint32_t> 0):
+    add_shared(&signal.word, <uint32_t>1)
+    if load_shared(&signal.is_awaited) and exchange_shared(&signal.is_awaited, <uint32_t>0):
         futex_wake(&signal.word, 1)
 
 
@@ -123,7 +123,7 @@ cdef void _throw_away(Mailbox* mailbox) noexcept nogil:
     while mail != NULL:
         next = mail.next
         if mail.kind == MAIL_TICKET:
-            ticket_drop(<Ticket*> mail)
+            ticket_drop(<Ticket*>mail)
         mail = next
 
 
@@ -146,9 +146,9 @@ cdef void wakeups_flush(Wakeups* wakeups) noexcept nogil:
     wakeups.mailboxes = NULL
     while mail != NULL:
         next = mail.next
-        if load_shared(&(<Ticket*> mail).is_awaited):
-            futex_wake(&(<Ticket*> mail).state, 1)
-        ticket_drop(<Ticket*> mail)
+        if load_shared(&(<Ticket*>mail).is_awaited):
+            futex_wake(&(<Ticket*>mail).state, 1)
+        ticket_drop(<Ticket*>mail)
         mail = next
     while mailbox != NULL:
         next_mailbox = mailbox.next
@@ -158,7 +158,7 @@ cdef void wakeups_flush(Wakeups* wakeups) noexcept nogil:
 
 # --- mailboxes --------------------------------------------------------------------------------------------------------
 cdef Mailbox* mailbox_create(bint with_event_fd) noexcept nogil:
-    cdef Mailbox* mailbox = <Mailbox*> calloc(1, sizeof(Mailbox))
+    cdef Mailbox* mailbox = <Mailbox*>calloc(1, sizeof(Mailbox))
     if mailbox == NULL:
         return NULL
     mailbox.holders = 1
@@ -170,11 +170,11 @@ cdef Mailbox* mailbox_create(bint with_event_fd) noexcept nogil:
 
 
 cdef void mailbox_hold(Mailbox* mailbox) noexcept nogil:
-    add_shared(&mailbox.holders, <uint32_t> 1)
+    add_shared(&mailbox.holders, <uint32_t>1)
 
 
 cdef void mailbox_drop(Mailbox* mailbox) noexcept nogil:
-    if subtract_shared(&mailbox.holders, <uint32_t> 1) == 0:
+    if subtract_shared(&mailbox.holders, <uint32_t>1) == 0:
         if mailbox.event_fd >= 0:
             posix.close(mailbox.event_fd)
         free(mailbox)
@@ -184,13 +184,13 @@ cdef Mail* mailbox_take(Mailbox* mailbox) noexcept nogil:
     cdef uint64_t count
     if mailbox.event_fd >= 0:
         posix.read(mailbox.event_fd, &count, sizeof(count))
-    store_shared(&mailbox.is_rung, <uint32_t> 0)
+    store_shared(&mailbox.is_rung, <uint32_t>0)
     return mailbox.posted.take()
 
 
 cdef void mailbox_ring(Mailbox* mailbox) noexcept nogil:
     cdef uint64_t one = 1
-    if exchange_shared(&mailbox.is_rung, <uint32_t> 1) != 0:
+    if exchange_shared(&mailbox.is_rung, <uint32_t>1) != 0:
         return
     if mailbox.event_fd >= 0:
         posix.write(mailbox.event_fd, &one, sizeof(one))
@@ -203,6 +203,6 @@ cdef void mailbox_await(Mailbox* mailbox, uint64_t timeout_ns) noexcept nogil:
 
 
 cdef void mailbox_abandon(Mailbox* mailbox) noexcept nogil:
-    store_shared(&mailbox.is_abandoned, <uint32_t> 1)
+    store_shared(&mailbox.is_abandoned, <uint32_t>1)
     _throw_away(mailbox)
     mailbox_drop(mailbox)

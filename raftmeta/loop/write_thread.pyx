@@ -19,8 +19,8 @@ cdef enum:
     IDLE_PAUSE_S = 60                   # the bell always rings in between
 
 
+# Oldest first, as the loop will take them.
 cdef void _hand_back(WriteThread* writer, DiskJob* first) noexcept nogil:
-    """Oldest first, as the loop will take them."""
     cdef DiskJob* job = first
     cdef DiskJob* next
     while job != NULL:
@@ -30,8 +30,8 @@ cdef void _hand_back(WriteThread* writer, DiskJob* first) noexcept nogil:
     writer.ring_loop(writer.loop)
 
 
+# One step: whatever the log has to write meanwhile waits no longer than that.
 cdef void _run_background(WriteThread* writer) noexcept nogil:
-    """One step: whatever the log has to write meanwhile waits no longer than that."""
     cdef DiskJob* job = order_background(&writer.background)
     disk_jobs_run(writer.wal, writer.identity, job)
     _hand_back(writer, job)
@@ -45,19 +45,19 @@ cdef inline bint _may_sleep(WriteThread* writer, uint32_t seen) noexcept nogil:
 cdef void _sleep(WriteThread* writer, uint32_t seen) noexcept nogil:
     # 1. say is_asleep, 2. look once more; a submitter 3. pushes, 4. looks at is_asleep and rings. Whichever of 1 and 3
     # comes last, either 2 finds the job or 4 finds the sleeper; a ring between 2 and the wait changes `bell`.
-    store_shared(&writer.is_asleep, <uint32_t> 1)
+    store_shared(&writer.is_asleep, <uint32_t>1)
     if _may_sleep(writer, seen):
-        futex_wait(&writer.bell, seen, <uint64_t> TUNE_REST_S * 1_000_000_000)
+        futex_wait(&writer.bell, seen, <uint64_t>TUNE_REST_S * 1_000_000_000)
     if _may_sleep(writer, seen):
         # Nothing came for a while. A mark that lags behind the log could let a power cut and a damaged last batch
         # together look like a torn tail. If its sync fails the log refuses the next write, which stops the node.
         wal_idle(writer.wal)
-        futex_wait(&writer.bell, seen, <uint64_t> IDLE_PAUSE_S * 1_000_000_000)
-    store_shared(&writer.is_asleep, <uint32_t> 0)
+        futex_wait(&writer.bell, seen, <uint64_t>IDLE_PAUSE_S * 1_000_000_000)
+    store_shared(&writer.is_asleep, <uint32_t>0)
 
 
 cdef void* _write_main(void* argument) noexcept nogil:
-    cdef WriteThread* writer = <WriteThread*> argument
+    cdef WriteThread* writer = <WriteThread*>argument
     cdef DiskJob* jobs
     cdef uint32_t seen
     cdef bint is_prepared = False
@@ -92,23 +92,23 @@ cdef void write_thread_submit(WriteThread* writer, DiskJob* job) noexcept nogil:
 
 
 cdef void _wake(WriteThread* writer) noexcept nogil:
-    add_shared(&writer.bell, <uint32_t> 1)
+    add_shared(&writer.bell, <uint32_t>1)
     futex_wake(&writer.bell, 1)
 
 
 cdef void write_thread_ring(WriteThread* writer) noexcept nogil:
-    if not writer.asked.is_empty() and exchange_shared(&writer.is_asleep, <uint32_t> 0):
+    if not writer.asked.is_empty() and exchange_shared(&writer.is_asleep, <uint32_t>0):
         _wake(writer)
 
 
 cdef void write_thread_abort(WriteThread* writer) noexcept nogil:
-    store_shared(&writer.is_aborted, <uint32_t> 1)
+    store_shared(&writer.is_aborted, <uint32_t>1)
 
 
 cdef bint write_thread_stop(WriteThread* writer, unsigned long long timeout_ns) noexcept nogil:
     if not writer.is_running:
         return True
-    store_shared(&writer.is_closing, <uint32_t> 1)
+    store_shared(&writer.is_closing, <uint32_t>1)
     _wake(writer)
     writer.is_running = not thread_join(writer.thread, timeout_ns)
     return not writer.is_running

@@ -1,4 +1,4 @@
-# The heap of deadlines: bodies. A binary heap whose items know their place in it.
+"""The heap of deadlines: bodies. A binary heap whose items know their place in it."""
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

@@ -1,12 +1,13 @@
-# The dump: bodies.
-#
-# What stays still under a dump while apply goes on: the pinned root with all versions that it can see, also behind
-# links that trimming cuts meanwhile (entry_at_pinned), and the change records of that time, which are kept when they
-# fall below the floor (history_keep). New change records go behind those of the dump, in blocks that never move, so
-# the list of blocks is all that must be copied. Chunks of user machines are held. So a dump that takes long costs the
-# memory of the moment it began, and nothing of what is written meanwhile. Leases and sessions do not stay still: they
-# are encoded in slices before anything else is applied, in the order of their heaps, and sorted by whoever calls next
-# first.
+"""The dump: bodies.
+
+What stays still under a dump while apply goes on: the pinned root with all versions that it can see, also behind
+links that trimming cuts meanwhile (entry_at_pinned), and the change records of that time, which are kept when they
+fall below the floor (history_keep). New change records go behind those of the dump, in blocks that never move, so
+the list of blocks is all that must be copied. Chunks of user machines are held. So a dump that takes long costs the
+memory of the moment it began, and nothing of what is written meanwhile. Leases and sessions do not stay still: they
+are encoded in slices before anything else is applied, in the order of their heaps, and sorted by whoever calls next
+first.
+"""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset

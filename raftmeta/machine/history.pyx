@@ -1,4 +1,4 @@
-# The history: bodies.
+"""The history: bodies."""
 from libc.stdint cimport UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 

@@ -1,8 +1,9 @@
-# Leases: bodies.
-#
-# Attached keys are linked through one table for all leases, keyed by the address of the newest entry: attaching and
-# detaching are O(1), and a lease of one key (the common one: a member, a lock) needs no table of its own. The order of
-# the links depends on the past of the node, so keys are sorted before an entry deletes them.
+"""Leases: bodies.
+
+Attached keys are linked through one table for all leases, keyed by the address of the newest entry: attaching and
+detaching are O(1), and a lease of one key (the common one: a member, a lock) needs no table of its own. The order of
+the links depends on the past of the node, so keys are sorted before an entry deletes them.
+"""
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy

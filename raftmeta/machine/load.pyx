@@ -1,4 +1,4 @@
-# The load: bodies. One function a kind of record; each checks its fields first.
+"""The load: bodies. One function a kind of record; each checks its fields first."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 

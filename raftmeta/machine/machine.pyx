@@ -1,15 +1,16 @@
-# The replicated machine: apply, publish, and what the leader's engine asks.
-#
-# One entry, step by step:
-#   1. machine_apply decodes the command. Nonsense is answered COMMAND_INVALID; a kind this build does not know is
-#      fatal, for other nodes may have applied it.
-#   2. _admit looks at its session: an unknown one, a duplicate and an evicted sequence end here and change nothing.
-#   3. The fence is checked before anything of the command itself.
-#   4. A refusal is a result like any other. Changes of keys are planned whole (plan.pyx) before the first is made.
-#   5. The changes are made, in slices; the revision and its change record come into being after the last.
-#   6. _finish encodes the result, keeps it in the session and moves `applied`.
-# All of it is a function of the state and the entry: no clock, no random source, no address, no limit of this node
-# alone.
+"""The replicated machine: apply, publish, and what the leader's engine asks.
+
+One entry, step by step:
+  1. machine_apply decodes the command. Nonsense is answered COMMAND_INVALID; a kind this build does not know is
+     fatal, for other nodes may have applied it.
+  2. _admit looks at its session: an unknown one, a duplicate and an evicted sequence end here and change nothing.
+  3. The fence is checked before anything of the command itself.
+  4. A refusal is a result like any other. Changes of keys are planned whole (plan.pyx) before the first is made.
+  5. The changes are made, in slices; the revision and its change record come into being after the last.
+  6. _finish encodes the result, keeps it in the session and moves `applied`.
+All of it is a function of the state and the entry: no clock, no random source, no address, no limit of this node
+alone.
+"""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset

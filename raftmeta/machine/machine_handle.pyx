@@ -1,5 +1,6 @@
-# The machine's face for tests, tools and benchmarks. It decides nothing: it makes records, calls the native functions
-# and shows what they return.
+"""The machine's face for tests, tools and benchmarks. It decides nothing: it makes records, calls the native functions
+and shows what they return.
+"""
 from collections import namedtuple
 
 cimport cython

@@ -1,4 +1,4 @@
-# The plan: bodies. Changes stand in the order of first touch, with an index in key order beside them.
+"""The plan: bodies. Changes stand in the order of first touch, with an index in key order beside them."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove, memset
 

@@ -1,12 +1,13 @@
-# Reads: bodies.
-#
-# A past read on another thread and a moving floor:
-#   1. The reader asks for revision R and walks the chain of a key towards it.
-#   2. COMPACT moves the floor beyond R; some time later the applying thread cuts the chain below the floor.
-#   3. The reader meets the cut, and takes the key for missing.
-# The floor is raised (released) before the first cut, and the reader looks at it (acquires) after its walk: whoever
-# could have met a cut sees a floor above R and answers COMPACTED.
-# A read at the revision of its root meets no cut: the root itself holds those versions.
+"""Reads: bodies.
+
+A past read on another thread and a moving floor:
+  1. The reader asks for revision R and walks the chain of a key towards it.
+  2. COMPACT moves the floor beyond R; some time later the applying thread cuts the chain below the floor.
+  3. The reader meets the cut, and takes the key for missing.
+The floor is raised (released) before the first cut, and the reader looks at it (acquires) after its walk: whoever
+could have met a cut sees a floor above R and answers COMPACTED.
+A read at the revision of its root meets no cut: the root itself holds those versions.
+"""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.plan cimport compare_bytes, entry_view, is_live

@@ -1,8 +1,9 @@
-# Sessions: bodies.
-#
-# The kept results of a session stand in a ring by sequence: slot of s is s & (capacity - 1), and no two sequences of
-# [floor, highest] share one. The ring grows with the distance of the two, which a well-behaved client keeps at the
-# number of its commands under way.
+"""Sessions: bodies.
+
+The kept results of a session stand in a ring by sequence: slot of s is s & (capacity - 1), and no two sequences of
+[floor, highest] share one. The ring grows with the distance of the two, which a well-behaved client keeps at the
+number of its commands under way.
+"""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset

@@ -1,9 +1,10 @@
-# Transactions: bodies.
-#
-# A frame is a list of operations under way; a nested transaction puts a frame on top, so that evaluation can pause
-# between any two operations. Compares of a nested transaction see what was written before it (etcd evaluates all
-# compares first, and refuses a key written twice; here order decides). A refusal discards plan and result, so a
-# failing operation may leave its planned change half made.
+"""Transactions: bodies.
+
+A frame is a list of operations under way; a nested transaction puts a frame on top, so that evaluation can pause
+between any two operations. Compares of a nested transaction see what was written before it (etcd evaluates all
+compares first, and refuses a key written twice; here order decides). A refusal discards plan and result, so a
+failing operation may leave its planned change half made.
+"""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 

@@ -1,8 +1,9 @@
-# Trimming: bodies.
-#
-# A change record that falls below the floor takes with it what its key was before it. Done revision by revision, every
-# chain then ends at the newest version at or below the floor, and each cut is O(1). A dump under way stops nothing: it
-# goes on reading what it began with (dump.pyx), and all that is newer comes and goes as ever.
+"""Trimming: bodies.
+
+A change record that falls below the floor takes with it what its key was before it. Done revision by revision, every
+chain then ends at the newest version at or below the floor, and each cut is O(1). A dump under way stops nothing: it
+goes on reading what it began with (dump.pyx), and all that is newer comes and goes as ever.
+"""
 from libc.stdint cimport uint32_t
 
 from raftmeta.machine.history cimport Change, Step, history_drop_front, history_free_kept, history_step, step_changes

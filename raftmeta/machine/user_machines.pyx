@@ -1,7 +1,8 @@
-# User machines: bodies.
-#
-# Commands of a tail stand one behind the other in chunks; their hashes are added to the sum when they come and taken
-# out when a dump makes them needless, so that two nodes with the same sum have the same tails.
+"""User machines: bodies.
+
+Commands of a tail stand one behind the other in chunks; their hashes are added to the sum when they come and taken
+out when a dump makes them needless, so that two nodes with the same sum have the same tails.
+"""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset

@@ -1,4 +1,4 @@
-# Bodies of watch_purse.pxd.
+"""Bodies of watch_purse.pxd."""
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 

@@ -1,5 +1,6 @@
-# The watch hub. What it decides and promises is on the first page of watches.pxd; which watches see a key is in
-# watch_index, encoding and queues are in watch_queue.
+"""The watch hub. What it decides and promises is on the first page of watches.pxd; which watches see a key is in
+watch_index, encoding and queues are in watch_queue.
+"""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -231,8 +232,8 @@ cdef void hub_remove(Hub* hub, Watch* watch) noexcept nogil:
     free(watch)
 
 
+# The first revision that this watch was not offered.
 cdef uint64_t _resume(const Hub* hub, const Watch* watch) noexcept nogil:
-    """The first revision that this watch was not offered."""
     if watch.state == WATCH_LIVE and watch.next_revision <= hub.revision:
         return hub.revision + 1
     return watch.next_revision

@@ -51,14 +51,14 @@ cdef class Names:
         self.is_leased = is_leased
 
     cdef int append(self, list records, object item) except -1:
-        key, value, metadata, holder, counter, is_counter = <tuple> item
-        records.append(_new_tuple(_Record, (self.data + <bytes> key, value, holder if self.is_leased else 0,
+        key, value, metadata, holder, counter, is_counter = <tuple>item
+        records.append(_new_tuple(_Record, (self.data + <bytes>key, value, holder if self.is_leased else 0,
                                             is_counter)))
         if self.has_side:
-            records.append(_new_tuple(_Record, (self.side + <bytes> key, (<str> metadata).encode(), 0, False)))
+            records.append(_new_tuple(_Record, (self.side + <bytes>key, (<str>metadata).encode(), 0, False)))
             if counter is not None:
                 number = counter.to_bytes(8, "big", signed=True)
-                records.append(_new_tuple(_Record, (self.counters + <bytes> key, number, 0, True)))
+                records.append(_new_tuple(_Record, (self.counters + <bytes>key, number, 0, True)))
         return 0
 
     def records(self, item):
@@ -85,16 +85,16 @@ cdef class Names:
         for item in items:
             first = len(records)
             self.append(records, item)
-            if (<bytes> (<tuple> records[first])[0]).startswith(astray):
+            if (<bytes>(<tuple>records[first])[0]).startswith(astray):
                 strays.append(records[first])
         memset(&head, 0, sizeof(_Head))
         for record in records:
-            key, value, holder, is_counter = <tuple> record
+            key, value, holder, is_counter = <tuple>record
             head.holder = (holder & _U64) if holder else 0
-            head.key_length = <uint32_t> PyBytes_GET_SIZE(key)
-            head.value_length = <uint32_t> PyBytes_GET_SIZE(value)
+            head.key_length = <uint32_t>PyBytes_GET_SIZE(key)
+            head.value_length = <uint32_t>PyBytes_GET_SIZE(value)
             head.is_counter = bool(is_counter)
-            parts.append(PyBytes_FromStringAndSize(<const char*> &head, sizeof(_Head)))
+            parts.append(PyBytes_FromStringAndSize(<const char*>&head, sizeof(_Head)))
             parts.append(key)
             parts.append(value)
             key_bytes += head.key_length
@@ -120,13 +120,13 @@ cdef class Names:
             self.append(records, item)
             new_size = 0
             for position in range(before, len(records)):
-                new_size += len(<bytes> (<tuple> records[position])[0]) + len(<bytes> (<tuple> records[position])[1])
+                new_size += len(<bytes>(<tuple>records[position])[0]) + len(<bytes>(<tuple>records[position])[1])
             if before and (len(records) > records_max or size + new_size > bytes_max):
                 del records[before:]
                 break
             size += new_size
             taken += 1
-            last = (<tuple> item)[0]
+            last = (<tuple>item)[0]
             item = next(items, None)
         return taken, last, records, item
 
@@ -135,7 +135,7 @@ def new_keys(list records not None, leases not None):
     """The operations that write records whose keys are not there. leases: the lease of each holder that they name."""
     cdef list found = []
     for record in records:
-        key, value, holder, is_counter = <tuple> record
+        key, value, holder, is_counter = <tuple>record
         if is_counter:
             found.append(_Add(key, int.from_bytes(value, "big", signed=True)))
             continue

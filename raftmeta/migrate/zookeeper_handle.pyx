@@ -41,10 +41,10 @@ cdef struct Stat:
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
 cdef inline int32_t _int_at(const uint8_t* at) noexcept nogil:
-    return <int32_t> ((<uint32_t> at[0] << 24) | (<uint32_t> at[1] << 16) | (<uint32_t> at[2] << 8) | at[3])
+    return <int32_t>((<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3])
 
 cdef inline int64_t _long_at(const uint8_t* at) noexcept nogil:
-    return (<int64_t> _int_at(at) << 32) | <uint32_t> _int_at(at + 4)
+    return (<int64_t>_int_at(at) << 32) | <uint32_t>_int_at(at + 4)
 
 cdef inline void _read_stat(const uint8_t* at, Stat* into) noexcept nogil:
     into.czxid = _long_at(at)
@@ -61,9 +61,9 @@ cdef inline bint _is_system(const char* path, Py_ssize_t length) noexcept nogil:
     return (length >= SYSTEM_BYTES and not memcmp(path, SYSTEM, SYSTEM_BYTES)
             and (length == SYSTEM_BYTES or path[SYSTEM_BYTES] == 47))
 
+# The time of a TTL node, which stands in the place of its owner; 0: it is none.
 cdef inline int64_t _ttl_ms(int64_t owner) noexcept nogil:
-    """The time of a TTL node, which stands in the place of its owner; 0: it is none."""
-    return owner & <int64_t> 0xffffffffff if (owner >> 40) & 0xffffff == 0xff0000 else 0
+    return owner & <int64_t>0xffffffffff if (owner >> 40) & 0xffffff == 0xff0000 else 0
 
 cdef inline bint _is_session(int64_t owner) noexcept nogil:
     return owner != 0 and owner != _CONTAINER_OWNER and not _ttl_ms(owner)
@@ -88,7 +88,7 @@ _make_tables()
 cdef uint32_t _crc32(const uint8_t* at, Py_ssize_t length, uint32_t crc) noexcept nogil:
     crc = ~crc
     while length >= 8:
-        crc ^= at[0] | (<uint32_t> at[1] << 8) | (<uint32_t> at[2] << 16) | (<uint32_t> at[3] << 24)
+        crc ^= at[0] | (<uint32_t>at[1] << 8) | (<uint32_t>at[2] << 16) | (<uint32_t>at[3] << 24)
         crc = (_CRC[7][crc & 0xff] ^ _CRC[6][(crc >> 8) & 0xff] ^ _CRC[5][(crc >> 16) & 0xff] ^ _CRC[4][crc >> 24]
                ^ _CRC[3][at[4]] ^ _CRC[2][at[5]] ^ _CRC[1][at[6]] ^ _CRC[0][at[7]])
         at += 8
@@ -101,7 +101,7 @@ cdef uint32_t _crc32(const uint8_t* at, Py_ssize_t length, uint32_t crc) noexcep
 
 
 cdef uint32_t _digest(bytes path, bytes record) except? 0xffffffff:
-    cdef const uint8_t* at = <const uint8_t*> PyBytes_AS_STRING(record)
+    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(record)
     cdef Py_ssize_t length = PyBytes_GET_SIZE(path)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(record)
     cdef const uint8_t* stat = at + size - STAT_BYTES
@@ -110,7 +110,7 @@ cdef uint32_t _digest(bytes path, bytes record) except? 0xffffffff:
         raise ValueError(f"a node of {size} bytes")
     if length > SYSTEM_BYTES and _is_system(PyBytes_AS_STRING(path), length):
         return 0
-    crc = 0 if length == 1 else _crc32(<const uint8_t*> PyBytes_AS_STRING(path), length, 0)
+    crc = 0 if length == 1 else _crc32(<const uint8_t*>PyBytes_AS_STRING(path), length, 0)
     crc = _crc32(at + 4, size - NODE_BYTES, crc)
     crc = _crc32(stat, 16, crc)
     crc = _crc32(stat + 52, 8, crc)
@@ -129,7 +129,7 @@ def whole_nodes(bytes buffer not None, Py_ssize_t position, Py_ssize_t most):
     It stops before whatever is not one: the end of the nodes, or of the buffer, or damage.
     """
     cdef list rows = []
-    cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(buffer)
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(buffer)
     cdef Py_ssize_t limit = PyBytes_GET_SIZE(buffer)
     cdef Py_ssize_t path_start, path_end, end
     cdef int32_t path_length, data_length
@@ -145,8 +145,8 @@ def whole_nodes(bytes buffer not None, Py_ssize_t position, Py_ssize_t most):
         end = path_end + NODE_BYTES + (data_length if data_length > 0 else 0)
         if data_length < -1 or end > limit:
             break
-        rows.append((PyBytes_FromStringAndSize(<const char*> data + path_start, path_length),
-                     PyBytes_FromStringAndSize(<const char*> data + path_end, end - path_end)))
+        rows.append((PyBytes_FromStringAndSize(<const char*>data + path_start, path_length),
+                     PyBytes_FromStringAndSize(<const char*>data + path_end, end - path_end)))
         position = end
     return rows, position
 
@@ -163,9 +163,9 @@ def summed(list rows not None):
     cdef int64_t previous = 0
     cdef bint is_first = True
     for row in rows:
-        path, record = <tuple> row
+        path, record = <tuple>row
         digest += _digest(path, record)
-        end = <const uint8_t*> PyBytes_AS_STRING(record) + PyBytes_GET_SIZE(record)
+        end = <const uint8_t*>PyBytes_AS_STRING(record) + PyBytes_GET_SIZE(record)
         owner = _long_at(end - 16)
         if owner and _is_session(owner):
             owned.append((owner, path))
@@ -181,15 +181,15 @@ def summed(list rows not None):
 cdef inline void _put_int(uint8_t* at, int32_t number) noexcept nogil:
     cdef int position
     for position in range(4):
-        at[position] = <uint8_t> ((<uint32_t> number >> (24 - 8 * position)) & 0xff)
+        at[position] = <uint8_t>((<uint32_t>number >> (24 - 8 * position)) & 0xff)
 
 cdef inline void _put_long(uint8_t* at, int64_t number) noexcept nogil:
-    _put_int(at, <int32_t> (number >> 32))
-    _put_int(at + 4, <int32_t> <uint32_t> number)
+    _put_int(at, <int32_t>(number >> 32))
+    _put_int(at + 4, <int32_t><uint32_t>number)
 
 
+# Where a string, or data, ends that begins with its length; of length -1 it is empty.
 cdef Py_ssize_t _end_of(const uint8_t* at, Py_ssize_t position, Py_ssize_t limit) except -1:
-    """Where a string, or data, ends that begins with its length; of length -1 it is empty."""
     cdef int32_t length
     if limit - position < 4:
         raise ValueError("it ends too early")
@@ -204,7 +204,7 @@ def create_of(bytes body not None, Py_ssize_t position):
 
     Raises ValueError: they make no sense.
     """
-    cdef const uint8_t* at = <const uint8_t*> PyBytes_AS_STRING(body)
+    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(body)
     cdef Py_ssize_t limit = PyBytes_GET_SIZE(body)
     cdef Py_ssize_t path_end, data_end, end
     cdef int32_t count
@@ -221,16 +221,16 @@ def create_of(bytes body not None, Py_ssize_t position):
     while count > 0:
         end = _end_of(at, _end_of(at, end + 4, limit), limit)
         count -= 1
-    return (PyBytes_FromStringAndSize(<const char*> at + position + 4, path_end - position - 4),
-            PyBytes_FromStringAndSize(<const char*> at + path_end, data_end - path_end),
-            PyBytes_FromStringAndSize(<const char*> at + data_end, end - data_end), end)
+    return (PyBytes_FromStringAndSize(<const char*>at + position + 4, path_end - position - 4),
+            PyBytes_FromStringAndSize(<const char*>at + path_end, data_end - path_end),
+            PyBytes_FromStringAndSize(<const char*>at + data_end, end - data_end), end)
 
 
 def new_record(bytes data not None, int64_t rights, int64_t zxid, int64_t time_ms, int64_t owner):
     """The record of a node that was just created. data: with its length. rights: the number of its list."""
     cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
     cdef bytes record = PyBytes_FromStringAndSize(NULL, length + 8 + STAT_BYTES)
-    cdef uint8_t* at = <uint8_t*> PyBytes_AS_STRING(record)
+    cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(record)
     memcpy(at, PyBytes_AS_STRING(data), length)
     at += length
     _put_long(at, rights)
@@ -248,7 +248,7 @@ def new_record(bytes data not None, int64_t rights, int64_t zxid, int64_t time_m
 def children_of(bytes record not None):
     """(cversion, pzxid) of a node."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(record)
-    cdef const uint8_t* stat = <const uint8_t*> PyBytes_AS_STRING(record) + size - STAT_BYTES
+    cdef const uint8_t* stat = <const uint8_t*>PyBytes_AS_STRING(record) + size - STAT_BYTES
     if size < NODE_BYTES:
         raise ValueError(f"a node of {size} bytes")
     return _int_at(stat + 36), _long_at(stat + 52)
@@ -262,37 +262,37 @@ def with_children(bytes record not None, int32_t cversion, int64_t pzxid):
     if size < NODE_BYTES:
         raise ValueError(f"a node of {size} bytes")
     changed = PyBytes_FromStringAndSize(PyBytes_AS_STRING(record), size)
-    stat = <uint8_t*> PyBytes_AS_STRING(changed) + size - STAT_BYTES
+    stat = <uint8_t*>PyBytes_AS_STRING(changed) + size - STAT_BYTES
     _put_int(stat + 36, cversion)
     _put_long(stat + 52, pzxid)
     return changed
 
 
 # --- items ------------------------------------------------------------------------------------------------------------
+# A JSON object; what is as it mostly is, is left out: docs/migration.md says how.
 cdef object _metadata(const Stat* stat, object rights, bint is_without_data):
-    """A JSON object; what is as it mostly is, is left out: docs/migration.md says how."""
     cdef char[METADATA_BYTES] text
-    cdef int length = snprintf(text, METADATA_BYTES, b"{\"czxid\":%lld,\"ctime_ms\":%lld", <long long> stat.czxid,
-                               <long long> stat.ctime)
+    cdef int length = snprintf(text, METADATA_BYTES, b"{\"czxid\":%lld,\"ctime_ms\":%lld", <long long>stat.czxid,
+                               <long long>stat.ctime)
     if stat.mzxid != stat.czxid:
-        length += snprintf(text + length, METADATA_BYTES - length, b",\"mzxid\":%lld", <long long> stat.mzxid)
+        length += snprintf(text + length, METADATA_BYTES - length, b",\"mzxid\":%lld", <long long>stat.mzxid)
     if stat.mtime != stat.ctime:
-        length += snprintf(text + length, METADATA_BYTES - length, b",\"mtime_ms\":%lld", <long long> stat.mtime)
+        length += snprintf(text + length, METADATA_BYTES - length, b",\"mtime_ms\":%lld", <long long>stat.mtime)
     if stat.pzxid != stat.czxid:
-        length += snprintf(text + length, METADATA_BYTES - length, b",\"pzxid\":%lld", <long long> stat.pzxid)
+        length += snprintf(text + length, METADATA_BYTES - length, b",\"pzxid\":%lld", <long long>stat.pzxid)
     if stat.version:
-        length += snprintf(text + length, METADATA_BYTES - length, b",\"version\":%d", <int> stat.version)
+        length += snprintf(text + length, METADATA_BYTES - length, b",\"version\":%d", <int>stat.version)
     if stat.cversion:
-        length += snprintf(text + length, METADATA_BYTES - length, b",\"cversion\":%d", <int> stat.cversion)
+        length += snprintf(text + length, METADATA_BYTES - length, b",\"cversion\":%d", <int>stat.cversion)
     if stat.aversion:
-        length += snprintf(text + length, METADATA_BYTES - length, b",\"aversion\":%d", <int> stat.aversion)
+        length += snprintf(text + length, METADATA_BYTES - length, b",\"aversion\":%d", <int>stat.aversion)
     if _is_session(stat.owner):
         length += snprintf(text + length, METADATA_BYTES - length, b",\"session\":\"0x%llx\"",
-                           <unsigned long long> stat.owner)
+                           <unsigned long long>stat.owner)
     elif stat.owner == _CONTAINER_OWNER:
         length += snprintf(text + length, METADATA_BYTES - length, b",\"container\":true")
     elif stat.owner:
-        length += snprintf(text + length, METADATA_BYTES - length, b",\"ttl_ms\":%lld", <long long> _ttl_ms(stat.owner))
+        length += snprintf(text + length, METADATA_BYTES - length, b",\"ttl_ms\":%lld", <long long>_ttl_ms(stat.owner))
     if is_without_data:
         length += snprintf(text + length, METADATA_BYTES - length, b",\"data\":null")
     if not rights:
@@ -316,14 +316,14 @@ def items_of(list rows not None, dict rights not None, bint has_ephemerals, drop
     cdef Py_ssize_t ephemeral = 0
     cdef Stat stat
     for row in rows:
-        path, record = <tuple> row
+        path, record = <tuple>row
         size = PyBytes_GET_SIZE(record)
         if size < NODE_BYTES:
             raise ValueError(f"a node of {size} bytes")
         if _is_system(PyBytes_AS_STRING(path), PyBytes_GET_SIZE(path)):
             system += 1
             continue
-        at = <const uint8_t*> PyBytes_AS_STRING(record)
+        at = <const uint8_t*>PyBytes_AS_STRING(record)
         _read_stat(at + size - STAT_BYTES, &stat)
         holder = stat.owner if _is_session(stat.owner) else 0
         if holder and not has_ephemerals:
@@ -332,7 +332,7 @@ def items_of(list rows not None, dict rights not None, bint has_ephemerals, drop
         number = _long_at(at + size - STAT_BYTES - 8)
         data_length = _int_at(at)
         found.append(_new_tuple(_Item, (
-            path, PyBytes_FromStringAndSize(<const char*> at + 4, size - NODE_BYTES),
+            path, PyBytes_FromStringAndSize(<const char*>at + 4, size - NODE_BYTES),
             _metadata(&stat, rights[number], data_length < 0), holder,
             stat.cversion if stat.cversion > 0 else None, False)))
     if system:

@@ -8,7 +8,7 @@ NAMES = tuple(name.removeprefix("MARK_") for name in globals().pop("Mark").__mem
 
 def reached() -> set[str]:
     """Names of the marks that were reached since the process began or marks were cleared."""
-    return {name for number, name in enumerate(NAMES) if mark_is_reached(<Mark> number)}
+    return {name for number, name in enumerate(NAMES) if mark_is_reached(<Mark>number)}
 
 
 def clear() -> None:

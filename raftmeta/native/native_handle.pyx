@@ -1,4 +1,4 @@
-# The containers and intrinsics as Python objects, for tests; the engine itself never touches this module.
+"""The containers and intrinsics as Python objects, for tests; the engine itself never touches this module."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -34,7 +34,7 @@ def big64(bytes data):
 
 
 def text_is_plain(bytes data):
-    return bool(text.text_is_plain(<const uint8_t*> PyBytes_AS_STRING(data), len(data)))
+    return bool(text.text_is_plain(<const uint8_t*>PyBytes_AS_STRING(data), len(data)))
 
 
 def random_stream(uint64_t seed, int count):

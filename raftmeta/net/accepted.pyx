@@ -115,8 +115,8 @@ cdef bint _move_to_new_chunk(Accepted* at, uint32_t capacity) noexcept nogil:
     return True
 
 
+# Room behind `end` for the rest of the frame that begins at `begin`.
 cdef bint _make_room(Accepted* at) noexcept nogil:
-    """Room behind `end` for the rest of the frame that begins at `begin`."""
     cdef uint32_t capacity = TUNE_CHUNK_BYTES if at.is_bound else TUNE_CHUNK_BYTES_UNBOUND
     if at.chunk != NULL and at.chunk.holders == 1 and at.begin == at.end:
         at.begin = at.end = 0
@@ -130,8 +130,8 @@ cdef bint _make_room(Accepted* at) noexcept nogil:
     return _move_to_new_chunk(at, max(capacity, at.wanted))
 
 
+# One peer has one connection to us: an older one is the rest of what it lost.
 cdef void _close_older_of(Transport* transport, uint32_t place) noexcept nogil:
-    """One peer has one connection to us: an older one is the rest of what it lost."""
     cdef uint32_t other
     for other in range(transport.accepted_max):
         if other != place and transport.accepted[other].is_bound:
@@ -169,12 +169,12 @@ cdef status_t _take_frames(Transport* transport, uint32_t place) noexcept nogil:
         status = frame_decode(frame.data, at.end - at.begin,
                               FRAME_BODY_BYTES_MAX if at.is_bound else FRAME_HELLO_BYTES_MAX, &total)
         if status == INCOMPLETE:
-            at.wanted = <uint32_t> total
+            at.wanted = <uint32_t>total
             return OK
         if status != OK:
             transport.port.refused(transport.port.self, status, NO_LINK)
             return status
-        frame.length = <uint32_t> total
+        frame.length = <uint32_t>total
         at.begin += frame.length
         if at.is_bound:
             status = transport.port.frame(transport.port.self, place, &frame)
@@ -202,16 +202,16 @@ cdef void accepted_readable(Transport* transport, uint32_t place) noexcept nogil
         if got <= 0:
             accepted_close(transport, place)
             return
-        at.end += <uint32_t> got
+        at.end += <uint32_t>got
         at.chunk.used = at.end
-        transport.counters.bytes_in += <uint64_t> got
+        transport.counters.bytes_in += <uint64_t>got
         status = _take_frames(transport, place)
         if status != OK:
             if status != STALE and status != NODE_CLOSED and status != NO_MEMORY:
                 transport.counters.refused += 1
             accepted_close(transport, place)
             return
-        if <uint32_t> got < room:
+        if <uint32_t>got < room:
             return
 
 

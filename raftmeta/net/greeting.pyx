@@ -17,19 +17,19 @@ from raftmeta.wire.frame cimport (FRAME_HEADER_BYTES, FRAME_HELLO, FRAME_REFUSED
 from raftmeta.wire.hello cimport hello_decode, hello_encode, refused_decode, refused_encode
 
 
+# Send scratch, which has room for the header in front of the body, as one frame.
 cdef bint _send(Stream* stream, Vec[uint8_t]* scratch, const Hello* own, FrameType type) noexcept nogil:
-    """Send scratch, which has room for the header in front of the body, as one frame."""
     cdef FrameIdentity identity
     cdef Slice whole
     memset(&identity, 0, sizeof(FrameIdentity))
     identity.cluster = own.cluster
     identity.self = own.id
-    frame_encode(<FrameHeader*> scratch.data, type, &identity, own.boot, 1, scratch.data + FRAME_HEADER_BYTES,
-                 <uint32_t> (scratch.size - FRAME_HEADER_BYTES), NULL, 0)
+    frame_encode(<FrameHeader*>scratch.data, type, &identity, own.boot, 1, scratch.data + FRAME_HEADER_BYTES,
+                 <uint32_t>(scratch.size - FRAME_HEADER_BYTES), NULL, 0)
     whole.chunk = NULL
     whole.data = scratch.data
-    whole.length = <uint32_t> scratch.size
-    return stream_write(stream, &whole, 1, 0) == <ssize_t> whole.length
+    whole.length = <uint32_t>scratch.size
+    return stream_write(stream, &whole, 1, 0) == <ssize_t>whole.length
 
 
 cdef bint greeting_send_hello(Transport* transport, Stream* stream, uint32_t link) noexcept nogil:

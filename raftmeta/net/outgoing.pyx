@@ -51,8 +51,8 @@ cdef void _disconnect(Outgoing* at) noexcept nogil:
     _drop_queue(at)
 
 
+# Pause before the next round: at least half of it, the rest drawn, so that peers do not march in step.
 cdef void _wait(Transport* transport, uint32_t link) noexcept nogil:
-    """Pause before the next round: at least half of it, the rest drawn, so that peers do not march in step."""
     cdef Outgoing* at = &transport.outgoing[link]
     at.state = OUTGOING_WAITING
     at.retry_ns = transport.now_ns + at.pause_ns // 2 + next_random(&transport.random) % (at.pause_ns // 2 + 1)
@@ -60,8 +60,8 @@ cdef void _wait(Transport* transport, uint32_t link) noexcept nogil:
     transport_wake_at(transport, at.retry_ns)
 
 
+# This round of attempts is over.
 cdef void _fail(Transport* transport, uint32_t link) noexcept nogil:
-    """This round of attempts is over."""
     cdef Outgoing* at = &transport.outgoing[link]
     cdef bint was_refused = at.address_count != 0 and at.refused_count == at.address_count
     _disconnect(at)
@@ -84,8 +84,8 @@ cdef bint _greet(Transport* transport, uint32_t link) noexcept nogil:
     return greeting_send_hello(transport, &at.stream, link)
 
 
+# Try the addresses from address_position on, until one is under way.
 cdef void _connect_next(Transport* transport, uint32_t link) noexcept nogil:
-    """Try the addresses from address_position on, until one is under way."""
     cdef Outgoing* at = &transport.outgoing[link]
     cdef ConnectOutcome outcome
     while at.address_position < at.address_count:
@@ -106,7 +106,7 @@ cdef void _connect_next(Transport* transport, uint32_t link) noexcept nogil:
 cdef void _ask_resolver(Transport* transport, uint32_t link, const uint8_t* host, uint8_t host_length,
                         uint16_t port) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
-    cdef Resolution* question = <Resolution*> calloc(1, sizeof(Resolution))
+    cdef Resolution* question = <Resolution*>calloc(1, sizeof(Resolution))
     if question != NULL:
         question.link = link
         question.attempt = at.attempt
@@ -179,7 +179,7 @@ cdef void outgoing_nudge(Transport* transport, uint32_t link) noexcept nogil:
 cdef void outgoing_tick(Transport* transport) noexcept nogil:
     cdef uint32_t link
     cdef Outgoing* at
-    for link in range(<uint32_t> MEMBERS_MAX):
+    for link in range(<uint32_t>MEMBERS_MAX):
         at = &transport.outgoing[link]
         if at.state == OUTGOING_WAITING:
             if at.retry_ns <= transport.now_ns:
@@ -194,9 +194,9 @@ cdef void outgoing_tick(Transport* transport) noexcept nogil:
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
+# A connection that was up ended: tell, then try again at once to learn whether the process is still there. Not
+# where a peer takes our HELLO and ends each connection soon after: it refuses what we say, and goes on to do so.
 cdef void _broke(Transport* transport, uint32_t link) noexcept nogil:
-    """A connection that was up ended: tell, then try again at once to learn whether the process is still there. Not
-    where a peer takes our HELLO and ends each connection soon after: it refuses what we say, and goes on to do so."""
     cdef Outgoing* at = &transport.outgoing[link]
     at.was_brief = transport.now_ns - at.up_ns < at.pause_ns
     _disconnect(at)
@@ -220,8 +220,8 @@ cdef void _connected(Transport* transport, uint32_t link) noexcept nogil:
     _connect_next(transport, link)
 
 
+# OK: their HELLO is here and welcome. INCOMPLETE: wait for more. Everything else ends the connection.
 cdef status_t _read_reply(Transport* transport, uint32_t link) noexcept nogil:
-    """OK: their HELLO is here and welcome. INCOMPLETE: wait for more. Everything else ends the connection."""
     cdef Outgoing* at = &transport.outgoing[link]
     cdef Hello hello
     cdef bint was_refused = False
@@ -241,8 +241,8 @@ cdef status_t _read_reply(Transport* transport, uint32_t link) noexcept nogil:
     return transport.port.link_up(transport.port.self, link, &hello)
 
 
+# False: the connection is over.
 cdef bint _take_reply(Transport* transport, uint32_t link) noexcept nogil:
-    """False: the connection is over."""
     cdef Outgoing* at = &transport.outgoing[link]
     cdef ssize_t got
     cdef status_t status
@@ -255,7 +255,7 @@ cdef bint _take_reply(Transport* transport, uint32_t link) noexcept nogil:
             return True
         if got <= 0:
             return False
-        at.reply.size += <size_t> got
+        at.reply.size += <size_t>got
         # Up only when link_up returned: what it makes the engine send goes behind.
         status = _read_reply(transport, link)
         if status == OK:
@@ -291,8 +291,8 @@ cdef void outgoing_event(Transport* transport, uint32_t link, uint32_t events) n
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
+# Takes one holder of the slice's chunk over. Continues the last one when it stands right behind it in memory.
 cdef void _queue_slice(Outgoing* at, const Slice* slice) noexcept nogil:
-    """Takes one holder of the slice's chunk over. Continues the last one when it stands right behind it in memory."""
     cdef Slice* last
     if at.queue.size != 0:
         last = &at.queue.back()
@@ -308,7 +308,7 @@ cdef bint _copy(Outgoing* at, const uint8_t* bytes, uint32_t length, Slice* copi
         at.heads.used = 0
     if at.heads == NULL or at.heads.capacity - at.heads.used < length:
         chunk_drop(at.heads)
-        at.heads = chunk_create(max(<uint32_t> TUNE_HEADS_BYTES, length))
+        at.heads = chunk_create(max(<uint32_t>TUNE_HEADS_BYTES, length))
         if at.heads == NULL:
             return False
     copied.chunk = at.heads
@@ -320,8 +320,8 @@ cdef bint _copy(Outgoing* at, const uint8_t* bytes, uint32_t length, Slice* copi
     return True
 
 
+# A head without its records would break the stream: both find a place, or neither.
 cdef bint _has_room_for_two(Outgoing* at) noexcept nogil:
-    """A head without its records would break the stream: both find a place, or neither."""
     cdef Slice none
     none.chunk = NULL
     none.data = NULL
@@ -354,7 +354,7 @@ cdef void outgoing_queue(Transport* transport, uint32_t link, const uint8_t* hea
     transport.counters.frames_dropped += 1      # taken back below
     if at.queued_bytes + total > transport.limits.queue_bytes_max or not _has_room_for_two(at):
         return
-    if not _copy(at, head, <uint32_t> head_length, &first):
+    if not _copy(at, head, <uint32_t>head_length, &first):
         return
     if records.length != 0 and not _hold_or_copy(at, records, &second):
         chunk_drop(first.chunk)
@@ -373,7 +373,7 @@ cdef void _take_sent(Outgoing* at, uint64_t sent) noexcept nogil:
     while sent != 0:
         rest = at.queue.front().length - at.front_offset
         if sent < rest:
-            at.front_offset += <uint32_t> sent
+            at.front_offset += <uint32_t>sent
             return
         sent -= rest
         at.front_offset = 0
@@ -390,7 +390,7 @@ cdef void outgoing_flush(Transport* transport, uint32_t link) noexcept nogil:
     if at.state != OUTGOING_UP:
         return
     while at.queue.size != 0 and at.is_writable:
-        count = min(at.queue.size, <size_t> STREAM_PARTS_MAX)
+        count = min(at.queue.size, <size_t>STREAM_PARTS_MAX)
         for i in range(count):
             parts[i] = at.queue.at(i)
         sent = stream_write(&at.stream, parts, count, at.front_offset)
@@ -399,8 +399,8 @@ cdef void outgoing_flush(Transport* transport, uint32_t link) noexcept nogil:
         elif sent == STREAM_BROKEN:
             _broke(transport, link)
         else:
-            transport.counters.bytes_out += <uint64_t> sent
-            _take_sent(at, <uint64_t> sent)
+            transport.counters.bytes_out += <uint64_t>sent
+            _take_sent(at, <uint64_t>sent)
 
 
 cdef void outgoing_release(Transport* transport, uint32_t link) noexcept nogil:

@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef Resolver* resolver_create(int wake_fd) noexcept nogil:
-    cdef Resolver* resolver = <Resolver*> calloc(1, sizeof(Resolver))
+    cdef Resolver* resolver = <Resolver*>calloc(1, sizeof(Resolver))
     if resolver == NULL:
         return NULL
     resolver.holders = 1
@@ -42,7 +42,7 @@ cdef void _free_list(Resolution* first) noexcept nogil:
 
 
 cdef void _let_go(Resolver* resolver) noexcept nogil:
-    if subtract_shared(&resolver.holders, <uint32_t> 1) == 0:
+    if subtract_shared(&resolver.holders, <uint32_t>1) == 0:
         _free_list(resolver.asked.take())
         _free_list(resolver.answered.take())
         posix.close(resolver.wake_fd)
@@ -65,7 +65,7 @@ cdef void _look_up(Resolution* question) noexcept nogil:
                 memcpy(&question.addresses[question.count].storage, each.ai_addr, each.ai_addrlen)
                 question.addresses[question.count].length = each.ai_addrlen
                 # sin_port and sin6_port stand at the same place (netinet/in.h), behind the family.
-                (<posix.sockaddr_in*> &question.addresses[question.count].storage).sin_port = port
+                (<posix.sockaddr_in*>&question.addresses[question.count].storage).sin_port = port
                 question.count += 1
             each = each.ai_next
         posix.freeaddrinfo(found)
@@ -73,7 +73,7 @@ cdef void _look_up(Resolution* question) noexcept nogil:
 
 
 cdef void* _resolver_main(void* argument) noexcept nogil:
-    cdef Resolver* resolver = <Resolver*> argument
+    cdef Resolver* resolver = <Resolver*>argument
     cdef Resolution* question
     cdef Resolution* next
     cdef uint32_t seen
@@ -82,7 +82,7 @@ cdef void* _resolver_main(void* argument) noexcept nogil:
         seen = load_shared(&resolver.bell)
         question = resolver.asked.take()
         if question == NULL:
-            futex_wait(&resolver.bell, seen, <uint64_t> TUNE_IDLE_PAUSE_S * 1_000_000_000)
+            futex_wait(&resolver.bell, seen, <uint64_t>TUNE_IDLE_PAUSE_S * 1_000_000_000)
             continue
         while question != NULL:
             next = question.next
@@ -98,15 +98,15 @@ cdef void* _resolver_main(void* argument) noexcept nogil:
 cdef status_t resolver_ask(Resolver* resolver, Resolution* question) noexcept nogil:
     cdef pthread_t thread
     if not resolver.has_thread:
-        add_shared(&resolver.holders, <uint32_t> 1)
+        add_shared(&resolver.holders, <uint32_t>1)
         if thread_start(&thread, _resolver_main, resolver, b"raftmeta-names") != 0:
-            subtract_shared(&resolver.holders, <uint32_t> 1)
+            subtract_shared(&resolver.holders, <uint32_t>1)
             free(question)
             return NO_MEMORY
         pthread_detach(thread)
         resolver.has_thread = True
     resolver.asked.push(question)
-    add_shared(&resolver.bell, <uint32_t> 1)
+    add_shared(&resolver.bell, <uint32_t>1)
     futex_wake(&resolver.bell, 1)
     return OK
 
@@ -116,7 +116,7 @@ cdef Resolution* resolver_take(Resolver* resolver) noexcept nogil:
 
 
 cdef void resolver_close(Resolver* resolver) noexcept nogil:
-    store_shared(&resolver.is_closing, <uint32_t> 1)
-    add_shared(&resolver.bell, <uint32_t> 1)
+    store_shared(&resolver.is_closing, <uint32_t>1)
+    add_shared(&resolver.bell, <uint32_t>1)
     futex_wake(&resolver.bell, 1)
     _let_go(resolver)

@@ -53,7 +53,7 @@ cdef ConnectOutcome stream_connect(Stream* stream, const SocketAddress* address)
     if stream.fd < 0:
         return CONNECT_FAILED
     _set_options(stream.fd)
-    if posix.connect(stream.fd, <const posix.sockaddr*> &address.storage, address.length) != 0:
+    if posix.connect(stream.fd, <const posix.sockaddr*>&address.storage, address.length) != 0:
         error = errno
     return _connect_outcome(error)
 
@@ -146,19 +146,19 @@ cdef status_t address_split(const uint8_t* text, uint8_t length, const uint8_t**
     if number == 0 or number > 65535:
         return BAD_FIELD
     host[0] = text
-    host_length[0] = <uint8_t> colon
+    host_length[0] = <uint8_t>colon
     if text[0] == c'[' and text[colon - 1] == c']' and colon > 2:
         host[0] = text + 1
-        host_length[0] = <uint8_t> (colon - 2)
-    port[0] = <uint16_t> number
+        host_length[0] = <uint8_t>(colon - 2)
+    port[0] = <uint16_t>number
     return OK
 
 
 cdef status_t address_from_numbers(const uint8_t* host, uint8_t host_length, uint16_t port,
                                    SocketAddress* address) noexcept nogil:
     cdef char[256] text
-    cdef posix.sockaddr_in* version4 = <posix.sockaddr_in*> &address.storage
-    cdef posix.sockaddr_in6* version6 = <posix.sockaddr_in6*> &address.storage
+    cdef posix.sockaddr_in* version4 = <posix.sockaddr_in*>&address.storage
+    cdef posix.sockaddr_in6* version6 = <posix.sockaddr_in6*>&address.storage
     memcpy(text, host, host_length)
     text[host_length] = 0
     memset(address, 0, sizeof(SocketAddress))

@@ -36,8 +36,8 @@ cdef void transport_clear(Transport* transport) noexcept nogil:
     cdef uint32_t i
     memset(transport, 0, sizeof(Transport))
     transport.listener = -1
-    transport.deadline_ns = ~<uint64_t> 0
-    for i in range(<uint32_t> MEMBERS_MAX):
+    transport.deadline_ns = ~<uint64_t>0
+    for i in range(<uint32_t>MEMBERS_MAX):
         stream_init(&transport.outgoing[i].stream)
 
 
@@ -49,7 +49,7 @@ cdef status_t transport_init(Transport* transport, const TransportPort* port, co
     transport.epoll = epoll
     transport.listener = listener
     transport.random = seed
-    transport.accepted = <Accepted*> calloc(limits.unbound_max + TUNE_BOUND_MAX, sizeof(Accepted))
+    transport.accepted = <Accepted*>calloc(limits.unbound_max + TUNE_BOUND_MAX, sizeof(Accepted))
     if transport.accepted == NULL:
         return NO_MEMORY
     transport.accepted_max = limits.unbound_max + TUNE_BOUND_MAX
@@ -74,8 +74,8 @@ cdef void transport_nudge(Transport* transport, uint32_t link) noexcept nogil:
 
 
 cdef void transport_event(Transport* transport, uint64_t tag, uint32_t events, uint64_t now_ns) noexcept nogil:
-    cdef uint32_t position = <uint32_t> tag
-    cdef int kind = <int> (tag >> 56)
+    cdef uint32_t position = <uint32_t>tag
+    cdef int kind = <int>(tag >> 56)
     transport.now_ns = now_ns
     if kind == TAG_LISTENER:
         accepted_take_new(transport)
@@ -102,7 +102,7 @@ cdef void transport_resolved(Transport* transport, uint64_t now_ns) noexcept nog
 
 cdef void transport_tick(Transport* transport, uint64_t now_ns) noexcept nogil:
     transport.now_ns = now_ns
-    transport.deadline_ns = ~<uint64_t> 0       # each part asks for its next time again
+    transport.deadline_ns = ~<uint64_t>0       # each part asks for its next time again
     if transport.accept_retry_ns != 0:
         if transport.accept_retry_ns <= now_ns:
             transport.accept_retry_ns = 0
@@ -115,12 +115,12 @@ cdef void transport_tick(Transport* transport, uint64_t now_ns) noexcept nogil:
 
 cdef void transport_send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
                          const Slice* records) noexcept nogil:
-    outgoing_queue(<Transport*> self, link, head, head_length, records)
+    outgoing_queue(<Transport*>self, link, head, head_length, records)
 
 
 cdef void transport_flush(Transport* transport) noexcept nogil:
     cdef uint32_t link
-    for link in range(<uint32_t> MEMBERS_MAX):
+    for link in range(<uint32_t>MEMBERS_MAX):
         if transport.outgoing[link].is_dirty:
             outgoing_flush(transport, link)
 
@@ -129,7 +129,7 @@ cdef void transport_reset(Transport* transport) noexcept nogil:
     cdef uint32_t i
     for i in range(transport.accepted_max):
         stream_reset_at_close(&transport.accepted[i].stream)
-    for i in range(<uint32_t> MEMBERS_MAX):
+    for i in range(<uint32_t>MEMBERS_MAX):
         stream_reset_at_close(&transport.outgoing[i].stream)
 
 
@@ -141,7 +141,7 @@ cdef void transport_close(Transport* transport) noexcept nogil:
     stream_close(&listener)
     for i in range(transport.accepted_max):
         accepted_close(transport, i)
-    for i in range(<uint32_t> MEMBERS_MAX):
+    for i in range(<uint32_t>MEMBERS_MAX):
         outgoing_release(transport, i)
     if transport.resolver != NULL:
         resolver_close(transport.resolver)
@@ -158,7 +158,7 @@ cdef void transport_close_in_child(Transport* transport) noexcept nogil:
         posix.close(transport.listener)
     for i in range(transport.accepted_max):
         stream_close(&transport.accepted[i].stream)
-    for i in range(<uint32_t> MEMBERS_MAX):
+    for i in range(<uint32_t>MEMBERS_MAX):
         stream_close(&transport.outgoing[i].stream)
     if transport.resolver != NULL:
         posix.close(transport.resolver.wake_fd)

@@ -115,7 +115,7 @@ cdef enum TransportTag:
     TAG_OUTGOING = 3
 
 cdef inline uint64_t transport_tag(TransportTag kind, uint32_t generation, uint32_t position) noexcept nogil:
-    return <uint64_t> kind << 56 | <uint64_t> (generation & <uint32_t> 0xFFFFFF) << 32 | position
+    return <uint64_t>kind << 56 | <uint64_t>(generation & <uint32_t>0xFFFFFF) << 32 | position
 
 cdef inline void transport_wake_at(Transport* transport, uint64_t at_ns) noexcept nogil:
     if at_ns < transport.deadline_ns:

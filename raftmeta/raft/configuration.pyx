@@ -1,4 +1,4 @@
-# Configurations in force and their changes; configuration.pxd has the rules.
+"""Configurations in force and their changes; configuration.pxd has the rules."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 

@@ -1,4 +1,4 @@
-# Elections; election.pxd draws the roles.
+"""Elections; election.pxd draws the roles."""
 from libc.stdint cimport uint32_t
 
 from raftmeta.native.buggify cimport BUGGIFY_ELECTION_WITHOUT_JITTER, BUGGIFY_PRE_VOTE_GIVEN_UP, buggify

@@ -1,5 +1,6 @@
-# Bodies of genesis.pxd, whose first page has the states and the numbered rules. Inputs write down what a peer said;
-# `advance` alone decides, from that table and the record, what this node becomes.
+"""Bodies of genesis.pxd, whose first page has the states and the numbered rules. Inputs write down what a peer said;
+`advance` alone decides, from that table and the record, what this node becomes.
+"""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
 

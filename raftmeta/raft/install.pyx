@@ -1,4 +1,4 @@
-# A snapshot in the place of what stood in the log; install.pxd has the rules.
+"""A snapshot in the place of what stood in the log; install.pxd has the rules."""
 from libc.stdint cimport uint64_t
 
 from raftmeta.native.marks cimport (MARK_INSTALLED_AND_LOG_BEGUN, MARK_INSTALLED_OF_HIGHER_TERM,

@@ -1,4 +1,4 @@
-# The log; log.pxd tells its pointers, its shape and what it never does.
+"""The log; log.pxd tells its pointers, its shape and what it never does."""
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 

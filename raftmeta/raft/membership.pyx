@@ -1,4 +1,4 @@
-# Bodies of membership.pxd; what a membership is and what a change does to it stands there.
+"""Bodies of membership.pxd; what a membership is and what a change does to it stands there."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 

@@ -1,4 +1,4 @@
-# Messages out, held back until what they claim is durable; outbox.pxd has the rule.
+"""Messages out, held back until what they claim is durable; outbox.pxd has the rule."""
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 

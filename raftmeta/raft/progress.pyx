@@ -1,4 +1,4 @@
-# Every transition of a Progress; progress.pxd draws them.
+"""Every transition of a Progress; progress.pxd draws them."""
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 from libc.string cimport memset
 

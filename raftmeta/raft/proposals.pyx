@@ -1,4 +1,4 @@
-# Proposals; proposals.pxd has the rules.
+"""Proposals; proposals.pxd has the rules."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 

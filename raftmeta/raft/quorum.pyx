@@ -1,4 +1,4 @@
-# Majorities; quorum.pxd tells what an electorate is.
+"""Majorities; quorum.pxd tells what an electorate is."""
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 
 from raftmeta.raft.types cimport MEMBERS_MAX, member_mask_t

@@ -1,4 +1,4 @@
-# ReadIndex; reads.pxd has the rules.
+"""ReadIndex; reads.pxd has the rules."""
 from libc.stdint cimport uint64_t
 
 from raftmeta.native.marks cimport (MARK_READS_VOID, MARK_READ_ANSWER_LATE, MARK_READ_BY_SOLE_VOTER,

@@ -1,4 +1,4 @@
-# Replication and commit; replication.pxd has the rules.
+"""Replication and commit; replication.pxd has the rules."""
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.buggify cimport BUGGIFY_APPEND_OF_ONE, BUGGIFY_LOG_READ_OF_ONE, BUGGIFY_SNAPSHOT_INSTEAD, buggify

@@ -1,4 +1,4 @@
-# Heartbeat rounds; rounds.pxd tells what they prove.
+"""Heartbeat rounds; rounds.pxd tells what they prove."""
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.buggify cimport BUGGIFY_HEARTBEAT_EXTRA, buggify

@@ -1,4 +1,4 @@
-# Leadership transfer; transfer.pxd has the rules.
+"""Leadership transfer; transfer.pxd has the rules."""
 from libc.stdint cimport uint32_t
 
 from raftmeta.native.buggify cimport BUGGIFY_TRANSFER_GIVEN_UP, buggify

@@ -53,11 +53,11 @@ cdef status_t _read_history(ChangeRows* held, SnapshotRows* rows, uint64_t high)
         if status != OK:
             return CORRUPT if status == NOT_FOUND else status
         if head.kind == DUMP_REVISION:
-            if left or (<const DumpRevision*> body).revision != change.revision + 1:
+            if left or (<const DumpRevision*>body).revision != change.revision + 1:
                 return CORRUPT
             change.revision += 1
-            change.wall_ms = (<const DumpRevision*> body).wall_ms
-            left = (<const DumpRevision*> body).count
+            change.wall_ms = (<const DumpRevision*>body).wall_ms
+            left = (<const DumpRevision*>body).count
             change.sub = 0
         elif head.kind == DUMP_CHANGE:
             if left == 0:
@@ -72,20 +72,20 @@ cdef status_t _read_history(ChangeRows* held, SnapshotRows* rows, uint64_t high)
 
 
 cdef bint _hold(ChangeRows* held, Change* change, const uint8_t* body, size_t length) noexcept nogil:
-    change.version = <const uint8_t*> held.history_bytes.size
+    change.version = <const uint8_t*>held.history_bytes.size
     return held.changes.push(change[0]) and held.history_bytes.append(body, length)
 
 
 # --- what was before --------------------------------------------------------------------------------------------------
 cdef int _by_key(const void* left, const void* right) noexcept nogil:
-    cdef const Change* a = (<const Change**> left)[0]
-    cdef const Change* b = (<const Change**> right)[0]
+    cdef const Change* a = (<const Change**>left)[0]
+    cdef const Change* b = (<const Change**>right)[0]
     cdef int found = versions_compare(a.version, b.version)
     return found if found else (a > b) - (a < b)
 
 
 cdef inline bint _is_tombstone(const uint8_t* version) noexcept nogil:
-    return (<const DumpVersion*> version).flags & ENTRY_TOMBSTONE != 0
+    return (<const DumpVersion*>version).flags & ENTRY_TOMBSTONE != 0
 
 
 # Neighbours of one key follow one another. A key that its first change created was not at the floor.
@@ -95,7 +95,7 @@ cdef status_t _find_previous(ChangeRows* held, uint64_t low) noexcept nogil:
     cdef size_t i
     for i in range(held.changes.size):
         change = &held.changes.data[i]
-        change.version = held.history_bytes.data + <size_t> change.version
+        change.version = held.history_bytes.data + <size_t>change.version
         if not held.by_key.push(change):
             return NO_MEMORY
     if held.by_key.size:
@@ -105,7 +105,7 @@ cdef status_t _find_previous(ChangeRows* held, uint64_t low) noexcept nogil:
         if before != NULL and versions_compare(before.version, change.version) == 0:
             if not _is_tombstone(before.version):
                 change.previous = before.version
-        elif change.revision > low and (_is_tombstone(change.version) or (<const DumpVersion*> change.version)
+        elif change.revision > low and (_is_tombstone(change.version) or (<const DumpVersion*>change.version)
                                         .create_revision != change.revision):
             if not held.from_floor.push(change):
                 return NO_MEMORY
@@ -126,19 +126,19 @@ cdef status_t _read_floor(ChangeRows* held, SnapshotRows* rows) noexcept nogil:
             return status
         if rows.key == NULL or versions_compare(rows.key, change.version) != 0:
             return CORRUPT                      # only what is there is deleted, or changed without being created
-        version = <const DumpVersion*> rows.key
-        change.previous = <const uint8_t*> held.floor_bytes.size
+        version = <const DumpVersion*>rows.key
+        change.previous = <const uint8_t*>held.floor_bytes.size
         if not held.floor_bytes.append(rows.key, sizeof(DumpVersion) + version.key_length + version.value_length):
             return NO_MEMORY
     for i in range(held.from_floor.size):
         change = held.from_floor.data[i]
-        change.previous = held.floor_bytes.data + <size_t> change.previous
+        change.previous = held.floor_bytes.data + <size_t>change.previous
     return OK
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 cdef void _fill_previous(const uint8_t* previous, Row* row) noexcept nogil:
-    cdef const DumpVersion* version = <const DumpVersion*> previous
+    cdef const DumpVersion* version = <const DumpVersion*>previous
     row.numbers[COLUMN_PREV_REVISION] = version.mod_revision if previous != NULL else 0
     row.numbers[COLUMN_PREV_LEASE] = version.lease if previous != NULL else 0
     row.previous_length = version.value_length if previous != NULL else 0

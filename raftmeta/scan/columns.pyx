@@ -33,12 +33,12 @@ cdef bint _append_text(TextColumn* column, size_t rows, int kind, const Row* row
     if kind == COLUMN_PREV_VALUE:
         return _append(column, rows, row.previous, row.previous_length, row.numbers[COLUMN_PREV_REVISION] != 0)
     if row.is_delete:
-        return _append(column, rows, <const uint8_t*> DELETE, 6, True)
-    return _append(column, rows, <const uint8_t*> PUT, 3, True)
+        return _append(column, rows, <const uint8_t*>DELETE, 6, True)
+    return _append(column, rows, <const uint8_t*>PUT, 3, True)
 
 
 cdef bint _append(TextColumn* column, size_t rows, const uint8_t* text, size_t length, bint is_valid) noexcept nogil:
-    cdef uint8_t bit = <uint8_t> (1 << (rows & 7))
+    cdef uint8_t bit = <uint8_t>(1 << (rows & 7))
     if rows == 0 and not column.offsets.push(0):
         return False
     if rows & 7 == 0 and not column.valid.push(0):
@@ -49,7 +49,7 @@ cdef bint _append(TextColumn* column, size_t rows, const uint8_t* text, size_t l
         column.valid.data[rows >> 3] |= bit
     else:
         column.nulls += 1
-    return column.offsets.push(<int32_t> column.bytes.size)
+    return column.offsets.push(<int32_t>column.bytes.size)
 
 
 cdef void columns_clear(Columns* columns) noexcept nogil:
@@ -108,7 +108,7 @@ cdef bint is_utf8(const uint8_t* text, size_t length) noexcept nogil:
     cdef size_t at = 0
     cdef size_t step
     while at < length:
-        if length - at >= 8 and not load64(text + at) & <uint64_t> 0x8080808080808080:
+        if length - at >= 8 and not load64(text + at) & <uint64_t>0x8080808080808080:
             at += 8
             continue
         step = _sequence(text + at, length - at)

@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef uint32_t _any() noexcept nogil:
-    return ~<uint32_t> 0
+    return ~<uint32_t>0
 
 
 cdef void _read_record(Reader* reader, Row* row) noexcept nogil:

@@ -1,4 +1,4 @@
-# The rows of sealed files and of messages for Python: statuses and buffers. Nothing here looks at a row.
+"""The rows of sealed files and of messages for Python: statuses and buffers. Nothing here looks at a row."""
 import os
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -21,12 +21,12 @@ from raftmeta.common.text import shown
 
 
 cdef bytes _bytes_of(const void* data, size_t size):
-    return PyBytes_FromStringAndSize(<const char*> data, <Py_ssize_t> size)
+    return PyBytes_FromStringAndSize(<const char*>data, <Py_ssize_t>size)
 
 
 cdef int _set(Vec[uint8_t]* into, bytes text) except -1:
     into.clear()
-    if not into.append(<const uint8_t*> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)):
+    if not into.append(<const uint8_t*>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)):
         raise MemoryError
     return 0
 
@@ -35,7 +35,7 @@ cdef class ColumnsHandle:
     cdef Columns columns
 
     def __cinit__(self, uint32_t wanted):
-        memset(<void*> &self.columns, 0, sizeof(Columns))
+        memset(<void*>&self.columns, 0, sizeof(Columns))
         self.columns.wanted = wanted
 
     def __dealloc__(self):
@@ -73,8 +73,8 @@ cdef class SnapshotHandle:
     cdef ChangeRows changes
 
     def __cinit__(self):
-        memset(<void*> &self.rows, 0, sizeof(SnapshotRows))
-        memset(<void*> &self.changes, 0, sizeof(ChangeRows))
+        memset(<void*>&self.rows, 0, sizeof(SnapshotRows))
+        memset(<void*>&self.changes, 0, sizeof(ChangeRows))
         self.rows.disk.directory = self.rows.disk.lock = -1
 
     def __dealloc__(self):
@@ -113,7 +113,7 @@ cdef class SnapshotHandle:
         cdef Member* member
         cdef int i
         cdef status_t status = membership_decode(self.rows.reader.membership.data,
-                                                 <uint32_t> self.rows.reader.membership.size, &membership)
+                                                 <uint32_t>self.rows.reader.membership.size, &membership)
         found = []
         for i in range(membership.count if status == OK else 0):
             member = &membership.members[i]
@@ -132,7 +132,7 @@ cdef class SnapshotHandle:
             if status != OK or head.kind > DUMP_LEASE:
                 break
             if head.kind == DUMP_LEASE and head.length >= sizeof(DumpLease):
-                lease = <const DumpLease*> body
+                lease = <const DumpLease*>body
                 found.append((lease.id, lease.ttl_ms, lease.deadline_ms,
                               _bytes_of(body + sizeof(DumpLease), head.length - sizeof(DumpLease))))
         return OK if status == NOT_FOUND else status, found
@@ -211,7 +211,7 @@ cdef class FeedHandle:
     cdef Feed feed
 
     def __cinit__(self, uint64_t low, uint64_t high, bytes start not None, bytes stop not None):
-        memset(<void*> &self.feed, 0, sizeof(Feed))
+        memset(<void*>&self.feed, 0, sizeof(Feed))
         self.feed.next_revision = low + 1
         self.feed.high = high
         _set(&self.feed.start, start)
@@ -236,8 +236,8 @@ cdef class FeedHandle:
         self.feed.passed = 0
 
     def take(self, bytes body not None, ColumnsHandle into not None):
-        cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(body)
-        cdef size_t length = <size_t> PyBytes_GET_SIZE(body)
+        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(body)
+        cdef size_t length = <size_t>PyBytes_GET_SIZE(body)
         cdef status_t status
         with nogil:
             status = feed_take(&self.feed, data, length, &into.columns)
@@ -245,8 +245,8 @@ cdef class FeedHandle:
 
 
 def take_page(bytes body not None, uint64_t revision, ColumnsHandle into not None):
-    cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(body)
-    cdef size_t length = <size_t> PyBytes_GET_SIZE(body)
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(body)
+    cdef size_t length = <size_t>PyBytes_GET_SIZE(body)
     cdef const uint8_t* key = NULL
     cdef uint32_t key_length = 0
     cdef bint more = False

@@ -100,10 +100,10 @@ cdef status_t rows_record(SnapshotRows* rows, const DumpHead** head, const uint8
             rows.at = rows.end = NULL
             return status
         rows.end = rows.at + length
-    left = <size_t> (rows.end - rows.at)
-    if left < sizeof(DumpHead) or (<const DumpHead*> rows.at).length > left - sizeof(DumpHead):
+    left = <size_t>(rows.end - rows.at)
+    if left < sizeof(DumpHead) or (<const DumpHead*>rows.at).length > left - sizeof(DumpHead):
         return CORRUPT
-    head[0] = <const DumpHead*> rows.at
+    head[0] = <const DumpHead*>rows.at
     body[0] = rows.at + sizeof(DumpHead)
     rows.at = body[0] + head[0].length
     return _check_record(head[0], body[0])
@@ -111,13 +111,13 @@ cdef status_t rows_record(SnapshotRows* rows, const DumpHead** head, const uint8
 
 # What the lengths inside of a version say must be what its record holds.
 cdef inline status_t _check_record(const DumpHead* head, const uint8_t* body) noexcept nogil:
-    cdef const DumpVersion* version = <const DumpVersion*> body
+    cdef const DumpVersion* version = <const DumpVersion*>body
     if head.kind == DUMP_REVISION:
         return OK if head.length == sizeof(DumpRevision) else CORRUPT
     if head.kind != DUMP_KEY and head.kind != DUMP_CHANGE:
         return OK
     if (head.length < sizeof(DumpVersion) or version.key_length == 0
-            or head.length - sizeof(DumpVersion) != <uint64_t> version.key_length + version.value_length):
+            or head.length - sizeof(DumpVersion) != <uint64_t>version.key_length + version.value_length):
         return CORRUPT
     return OK
 
@@ -128,7 +128,7 @@ cdef inline const uint8_t* _key_of(const uint8_t* version) noexcept nogil:
 
 
 cdef inline uint32_t _length_of(const uint8_t* version) noexcept nogil:
-    return (<const DumpVersion*> version).key_length
+    return (<const DumpVersion*>version).key_length
 
 
 cdef inline int _compare(const uint8_t* left, size_t left_length, const uint8_t* right,
@@ -155,8 +155,8 @@ cdef int versions_compare(const uint8_t* left, const uint8_t* right) noexcept no
 
 
 cdef int _by_key_and_order(const void* left, const void* right) noexcept nogil:
-    cdef const Overlay* a = <const Overlay*> left
-    cdef const Overlay* b = <const Overlay*> right
+    cdef const Overlay* a = <const Overlay*>left
+    cdef const Overlay* b = <const Overlay*>right
     cdef int found = versions_compare(a.version, b.version)
     return found if found else (a.order > b.order) - (a.order < b.order)
 
@@ -190,7 +190,7 @@ cdef status_t _read_overlay(SnapshotRows* rows) noexcept nogil:
         if status != OK:
             break
         if head.kind == DUMP_REVISION:
-            if (<const DumpRevision*> body).revision != expected:
+            if (<const DumpRevision*>body).revision != expected:
                 return CORRUPT
             if expected > rows.revision:
                 return _sort_overlay(rows)
@@ -206,7 +206,7 @@ cdef status_t _read_overlay(SnapshotRows* rows) noexcept nogil:
 
 cdef bint _overlay(SnapshotRows* rows, const uint8_t* body, size_t length) noexcept nogil:
     cdef Overlay item
-    item.version = <const uint8_t*> rows.overlay_bytes.size
+    item.version = <const uint8_t*>rows.overlay_bytes.size
     item.order = rows.overlay.size
     return rows.overlay.push(item) and rows.overlay_bytes.append(body, length)
 
@@ -217,7 +217,7 @@ cdef status_t _sort_overlay(SnapshotRows* rows) noexcept nogil:
     cdef size_t i
     cdef Overlay* items = rows.overlay.data
     for i in range(rows.overlay.size):
-        items[i].version = rows.overlay_bytes.data + <size_t> items[i].version
+        items[i].version = rows.overlay_bytes.data + <size_t>items[i].version
     if rows.overlay.size == 0:
         return OK
     qsort(items, rows.overlay.size, sizeof(Overlay), _by_key_and_order)
@@ -284,7 +284,7 @@ cdef status_t floor_seek(SnapshotRows* rows, const uint8_t* version, size_t* rea
 
 
 cdef void version_fill(const uint8_t* version, Row* row) noexcept nogil:
-    cdef const DumpVersion* fields = <const DumpVersion*> version
+    cdef const DumpVersion* fields = <const DumpVersion*>version
     row.numbers[COLUMN_CREATE_REVISION] = fields.create_revision
     row.numbers[COLUMN_MOD_REVISION] = fields.mod_revision
     row.numbers[COLUMN_VERSION] = fields.version
@@ -361,7 +361,7 @@ cdef status_t changes_next(SnapshotRows* rows, Columns* columns, size_t rows_max
         if status != OK:
             return CORRUPT if status == NOT_FOUND else status
         if head.kind == DUMP_REVISION:
-            status = _begin_revision(rows, <const DumpRevision*> body)
+            status = _begin_revision(rows, <const DumpRevision*>body)
             if status != OK:
                 return status
         elif head.kind == DUMP_CHANGE:
@@ -387,7 +387,7 @@ cdef status_t changes_next(SnapshotRows* rows, Columns* columns, size_t rows_max
 
 # --- where to cut -----------------------------------------------------------------------------------------------------
 cdef bint _cut(Vec[uint8_t]* cuts, const uint8_t* key, uint32_t length) noexcept nogil:
-    return cuts.append(<const uint8_t*> &length, sizeof(uint32_t)) and cuts.append(key, length)
+    return cuts.append(<const uint8_t*>&length, sizeof(uint32_t)) and cuts.append(key, length)
 
 
 cdef bint _cut_keys(SnapshotRows* rows, Vec[uint8_t]* cuts) noexcept nogil:
@@ -414,8 +414,8 @@ cdef status_t history_survey(SnapshotRows* rows, size_t bytes_each, Vec[Mark]* m
         if status != OK or head.kind > DUMP_CHANGE:
             break
         if head.kind == DUMP_REVISION and place < rows.places.size and _is_at(rows, place, body):
-            mark.place = <uint32_t> place
-            mark.revision = (<const DumpRevision*> body).revision
+            mark.place = <uint32_t>place
+            mark.revision = (<const DumpRevision*>body).revision
             is_kept = marks.push(mark)
             place += 1
         elif head.kind == DUMP_CHANGE:

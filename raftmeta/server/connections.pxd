@@ -36,7 +36,7 @@ cdef void connections_flush(ClientServer* server) noexcept nogil
 cdef void connections_sweep(ClientServer* server) noexcept nogil
 
 cdef inline uint32_t place_of(const ClientServer* server, const Connection* connection) noexcept nogil:
-    return <uint32_t> (connection - server.connections)
+    return <uint32_t>(connection - server.connections)
 
 # The connection that stood at place with this generation; NULL: it is gone.
 cdef inline Connection* connection_at(ClientServer* server, uint32_t place, uint32_t generation) noexcept nogil:

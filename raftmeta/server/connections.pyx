@@ -48,7 +48,7 @@ cdef bint _watch_descriptor(ClientServer* server, Connection* connection, int ve
     cdef posix.epoll_event event
     event.events = ((posix.EPOLLIN if connection.is_reading else 0)
                     | (posix.EPOLLOUT if connection.is_blocked else 0))
-    event.data.u64 = <uint64_t> (connection.generation & <uint32_t> 0xFFFFFF) << 32 | place_of(server, connection)
+    event.data.u64 = <uint64_t>(connection.generation & <uint32_t>0xFFFFFF) << 32 | place_of(server, connection)
     return posix.epoll_ctl(server.epoll, verb, connection.stream.fd, &event) == 0
 
 
@@ -107,8 +107,8 @@ cdef uint64_t connection_share(const ClientServer* server, uint64_t most) noexce
     if server.answer_bytes < memory // 4:
         return most
     # Of what is left each may come to twice its share, since buffers double, and one answer beyond it.
-    share = memory // (8 * max(server.counters.connections, <uint64_t> 1))
-    return min(max(share, <uint64_t> TUNE_SHARE_BYTES_MIN), most)
+    share = memory // (8 * max(server.counters.connections, <uint64_t>1))
+    return min(max(share, <uint64_t>TUNE_SHARE_BYTES_MIN), most)
 
 
 cdef bint connection_may_answer(const ClientServer* server, const Connection* connection) noexcept nogil:
@@ -138,9 +138,9 @@ cdef const char* _why(status_t status) noexcept nogil:
     return b"this node is of another cluster" if status == FOREIGN_CLUSTER else b"this is no HELLO of a client"
 
 
+# False: the connection is closed, or about to be.
 cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_t* body,
                       uint32_t length) noexcept nogil:
-    """False: the connection is closed, or about to be."""
     cdef ClientRequest request
     cdef int status
     if connection.state == CONNECTION_GREETING:
@@ -166,9 +166,9 @@ cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_
     return True
 
 
+# Requests at the beginning of bytes while there is room; the bytes that they took.
 cdef size_t _take_frames(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length,
                          bint* is_over) noexcept nogil:
-    """Requests at the beginning of bytes while there is room; the bytes that they took."""
     cdef size_t used = 0
     cdef size_t total = 0
     cdef int status
@@ -186,7 +186,7 @@ cdef size_t _take_frames(ClientServer* server, Connection* connection, const uin
             server.counters.refused += 1
             connection_refuse(server, connection, status, b"this is no frame of the client protocol")
         if status != OK or not _take_frame(server, connection, bytes + used + CLIENT_HEADER_BYTES,
-                                           <uint32_t> (total - CLIENT_HEADER_BYTES)):
+                                           <uint32_t>(total - CLIENT_HEADER_BYTES)):
             is_over[0] = True
             break
         used += total
@@ -202,11 +202,10 @@ cdef void _set_reading(ClientServer* server, Connection* connection) noexcept no
             connection_close(server, connection)
 
 
+# Keep what is no whole request yet. False: too much of that waits, from all clients, and this one goes.
+#
+# Whole requests fill bytes_under_way_max and, if urgent, as much again: parts of others have room beyond that.
 cdef bint _keep(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length) noexcept nogil:
-    """Keep what is no whole request yet. False: too much of that waits, from all clients, and this one goes.
-
-    Whole requests fill bytes_under_way_max and, if urgent, as much again: parts of others have room beyond that.
-    """
     if (server.bytes_under_way + length > 3 * server.limits.bytes_under_way_max
             and connection.received.size + length > CLIENT_HELLO_BYTES_MAX):
         server.counters.overloaded += 1
@@ -233,13 +232,13 @@ cdef void connection_readable(ClientServer* server, Connection* connection) noex
     if connection.state == CONNECTION_CLOSING:
         return
     if connection.received.size != 0:
-        if _keep(server, connection, server.buffer, <size_t> got):
+        if _keep(server, connection, server.buffer, <size_t>got):
             connection_resume(server, connection)
         return
-    used = _take_frames(server, connection, server.buffer, <size_t> got, &is_over)
+    used = _take_frames(server, connection, server.buffer, <size_t>got, &is_over)
     if is_over:
         return
-    if used == <size_t> got or _keep(server, connection, server.buffer + used, <size_t> got - used):
+    if used == <size_t>got or _keep(server, connection, server.buffer + used, <size_t>got - used):
         _set_reading(server, connection)
 
 
@@ -288,8 +287,8 @@ cdef void connection_refuse(ClientServer* server, Connection* connection, status
     memset(&message, 0, sizeof(ClientMessage))
     message.kind = CLIENT_REFUSED
     message.status = status
-    message.body.data = <const uint8_t*> text
-    message.body.length = <uint32_t> strlen(text)
+    message.body.data = <const uint8_t*>text
+    message.body.length = <uint32_t>strlen(text)
     connection_send(server, connection, &message)
     connection.state = CONNECTION_CLOSING
     _mark_dirty(server, connection)
@@ -301,14 +300,14 @@ cdef void _flush(ClientServer* server, Connection* connection) noexcept nogil:
     cdef bint was_blocked = connection.is_blocked
     part.chunk = NULL
     part.data = connection.out.data
-    part.length = <uint32_t> connection.out.size
+    part.length = <uint32_t>connection.out.size
     if connection.out_offset < connection.out.size:
-        sent = stream_write(&connection.stream, &part, 1, <uint32_t> connection.out_offset)
+        sent = stream_write(&connection.stream, &part, 1, <uint32_t>connection.out_offset)
         if sent < 0 and sent != STREAM_WOULD_BLOCK:
             connection_close(server, connection)
             return
         if sent > 0:
-            connection.out_offset += <size_t> sent
+            connection.out_offset += <size_t>sent
             connection.sent_ns = server.now_ns
     connection.is_blocked = connection.out_offset < connection.out.size
     if not connection.is_blocked:

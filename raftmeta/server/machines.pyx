@@ -42,8 +42,8 @@ cdef void _ask(ClientServer* server, Connection* connection, const ClientPending
                        OUTCOME_UNKNOWN if before.kind == REQUEST_COMMAND else OVERLOADED, 0, 0, NULL, 0)
 
 
+# The index in the result of a command of a machine; 0: there is none.
 cdef uint64_t _entry_of(const Ticket* ticket) noexcept nogil:
-    """The index in the result of a command of a machine; 0: there is none."""
     cdef Reader reader = reader_over(ticket.body, ticket.length)
     cdef uint64_t index
     read_array(&reader, RESULT_ELEMENTS)
@@ -55,7 +55,7 @@ cdef uint64_t _entry_of(const Ticket* ticket) noexcept nogil:
 
 cdef void machine_told(ClientServer* server, Connection* connection, const ClientPending* pending,
                        const Ticket* ticket) noexcept nogil:
-    cdef const uint8_t* name = <const uint8_t*> pending + sizeof(ClientPending)
+    cdef const uint8_t* name = <const uint8_t*>pending + sizeof(ClientPending)
     cdef Parts asked = parts_of(name, pending.key_length, name + pending.key_length,
                                 pending.length - pending.key_length)
     cdef uint64_t index

@@ -26,7 +26,7 @@ cdef void request_answer(ClientServer* server, Connection* connection, uint64_t 
     message.revision = revision
     message.index = index
     message.body.data = body
-    message.body.length = <uint32_t> length
+    message.body.length = <uint32_t>length
     server.counters.overloaded += status == OVERLOADED
     connection_send(server, connection, &message)
 
@@ -54,10 +54,10 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, uint8
                              const Parts* held, const Parts* payload, const Submission* what) noexcept nogil:
     cdef Parts kept = held[0] if held != NULL else parts_of(NULL, 0, NULL, 0)
     cdef Parts sent = payload[0] if payload != NULL else parts_of(NULL, 0, NULL, 0)
-    cdef size_t kept_length = <size_t> kept.first.length + kept.last.length
-    cdef size_t sent_length = <size_t> sent.first.length + sent.last.length
-    cdef ClientPending* pending = <ClientPending*> calloc(1, sizeof(ClientPending) + kept_length)
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + sent_length)
+    cdef size_t kept_length = <size_t>kept.first.length + kept.last.length
+    cdef size_t sent_length = <size_t>sent.first.length + sent.last.length
+    cdef ClientPending* pending = <ClientPending*>calloc(1, sizeof(ClientPending) + kept_length)
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + sent_length)
     cdef Ticket* ticket = ticket_create(server.mailbox, True)
     if pending == NULL or submission == NULL or ticket == NULL:
         free(pending)
@@ -68,14 +68,14 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, uint8
         return NO_MEMORY
     pending[0] = image[0]
     pending.key_length = kept.first.length
-    pending.length = _put(<uint8_t*> pending + sizeof(ClientPending), &kept)
+    pending.length = _put(<uint8_t*>pending + sizeof(ClientPending), &kept)
     submission[0] = what[0]
     submission.kind = kind
     submission.owner = ticket
     if sent_length != 0:
         submission.key_length = sent.first.length
-        submission.length = _put(<uint8_t*> submission + sizeof(Submission), &sent)
-    pending.place = place_of(server, connection) if connection != NULL else <uint32_t> NOWHERE
+        submission.length = _put(<uint8_t*>submission + sizeof(Submission), &sent)
+    pending.place = place_of(server, connection) if connection != NULL else <uint32_t>NOWHERE
     pending.generation = connection.generation if connection != NULL else 0
     ticket.is_of_client = True
     ticket.waiter = pending

@@ -110,7 +110,7 @@ cdef void requests_tell_leader(ClientServer* server, Connection* connection) noe
     write_uint(&writer, server.limits.value_bytes_max)
     message.kind = CLIENT_LEADER
     message.body.data = server.scratch.data
-    message.body.length = <uint32_t> server.scratch.size
+    message.body.length = <uint32_t>server.scratch.size
     connection_send(server, connection, &message)
 
 
@@ -126,8 +126,8 @@ cdef bint _may_propose(const Command* command) noexcept nogil:
             or (command.kind == COMMAND_SESSION_CLOSE and command.id == command.session))
 
 
+# Deletes, fences, leases and sessions pass where growth is held back, as on the node itself.
 cdef bint _is_urgent(const Command* command) noexcept nogil:
-    """Deletes, fences, leases and sessions pass where growth is held back, as on the node itself."""
     cdef size_t i
     if command.fence.is_present or (command.kind != COMMAND_KEYS and command.kind != COMMAND_USER):
         return True
@@ -170,7 +170,7 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
         # engine, which takes no command for a machine that has no copy here.
         held = parts_of(server.command.name.data, server.command.name.length, NULL, 0)
         submission.filter = server.command.name.length
-        submission.number = <uint64_t> (server.command.name.data - request.key.data)
+        submission.number = <uint64_t>(server.command.name.data - request.key.data)
     submission.is_urgent = _is_urgent(&server.command)
     submission.session = server.command.session
     submission.sequence = server.command.sequence
@@ -203,7 +203,7 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
     memset(&records, 0, sizeof(records))
     if status == NOT_READY and machine != NULL:
         status = machine_range_shared(machine, &first, &last, pending.number, pending.limit,
-                                      <uint32_t> connection_share(server, TUNE_RANGE_BYTES),
+                                      <uint32_t>connection_share(server, TUNE_RANGE_BYTES),
                                       (pending.flags & READ_KEYS_ONLY) != 0, (pending.flags & READ_COUNT_ONLY) != 0,
                                       &records, &count, &more, &seen)
     loop_leave(server.loop, READER_CLIENTS)
@@ -324,20 +324,20 @@ cdef status_t _ping(ClientServer* server, Connection* connection, const ClientRe
 ctypedef status_t (*Taker)(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil
 
 cdef Taker[REQUEST_KIND_MAX + 1] TAKERS
-TAKERS[<int> REQUEST_COMMAND] = _command
-TAKERS[<int> REQUEST_GET] = _read
-TAKERS[<int> REQUEST_RANGE] = _read
-TAKERS[<int> REQUEST_WATCH] = _watch
-TAKERS[<int> REQUEST_UNWATCH] = _unwatch
-TAKERS[<int> REQUEST_LEASES] = _leases
-TAKERS[<int> REQUEST_STATUS] = members_take
-TAKERS[<int> REQUEST_TRANSFER] = members_take
-TAKERS[<int> REQUEST_MEMBERS] = members_take
-TAKERS[<int> REQUEST_CHANGE] = members_take
-TAKERS[<int> REQUEST_MEET] = members_take
-TAKERS[<int> REQUEST_SNAPSHOT] = snapshots_take
-TAKERS[<int> REQUEST_PIECE] = snapshots_take
-TAKERS[<int> REQUEST_MACHINE_READ] = machine_read
+TAKERS[<int>REQUEST_COMMAND] = _command
+TAKERS[<int>REQUEST_GET] = _read
+TAKERS[<int>REQUEST_RANGE] = _read
+TAKERS[<int>REQUEST_WATCH] = _watch
+TAKERS[<int>REQUEST_UNWATCH] = _unwatch
+TAKERS[<int>REQUEST_LEASES] = _leases
+TAKERS[<int>REQUEST_STATUS] = members_take
+TAKERS[<int>REQUEST_TRANSFER] = members_take
+TAKERS[<int>REQUEST_MEMBERS] = members_take
+TAKERS[<int>REQUEST_CHANGE] = members_take
+TAKERS[<int>REQUEST_MEET] = members_take
+TAKERS[<int>REQUEST_SNAPSHOT] = snapshots_take
+TAKERS[<int>REQUEST_PIECE] = snapshots_take
+TAKERS[<int>REQUEST_MACHINE_READ] = machine_read
 
 
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
@@ -346,7 +346,7 @@ cdef status_t requests_take(ClientServer* server, Connection* connection, const 
 
 
 cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil:
-    cdef ClientPending* pending = <ClientPending*> ticket.waiter
+    cdef ClientPending* pending = <ClientPending*>ticket.waiter
     if ticket.next_waiting != NULL:
         ticket.next_waiting.previous_waiting = ticket.previous_waiting
     if ticket.previous_waiting != NULL:
@@ -361,7 +361,7 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
 cdef void _tell(ClientServer* server, Connection* connection, const ClientPending* pending,
                 const Ticket* ticket) noexcept nogil:
     if (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
-        _serve_read(server, connection, pending, <uint8_t*> pending + sizeof(ClientPending), ticket.index)
+        _serve_read(server, connection, pending, <uint8_t*>pending + sizeof(ClientPending), ticket.index)
     elif pending.kind == REQUEST_MEMBERS and ticket.status == OK:
         members_answer(server, connection, pending.id)
     elif pending.kind == REQUEST_SNAPSHOT:
@@ -383,10 +383,10 @@ cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
 
 
 # --- answers that wait ------------------------------------------------------------------------------------------------
+# Its connection has enough unsent. A read is not made before; the result of a command is there and stays. What
+# makes or ends a watch is more than an answer.
 cdef bint _must_wait(const ClientServer* server, const Connection* connection,
                      const ClientPending* pending) noexcept nogil:
-    """Its connection has enough unsent. A read is not made before; the result of a command is there and stays. What
-    makes or ends a watch is more than an answer."""
     if pending.kind == REQUEST_WATCH or pending.kind == REQUEST_UNWATCH:
         return False
     return (connection.parked != NULL or not connection_may_answer(server, connection)
@@ -423,7 +423,7 @@ cdef void requests_serve_parked(ClientServer* server, Connection* connection) no
             connection_next_turn(server, connection)
             return
         ticket = _unpark(server, connection)
-        _finish(server, connection, <ClientPending*> ticket.waiter, ticket)
+        _finish(server, connection, <ClientPending*>ticket.waiter, ticket)
 
 
 cdef void requests_drop_parked(ClientServer* server, Connection* connection) noexcept nogil:

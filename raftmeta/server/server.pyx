@@ -78,8 +78,8 @@ cdef bint _register(ClientServer* server, int descriptor, uint32_t place) noexce
     return descriptor < 0 or posix.epoll_ctl(server.epoll, posix.EPOLL_CTL_ADD, descriptor, &event) == 0
 
 
+# Without descriptors nobody is accepted for a while; a listener that stayed registered would not let us sleep.
 cdef void _rest_listeners(ClientServer* server) noexcept nogil:
-    """Without descriptors nobody is accepted for a while; a listener that stayed registered would not let us sleep."""
     if server.accept_ns == 0:
         return
     if not server.is_resting:
@@ -94,9 +94,9 @@ cdef void _rest_listeners(ClientServer* server) noexcept nogil:
 
 # --- a turn -----------------------------------------------------------------------------------------------------------
 cdef void _look_at_connection(ClientServer* server, uint64_t tag, uint32_t events) noexcept nogil:
-    cdef Connection* connection = &server.connections[<uint32_t> tag]
+    cdef Connection* connection = &server.connections[<uint32_t>tag]
     cdef uint32_t generation = connection.generation
-    if (generation & <uint32_t> 0xFFFFFF) != <uint32_t> (tag >> 32) or connection.state == CONNECTION_FREE:
+    if (generation & <uint32_t>0xFFFFFF) != <uint32_t>(tag >> 32) or connection.state == CONNECTION_FREE:
         return                  # an event of an earlier connection of this place
     if events & posix.EPOLLOUT:
         connection_writable(server, connection)
@@ -108,7 +108,7 @@ cdef void _look_at_events(ClientServer* server, const posix.epoll_event* events,
     cdef uint32_t place
     cdef int i
     for i in range(count):
-        place = <uint32_t> events[i].data.u64
+        place = <uint32_t>events[i].data.u64
         if place == PLACE_MAIL:
             server.has_mail = True
         elif place == PLACE_LISTENER:
@@ -129,15 +129,15 @@ cdef void _take_mail(ClientServer* server) noexcept nogil:
     while mail != NULL:
         next = mail.next
         if mail.kind == MAIL_TICKET:
-            requests_done(server, <Ticket*> mail)
+            requests_done(server, <Ticket*>mail)
         else:
-            store_shared(&(<ClientWatch*> mail).signal.is_posted, <uint32_t> 0)
-            watch_news(server, <ClientWatch*> mail)
+            store_shared(&(<ClientWatch*>mail).signal.is_posted, <uint32_t>0)
+            watch_news(server, <ClientWatch*>mail)
         mail = next
 
 
 cdef void* _clients_main(void* argument) noexcept nogil:
-    cdef ClientServer* server = <ClientServer*> argument
+    cdef ClientServer* server = <ClientServer*>argument
     cdef posix.epoll_event[TUNE_EVENTS_PER_WAIT] events
     cdef int count
     while not load_shared(&server.is_closing):
@@ -158,7 +158,7 @@ cdef void* _clients_main(void* argument) noexcept nogil:
             loop_ring(server.loop)
         _rest_listeners(server)
         if server.now_ns >= server.sweep_ns:
-            server.sweep_ns = server.now_ns + min(server.limits.idle_ns // 4, <uint64_t> TUNE_SWEEP_NS)
+            server.sweep_ns = server.now_ns + min(server.limits.idle_ns // 4, <uint64_t>TUNE_SWEEP_NS)
             connections_sweep(server)
             connections_flush(server)
         server.published.write(server.counters)
@@ -173,8 +173,8 @@ cdef bint _prepare(ClientServer* server) noexcept nogil:
     server.wake_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
     server.mailbox = mailbox_create(True)
     server.pool = pool_create(server.limits.memory_max // 2)
-    server.buffer = <uint8_t*> malloc(TUNE_READ_BYTES)
-    server.connections = <Connection*> calloc(count, sizeof(Connection))
+    server.buffer = <uint8_t*>malloc(TUNE_READ_BYTES)
+    server.connections = <Connection*>calloc(count, sizeof(Connection))
     if (server.epoll < 0 or server.wake_fd < 0 or server.mailbox == NULL or server.buffer == NULL
             or server.connections == NULL or server.pool == NULL or not server.free.reserve(count)):
         return False
@@ -189,7 +189,7 @@ cdef bint _prepare(ClientServer* server) noexcept nogil:
 cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int listener, int local_listener,
                                   const uint8_t* address, uint8_t address_length, const uint8_t* version,
                                   uint8_t version_length) noexcept nogil:
-    cdef ClientServer* server = <ClientServer*> calloc(1, sizeof(ClientServer))
+    cdef ClientServer* server = <ClientServer*>calloc(1, sizeof(ClientServer))
     if server == NULL:
         _close(listener)
         _close(local_listener)
@@ -201,7 +201,7 @@ cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int li
     server.epoll = server.wake_fd = -1
     server.address_length = address_length
     memcpy(server.address, address, address_length)
-    server.version_length = min(version_length, <uint8_t> VERSION_BYTES_MAX)
+    server.version_length = min(version_length, <uint8_t>VERSION_BYTES_MAX)
     memcpy(server.version, version, server.version_length)
     command_init(&server.command)
     if not _prepare(server):
@@ -218,7 +218,7 @@ cdef status_t clients_start(ClientServer* server) noexcept nogil:
 cdef bint clients_stop(ClientServer* server, uint64_t timeout_ns) noexcept nogil:
     cdef uint64_t one = 1
     cdef uint32_t place
-    store_shared(&server.is_closing, <uint32_t> 1)
+    store_shared(&server.is_closing, <uint32_t>1)
     posix.write(server.wake_fd, &one, sizeof(one))
     if server.is_running:
         server.is_running = not thread_join(server.thread, timeout_ns)
@@ -259,14 +259,14 @@ cdef void clients_destroy(ClientServer* server) noexcept nogil:
     free(server)
 
 
+# Answers that came after the thread ended: of watches that can be given back, and of requests of nobody.
 cdef void _end_mail(ClientServer* server) noexcept nogil:
-    """Answers that came after the thread ended: of watches that can be given back, and of requests of nobody."""
     cdef Mail* mail = mailbox_take(server.mailbox)
     cdef Mail* next
     while mail != NULL:
         next = mail.next
         if mail.kind == MAIL_TICKET:
-            requests_done(server, <Ticket*> mail)
+            requests_done(server, <Ticket*>mail)
         mail = next
     mailbox_abandon(server.mailbox)
 

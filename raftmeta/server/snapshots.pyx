@@ -63,8 +63,8 @@ cdef void _await(ClientServer* server, Connection* connection, uint64_t id, uint
         request_answer(server, connection, id, OVERLOADED, 0, 0, NULL, 0)
 
 
+# NOT_FOUND: it was removed in this moment, and a newer one is there; OVERLOADED: it cannot be opened just now.
 cdef status_t _open(ClientServer* server, Connection* connection, uint64_t index, SealedFooter* footer) noexcept nogil:
-    """NOT_FOUND: it was removed in this moment, and a newer one is there; OVERLOADED: it cannot be opened just now."""
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef ssize_t length
     sealed_name(index, name)
@@ -74,8 +74,8 @@ cdef status_t _open(ClientServer* server, Connection* connection, uint64_t index
     if not connection.has_file:
         return NOT_FOUND if errno == ENOENT else OVERLOADED
     length = lseek(connection.file, 0, SEEK_END)
-    connection.file_bytes = <uint64_t> length
-    if pread(connection.file, footer, sizeof(SealedFooter), length - <ssize_t> sizeof(SealedFooter)) < 0:
+    connection.file_bytes = <uint64_t>length
+    if pread(connection.file, footer, sizeof(SealedFooter), length - <ssize_t>sizeof(SealedFooter)) < 0:
         return OVERLOADED
     return OK
 
@@ -95,7 +95,7 @@ cdef void snapshot_found(ClientServer* server, Connection* connection, const Cli
         return
     server.scratch.clear()
     writer = writer_at(&server.scratch)
-    write_bin(&writer, <const uint8_t*> &footer, sizeof(SealedFooter))
+    write_bin(&writer, <const uint8_t*>&footer, sizeof(SealedFooter))
     write_uint(&writer, connection.file_bytes)
     # What could not be written down is asked for again.
     request_answer(server, connection, pending.id, OK if writer.status == OK else OVERLOADED, 0, ticket.revision,
@@ -103,17 +103,17 @@ cdef void snapshot_found(ClientServer* server, Connection* connection, const Cli
 
 
 # --- its bytes --------------------------------------------------------------------------------------------------------
+# An empty answer: the file has no more.
 cdef void _piece(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
-    """An empty answer: the file has no more."""
     cdef ssize_t got = -1
     server.scratch.clear()
     if connection.has_file and request.number <= connection.file_bytes and server.scratch.resize(request.limit):
-        got = pread(connection.file, server.scratch.data, request.limit, <long> request.number)
-        posix_fadvise(connection.file, <long> (request.number + request.limit), TUNE_AHEAD_BYTES, POSIX_FADV_WILLNEED)
+        got = pread(connection.file, server.scratch.data, request.limit, <long>request.number)
+        posix_fadvise(connection.file, <long>(request.number + request.limit), TUNE_AHEAD_BYTES, POSIX_FADV_WILLNEED)
     if got < 0:
         request_answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
     else:
-        request_answer(server, connection, request.id, OK, 0, 0, server.scratch.data, <size_t> got)
+        request_answer(server, connection, request.id, OK, 0, 0, server.scratch.data, <size_t>got)
 
 
 cdef status_t snapshots_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:

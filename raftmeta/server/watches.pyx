@@ -37,7 +37,7 @@ cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
         connection.purse = purse_create(server.pool)
     if connection.purse == NULL:
         return NULL
-    watch = <ClientWatch*> calloc(1, sizeof(ClientWatch))
+    watch = <ClientWatch*>calloc(1, sizeof(ClientWatch))
     if watch == NULL:
         return NULL
     watch.signal.mail.kind = MAIL_WATCH
@@ -68,8 +68,8 @@ cdef ClientWatch* watch_find(Connection* connection, const ClientRequest* reques
     return watch
 
 
+# Out of the list of its connection, if it still has one.
 cdef void _unlink(ClientServer* server, ClientWatch* watch) noexcept nogil:
-    """Out of the list of its connection, if it still has one."""
     cdef Connection* connection
     cdef ClientWatch** at
     server.counters.watches -= 1
@@ -129,7 +129,7 @@ cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
         message.kind = CLIENT_EVENTS
         message.id = watch.id
         message.body.data = server.scratch.data
-        message.body.length = <uint32_t> server.scratch.size
+        message.body.length = <uint32_t>server.scratch.size
         connection_send(server, connection, &message)
 
 

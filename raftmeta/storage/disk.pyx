@@ -122,12 +122,12 @@ cdef const char* LOCK_FILE_NAME = "lock"
 
 
 cdef uint64_t disk_failure(DiskCall call, int error) noexcept nogil:
-    return <uint64_t> call << 32 | <uint32_t> error
+    return <uint64_t>call << 32 | <uint32_t>error
 
 
 # A call failed for good; why is kept for people.
 cdef status_t _broken(void* self, DiskCall call, int error) noexcept nogil:
-    store_shared(&(<RealDisk*> self).failure, disk_failure(call, error))
+    store_shared(&(<RealDisk*>self).failure, disk_failure(call, error))
     return DISK_FAILED
 
 
@@ -139,7 +139,7 @@ cdef status_t _failed(void* self, DiskCall call, int error) noexcept nogil:
 
 
 cdef int _directory(void* self) noexcept nogil:
-    return (<RealDisk*> self).directory
+    return (<RealDisk*>self).directory
 
 
 # --- descriptors ------------------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ cdef bint _give_one_up(RealDisk* disk) noexcept nogil:
     cdef uint32_t held
     cdef size_t i
     for i in range(TUNE_RESERVED_DESCRIPTORS):
-        held = exchange_shared(&disk.reserved[i], <uint32_t> 0)
+        held = exchange_shared(&disk.reserved[i], <uint32_t>0)
         if held != 0:
-            posix_close(<int> held - 1)
+            posix_close(<int>held - 1)
             return True
     return False
 
@@ -163,7 +163,7 @@ cdef void _fill_reserve(RealDisk* disk) noexcept nogil:
             descriptor = fcntl(disk.lock, F_DUPFD_CLOEXEC, 0)
             if descriptor < 0:
                 return
-            if not swap_shared(&disk.reserved[i], <uint32_t> 0, <uint32_t> (descriptor + 1)):
+            if not swap_shared(&disk.reserved[i], <uint32_t>0, <uint32_t>(descriptor + 1)):
                 posix_close(descriptor)
 
 
@@ -176,7 +176,7 @@ cdef bint _take_back(RealDisk* disk, int descriptor) noexcept nogil:
         if load_shared(&disk.reserved[i]) == 0:
             if dup3(disk.lock, descriptor, O_CLOEXEC) < 0:
                 return False
-            if not swap_shared(&disk.reserved[i], <uint32_t> 0, <uint32_t> (descriptor + 1)):
+            if not swap_shared(&disk.reserved[i], <uint32_t>0, <uint32_t>(descriptor + 1)):
                 posix_close(descriptor)
             return True
     return False
@@ -192,7 +192,7 @@ cdef bint _may_try_again(RealDisk* disk) noexcept nogil:
         return True
     if not load_shared(&disk.is_patient):
         return False
-    store_shared(&disk.waits_for, <uint32_t> errno)
+    store_shared(&disk.waits_for, <uint32_t>errno)
     futex_wait(&disk.is_patient, 1, DESCRIPTOR_PAUSE_NS)
     return True
 
@@ -200,7 +200,7 @@ cdef bint _may_try_again(RealDisk* disk) noexcept nogil:
 # It has its descriptor, or gave up.
 cdef void _has_waited(RealDisk* disk) noexcept nogil:
     if load_shared(&disk.waits_for) != 0:
-        store_shared(&disk.waits_for, <uint32_t> 0)
+        store_shared(&disk.waits_for, <uint32_t>0)
 
 
 cdef int _open_at(RealDisk* disk, const char* name, int flags) noexcept nogil:
@@ -212,11 +212,11 @@ cdef int _open_at(RealDisk* disk, const char* name, int flags) noexcept nogil:
 
 
 cdef void real_disk_be_patient(RealDisk* disk) noexcept nogil:
-    store_shared(&disk.is_patient, <uint32_t> 1)
+    store_shared(&disk.is_patient, <uint32_t>1)
 
 
 cdef void real_disk_give_up(RealDisk* disk) noexcept nogil:
-    store_shared(&disk.is_patient, <uint32_t> 0)
+    store_shared(&disk.is_patient, <uint32_t>0)
     futex_wake(&disk.is_patient, EVERYBODY)
 
 
@@ -241,13 +241,13 @@ cdef status_t _settle(RealDisk* disk, int descriptor) noexcept nogil:
 
 cdef status_t _open(void* self, const char* name, bint create, file_t* file) noexcept nogil:
     cdef int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW
-    cdef int descriptor = _open_at(<RealDisk*> self, name, flags)
+    cdef int descriptor = _open_at(<RealDisk*>self, name, flags)
     cdef status_t status
     if descriptor < 0 and errno == ENOENT and create:
-        descriptor = _open_at(<RealDisk*> self, name, flags | O_CREAT)
+        descriptor = _open_at(<RealDisk*>self, name, flags | O_CREAT)
     if descriptor < 0:
         return _failed(self, DISK_CALL_OPEN, errno)
-    status = _settle(<RealDisk*> self, descriptor)
+    status = _settle(<RealDisk*>self, descriptor)
     if status != OK:
         posix_close(descriptor)
         return status
@@ -256,7 +256,7 @@ cdef status_t _open(void* self, const char* name, bint create, file_t* file) noe
 
 
 cdef void _close(void* self, file_t file) noexcept nogil:
-    if not _take_back(<RealDisk*> self, file):
+    if not _take_back(<RealDisk*>self, file):
         posix_close(file)
 
 
@@ -264,7 +264,7 @@ cdef status_t _size(void* self, file_t file, uint64_t* size_bytes) noexcept nogi
     cdef stat_t found
     if fstat(file, &found) != 0:
         return _broken(self, DISK_CALL_READ, errno)
-    size_bytes[0] = <uint64_t> found.st_size
+    size_bytes[0] = <uint64_t>found.st_size
     return OK
 
 
@@ -282,14 +282,14 @@ cdef status_t _read(void* self, file_t file, uint64_t offset, uint8_t* into, siz
     if not _set_direct(file, False):
         return _broken(self, DISK_CALL_READ, errno)
     while got[0] < length:
-        count = pread(file, into + got[0], length - got[0], <long> (offset + got[0]))
+        count = pread(file, into + got[0], length - got[0], <long>(offset + got[0]))
         if count < 0 and errno == EINTR:
             continue
         if count < 0:
             return _broken(self, DISK_CALL_READ, errno)
         if count == 0:
             break
-        got[0] += <size_t> count
+        got[0] += <size_t>count
     return OK
 
 
@@ -301,18 +301,18 @@ cdef status_t _write_all(void* self, int descriptor, iovec* parts, int count, ui
             parts += 1
             count -= 1
             continue
-        written = pwritev(descriptor, parts, count, <long> offset)
+        written = pwritev(descriptor, parts, count, <long>offset)
         if written < 0 and errno == EINTR:
             continue
         if written < 0:
             return _failed(self, DISK_CALL_WRITE, errno)
-        offset += <uint64_t> written
+        offset += <uint64_t>written
         while written > 0:
-            if <size_t> written < parts[0].iov_len:
-                parts[0].iov_base = <uint8_t*> parts[0].iov_base + written
-                parts[0].iov_len -= <size_t> written
+            if <size_t>written < parts[0].iov_len:
+                parts[0].iov_base = <uint8_t*>parts[0].iov_base + written
+                parts[0].iov_len -= <size_t>written
                 break
-            written -= <ssize_t> parts[0].iov_len
+            written -= <ssize_t>parts[0].iov_len
             parts += 1
             count -= 1
     return OK
@@ -329,7 +329,7 @@ cdef status_t _write_direct(RealDisk* disk, int descriptor, uint64_t offset, con
     while status == OK and count:
         staged = 0
         while staged < STAGING_BYTES and count:
-            length = min(parts[0].length - taken, <uint64_t> STAGING_BYTES - staged)
+            length = min(parts[0].length - taken, <uint64_t>STAGING_BYTES - staged)
             memcpy(disk.staging + staged, parts[0].data + taken, length)
             staged += length
             taken += length
@@ -353,22 +353,22 @@ cdef bint _take_staging(RealDisk* disk, int descriptor, uint64_t offset, const S
         length += parts[i].length
     if disk.has_no_direct_writes or length == 0 or offset % BLOCK_BYTES or length % BLOCK_BYTES:
         return False
-    if exchange_shared(&disk.is_staging_taken, <uint32_t> 1):
+    if exchange_shared(&disk.is_staging_taken, <uint32_t>1):
         return False                # another thread writes; through the cache is as right
-    if ((disk.staging == NULL and posix_memalign(<void**> &disk.staging, BLOCK_BYTES, STAGING_BYTES) != 0)
+    if ((disk.staging == NULL and posix_memalign(<void**>&disk.staging, BLOCK_BYTES, STAGING_BYTES) != 0)
             or not _set_direct(descriptor, True)):
         disk.has_no_direct_writes = True
-        store_shared(&disk.is_staging_taken, <uint32_t> 0)
+        store_shared(&disk.is_staging_taken, <uint32_t>0)
         return False
     return True
 
 
 cdef status_t _write(void* self, file_t file, uint64_t offset, const Slice* parts, size_t count) noexcept nogil:
-    cdef RealDisk* disk = <RealDisk*> self
+    cdef RealDisk* disk = <RealDisk*>self
     cdef status_t status
     if _take_staging(disk, file, offset, parts, count):
         status = _write_direct(disk, file, offset, parts, count)
-        store_shared(&disk.is_staging_taken, <uint32_t> 0)
+        store_shared(&disk.is_staging_taken, <uint32_t>0)
         if status != DISK_FAILED or errno != EINVAL:
             return status
         disk.has_no_direct_writes = True    # larger blocks than ours, or none that it would take so
@@ -401,7 +401,7 @@ cdef status_t _sync(void* self, file_t file) noexcept nogil:
     # Also when the file grew: fdatasync writes the metadata that is needed to read the data back.
     cdef uint64_t begun_ns = boot_now_ns()
     cdef status_t status = OK if fdatasync(file) == 0 else _broken(self, DISK_CALL_SYNC, errno)
-    _count_sync(<RealDisk*> self, boot_now_ns() - begun_ns)
+    _count_sync(<RealDisk*>self, boot_now_ns() - begun_ns)
     return status
 
 
@@ -414,9 +414,9 @@ cdef void _count_sync(RealDisk* disk, uint64_t time_ns) noexcept nogil:
 
 
 cdef status_t _truncate(void* self, file_t file, uint64_t size_bytes) noexcept nogil:
-    cdef int result = ftruncate(file, <long> size_bytes)
+    cdef int result = ftruncate(file, <long>size_bytes)
     while result != 0 and errno == EINTR:
-        result = ftruncate(file, <long> size_bytes)
+        result = ftruncate(file, <long>size_bytes)
     return OK if result == 0 else _failed(self, DISK_CALL_CHANGE, errno)
 
 
@@ -434,7 +434,7 @@ cdef status_t _remove(void* self, const char* name) noexcept nogil:
 cdef status_t _sync_directory(void* self) noexcept nogil:
     cdef uint64_t begun_ns = boot_now_ns()
     cdef status_t status = OK if fsync(_directory(self)) == 0 else _broken(self, DISK_CALL_SYNC, errno)
-    _count_sync(<RealDisk*> self, boot_now_ns() - begun_ns)
+    _count_sync(<RealDisk*>self, boot_now_ns() - begun_ns)
     return status
 
 
@@ -444,13 +444,13 @@ cdef status_t _list_names(void* self, Vec[FileName]* names) noexcept nogil:
     cdef dirent* entry
     cdef FileName name
     cdef status_t status = OK
-    while descriptor < 0 and _may_try_again(<RealDisk*> self):
+    while descriptor < 0 and _may_try_again(<RealDisk*>self):
         descriptor = fcntl(_directory(self), F_DUPFD_CLOEXEC, 0)
     if descriptor < 0:
         status = _broken(self, DISK_CALL_LIST, errno)
-        _has_waited(<RealDisk*> self)
+        _has_waited(<RealDisk*>self)
         return status
-    _has_waited(<RealDisk*> self)
+    _has_waited(<RealDisk*>self)
     stream = fdopendir(descriptor)
     if stream == NULL:
         posix_close(descriptor)
@@ -474,7 +474,7 @@ cdef status_t _free_bytes(void* self, uint64_t* free_bytes) noexcept nogil:
     cdef statvfs_t found
     if fstatvfs(_directory(self), &found) != 0:
         return _broken(self, DISK_CALL_READ, errno)
-    free_bytes[0] = <uint64_t> found.f_bavail * found.f_frsize
+    free_bytes[0] = <uint64_t>found.f_bavail * found.f_frsize
     return OK
 
 
@@ -498,7 +498,7 @@ cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil:
 
 # --- life and lock ----------------------------------------------------------------------------------------------------
 cdef status_t real_disk_open(RealDisk* disk, const char* path) noexcept nogil:
-    memset(<void*> disk, 0, sizeof(RealDisk))
+    memset(<void*>disk, 0, sizeof(RealDisk))
     disk.directory = disk.lock = -1
     cdef int error = 0
     if mkdir(path, FOLDER_MODE) != 0:
@@ -581,7 +581,7 @@ cdef status_t real_disk_lock(RealDisk* disk, uint64_t* holder) noexcept nogil:
         return IN_USE
     # For people: the lock holds also when a full disk has no room for the number.
     length = snprintf(text, PID_TEXT_BYTES, "%-12d\n", getpid())
-    holder[0] = getpid() if pwrite(descriptor, text, <size_t> length, 0) == length else 0
+    holder[0] = getpid() if pwrite(descriptor, text, <size_t>length, 0) == length else 0
     disk.lock = descriptor
     _fill_reserve(disk)
     return _keep_name(disk)

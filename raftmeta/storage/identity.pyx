@@ -46,16 +46,16 @@ cdef packed struct IdentityHeader:
 
 cdef Identity* identity_create(const DiskPort* disk, const uint8_t* name, uint32_t name_length,
                                const uint8_t* cluster_name, uint32_t cluster_name_length) noexcept nogil:
-    cdef Identity* identity = <Identity*> calloc(1, sizeof(Identity))
+    cdef Identity* identity = <Identity*>calloc(1, sizeof(Identity))
     if identity == NULL:
         return NULL
     identity.disk = disk
     # A name that does not fit stays empty, which identity_open refuses.
     if name_length <= NAME_BYTES_MAX:
-        identity.name_length = <uint8_t> name_length
+        identity.name_length = <uint8_t>name_length
         memcpy(identity.name, name, name_length)
     if cluster_name_length <= NAME_BYTES_MAX:
-        identity.cluster_name_length = <uint8_t> cluster_name_length
+        identity.cluster_name_length = <uint8_t>cluster_name_length
         memcpy(identity.cluster_name, cluster_name, cluster_name_length)
     return identity
 
@@ -87,7 +87,7 @@ cdef status_t _encode(Identity* identity) noexcept nogil:
     header.cluster_high = identity.genesis.cluster_high
     header.former = identity.former
     out.clear()
-    if not (out.append(<const uint8_t*> &header, sizeof(IdentityHeader))
+    if not (out.append(<const uint8_t*>&header, sizeof(IdentityHeader))
             and out.append(identity.cluster_name, identity.cluster_name_length)
             and out.append(identity.name, identity.name_length)):
         return NO_MEMORY
@@ -95,8 +95,8 @@ cdef status_t _encode(Identity* identity) noexcept nogil:
         status = membership_encode(&identity.genesis.membership, out)
     if status != OK:
         return status
-    header.membership_length = <uint32_t> (out.size - sizeof(IdentityHeader) - header.cluster_name_length
-                                           - header.name_length)
+    header.membership_length = <uint32_t>(out.size - sizeof(IdentityHeader) - header.cluster_name_length
+                                          - header.name_length)
     memcpy(out.data, &header, sizeof(IdentityHeader))
     header.crc = crc32c(0, out.data + CRC_BEGIN, out.size - CRC_BEGIN)
     memcpy(out.data, &header, sizeof(IdentityHeader))
@@ -113,7 +113,7 @@ cdef status_t _write_working_file(Identity* identity) noexcept nogil:
         return status
     part.chunk = NULL
     part.data = identity.scratch.data
-    part.length = <uint32_t> identity.scratch.size
+    part.length = <uint32_t>identity.scratch.size
     status = disk.write(disk.self, file, 0, &part, 1)
     if status == OK:
         status = disk.truncate(disk.self, file, part.length)
@@ -166,8 +166,8 @@ cdef status_t _decode(Identity* identity, const uint8_t* bytes, size_t length) n
         return CORRUPT
     if header.version > FORMAT_IDENTITY_VERSION:
         return NEWER_FORMAT
-    names_length = <uint32_t> header.cluster_name_length + header.name_length
-    if length != sizeof(IdentityHeader) + names_length + <uint64_t> header.membership_length:
+    names_length = <uint32_t>header.cluster_name_length + header.name_length
+    if length != sizeof(IdentityHeader) + names_length + <uint64_t>header.membership_length:
         return CORRUPT
     status = _check_names(identity, &header, names)
     if status != OK:

@@ -37,7 +37,7 @@ cdef status_t _decode(const uint8_t* bytes, size_t length, MarkSlot* slot) noexc
 
 
 cdef uint32_t _chain_count(const MarkSlot* slot) noexcept nogil:
-    return min(slot.batch.count, <uint32_t> MARK_CHAINS_MAX)
+    return min(slot.batch.count, <uint32_t>MARK_CHAINS_MAX)
 
 
 cdef bint _is_zero(const uint8_t* bytes, size_t length) noexcept nogil:
@@ -68,7 +68,7 @@ cdef status_t _read_slots(Mark* mark, const uint8_t* bytes, MarkFound* found, Ma
         return OK
     mark.synced_hard_state = slot.hard_state
     chains.clear()
-    if not chains.append(<const uint64_t*> (bytes + mark.synced_slot * FORMAT_MARK_SLOT_BYTES + sizeof(MarkSlot)),
+    if not chains.append(<const uint64_t*>(bytes + mark.synced_slot * FORMAT_MARK_SLOT_BYTES + sizeof(MarkSlot)),
                          _chain_count(slot)):
         return NO_MEMORY
     return OK
@@ -118,7 +118,7 @@ cdef status_t mark_make_room(Mark* mark, const DiskPort* disk) noexcept nogil:
     memset(bytes, 0, sizeof(bytes))
     zeros.chunk = NULL
     zeros.data = bytes
-    zeros.length = <uint32_t> (sizeof(bytes) - size_bytes)
+    zeros.length = <uint32_t>(sizeof(bytes) - size_bytes)
     return disk.write(disk.self, mark.file, size_bytes, &zeros, 1)
 
 
@@ -132,15 +132,15 @@ cdef status_t mark_write(Mark* mark, const DiskPort* disk, MarkSlot* slot, const
     slot.version = FORMAT_SEGMENT_VERSION
     slot.reserved0 = 0
     slot.reserved1 = 0
-    slot.header_bytes = <uint32_t> (sizeof(MarkSlot) + chains_bytes)
+    slot.header_bytes = <uint32_t>(sizeof(MarkSlot) + chains_bytes)
     slot.sequence = mark.sequence + 1
-    slot.crc = crc32c(0, <const uint8_t*> slot + CRC_BEGIN, sizeof(MarkSlot) - CRC_BEGIN)
+    slot.crc = crc32c(0, <const uint8_t*>slot + CRC_BEGIN, sizeof(MarkSlot) - CRC_BEGIN)
     slot.crc = crc32c(slot.crc, chains, chains_bytes)
-    memset(<void*> parts, 0, sizeof(parts))
-    parts[0].data = <uint8_t*> slot
+    memset(<void*>parts, 0, sizeof(parts))
+    parts[0].data = <uint8_t*>slot
     parts[0].length = sizeof(MarkSlot)
-    parts[1].data = <uint8_t*> chains
-    parts[1].length = <uint32_t> chains_bytes
+    parts[1].data = <uint8_t*>chains
+    parts[1].length = <uint32_t>chains_bytes
     status = disk.write(disk.self, mark.file, offset, parts, 2)
     if status != OK:
         return status

@@ -58,7 +58,7 @@ cdef status_t _locate(Wal* wal, const Extent* extent, file_t file, index_t index
     while at < index:
         if offset[0] + sizeof(Record) > end:
             return CORRUPT
-        status = _read_fully(wal, file, offset[0], <uint8_t*> &record, sizeof(Record))
+        status = _read_fully(wal, file, offset[0], <uint8_t*>&record, sizeof(Record))
         if status != OK:
             return status
         offset[0] += record_bytes(record.length)
@@ -72,9 +72,9 @@ cdef index_t _count_sound(const uint8_t* bytes, uint64_t length, index_t index, 
     cdef index_t count = 0
     used[0] = 0
     while index + count <= last and record_verify(bytes + used[0], length - used[0]) == OK:
-        if (<const Record*> (bytes + used[0])).index != index + count:
+        if (<const Record*>(bytes + used[0])).index != index + count:
             break
-        used[0] += record_bytes((<const Record*> (bytes + used[0])).length)
+        used[0] += record_bytes((<const Record*>(bytes + used[0])).length)
         count += 1
     return count
 
@@ -90,14 +90,14 @@ cdef status_t _read_extent(Wal* wal, const Extent* extent, index_t index, uint64
     if status == OK:
         status = _locate(wal, extent, file, index, &offset)
     if status == OK:
-        status = _read_fully(wal, file, offset, <uint8_t*> &record, sizeof(Record))
+        status = _read_fully(wal, file, offset, <uint8_t*>&record, sizeof(Record))
     if status != OK:
         return status
     length = record_bytes(record.length)
     if offset + length > extent.offset + extent.bytes:
         return CORRUPT
     if records.chunk == NULL:
-        records.chunk = chunk_create(<uint32_t> max(length, room))
+        records.chunk = chunk_create(<uint32_t>max(length, room))
         if records.chunk == NULL:
             return NO_MEMORY
         records.data = records.chunk.bytes()
@@ -109,7 +109,7 @@ cdef status_t _read_extent(Wal* wal, const Extent* extent, index_t index, uint64
     if status != OK:
         return status
     count[0] = _count_sound(records.data + records.length, length, index, extent.last, &used)
-    records.length += <uint32_t> used
+    records.length += <uint32_t>used
     wal.cursor_index = index + count[0]
     wal.cursor_segment = extent.segment
     wal.cursor_offset = offset + used
@@ -133,7 +133,7 @@ cdef status_t read_records(Wal* wal, index_t index, uint32_t bytes_max, Slice* r
     if records.length == 0:
         if records.chunk != NULL:
             chunk_drop(records.chunk)
-        memset(<void*> records, 0, sizeof(Slice))
+        memset(<void*>records, 0, sizeof(Slice))
         return status
     # Something was read; what is wrong behind it is told when it is asked for.
     records.chunk.used = records.length

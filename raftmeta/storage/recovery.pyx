@@ -85,9 +85,9 @@ cdef uint64_t _number_of(const char* name, const char* suffix) noexcept nogil:
     for i in range(SEGMENT_NAME_DIGITS):
         letter = name[i]
         if c'0' <= letter <= c'9':
-            number = number * 16 + <uint64_t> (letter - c'0')
+            number = number * 16 + <uint64_t>(letter - c'0')
         elif c'a' <= letter <= c'f':
-            number = number * 16 + <uint64_t> (letter - c'a' + 10)
+            number = number * 16 + <uint64_t>(letter - c'a' + 10)
         else:
             return 0
     return number if strcmp(name + SEGMENT_NAME_DIGITS, suffix) == 0 else 0
@@ -128,11 +128,11 @@ cdef status_t _reach(Walk* walk, Loaded* loaded, uint64_t end) noexcept nogil:
     cdef status_t status
     if end <= image.used or image.used == image.capacity:
         return OK
-    end = min(max(end, <uint64_t> image.used + TUNE_READ_BYTES), <uint64_t> image.capacity)
+    end = min(max(end, <uint64_t>image.used + TUNE_READ_BYTES), <uint64_t>image.capacity)
     status = disk.read(disk.self, loaded.file, image.used, image.bytes() + image.used, end - image.used, &got)
     if status != OK:
         return status
-    image.used += <uint32_t> got
+    image.used += <uint32_t>got
     return OK if image.used == end else DISK_FAILED
 
 
@@ -148,7 +148,7 @@ cdef status_t _open_image(Walk* walk, const char* name, Loaded* loaded) noexcept
         status = CORRUPT
     if status != OK:
         return status
-    loaded.segment.image = chunk_create_image(<uint32_t> size_bytes)
+    loaded.segment.image = chunk_create_image(<uint32_t>size_bytes)
     if loaded.segment.image == NULL:
         return NO_MEMORY
     loaded.limit = loaded.segment.size_bytes = loaded.segment.allocated_bytes = size_bytes
@@ -197,7 +197,7 @@ cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexc
     segment.alignment_bytes = loaded.header.alignment_bytes
     segment.flags = loaded.header.flags
     segment.start = loaded.header.start
-    segment.lowest_first = ~<uint64_t> 0
+    segment.lowest_first = ~<uint64_t>0
     segment.end = loaded.begin
     if not walk.loaded.push(loaded):
         _drop(walk, &loaded)
@@ -242,7 +242,7 @@ cdef status_t _check_records(const uint8_t* bytes, const BatchHeader* header, co
     cdef uint32_t i
     cdef status_t status
     for i in range(header.batch.count):
-        record = <const Record*> (records + offset)
+        record = <const Record*>(records + offset)
         status = record_verify(records + offset, header.records_bytes - offset)
         if status != OK:
             return NEWER_FORMAT if status == BAD_VERSION else status
@@ -280,7 +280,7 @@ cdef status_t _salvage(Wal* wal, const BatchSummary* batch, const uint64_t* chai
         chain = load64(&chains[i])
         at = record_search(bytes, begin, end, batch.first + i, chain)
         if at < end:
-            length = record_bytes((<const Record*> (bytes + at)).length)
+            length = record_bytes((<const Record*>(bytes + at)).length)
             mark(MARK_RECOVERY_RECORD_SALVAGED)
             status = _keep(wal, batch, batch.first + i, batch.first + i, segment, at, length)
             begin = at + length
@@ -363,7 +363,7 @@ cdef status_t _take_batch(Walk* walk, Loaded* loaded, uint64_t offset, const Bat
     cdef const uint8_t* bytes = loaded.segment.image.bytes()
     cdef const uint64_t* chains = batch_chains(bytes + offset)
     cdef uint64_t records = offset + header.header_bytes
-    cdef uint64_t records_end = min(records + header.records_bytes, <uint64_t> loaded.segment.image.used)
+    cdef uint64_t records_end = min(records + header.records_bytes, <uint64_t>loaded.segment.image.used)
     cdef status_t status = OK
     if not _begin_batch(walk, &loaded.segment, &header.batch):
         walk.is_lost = True
@@ -395,7 +395,7 @@ cdef void _open_hole(Walk* walk, const Loaded* loaded, uint64_t begin, uint64_t 
 
 # Bytes that look like the beginning of a batch of this segment, to tell people that something was cut.
 cdef bint _looks_begun(const Loaded* loaded, uint64_t offset) noexcept nogil:
-    cdef const BatchHeader* header = <const BatchHeader*> (loaded.segment.image.bytes() + offset)
+    cdef const BatchHeader* header = <const BatchHeader*>(loaded.segment.image.bytes() + offset)
     return (offset + sizeof(BatchHeader) <= loaded.segment.image.used and header.magic == FORMAT_BATCH_MAGIC
             and header.uuid_low == loaded.header.uuid_low and header.segment == loaded.number)
 
@@ -422,9 +422,9 @@ cdef status_t _header_at(Walk* walk, Loaded* loaded, uint64_t offset, const Segm
     if status != OK or offset + sizeof(BatchHeader) > loaded.limit or load32(bytes + offset) != FORMAT_BATCH_MAGIC:
         return status if status != OK else CORRUPT
     # Not checked yet, but the file is as long as it is.
-    status = _reach(walk, loaded, offset + (<const BatchHeader*> (bytes + offset)).header_bytes)
+    status = _reach(walk, loaded, offset + (<const BatchHeader*>(bytes + offset)).header_bytes)
     if status == OK:
-        status = batch_header_decode(bytes, min(loaded.limit, <uint64_t> loaded.segment.image.used), offset, key,
+        status = batch_header_decode(bytes, min(loaded.limit, <uint64_t>loaded.segment.image.used), offset, key,
                                      header)
     return status if status != OK else _reach(walk, loaded, offset + header.length)
 
@@ -614,7 +614,7 @@ cdef status_t _keep_segments(Walk* walk) noexcept nogil:
     for i in range(walk.loaded.size):
         segment = &walk.loaded.data[i].segment
         if not segment.flags & SEGMENT_IS_RESERVE:
-            segment.size_bytes = max(segment.size_bytes, <uint64_t> wal.limits.segment_bytes)
+            segment.size_bytes = max(segment.size_bytes, <uint64_t>wal.limits.segment_bytes)
         wal.used_bytes += segment.end
         wal.segments.push(segment[0])
         segment.image = NULL

@@ -46,7 +46,7 @@ cdef status_t _cut(Salvage* salvage, index_t first) noexcept nogil:
         salvage.records.clear()
         salvage.first = first
         return OK
-    return OK if salvage.records.resize(first - salvage.first) else <status_t> NO_MEMORY
+    return OK if salvage.records.resize(first - salvage.first) else <status_t>NO_MEMORY
 
 
 # A repair never replaces a sound record: it has the same bytes.
@@ -79,7 +79,7 @@ cdef status_t _take_records(Salvage* salvage, const BatchSummary* batch, const u
         if at < end:
             if not _set(salvage, batch.first + i, bytes + at, chain):
                 return NO_MEMORY
-            begin = at + record_bytes((<const Record*> (bytes + at)).length)
+            begin = at + record_bytes((<const Record*>(bytes + at)).length)
         elif not batch.flags & BATCH_REPAIRS and not _set(salvage, batch.first + i, NULL, chain):
             return NO_MEMORY
     return status
@@ -160,7 +160,7 @@ cdef bint _guess_key(const SalvageFile* file, SegmentKey* key, uint64_t* begin) 
 
 # Is this a batch of the same life of the file, in its place? Then a newer version wrote it.
 cdef bint _is_of_segment(const uint8_t* bytes, const SegmentKey* key) noexcept nogil:
-    cdef const BatchHeader* header = <const BatchHeader*> bytes
+    cdef const BatchHeader* header = <const BatchHeader*>bytes
     return header.uuid_low == key.uuid_low and header.uuid_high == key.uuid_high and header.segment == key.number
 
 
@@ -175,7 +175,7 @@ cdef status_t _begin(Salvage* salvage, const SegmentHeader* header, const uint8_
     salvage.last_batch = header.previous_batch
     salvage.is_unsure = False
     salvage.lost_batches = 0
-    return OK if salvage.membership.append(membership, header.membership_length) else <status_t> NO_MEMORY
+    return OK if salvage.membership.append(membership, header.membership_length) else <status_t>NO_MEMORY
 
 
 cdef status_t _take_batches(Salvage* salvage, size_t position, uint64_t offset, uint64_t limit,
@@ -281,7 +281,7 @@ cdef status_t salvage_read(Salvage* salvage, const uint8_t* mark, uint64_t mark_
             status = _take_segment(salvage, i)
     memset(bytes, 0, MARK_FILE_BYTES)
     if mark_length:
-        memcpy(bytes, mark, min(mark_length, <uint64_t> MARK_FILE_BYTES))
+        memcpy(bytes, mark, min(mark_length, <uint64_t>MARK_FILE_BYTES))
     if status == OK:
         status = _take_mark(salvage, bytes)
     if salvage.is_begun and salvage.expected_batch > salvage.last_batch:

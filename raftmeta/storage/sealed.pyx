@@ -26,8 +26,8 @@ cdef const char* WORKING_SUFFIX = ".tmp"
 cdef Slice _part(const void* data, uint64_t length) noexcept nogil:
     cdef Slice part
     part.chunk = NULL
-    part.data = <uint8_t*> data
-    part.length = <uint32_t> length
+    part.data = <uint8_t*>data
+    part.length = <uint32_t>length
     return part
 
 
@@ -55,15 +55,15 @@ cdef status_t sealed_begin(SealedWriter* writer, const DiskPort* disk, const cha
                            const uint8_t* membership) noexcept nogil:
     cdef Slice[2] parts
     cdef status_t status
-    memset(<void*> writer, 0, sizeof(SealedWriter))
+    memset(<void*>writer, 0, sizeof(SealedWriter))
     writer.disk = disk
     writer.header = header[0]
     writer.header.magic = FORMAT_SEALED_MAGIC
     writer.header.version = FORMAT_SEALED_VERSION
     writer.header.reserved0 = 0
     writer.header.reserved1 = 0
-    writer.header.header_bytes = <uint32_t> sizeof(SealedHeader) + header.membership_length
-    writer.header.crc = crc32c(0, <const uint8_t*> &writer.header + CRC_BEGIN, sizeof(SealedHeader) - CRC_BEGIN)
+    writer.header.header_bytes = <uint32_t>sizeof(SealedHeader) + header.membership_length
+    writer.header.crc = crc32c(0, <const uint8_t*>&writer.header + CRC_BEGIN, sizeof(SealedHeader) - CRC_BEGIN)
     writer.header.crc = crc32c(writer.header.crc, membership, header.membership_length)
     status = _name_files(writer, name)
     if status == OK and not writer.crcs.push(writer.header.crc):
@@ -85,7 +85,7 @@ cdef status_t _note_split(SealedWriter* writer, const uint8_t* key, uint32_t key
     split.key_length = key_length
     split.offset = writer.offset
     writer.footer.splits += 1
-    if not (writer.splits.append(<const uint8_t*> &split, sizeof(SealedSplit))
+    if not (writer.splits.append(<const uint8_t*>&split, sizeof(SealedSplit))
             and writer.splits.append(key, key_length)):
         return NO_MEMORY
     return OK
@@ -106,7 +106,7 @@ cdef status_t sealed_chunk(SealedWriter* writer, const uint8_t* records, uint32_
     chunk.number = writer.footer.chunks
     chunk.length = length
     chunk.point_index = writer.header.point.index
-    chunk.crc = crc32c(0, <const uint8_t*> &chunk + CRC_BEGIN, sizeof(SealedChunk) - CRC_BEGIN)
+    chunk.crc = crc32c(0, <const uint8_t*>&chunk + CRC_BEGIN, sizeof(SealedChunk) - CRC_BEGIN)
     chunk.crc = crc32c(chunk.crc, records, length)
     if status == OK and not writer.crcs.push(chunk.crc):
         status = NO_MEMORY
@@ -139,7 +139,7 @@ cdef status_t sealed_seal(SealedWriter* writer, const Hash128* state_hash) noexc
     footer.hash_high = whole.high
     footer.state_hash = state_hash[0]
     footer.crc = crc32c(0, writer.splits.data, writer.splits.size)
-    footer.crc = crc32c(footer.crc, <const uint8_t*> footer + CRC_BEGIN, sizeof(SealedFooter) - CRC_BEGIN)
+    footer.crc = crc32c(footer.crc, <const uint8_t*>footer + CRC_BEGIN, sizeof(SealedFooter) - CRC_BEGIN)
     parts[0] = _part(writer.splits.data, writer.splits.size)
     parts[1] = _part(footer, sizeof(SealedFooter))
     status = _write(writer, parts, 2)
@@ -179,7 +179,7 @@ cdef status_t _read(SealedReader* reader, uint64_t offset, void* into, uint64_t 
     cdef status_t status
     if offset > reader.size_bytes or length > reader.size_bytes - offset:
         return CORRUPT
-    status = reader.disk.read(reader.disk.self, reader.file, offset, <uint8_t*> into, length, &got)
+    status = reader.disk.read(reader.disk.self, reader.file, offset, <uint8_t*>into, length, &got)
     return CORRUPT if status == OK and got != length else status
 
 
@@ -193,13 +193,13 @@ cdef status_t _open_header(SealedReader* reader) noexcept nogil:
     if (header.magic != FORMAT_SEALED_MAGIC or header.header_bytes < sizeof(SealedHeader)
             or header.header_bytes > sizeof(SealedHeader) + SEALED_MEMBERSHIP_BYTES_MAX):
         return CORRUPT
-    rest = header.header_bytes - <uint32_t> sizeof(SealedHeader)
+    rest = header.header_bytes - <uint32_t>sizeof(SealedHeader)
     if not reader.membership.resize(rest):
         return NO_MEMORY
     status = _read(reader, sizeof(SealedHeader), reader.membership.data, rest)
     if status != OK:
         return status
-    crc = crc32c(0, <const uint8_t*> header + CRC_BEGIN, sizeof(SealedHeader) - CRC_BEGIN)
+    crc = crc32c(0, <const uint8_t*>header + CRC_BEGIN, sizeof(SealedHeader) - CRC_BEGIN)
     if crc32c(crc, reader.membership.data, rest) != header.crc:
         return CORRUPT
     if header.version > FORMAT_SEALED_VERSION:
@@ -228,13 +228,13 @@ cdef status_t _open_footer(SealedReader* reader) noexcept nogil:
     if status != OK:
         return status
     crc = crc32c(0, reader.splits.data, reader.splits.size)
-    crc = crc32c(crc, <const uint8_t*> footer + CRC_BEGIN, sizeof(SealedFooter) - CRC_BEGIN)
+    crc = crc32c(crc, <const uint8_t*>footer + CRC_BEGIN, sizeof(SealedFooter) - CRC_BEGIN)
     return OK if crc == footer.crc else CORRUPT
 
 
 cdef status_t sealed_open(SealedReader* reader, const DiskPort* disk, const char* name) noexcept nogil:
     cdef status_t status
-    memset(<void*> reader, 0, sizeof(SealedReader))
+    memset(<void*>reader, 0, sizeof(SealedReader))
     reader.disk = disk
     status = disk.open(disk.self, name, False, &reader.file)
     if status != OK:
@@ -283,7 +283,7 @@ cdef status_t sealed_next(SealedReader* reader, const uint8_t** records, uint32_
     status = _read(reader, begin + sizeof(SealedChunk), reader.bytes.data, chunk.length)
     if status != OK:
         return status
-    crc = crc32c(0, <const uint8_t*> &chunk + CRC_BEGIN, sizeof(SealedChunk) - CRC_BEGIN)
+    crc = crc32c(0, <const uint8_t*>&chunk + CRC_BEGIN, sizeof(SealedChunk) - CRC_BEGIN)
     if crc32c(crc, reader.bytes.data, chunk.length) != chunk.crc:
         return CORRUPT
     if reader.crcs.size != 0 and not reader.crcs.push(chunk.crc):

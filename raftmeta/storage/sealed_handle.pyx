@@ -1,4 +1,4 @@
-# The sealed file as Python objects, for tests and tools; the engine never touches this module.
+"""The sealed file as Python objects, for tests and tools; the engine never touches this module."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -15,7 +15,7 @@ cdef class SealedWriterHandle:
 
     def __cinit__(self, Disk disk):
         self.disk = disk
-        memset(<void*> &self.writer, 0, sizeof(SealedWriter))
+        memset(<void*>&self.writer, 0, sizeof(SealedWriter))
 
     def __dealloc__(self):
         if self.writer.is_open:
@@ -29,15 +29,15 @@ cdef class SealedWriterHandle:
         header.point.index, header.point.term, header.point.chain = point
         header.cluster_low, header.cluster_high = cluster
         header.membership_index = membership_index
-        header.membership_length = <uint32_t> len(membership)
+        header.membership_length = <uint32_t>len(membership)
         header.feature_level = feature_level
         header.wall_ms = wall_ms
-        return sealed.sealed_begin(&self.writer, &self.disk.port, encoded, &header, <const uint8_t*> membership)
+        return sealed.sealed_begin(&self.writer, &self.disk.port, encoded, &header, <const uint8_t*>membership)
 
     def chunk(self, bytes records, *, uint32_t count=1, bytes split_key=None):
         cdef bytes key = split_key if split_key is not None else b""
-        return sealed.sealed_chunk(&self.writer, <const uint8_t*> records, <uint32_t> len(records), count,
-                                   <const uint8_t*> key, <uint32_t> len(key), split_key is not None)
+        return sealed.sealed_chunk(&self.writer, <const uint8_t*>records, <uint32_t>len(records), count,
+                                   <const uint8_t*>key, <uint32_t>len(key), split_key is not None)
 
     def sync(self):
         return sealed.sealed_sync(&self.writer)
@@ -57,7 +57,7 @@ cdef class SealedReaderHandle:
 
     def __cinit__(self, Disk disk):
         self.disk = disk
-        memset(<void*> &self.reader, 0, sizeof(SealedReader))
+        memset(<void*>&self.reader, 0, sizeof(SealedReader))
 
     def __dealloc__(self):
         sealed.sealed_close(&self.reader)
@@ -92,7 +92,7 @@ cdef class SealedReaderHandle:
         cdef SealedSplit split
         cdef const uint8_t* key = NULL
         found = []
-        while sealed.sealed_split(&self.reader, <uint32_t> len(found), &split, &key) == OK:
+        while sealed.sealed_split(&self.reader, <uint32_t>len(found), &split, &key) == OK:
             found.append((split.chunk, key[: split.key_length] if split.key_length else b""))
         return found
 

@@ -32,8 +32,8 @@ cdef status_t record_verify(const uint8_t* bytes, uint64_t length) noexcept nogi
     cdef status_t status = record_check(bytes, length)
     if status != OK:
         return status
-    at = RECORD_HEAD_BYTES + <uint64_t> (<const Record*> bytes).length
-    end = record_bytes((<const Record*> bytes).length)
+    at = RECORD_HEAD_BYTES + <uint64_t>(<const Record*>bytes).length
+    end = record_bytes((<const Record*>bytes).length)
     while at < end:
         if bytes[at] != 0:
             return CORRUPT
@@ -45,7 +45,7 @@ cdef uint64_t record_search(const uint8_t* bytes, uint64_t begin, uint64_t end, 
                             uint64_t chain) noexcept nogil:
     cdef const Record* record
     while begin + RECORD_HEAD_BYTES <= end:
-        record = <const Record*> (bytes + begin)
+        record = <const Record*>(bytes + begin)
         if record.index == index and record.chain == chain and record_verify(bytes + begin, end - begin) == OK:
             return begin
         begin += FORMAT_RECORD_ALIGNMENT
@@ -64,12 +64,12 @@ cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* member
     header.magic = FORMAT_SEGMENT_MAGIC
     header.version = FORMAT_SEGMENT_VERSION
     header.reserved = 0
-    header.header_bytes = <uint32_t> sizeof(SegmentHeader) + header.membership_length
-    header.crc = crc32c(0, <const uint8_t*> header + CRC_BEGIN, sizeof(SegmentHeader) - CRC_BEGIN)
+    header.header_bytes = <uint32_t>sizeof(SegmentHeader) + header.membership_length
+    header.crc = crc32c(0, <const uint8_t*>header + CRC_BEGIN, sizeof(SegmentHeader) - CRC_BEGIN)
     header.crc = crc32c(header.crc, membership, header.membership_length)
     for _ in range(SEGMENT_HEADER_COPIES):
         begin = out.size
-        if not (out.append(<const uint8_t*> header, sizeof(SegmentHeader))
+        if not (out.append(<const uint8_t*>header, sizeof(SegmentHeader))
                 and out.append(membership, header.membership_length)
                 and _append_padding(out, begin, header.alignment_bytes)):
             return NO_MEMORY
@@ -89,7 +89,7 @@ cdef status_t _segment_header_at(const uint8_t* bytes, uint64_t length, SegmentH
     # A later version may have other fields behind the checksum; only this one is read further.
     if header.version > FORMAT_SEGMENT_VERSION:
         return NEWER_FORMAT
-    if header_bytes != sizeof(SegmentHeader) + <uint64_t> header.membership_length:
+    if header_bytes != sizeof(SegmentHeader) + <uint64_t>header.membership_length:
         return CORRUPT
     return OK
 
@@ -97,7 +97,7 @@ cdef status_t _segment_header_at(const uint8_t* bytes, uint64_t length, SegmentH
 cdef status_t segment_header_decode(const uint8_t* bytes, uint64_t length, SegmentHeader* header,
                                     const uint8_t** membership, uint64_t* begin) noexcept nogil:
     cdef uint64_t offset = 0
-    cdef uint64_t search_end = min(length, <uint64_t> HEADER_SEARCH_BYTES)
+    cdef uint64_t search_end = min(length, <uint64_t>HEADER_SEARCH_BYTES)
     cdef status_t status
     while offset < search_end:
         status = _segment_header_at(bytes + offset, length - offset, header)
@@ -120,14 +120,14 @@ cdef status_t batch_header_encode(BatchHeader* header, const uint64_t* chains, c
     header.version = FORMAT_SEGMENT_VERSION
     header.reserved0 = 0
     header.reserved1 = 0
-    header.header_bytes = <uint32_t> (sizeof(BatchHeader) + own_bytes + previous_bytes)
+    header.header_bytes = <uint32_t>(sizeof(BatchHeader) + own_bytes + previous_bytes)
     header.length = align_up(header.header_bytes + header.records_bytes, alignment_bytes)
-    header.crc = crc32c(0, <const uint8_t*> header + CRC_BEGIN, sizeof(BatchHeader) - CRC_BEGIN)
+    header.crc = crc32c(0, <const uint8_t*>header + CRC_BEGIN, sizeof(BatchHeader) - CRC_BEGIN)
     header.crc = crc32c(header.crc, chains, own_bytes)
     header.crc = crc32c(header.crc, previous_chains, previous_bytes)
-    if not (out.append(<const uint8_t*> header, sizeof(BatchHeader))
-            and out.append(<const uint8_t*> chains, own_bytes)
-            and out.append(<const uint8_t*> previous_chains, previous_bytes)):
+    if not (out.append(<const uint8_t*>header, sizeof(BatchHeader))
+            and out.append(<const uint8_t*>chains, own_bytes)
+            and out.append(<const uint8_t*>previous_chains, previous_bytes)):
         return NO_MEMORY
     return OK
 
@@ -149,13 +149,13 @@ cdef status_t batch_header_decode(const uint8_t* bytes, uint64_t length, uint64_
     if (header.segment != key.number or header.uuid_low != key.uuid_low or header.uuid_high != key.uuid_high
             or header.offset != offset or header.length % key.alignment_bytes != 0
             or header.length < header_bytes + header.records_bytes
-            or header_bytes != sizeof(BatchHeader) + (<uint64_t> header.batch.count + header.previous.count) * 8):
+            or header_bytes != sizeof(BatchHeader) + (<uint64_t>header.batch.count + header.previous.count) * 8):
         return CORRUPT
     return OK
 
 
 cdef const uint64_t* batch_chains(const uint8_t* batch) noexcept nogil:
-    return <const uint64_t*> (batch + sizeof(BatchHeader))
+    return <const uint64_t*>(batch + sizeof(BatchHeader))
 
 
 cdef const uint64_t* batch_previous_chains(const uint8_t* batch, const BatchHeader* header) noexcept nogil:

@@ -92,15 +92,15 @@ cdef status_t spare_open(Wal* wal, Spare* spare, bint create) noexcept nogil:
 # their own sake, nothing says that they are there, but so that no sync of a batch has blocks to record.
 cdef status_t _fill_with_zeros(Wal* wal, file_t file, uint64_t offset, uint64_t wanted,
                                uint32_t bytes_max) noexcept nogil:
-    cdef uint64_t length = min(wanted - min(wanted, offset), <uint64_t> bytes_max)
+    cdef uint64_t length = min(wanted - min(wanted, offset), <uint64_t>bytes_max)
     cdef uint64_t end = offset + length
     cdef Slice part
     cdef status_t status
-    memset(<void*> &part, 0, sizeof(Slice))
+    memset(<void*>&part, 0, sizeof(Slice))
     part.data = wal.zeros
     wal.parts.clear()
     while length:
-        part.length = <uint32_t> min(length, <uint64_t> WAL_ZEROS_BYTES)
+        part.length = <uint32_t>min(length, <uint64_t>WAL_ZEROS_BYTES)
         length -= part.length
         if not wal.parts.push(part):
             return NO_MEMORY
@@ -199,7 +199,7 @@ cdef status_t retired_drop(Wal* wal) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef uint64_t room = 0
     cdef status_t status = wal.disk.free_bytes(wal.disk.self, &room)
-    while status == OK and wal.retired.size != 0 and room < TUNE_RETIRED_ROOM * <uint64_t> wal.limits.segment_bytes:
+    while status == OK and wal.retired.size != 0 and room < TUNE_RETIRED_ROOM * <uint64_t>wal.limits.segment_bytes:
         retired_name(wal.retired.back(), name)
         wal.retired.pop()
         status = wal.disk.remove(wal.disk.self, name)

@@ -1,4 +1,4 @@
-# Disks and the log as Python objects, for tests and tools; the engine never touches this module.
+"""Disks and the log as Python objects, for tests and tools; the engine never touches this module."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -29,8 +29,8 @@ cdef int _check(status_t status) except -1:
     return 0
 
 
+# The system would end the name at its first NUL.
 cdef bytes name_text(str name):
-    """The system would end the name at its first NUL."""
     if "\0" in name:
         raise ValueError(f"a name without NUL characters is needed, not {name!r}")
     return name.encode()
@@ -62,11 +62,11 @@ cdef class Disk:
         cdef Vec[Slice] slices
         cdef Slice part
         cdef status_t status = OK
-        memset(<void*> &slices, 0, sizeof(slices))
-        memset(<void*> &part, 0, sizeof(part))
+        memset(<void*>&slices, 0, sizeof(slices))
+        memset(<void*>&part, 0, sizeof(part))
         for data in parts:
-            part.data = <uint8_t*> (<bytes> data)
-            part.length = <uint32_t> len(data)
+            part.data = <uint8_t*>(<bytes>data)
+            part.length = <uint32_t>len(data)
             if not slices.push(part):
                 raise MemoryError
         status = self.port.write(self.port.self, file, offset, slices.data, slices.size)
@@ -95,7 +95,7 @@ cdef class Disk:
         cdef Vec[FileName] names
         cdef size_t i
         cdef list found = []
-        memset(<void*> &names, 0, sizeof(names))
+        memset(<void*>&names, 0, sizeof(names))
         status = self.port.list_names(self.port.self, &names)
         for i in range(names.size):
             found.append(names.data[i].text.decode())
@@ -132,11 +132,11 @@ cdef class FolderDisk(Disk):
 
 # --- records ----------------------------------------------------------------------------------------------------------
 def make_record(uint64_t index, uint64_t term, bytes payload, *, uint64_t previous_chain=0):
-    cdef bytearray made = bytearray(record_bytes(<uint32_t> len(payload)))
-    cdef Record* record = <Record*> <uint8_t*> made
+    cdef bytearray made = bytearray(record_bytes(<uint32_t>len(payload)))
+    cdef Record* record = <Record*><uint8_t*>made
     made[RECORD_HEAD_BYTES : RECORD_HEAD_BYTES + len(payload)] = payload
-    record = <Record*> <uint8_t*> made
-    record.length = <uint32_t> len(payload)
+    record = <Record*><uint8_t*>made
+    record.length = <uint32_t>len(payload)
     record.index = index
     record.term = term
     record.type = 2
@@ -149,15 +149,15 @@ def split_records(bytes data):
     cdef const Record* record
     cdef size_t offset = 0
     cdef list found = []
-    while offset + RECORD_HEAD_BYTES <= <size_t> len(data):
-        record = <const Record*> (<const uint8_t*> data + offset)
+    while offset + RECORD_HEAD_BYTES <= <size_t>len(data):
+        record = <const Record*>(<const uint8_t*>data + offset)
         found.append(data[offset : offset + record_bytes(record.length)])
         offset += record_bytes(record.length)
     return found
 
 
 def record_fields(bytes data):
-    cdef const Record* record = <const Record*> <const uint8_t*> data
+    cdef const Record* record = <const Record*><const uint8_t*>data
     return record.index, record.term, record.chain, data[RECORD_HEAD_BYTES : RECORD_HEAD_BYTES + record.length]
 
 
@@ -218,7 +218,7 @@ cdef class WalHandle:
         cdef HardState state
         start.index, start.term, start.chain = point
         state.term, state.vote, state.committed = hard_state
-        return log.wal_begin(self.wal, &start, &state, <const uint8_t*> membership, <uint32_t> len(membership),
+        return log.wal_begin(self.wal, &start, &state, <const uint8_t*>membership, <uint32_t>len(membership),
                              membership_index)
 
     def append(self, uint64_t first, slices=(), *, last=None, hard_state=None, uint64_t write_id=0,
@@ -228,23 +228,23 @@ cdef class WalHandle:
         cdef Slice part
         cdef status_t status
         memset(&batch, 0, sizeof(batch))
-        memset(<void*> &parts, 0, sizeof(parts))
-        memset(<void*> &part, 0, sizeof(part))
+        memset(<void*>&parts, 0, sizeof(parts))
+        memset(<void*>&part, 0, sizeof(part))
         for data in slices:
-            part.data = <uint8_t*> (<bytes> data)
-            part.length = <uint32_t> len(data)
+            part.data = <uint8_t*>(<bytes>data)
+            part.length = <uint32_t>len(data)
             if not parts.push(part):
                 raise MemoryError
         batch.first = first
         batch.last = last if last is not None else first + sum(len(split_records(data)) for data in slices) - 1
         batch.slices = parts.data
-        batch.slice_count = <uint32_t> parts.size
+        batch.slice_count = <uint32_t>parts.size
         batch.write_id = write_id
         batch.has_hard_state = hard_state is not None
         if hard_state is not None:
             batch.hard_state.term, batch.hard_state.vote, batch.hard_state.committed = hard_state
-        batch.membership = <const uint8_t*> membership
-        batch.membership_length = <uint32_t> len(membership)
+        batch.membership = <const uint8_t*>membership
+        batch.membership_length = <uint32_t>len(membership)
         batch.membership_index = membership_index
         batch.is_urgent = is_urgent
         batch.repairs = repairs

@@ -63,7 +63,7 @@ cdef struct Place:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Wal* wal_create(const DiskPort* disk, const WalLimits* limits, uint64_t random_seed) noexcept nogil:
-    cdef Wal* wal = <Wal*> calloc(1, sizeof(Wal))
+    cdef Wal* wal = <Wal*>calloc(1, sizeof(Wal))
     if wal == NULL:
         return NULL
     wal.disk = disk
@@ -72,7 +72,7 @@ cdef Wal* wal_create(const DiskPort* disk, const WalLimits* limits, uint64_t ran
         wal.limits.alignment_bytes = ALIGNMENT_BYTES_DEFAULT
     wal.random = random_seed
     spares_init(wal)
-    wal.zeros = <uint8_t*> calloc(1, WAL_ZEROS_BYTES)
+    wal.zeros = <uint8_t*>calloc(1, WAL_ZEROS_BYTES)
     if wal.zeros == NULL:
         free(wal)
         return NULL
@@ -217,9 +217,9 @@ cdef bint _is_in_image(const Segment* segment, uint64_t offset, const uint8_t* b
 cdef status_t _write_copy(Wal* wal, file_t file, uint64_t offset, uint64_t length) noexcept nogil:
     cdef Slice part
     cdef status_t status
-    memset(<void*> &part, 0, sizeof(Slice))
+    memset(<void*>&part, 0, sizeof(Slice))
     part.data = wal.head.data + offset
-    part.length = <uint32_t> length
+    part.length = <uint32_t>length
     status = wal.disk.write(wal.disk.self, file, offset, &part, 1)
     return status if status != OK else wal.disk.sync(wal.disk.self, file)
 
@@ -233,15 +233,15 @@ cdef status_t _erase_torn(Wal* wal) noexcept nogil:
             or load32(last.image.bytes() + last.end) != FORMAT_BATCH_MAGIC):
         return OK
     mark(MARK_TORN_BATCH_ERASED)
-    return _erase(wal, wal.file, last.end, min(<uint64_t> wal.limits.alignment_bytes, size_bytes - last.end))
+    return _erase(wal, wal.file, last.end, min(<uint64_t>wal.limits.alignment_bytes, size_bytes - last.end))
 
 
 cdef status_t _erase(Wal* wal, file_t file, uint64_t offset, uint64_t length) noexcept nogil:
     cdef Slice part
     cdef status_t status
-    memset(<void*> &part, 0, sizeof(Slice))
+    memset(<void*>&part, 0, sizeof(Slice))
     part.data = wal.zeros
-    part.length = <uint32_t> length
+    part.length = <uint32_t>length
     status = wal.disk.write(wal.disk.self, file, offset, &part, 1)
     return status if status != OK else wal.disk.sync(wal.disk.self, file)
 
@@ -278,11 +278,11 @@ cdef Slice _slice_of(Wal* wal, const Extent* extent) noexcept nogil:
     while index <= extent.last:
         if index == extent.first:
             begin = data
-        data += record_bytes((<const Record*> data).length)
+        data += record_bytes((<const Record*>data).length)
         index += 1
     slice.chunk = wal.segments.data[i].image
     slice.data = begin
-    slice.length = <uint32_t> (data - begin)
+    slice.length = <uint32_t>(data - begin)
     return slice
 
 
@@ -296,7 +296,7 @@ cdef status_t _answer(Wal* wal, WalOpened* opened) noexcept nogil:
     opened.hard_state = wal.hard_state
     opened.start = wal.start
     opened.membership = wal.found_membership.data
-    opened.membership_length = <uint32_t> wal.found_membership.size
+    opened.membership_length = <uint32_t>wal.found_membership.size
     opened.membership_index = wal.membership_index
     opened.first = wal.start.index + 1
     opened.last = wal.end.index
@@ -401,7 +401,7 @@ cdef status_t wal_prepare(Wal* wal, uint32_t bytes_max, bint* is_complete) noexc
 cdef void _fill_segment_header(Wal* wal, uint32_t flags, const SnapshotPoint* start,
                                SegmentHeader* header) noexcept nogil:
     memset(header, 0, sizeof(SegmentHeader))
-    header.flags = <uint8_t> flags
+    header.flags = <uint8_t>flags
     header.uuid_low = next_random(&wal.random)
     header.uuid_high = next_random(&wal.random)
     header.owner = wal.limits.owner
@@ -409,7 +409,7 @@ cdef void _fill_segment_header(Wal* wal, uint32_t flags, const SnapshotPoint* st
     header.previous_end = wal.segments.back().end if wal.segments.size else 0
     header.previous_batch = wal.batch.number
     header.alignment_bytes = wal.limits.alignment_bytes
-    header.membership_length = <uint32_t> wal.membership.size
+    header.membership_length = <uint32_t>wal.membership.size
     header.membership_index = wal.membership_index
     header.hard_state = wal.hard_state
     header.start = start[0]
@@ -435,7 +435,7 @@ cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const Snaps
     segment.uuid_high = header.uuid_high
     segment.alignment_bytes = header.alignment_bytes
     segment.flags = flags
-    segment.lowest_first = ~<uint64_t> 0
+    segment.lowest_first = ~<uint64_t>0
     segment.start = start[0]
     segment.end = wal.head.size
     segment.allocated_bytes = max(segment.end, spare.size_bytes)
@@ -443,9 +443,9 @@ cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const Snaps
     place.spare = spare
     place.file = spare.file
     place.offset = segment.end
-    memset(<void*> &part, 0, sizeof(Slice))
+    memset(<void*>&part, 0, sizeof(Slice))
     part.data = wal.head.data
-    part.length = <uint32_t> wal.head.size
+    part.length = <uint32_t>wal.head.size
     return wal.disk.write(wal.disk.self, spare.file, 0, &part, 1)
 
 
@@ -482,7 +482,7 @@ cdef status_t _start_stream(Wal* wal, const SnapshotPoint* point, Place* place) 
     if status != OK:
         return status
     status = _start_segment(wal, &wal.spare, SEGMENT_BEGINS, point, place)
-    place.segment.size_bytes = max(<uint64_t> wal.limits.segment_bytes, place.offset)
+    place.segment.size_bytes = max(<uint64_t>wal.limits.segment_bytes, place.offset)
     if status == NO_SPACE and wal.reserve.size_bytes != 0:
         status = _start_segment(wal, &wal.reserve, SEGMENT_BEGINS | SEGMENT_IS_RESERVE, point, place)
         place.segment.size_bytes = wal.reserve.size_bytes
@@ -501,7 +501,7 @@ cdef status_t wal_begin(Wal* wal, const SnapshotPoint* point, const HardState* h
     if wal.failed != OK or not wal.was_opened:
         return wal.failed if wal.failed != OK else INVARIANT_BROKEN
     memset(&place, 0, sizeof(Place))
-    memset(<void*> &wal.membership, 0, sizeof(wal.membership))
+    memset(<void*>&wal.membership, 0, sizeof(wal.membership))
     if not wal.membership.append(membership, membership_length):
         status = NO_MEMORY
     wal.membership_index = membership_index
@@ -559,10 +559,10 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
     for i in range(batch.slice_count):
         offset = 0
         while offset + sizeof(Record) <= batch.slices[i].length:
-            record = <const Record*> (batch.slices[i].data + offset)
+            record = <const Record*>(batch.slices[i].data + offset)
             length = record_bytes(record.length)
             # Another thread wrote them, so each head has to be fetched from there; most are about as long as this one.
-            prefetch(<const uint8_t*> record + TUNE_RECORDS_AHEAD * length)
+            prefetch(<const uint8_t*>record + TUNE_RECORDS_AHEAD * length)
             if record.index != index or not wal.next_chains.push(record.chain):
                 return INVARIANT_BROKEN if record.index != index else NO_MEMORY
             index += 1
@@ -572,7 +572,7 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
         header.records_bytes += offset
     if index != max(batch.last + 1, batch.first):
         return INVARIANT_BROKEN
-    header.batch.count = <uint32_t> wal.next_chains.size
+    header.batch.count = <uint32_t>wal.next_chains.size
     if record != NULL:
         header.batch.last_term = record.term
     return OK
@@ -589,7 +589,7 @@ cdef bint _fits_log(const Wal* wal, const WalBatch* batch) noexcept nogil:
 
 cdef status_t _place_in(Wal* wal, Spare* spare, uint32_t flags, uint64_t length, Place* place) noexcept nogil:
     cdef status_t status = _start_segment(wal, spare, flags, &wal.end, place)
-    place.segment.size_bytes = max(<uint64_t> wal.limits.segment_bytes, place.offset + length)
+    place.segment.size_bytes = max(<uint64_t>wal.limits.segment_bytes, place.offset + length)
     if flags & SEGMENT_IS_RESERVE:
         place.segment.size_bytes = spare.size_bytes
     return status
@@ -637,14 +637,14 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
     status = batch_header_encode(header, wal.next_chains.data, wal.chains.data, wal.limits.alignment_bytes, &wal.head)
     if status != OK:
         return status
-    memset(<void*> &part, 0, sizeof(Slice))
+    memset(<void*>&part, 0, sizeof(Slice))
     part.data = wal.head.data
-    part.length = <uint32_t> wal.head.size
+    part.length = <uint32_t>wal.head.size
     wal.parts.clear()
     if not (wal.parts.push(part) and wal.parts.append(batch.slices, batch.slice_count)):
         return NO_MEMORY
     part.data = wal.zeros
-    part.length = <uint32_t> (header.length - header.header_bytes - header.records_bytes)
+    part.length = <uint32_t>(header.length - header.header_bytes - header.records_bytes)
     if not wal.parts.push(part):
         return NO_MEMORY
     status = wal.disk.write(wal.disk.self, place.file, place.offset, wal.parts.data, wal.parts.size)
@@ -667,7 +667,7 @@ cdef status_t _take_back(Wal* wal, const Place* place) noexcept nogil:
     status = wal.disk.size(wal.disk.self, place.file, &size_bytes)
     if status == OK and size_bytes > place.offset:
         status = _erase(wal, place.file, place.offset,
-                        min(<uint64_t> wal.limits.alignment_bytes, size_bytes - place.offset))
+                        min(<uint64_t>wal.limits.alignment_bytes, size_bytes - place.offset))
     return NO_SPACE if status == OK else _poison(wal, DISK_FAILED if status == NO_SPACE else status)
 
 
@@ -760,14 +760,14 @@ cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
 
 
 cdef uint64_t _batch_length(const Wal* wal, const BatchHeader* header) noexcept nogil:
-    cdef uint64_t tables = (<uint64_t> header.batch.count + wal.batch.count) * sizeof(uint64_t)
+    cdef uint64_t tables = (<uint64_t>header.batch.count + wal.batch.count) * sizeof(uint64_t)
     cdef uint64_t alignment = wal.limits.alignment_bytes
     return (sizeof(BatchHeader) + tables + header.records_bytes + alignment - 1) // alignment * alignment
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
 cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* records) noexcept nogil:
-    memset(<void*> records, 0, sizeof(Slice))
+    memset(<void*>records, 0, sizeof(Slice))
     if wal.failed != OK or not wal.is_writable:
         return wal.failed if wal.failed != OK else INVARIANT_BROKEN
     return read_records(wal, index, bytes_max, records)
@@ -777,7 +777,7 @@ cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* recor
 # The first segment that must stay: all records behind `point` are in it or above, and nothing in it or above supersedes
 # a record before it, so that its header says exactly where the log begins.
 cdef size_t _first_kept(const Wal* wal, const SnapshotPoint* point) noexcept nogil:
-    cdef index_t lowest = ~<uint64_t> 0
+    cdef index_t lowest = ~<uint64_t>0
     cdef const Segment* segment
     cdef size_t i
     for i in range(wal.segments.size, 0, -1):

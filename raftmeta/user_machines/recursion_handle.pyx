@@ -1,8 +1,9 @@
-# How deep a command of a user machine may recurse: the same on every node, whatever its host has set.
-#
-# sys.setrecursionlimit() is one number for all threads of a process, and counts what stands below the call, too.
-# CPython (3.11 and later) counts down for each thread how many calls may still be nested. That count is set here for
-# one call.
+"""How deep a command of a user machine may recurse: the same on every node, whatever its host has set.
+
+sys.setrecursionlimit() is one number for all threads of a process, and counts what stands below the call, too.
+CPython (3.11 and later) counts down for each thread how many calls may still be nested. That count is set here for
+one call.
+"""
 cdef extern from *:
     """
     #if PY_VERSION_HEX >= 0x030C0000

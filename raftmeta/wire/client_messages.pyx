@@ -1,4 +1,4 @@
-# The codec of the client protocol: bodies of client_messages.pxd.
+"""The codec of the client protocol: bodies of client_messages.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
@@ -42,7 +42,7 @@ cdef status_t client_frame_decode(const uint8_t* bytes, size_t length, uint32_t 
     body_length = load32(bytes)
     if body_length == 0 or body_length > body_bytes_max:
         return BAD_LENGTH
-    total[0] = CLIENT_HEADER_BYTES + <size_t> body_length
+    total[0] = CLIENT_HEADER_BYTES + <size_t>body_length
     if length < total[0]:
         return INCOMPLETE
     return OK if load32(bytes + 4) == _checksum(bytes, body_length) else BAD_CHECKSUM
@@ -54,7 +54,7 @@ cdef status_t client_frame_begin(Vec[uint8_t]* out, size_t* start) noexcept nogi
 
 
 cdef void client_frame_end(Vec[uint8_t]* out, size_t start) noexcept nogil:
-    cdef uint32_t length = <uint32_t> (out.size - start - CLIENT_HEADER_BYTES)
+    cdef uint32_t length = <uint32_t>(out.size - start - CLIENT_HEADER_BYTES)
     cdef uint32_t checksum
     memcpy(out.data + start, &length, 4)
     checksum = _checksum(out.data + start, length)
@@ -70,8 +70,8 @@ cdef status_t _end(Vec[uint8_t]* out, size_t start, status_t status) noexcept no
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
+# What follows kind and id: RequestFields, on the wire in the order of their bits.
 cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
-    """What follows kind and id: RequestFields, on the wire in the order of their bits."""
     if kind == REQUEST_COMMAND or kind == REQUEST_TRANSFER:
         return HAS_KEY
     if kind == REQUEST_GET:
@@ -93,8 +93,8 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
     return HAS_KEY | HAS_END if kind == REQUEST_MEET else 0
 
 
+# Of a request, kind and id counted.
 cdef inline uint32_t _elements(uint8_t fields) noexcept nogil:
-    """Of a request, kind and id counted."""
     cdef uint32_t count = 2
     while fields:
         count += fields & 1
@@ -161,7 +161,7 @@ cdef status_t client_request_decode(const uint8_t* body, uint32_t length, Client
     cdef uint32_t elements = read_array_max(&reader, REQUEST_ELEMENTS_MAX)
     cdef uint8_t kind, fields
     memset(request, 0, sizeof(ClientRequest))
-    request.kind = kind = <uint8_t> read_uint(&reader, 0xff)
+    request.kind = kind = <uint8_t>read_uint(&reader, 0xff)
     request.id = read_uint(&reader, unsigned_max())
     fields = _fields_of(kind)
     if reader.status == OK and elements >= 2 and kind > REQUEST_KIND_MAX:
@@ -169,13 +169,13 @@ cdef status_t client_request_decode(const uint8_t* body, uint32_t length, Client
     if kind == 0 or elements != _elements(fields):
         read_fail(&reader, BAD_FIELD)
     if fields & HAS_FLAGS:
-        request.flags = <uint8_t> read_uint(&reader, _flags_max(kind))
+        request.flags = <uint8_t>read_uint(&reader, _flags_max(kind))
     if fields & HAS_NUMBER:
         request.number = read_uint(&reader, unsigned_max() if kind == REQUEST_UNWATCH or kind == REQUEST_LEASES
                                    else number_max())
     if fields & HAS_LIMIT:
-        request.limit = <uint32_t> read_uint(&reader, CLIENT_PIECE_BYTES_MAX if kind == REQUEST_PIECE
-                                             else ~<uint32_t> 0)
+        request.limit = <uint32_t>read_uint(&reader, CLIENT_PIECE_BYTES_MAX if kind == REQUEST_PIECE
+                                            else ~<uint32_t>0)
     if fields & HAS_KEY:
         _read_bytes(&reader, _key_bytes_min(kind), _key_bytes_max(kind), &request.key)
     if fields & HAS_END:
@@ -192,7 +192,7 @@ cdef status_t client_message_encode(const ClientMessage* message, Vec[uint8_t]* 
     write_array(&writer, MESSAGE_ELEMENTS)
     write_uint(&writer, message.kind)
     write_uint(&writer, message.id)
-    write_uint(&writer, <uint32_t> message.status)
+    write_uint(&writer, <uint32_t>message.status)
     write_uint(&writer, message.revision)
     write_uint(&writer, message.index)
     write_bin(&writer, message.body.data, message.body.length)
@@ -203,12 +203,12 @@ cdef status_t client_message_decode(const uint8_t* body, uint32_t length, Client
     cdef Reader reader = reader_over(body, length)
     memset(message, 0, sizeof(ClientMessage))
     read_array(&reader, MESSAGE_ELEMENTS)
-    message.kind = <uint8_t> read_uint(&reader, 0xff)
+    message.kind = <uint8_t>read_uint(&reader, 0xff)
     message.id = read_uint(&reader, unsigned_max())
-    message.status = <status_t> read_uint(&reader, STATUS_MAX)
+    message.status = <status_t>read_uint(&reader, STATUS_MAX)
     message.revision = read_uint(&reader, number_max())
     message.index = read_uint(&reader, number_max())
-    _read_bytes(&reader, 0, ~<uint32_t> 0, &message.body)
+    _read_bytes(&reader, 0, ~<uint32_t>0, &message.body)
     if not CLIENT_ANSWER <= message.kind <= CLIENT_REFUSED:
         read_fail(&reader, BAD_FIELD)
     return read_done(&reader)

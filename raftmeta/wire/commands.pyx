@@ -1,8 +1,9 @@
-# The codec of commands and results.
-#
-# A schema says for each kind which fields follow, as a set of bits; the fields of a set always stand in the order of
-# their enum. One reader and one writer walk the sets. What a field may hold stands once, in the _check functions, and
-# is asked in both directions. A new kind is a new line in a schema; an old line never changes.
+"""The codec of commands and results.
+
+A schema says for each kind which fields follow, as a set of bits; the fields of a set always stand in the order of
+their enum. One reader and one writer walk the sets. What a field may hold stands once, in the _check functions, and
+is asked in both directions. A new kind is a new line in a schema; an old line never changes.
+"""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 

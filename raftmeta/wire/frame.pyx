@@ -1,4 +1,4 @@
-# The envelope of everything two nodes say to each other. Leaves without memory of their own: bytes in, a status out.
+"""The envelope of everything that two nodes send. Leaves without memory of their own: bytes in, a status out."""
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

@@ -1,5 +1,6 @@
-# The codec of HELLO: one text for peers and clients. It is the one body that is read from somebody unknown, so it has
-# the smallest cap (FRAME_HELLO_BYTES_MAX) and never changes its form: what a later version wants to say, it says after.
+"""The codec of HELLO: one text for peers and clients. It is the one body that is read from somebody unknown, so it has
+the smallest cap (FRAME_HELLO_BYTES_MAX) and never changes its form: what a later version wants to say, it says after.
+"""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 

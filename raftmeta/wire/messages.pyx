@@ -1,5 +1,6 @@
-# The codec of core messages: one table of fields per type, one reader and one writer that walk it, one check that both
-# ask. A new type is a new line in the table; an old line never changes within a version.
+"""The codec of core messages: one table of fields per type, one reader and one writer that walk it, one check that both
+ask. A new type is a new line in the table; an old line never changes within a version.
+"""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 

@@ -1,4 +1,4 @@
-# The codec of snapshot messages: one form for all types, since they all name a file.
+"""The codec of snapshot messages: one form for all types, since they all name a file."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 

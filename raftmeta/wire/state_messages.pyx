@@ -1,4 +1,4 @@
-# The codec of state marks.
+"""The codec of state marks."""
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.status cimport BAD_FIELD, OK

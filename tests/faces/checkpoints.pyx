@@ -1,4 +1,4 @@
-# The checkpoint port of a node for tests: called as the engine calls it, with a machine of the test's own.
+"""The checkpoint port of a node for tests: called as the engine calls it, with a machine of the test's own."""
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -38,7 +38,7 @@ cdef class CheckpointPortHandle:
     def open(self):
         cdef CheckpointHead head
         cdef status_t status
-        memset(<void*> &head, 0, sizeof(CheckpointHead))
+        memset(<void*>&head, 0, sizeof(CheckpointHead))
         with nogil:
             status = self.port.open(self.port.self, &head)
         return status, (head.point.index, head.point.term, head.membership[:head.membership_length])
@@ -66,14 +66,14 @@ cdef class CheckpointPortHandle:
         cdef CheckpointHead head
         cdef bint is_prepared = False
         cdef status_t status
-        memset(<void*> &head, 0, sizeof(CheckpointHead))
+        memset(<void*>&head, 0, sizeof(CheckpointHead))
         machine_status(self.machine.machine, &state)
         head.point.index = state.applied
         head.point.term = term
         head.state_hash = state.state_hash
         head.feature_level = state.feature_level
-        head.membership_length = <uint32_t> len(membership)
-        head.membership = <const uint8_t*> membership
+        head.membership_length = <uint32_t>len(membership)
+        head.membership = <const uint8_t*>membership
         head.turn = turn
         status = machine_dump_begin(self.machine.machine, &self.dump)
         while status == OK and not is_prepared:

@@ -1,4 +1,4 @@
-# The codec of the client protocol as Python functions, for tests and tools; the server itself never touches them.
+"""The codec of the client protocol as Python functions, for tests and tools; the server itself never touches them."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
@@ -19,24 +19,24 @@ cdef const uint8_t* _start(const uint8_t[::1] view) noexcept:
 
 cdef Bytes _window(bytes value):
     cdef Bytes window
-    window.data = <const uint8_t*> PyBytes_AS_STRING(value)
-    window.length = <uint32_t> PyBytes_GET_SIZE(value)
+    window.data = <const uint8_t*>PyBytes_AS_STRING(value)
+    window.length = <uint32_t>PyBytes_GET_SIZE(value)
     return window
 
 
 cdef bytes _shown(const Bytes* window):
-    return PyBytes_FromStringAndSize(<const char*> window.data, window.length)
+    return PyBytes_FromStringAndSize(<const char*>window.data, window.length)
 
 
 cdef tuple _taken(status_t status, Vec[uint8_t]* out):
-    taken = PyBytes_FromStringAndSize(<char*> out.data, <Py_ssize_t> out.size)
+    taken = PyBytes_FromStringAndSize(<char*>out.data, <Py_ssize_t>out.size)
     out.release()
     return status, taken
 
 
 def client_frame_decode(const uint8_t[::1] data not None, uint32_t body_bytes_max):
     cdef size_t total = 0
-    cdef status_t status = client_messages.client_frame_decode(_start(data), <size_t> data.shape[0], body_bytes_max,
+    cdef status_t status = client_messages.client_frame_decode(_start(data), <size_t>data.shape[0], body_bytes_max,
                                                                &total)
     return status, total
 
@@ -58,7 +58,7 @@ def client_request_encode(dict fields not None):
 
 def client_request_decode(const uint8_t[::1] body not None):
     cdef client_messages.ClientRequest request
-    cdef status_t status = client_messages.client_request_decode(_start(body), <uint32_t> body.shape[0], &request)
+    cdef status_t status = client_messages.client_request_decode(_start(body), <uint32_t>body.shape[0], &request)
     if status != 0:
         return status, None
     return status, {"kind": request.kind, "flags": request.flags, "id": request.id, "number": request.number,
@@ -76,7 +76,7 @@ def client_message_encode(tuple message not None):
 
 def client_message_decode(const uint8_t[::1] body not None):
     cdef client_messages.ClientMessage message
-    cdef status_t status = client_messages.client_message_decode(_start(body), <uint32_t> body.shape[0], &message)
+    cdef status_t status = client_messages.client_message_decode(_start(body), <uint32_t>body.shape[0], &message)
     if status != 0:
         return status, None
     return status, (message.kind, message.id, message.status, message.revision, message.index, _shown(&message.body))

@@ -1,5 +1,6 @@
-# The core for tests and tools: every verb of _core.pxd as a method, every struct as a named tuple. Copies in and out;
-# nothing of the engine uses it. core_handle.pyi is its manual.
+"""The core for tests and tools: every verb of _core.pxd as a method, every struct as a named tuple. Copies in and out;
+nothing of the engine uses it. core_handle.pyi is its manual.
+"""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -105,8 +106,8 @@ class CoreBroken(Exception):
 
 
 # --- structs from tuples and back ------------------------------------------------------------------------------------
+# A chunk of its own with one holder: chunk_drop it.
 cdef Slice _slice(bytes data):
-    """A chunk of its own with one holder: chunk_drop it."""
     cdef Slice slice
     slice.chunk = chunk_create(<uint32_t>max(len(data), 1))
     if slice.chunk == NULL:

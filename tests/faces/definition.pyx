@@ -1,12 +1,13 @@
-# The definition itself, executable: what the engines are compared with, on as many small histories as one likes.
-#
-# A history is linearizable if its operations can be put in an order in which each returns what it returned, and in
-# which none stands before one that completed before it was invoked; crashed operations may be left out (Herlihy & Wing
-# 1990). Here all such orders are tried, without a cache, a fingerprint, a window or a program: this file shares nothing
-# with the engines but the questions. Its histories are drawn from a seed by two registers at work, with results spoiled
-# on purpose.
-#
-# It is for tests: it takes time that grows with the factorial of the operations.
+"""The definition itself, executable: what the engines are compared with, on as many small histories as one likes.
+
+A history is linearizable if its operations can be put in an order in which each returns what it returned, and in
+which none stands before one that completed before it was invoked; crashed operations may be left out (Herlihy & Wing
+1990). Here all such orders are tried, without a cache, a fingerprint, a window or a program: this file shares nothing
+with the engines but the questions. Its histories are drawn from a seed by two registers at work, with results spoiled
+on purpose.
+
+It is for tests: it takes time that grows with the factorial of the operations.
+"""
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memset

@@ -1,4 +1,4 @@
-# The simulated disk as a Python object, for tests; worlds use raftmeta/sim/world/disk directly.
+"""The simulated disk as a Python object, for tests; worlds use raftmeta/sim/world/disk directly."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
@@ -65,4 +65,4 @@ cdef class SimulatedDisk(Disk):
         cdef const Vec[uint8_t]* image = model.sim_disk_durable(self.disk, name.encode())
         if image == NULL:
             return None
-        return (<const uint8_t*> image.data)[: image.size] if image.size else b""
+        return (<const uint8_t*>image.data)[: image.size] if image.size else b""

@@ -1,4 +1,4 @@
-# The comparison of states for tests: marks in, verdicts out; and a node whose state is made a wrong one.
+"""The comparison of states for tests: marks in, verdicts out; and a node whose state is made a wrong one."""
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
@@ -15,7 +15,7 @@ cdef class DivergenceHandle:
     cdef uint64_t own
 
     def __cinit__(self, uint64_t own, list voters not None, object learners=(), *, uint64_t interval=10):
-        memset(<void*> &self.divergence, 0, sizeof(Divergence))
+        memset(<void*>&self.divergence, 0, sizeof(Divergence))
         memset(&self.membership, 0, sizeof(Membership))
         self.own = own
         self.divergence.interval = interval

@@ -1,4 +1,4 @@
-# One Genesis as a Python object, for tests and tools; the engine itself never touches this module.
+"""One Genesis as a Python object, for tests and tools; the engine itself never touches this module."""
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
 

@@ -1,4 +1,4 @@
-# The identity of a folder as a Python object, for tests and tools; the engine never touches this module.
+"""The identity of a folder as a Python object, for tests and tools; the engine never touches this module."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -13,7 +13,7 @@ from raftmeta.storage.storage_handle cimport Disk
 
 
 cdef uint64_t _next(void* self) noexcept nogil:
-    return next_random(<uint64_t*> self)
+    return next_random(<uint64_t*>self)
 
 
 cdef class IdentityHandle:
@@ -27,8 +27,8 @@ cdef class IdentityHandle:
         self.seed = seed
         self.random.self = &self.seed
         self.random.next = _next
-        self.identity = folder.identity_create(&disk.port, <const uint8_t*> name, <uint32_t> len(name),
-                                               <const uint8_t*> cluster_name, <uint32_t> len(cluster_name))
+        self.identity = folder.identity_create(&disk.port, <const uint8_t*>name, <uint32_t>len(name),
+                                               <const uint8_t*>cluster_name, <uint32_t>len(cluster_name))
         if self.identity == NULL:
             raise MemoryError
 
@@ -71,7 +71,7 @@ cdef class IdentityHandle:
         record.state = state
         record.cluster_low, record.cluster_high = cluster
         if membership:
-            status = membership_decode(<const uint8_t*> membership, <uint32_t> len(membership), &record.membership)
+            status = membership_decode(<const uint8_t*>membership, <uint32_t>len(membership), &record.membership)
             if status != OK:
                 raise ValueError(f"membership: status {status}")
         return folder.identity_set_genesis(self.identity, &record)

@@ -1,4 +1,4 @@
-# A Membership as a Python object, for tests and tools; the engine itself never touches this module.
+"""A Membership as a Python object, for tests and tools; the engine itself never touches this module."""
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
 

@@ -1,4 +1,4 @@
-# The leaves of the core for tests: a Log, a Progress and the arithmetic of quorums, each without a core around it.
+"""The leaves of the core for tests: a Log, a Progress and the arithmetic of quorums, each without a core around it."""
 from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 

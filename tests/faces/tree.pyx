@@ -1,7 +1,8 @@
-# The state tree for tests, tools and benchmarks: Python objects in and out, nothing decided here.
-#
-# One thread may call the methods of the writer at a time; pins may be taken and read by any thread. Methods that run
-# long work without the GIL, so that threads really meet inside the tree.
+"""The state tree for tests, tools and benchmarks: Python objects in and out, nothing decided here.
+
+One thread may call the methods of the writer at a time; pins may be taken and read by any thread. Methods that run
+long work without the GIL, so that threads really meet inside the tree.
+"""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 

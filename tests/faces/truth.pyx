@@ -1,4 +1,4 @@
-# Lies about a living world: what each check of raftmeta/sim/world/truth and its companions says to them, for tests.
+"""Lies about a living world: what each check of raftmeta/sim/world/truth and its companions says to them, for tests."""
 
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
@@ -84,7 +84,7 @@ cdef class Liar:
 
     def forget_committed(self, number: int, count: int) -> None:
         """As if neither this node nor the world had seen the last `count` commits yet."""
-        cdef uint64_t last = self.world.native.truth.committed - <uint64_t> count
+        cdef uint64_t last = self.world.native.truth.committed - <uint64_t>count
         self.world.native.truth.committed = last
         self._node(number).committed = min(self._node(number).committed, last)
 
@@ -96,7 +96,7 @@ cdef class Liar:
 
     def damage(self, number: int, index: int) -> None:
         """As if the node had come back with a record at index that it cannot read."""
-        if not self._node(number).durable.damaged.push(<uint64_t> index):
+        if not self._node(number).durable.damaged.push(<uint64_t>index):
             raise MemoryError
 
     def forget_applied(self, number: int) -> None:
@@ -122,13 +122,13 @@ cdef class Liar:
         membership.index = node.committed + 1
         membership.count -= drops
         for i in range(membership.count):
-            membership.members[i] = membership.members[i + <int> drops]
+            membership.members[i] = membership.members[i + <int>drops]
         if not node.engine.core.memberships.push(membership):
             raise MemoryError
 
     def owe_reads(self, entries: int) -> None:
         """As if entries that no node has were acknowledged."""
-        self.world.native.truth.acked_index += <uint64_t> entries
+        self.world.native.truth.acked_index += <uint64_t>entries
 
     def count_adds(self, number: int) -> None:
         """As if every counter had already answered with this number, once."""
@@ -147,19 +147,19 @@ cdef class Liar:
         """As if every lease had been shown with a later deadline."""
         cdef int i
         for i in range(SIM_LEASES):
-            self.world.native.truth.leases[i].deadline_ms += <uint64_t> more_ms
+            self.world.native.truth.leases[i].deadline_ms += <uint64_t>more_ms
 
     def believe_leases(self, more_ns: int) -> None:
         """As if the keepers had been told a later end."""
         cdef int number
         for number in range(self.world.native.config.nodes):
-            self.world.native.nodes[number].lease.until_ns += <uint64_t> more_ns
+            self.world.native.nodes[number].lease.until_ns += <uint64_t>more_ns
 
     def cut_off(self, number: int) -> None:
         """Nothing reaches or leaves this node until the world heals."""
         cdef unsigned int other
         for other in range(self.world.native.config.nodes):
-            if other != <unsigned int> number:
+            if other != <unsigned int>number:
                 network_cut(self.world.native, other, number)
                 network_cut(self.world.native, number, other)
 
@@ -178,7 +178,7 @@ cdef class Liar:
             self.world.native.clients[number].known -= 2
 
     def raise_token(self) -> None:
-        self.world.native.truth.guarded_token = ~<uint64_t> 0
+        self.world.native.truth.guarded_token = ~<uint64_t>0
 
     def answer(self, index: int) -> None:
         self.world.native.truth.answered_index = index
@@ -209,7 +209,7 @@ cdef class Liar:
         cdef size_t i
         for i in range(self.world.native.events.heap.size):
             if self.world.native.events.heap.data[i].kind == SIM_FRAME:
-                (<SimFrame*> self.world.native.events.heap.data[i].data).is_corrupt = True
+                (<SimFrame*>self.world.native.events.heap.data[i].data).is_corrupt = True
 
     def forget_configurations(self) -> None:
         """As if no configuration had been committed but the founding one."""
@@ -230,26 +230,26 @@ cdef class Liar:
         cdef int place
         cdef SimCall* calls
         for i in range(self.world.native.call_blocks.size):
-            calls = <SimCall*> self.world.native.call_blocks.data[i]
+            calls = <SimCall*>self.world.native.call_blocks.data[i]
             for place in range(CALL_BLOCK):
-                calls[place].called_ns += <uint64_t> more_ns
+                calls[place].called_ns += <uint64_t>more_ns
         i = self.world.native.truth.questions.next(0)
         while i < self.world.native.truth.questions.end():
-            (&self.world.native.truth.questions.value_at(i))[0] += <uint64_t> more_ns
+            (&self.world.native.truth.questions.value_at(i))[0] += <uint64_t>more_ns
             i = self.world.native.truth.questions.next(i + 1)
 
     def age_rounds(self, number: int, ns: int) -> None:
         """As if all rounds of this node had been sent so much earlier."""
         cdef SimNode* node = self._node(number)
         cdef size_t i
-        node.proven_ns -= min(<uint64_t> ns, node.proven_ns)
+        node.proven_ns -= min(<uint64_t>ns, node.proven_ns)
         for i in range(node.rounds_sent.size):
-            node.rounds_sent.data[i] -= min(<uint64_t> ns, node.rounds_sent.data[i])
+            node.rounds_sent.data[i] -= min(<uint64_t>ns, node.rounds_sent.data[i])
         for i in range(MEMBERS_MAX):
-            node.heard[i].sent_ns -= min(<uint64_t> ns, node.heard[i].sent_ns)
+            node.heard[i].sent_ns -= min(<uint64_t>ns, node.heard[i].sent_ns)
 
     def shown_next(self, number: int, watch: int) -> int:
-        return self._node(number).watches[<unsigned> watch].next_revision
+        return self._node(number).watches[<unsigned>watch].next_revision
 
     def history_floor(self, number: int) -> int:
         cdef MachineStatus machine
@@ -259,7 +259,7 @@ cdef class Liar:
     def show(self, number: int, watch: int, item: bytes) -> None:
         """As if the watch had shown this item."""
         cdef SimNode* node = self._node(number)
-        watches_check_item(self.world.native, node, &node.watches[<unsigned> watch], item, <unsigned> len(item))
+        watches_check_item(self.world.native, node, &node.watches[<unsigned>watch], item, <unsigned>len(item))
 
     def lose_outcome(self, number: int, session: int, status: int) -> None:
         """As if a delete in this session, 0: the node's own, had been answered so."""
@@ -267,8 +267,8 @@ cdef class Liar:
         cdef SimCall* call = call_take(self.world.native, node, CALL_DELETE)
         if call == NULL:
             raise MemoryError
-        call.session = <uint64_t> session or node.engine.session
-        workload_done(self.world.native, node, call, <status_t> (<int> status), 0, 0, NULL, 0)
+        call.session = <uint64_t>session or node.engine.session
+        workload_done(self.world.native, node, call, <status_t>(<int>status), 0, 0, NULL, 0)
 
     def answer_counts(self) -> None:
         """As if every number that a counter of a client may come to had been answered to somebody before."""
@@ -285,7 +285,7 @@ cdef class Liar:
         """The Python of every node stands still for good, and no engine is told to mind."""
         cdef int number
         for number in range(self.world.native.config.nodes):
-            self._node(number).hung_until_ns = ~<uint64_t> 0
+            self._node(number).hung_until_ns = ~<uint64_t>0
             self._node(number).engine.config.host_watchdog_ns = 0
 
     def fill_queues(self, number: int) -> None:

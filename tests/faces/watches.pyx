@@ -1,6 +1,7 @@
-# A machine with a watch hub for tests and benchmarks: commands in, items out, nothing decided here.
-#
-# One thread may call the methods of WatchedMachine at a time; each watch may be taken from by one other thread.
+"""A machine with a watch hub for tests and benchmarks: commands in, items out, nothing decided here.
+
+One thread may call the methods of WatchedMachine at a time; each watch may be taken from by one other thread.
+"""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

@@ -1,7 +1,8 @@
-# The codecs as Python functions over dicts and tuples, for tests and tools; the engine itself never touches them.
-#
-# Structs appear as dicts with the field names of the headers; the arenas of a Command as lists of tuples in the order
-# of the struct's fields. Statuses are numbers of raftmeta/status.pxd and are returned, never raised.
+"""The codecs as Python functions over dicts and tuples, for tests and tools; the engine itself never touches them.
+
+Structs appear as dicts with the field names of the headers; the arenas of a Command as lists of tuples in the order
+of the struct's fields. Statuses are numbers of raftmeta/status.pxd and are returned, never raised.
+"""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

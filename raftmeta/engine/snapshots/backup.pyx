@@ -35,7 +35,7 @@ cdef enum:
 cdef status_t backup_load(Backup* backup, const char* folder, const char* name) noexcept nogil:
     cdef MachineLimits limits
     cdef status_t status
-    memset(<void*> backup, 0, sizeof(Backup))
+    memset(<void*>backup, 0, sizeof(Backup))
     limits.value_bytes_max = VALUE_BYTES_MAX
     limits.session_window = SESSION_WINDOW
     limits.changes_per_slice = 1
@@ -93,7 +93,7 @@ cdef status_t _fill_header(Backup* backup, const BackupTarget* target, Taking* t
     # The membership is as old as the state: no entry of the log behind it needs to name anybody.
     taking.header.membership_index = taking.header.point.index
     status = membership_encode(&target.membership, &taking.membership)
-    taking.header.membership_length = <uint32_t> taking.membership.size
+    taking.header.membership_length = <uint32_t>taking.membership.size
     return status
 
 
@@ -101,7 +101,7 @@ cdef status_t _write_state(Backup* backup, const BackupTarget* target, const Dis
     cdef Taking taking
     cdef bint is_prepared = False
     cdef status_t status
-    memset(<void*> &taking, 0, sizeof(Taking))
+    memset(<void*>&taking, 0, sizeof(Taking))
     status = _fill_header(backup, target, &taking)
     if status == OK:
         status = machine_dump_begin(taking.machine, &taking.dump)
@@ -133,7 +133,7 @@ cdef status_t _write_log(Backup* backup, const BackupTarget* target, const DiskP
         wal_open_done(wal)
     if status == OK:
         status = wal_begin(wal, &backup.loading.reader.header.point, &hard_state, membership.data,
-                           <uint32_t> membership.size, backup.loading.reader.header.point.index)
+                           <uint32_t>membership.size, backup.loading.reader.header.point.index)
     membership.release()
     wal_destroy(wal)
     return status
@@ -161,7 +161,7 @@ cdef status_t backup_restore(Backup* backup, const char* folder, const BackupTar
     cdef RealDisk disk
     cdef DiskPort port
     cdef status_t status
-    memset(<void*> &disk, 0, sizeof(RealDisk))
+    memset(<void*>&disk, 0, sizeof(RealDisk))
     status = real_disk_open(&disk, folder)
     port = real_disk_port(&disk)
     if status == OK:

@@ -38,8 +38,8 @@ cdef void _name(index_t index, const char* suffix, char* name) noexcept nogil:
     memcpy(name + DIGITS, suffix, strlen(suffix) + 1)
 
 
+# The index in a name with this suffix, 0: it has another form.
 cdef index_t _index(const char* name, const char* suffix) noexcept nogil:
-    """The index in a name with this suffix, 0: it has another form."""
     cdef char[FILE_NAME_BYTES_MAX + 1] again
     cdef index_t index = 0
     cdef int i, digit
@@ -51,7 +51,7 @@ cdef index_t _index(const char* name, const char* suffix) noexcept nogil:
             digit += 1
         index = index << 4 | (digit & 15)
     _name(index, suffix, again)
-    for i in range(<int> strlen(name)):
+    for i in range(<int>strlen(name)):
         if again[i] != name[i]:
             return 0
     return index
@@ -74,28 +74,28 @@ cdef bint is_leftover(const char* name) noexcept nogil:
 
 
 # --- taking -----------------------------------------------------------------------------------------------------------
+# Where the next chunk ends; 0: it is not complete yet.
 cdef size_t _chunk_end(const Taking* taking, bint is_last, uint32_t* count) noexcept nogil:
-    """Where the next chunk ends; 0: it is not complete yet."""
     cdef size_t end = 0
     count[0] = 0
     while end < taking.records.size:
-        end += sizeof(DumpHead) + (<const DumpHead*> (taking.records.data + end)).length
+        end += sizeof(DumpHead) + (<const DumpHead*>(taking.records.data + end)).length
         count[0] += 1
         if end >= taking.chunk_bytes:
             return end
     return end if is_last else 0
 
 
+# A reader may begin where a key or a revision does.
 cdef status_t _write_chunk(Taking* taking, size_t length, uint32_t count) noexcept nogil:
-    """A reader may begin where a key or a revision does."""
     cdef const uint8_t* records = taking.records.data
-    cdef const DumpHead* head = <const DumpHead*> records
+    cdef const DumpHead* head = <const DumpHead*>records
     cdef const uint8_t* key = NULL
     cdef uint32_t key_length = 0
     if head.kind == DUMP_KEY:
         key = records + sizeof(DumpHead) + sizeof(DumpVersion)
-        key_length = (<const DumpVersion*> (records + sizeof(DumpHead))).key_length
-    cdef status_t status = sealed_chunk(&taking.writer, records, <uint32_t> length, count, key, key_length,
+        key_length = (<const DumpVersion*>(records + sizeof(DumpHead))).key_length
+    cdef status_t status = sealed_chunk(&taking.writer, records, <uint32_t>length, count, key, key_length,
                                         head.kind == DUMP_KEY or head.kind == DUMP_REVISION)
     taking.records.drop_front(length)
     return status
@@ -142,14 +142,14 @@ cdef void take_release(Taking* taking) noexcept nogil:
     sealed_leave(&taking.writer)
     taking.membership.release()
     taking.records.release()
-    memset(<void*> taking, 0, sizeof(Taking))
+    memset(<void*>taking, 0, sizeof(Taking))
 
 
 # --- loading ----------------------------------------------------------------------------------------------------------
 cdef status_t load_begin(Loading* loading, const DiskPort* disk, const char* name,
                          const MachineLimits* limits) noexcept nogil:
     cdef status_t status
-    memset(<void*> loading, 0, sizeof(Loading))
+    memset(<void*>loading, 0, sizeof(Loading))
     status = sealed_open(&loading.reader, disk, name)
     if status != OK:
         return CORRUPT if status == INCOMPLETE else status
@@ -191,7 +191,7 @@ cdef void load_release(Loading* loading) noexcept nogil:
     sealed_close(&loading.reader)
     if loading.machine != NULL:
         machine_destroy(loading.machine)
-    memset(<void*> loading, 0, sizeof(Loading))
+    memset(<void*>loading, 0, sizeof(Loading))
 
 
 cdef void opened_file(const SealedReader* reader, SnapshotFile* file) noexcept nogil:
@@ -248,8 +248,8 @@ cdef status_t _begin_loading(Receiving* receiving, const DiskPort* disk, const M
     return OK
 
 
+# From here on a restart finds the state: it was proved to be what it says before it got this name.
 cdef status_t _name_received(Receiving* receiving, const DiskPort* disk) noexcept nogil:
-    """From here on a restart finds the state: it was proved to be what it says before it got this name."""
     cdef char[FILE_NAME_BYTES_MAX + 1] source
     cdef char[FILE_NAME_BYTES_MAX + 1] target
     cdef status_t status
@@ -297,7 +297,7 @@ cdef status_t read_piece(const DiskPort* disk, const SnapshotFile* file, uint64_
     cdef file_t handle = 0
     cdef size_t got = 0
     cdef status_t status
-    memset(<void*> piece, 0, sizeof(Slice))
+    memset(<void*>piece, 0, sizeof(Slice))
     sealed_name(file.point.index, name)
     status = disk.open(disk.self, name, False, &handle)
     if status != OK:
@@ -313,7 +313,7 @@ cdef status_t read_piece(const DiskPort* disk, const SnapshotFile* file, uint64_
     if status != OK:
         if piece.chunk != NULL:
             chunk_drop(piece.chunk)
-        memset(<void*> piece, 0, sizeof(Slice))
+        memset(<void*>piece, 0, sizeof(Slice))
         return status
     piece.chunk.used = length
     piece.data = piece.chunk.bytes()
@@ -330,7 +330,7 @@ cdef status_t _begin_check(Checking* checking, const DiskPort* disk) noexcept no
     if status != OK:
         return status
     opened_file(&checking.reader, &found)
-    return OK if is_same_file(&found, &checking.file) else <status_t> CORRUPT
+    return OK if is_same_file(&found, &checking.file) else <status_t>CORRUPT
 
 
 cdef status_t check_step(Checking* checking, const DiskPort* disk) noexcept nogil:

@@ -54,7 +54,7 @@ cdef status_t install_run(Engine* engine) noexcept nogil:
         status = snapshots_add_file(engine, &snapshots.receiving.file)
         machine_destroy(snapshots.receiving.loading.machine)
     sealed_close(&snapshots.receiving.loading.reader)
-    memset(<void*> &snapshots.receiving, 0, sizeof(Receiving))
+    memset(<void*>&snapshots.receiving, 0, sizeof(Receiving))
     snapshots.receiving_state = RECEIVING_NOTHING
     return status
 
@@ -92,8 +92,8 @@ cdef status_t _install(Engine* engine) noexcept nogil:
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------
+# A write that found no room: its records belong to the log that is gone, its term and vote do not.
 cdef void _strip(DiskJob* job) noexcept nogil:
-    """A write that found no room: its records belong to the log that is gone, its term and vote do not."""
     job.slices.clear()
     job.batch.slices = NULL
     job.batch.slice_count = 0
@@ -131,8 +131,8 @@ cdef void install_strip(Engine* engine, DiskJob* job) noexcept nogil:
         job.log_epoch = engine.log_epoch
 
 
+# Points, membership and files are those of the member that took it.
 cdef status_t _follow_point(Engine* engine) noexcept nogil:
-    """Points, membership and files are those of the member that took it."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef SealedHeader* header = &snapshots.receiving.loading.reader.header
     cdef status_t status

@@ -30,8 +30,8 @@ cdef enum:
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------
+# Sealed files by index, the newest first; leftovers are removed.
 cdef status_t _look(Engine* engine, Vec[index_t]* found) noexcept nogil:
-    """Sealed files by index, the newest first; leftovers are removed."""
     cdef DiskPort* disk = &engine.disk
     cdef Vec[FileName] names
     cdef index_t index
@@ -110,7 +110,7 @@ cdef void _take_machine(Engine* engine, Machine* machine) noexcept nogil:
 
 cdef status_t _load_sealed(Engine* engine, index_t index, Restored* restored, SnapshotFile* file) noexcept nogil:
     cdef Loading loading
-    memset(<void*> &loading, 0, sizeof(Loading))
+    memset(<void*>&loading, 0, sizeof(Loading))
     cdef status_t status = _read_sealed(engine, index, &loading)
     if status == OK:
         loaded_file(&loading, file)
@@ -119,8 +119,8 @@ cdef status_t _load_sealed(Engine* engine, index_t index, Restored* restored, Sn
     return status
 
 
+# A file that is not needed now: its two ends are sound. Whoever reads it checks the rest.
 cdef status_t _know_sealed(Engine* engine, index_t index, SnapshotFile* file) noexcept nogil:
-    """A file that is not needed now: its two ends are sound. Whoever reads it checks the rest."""
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef SealedReader reader
     cdef status_t status
@@ -148,7 +148,7 @@ cdef status_t _load_checkpoint(Engine* engine, Machine* machine, const Checkpoin
     if machine_load_done(machine) != OK:
         return CORRUPT
     machine_status(machine, &loaded)
-    return OK if loaded.applied == head.point.index else <status_t> CORRUPT
+    return OK if loaded.applied == head.point.index else <status_t>CORRUPT
 
 
 cdef status_t _restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil:
@@ -179,9 +179,9 @@ cdef status_t _restore_checkpoint(Engine* engine, Restored* restored) noexcept n
 
 
 # --- which one --------------------------------------------------------------------------------------------------------
+# What another copy of the state can make up for. Unreadable is not lost: the next try may succeed, so nothing is
+# thrown away for it (docs/decisions/log.md D6).
 cdef bint _is_damage(Restored* restored, status_t status) noexcept nogil:
-    """What another copy of the state can make up for. Unreadable is not lost: the next try may succeed, so nothing is
-    thrown away for it (docs/decisions/log.md D6)."""
     restored.has_unreadable = restored.has_unreadable or status == DISK_FAILED
     return status == CORRUPT or status == FOREIGN_CLUSTER or status == DISK_FAILED
 
@@ -216,8 +216,8 @@ cdef status_t _judge_checkpoint(Engine* engine, Restored* restored) noexcept nog
     return status
 
 
+# Load it if it is newer than what there is; else know it as one that members may fetch.
 cdef status_t _try_sealed(Engine* engine, index_t index, Restored* restored) noexcept nogil:
-    """Load it if it is newer than what there is; else know it as one that members may fetch."""
     cdef SnapshotFile file
     cdef status_t status
     if index > restored.point.index:
@@ -225,7 +225,7 @@ cdef status_t _try_sealed(Engine* engine, index_t index, Restored* restored) noe
     else:
         status = _know_sealed(engine, index, &file)
     if status == OK:
-        return OK if engine.snapshots.files.push(file) else <status_t> NO_MEMORY
+        return OK if engine.snapshots.files.push(file) else <status_t>NO_MEMORY
     if not _is_damage(restored, status):
         return status
     restored.passed_over = max(restored.passed_over, index)
@@ -233,12 +233,11 @@ cdef status_t _try_sealed(Engine* engine, index_t index, Restored* restored) noe
     return OK
 
 
+# The newest two that are whole; when there is one, all others go.
+#
+# Beside a checkpoint no older file is kept: nobody would read it to its end before it is offered to a member, which
+# would fetch a damaged one again and again. One that is needed is taken anew.
 cdef status_t _try_files(Engine* engine, const Vec[index_t]* found, Restored* restored) noexcept nogil:
-    """The newest two that are whole; when there is one, all others go.
-
-    Beside a checkpoint no older file is kept: nobody would read it to its end before it is offered to a member, which
-    would fetch a damaged one again and again. One that is needed is taken anew.
-    """
     cdef Vec[SnapshotFile]* files = &engine.snapshots.files
     cdef index_t checkpointed = restored.point.index
     cdef status_t status = OK
@@ -292,11 +291,11 @@ cdef bint _is_chain_of(const Slice* slice, index_t index, uint64_t chain, bint* 
     cdef const Record* record
     cdef uint32_t offset = 0
     while offset < slice.length:
-        record = <const Record*> (slice.data + offset)
+        record = <const Record*>(slice.data + offset)
         if record.index == index:
             is_known[0] = True
             return record.chain == chain
-        offset += <uint32_t> record_bytes(record.length)
+        offset += <uint32_t>record_bytes(record.length)
     return False
 
 
@@ -313,7 +312,7 @@ cdef bint restored_continues(const Restored* restored, const WalOpened* opened) 
         return False
     for i in range(opened.slice_count):
         if not is_known and (i + 1 == opened.slice_count
-                             or (<const Record*> opened.slices[i + 1].data).index > index):
+                             or (<const Record*>opened.slices[i + 1].data).index > index):
             is_same = _is_chain_of(&opened.slices[i], index, restored.point.chain, &is_known)
     for i in range(opened.damaged_count):
         if opened.damaged[i].index == index:

@@ -64,8 +64,8 @@ cdef status_t snapshots_applied(Engine* engine, const Record* record) noexcept n
     return OK
 
 
+# A state is worth a file only with the membership that was in force: a node that joins learns it from its log.
 cdef void _want(Engine* engine) noexcept nogil:
-    """A state is worth a file only with the membership that was in force: a node that joins learns it from its log."""
     cdef Snapshots* snapshots = &engine.snapshots
     if (snapshots.taking_state == TAKING_NOTHING and snapshots.membership.size != 0
             and snapshots.receiving_state != RECEIVING_LOADED and snapshots.last.index != 0):
@@ -89,7 +89,7 @@ cdef status_t _begin(Engine* engine) noexcept nogil:
     taking.header.cluster_high = engine.cluster.high
     taking.header.feature_level = machine.feature_level
     taking.header.membership_index = snapshots.membership_index
-    taking.header.membership_length = <uint32_t> snapshots.membership.size
+    taking.header.membership_length = <uint32_t>snapshots.membership.size
     if not taking.membership.append(snapshots.membership.data, snapshots.membership.size):
         return NO_MEMORY
     status = machine_dump_begin(engine.machine, &taking.dump)
@@ -118,15 +118,15 @@ cdef void _fill_head(const Taking* taking, CheckpointHead* head) noexcept nogil:
     head.membership = taking.membership.data
 
 
+# A member whose log lacks room waits for nobody.
 cdef uint32_t _turn(Engine* engine) noexcept nogil:
-    """A member whose log lacks room waits for nobody."""
     if engine.free_bytes < 2 * engine.config.snapshot_log_bytes:
         return 0
-    return <uint32_t> max(0, membership_position(core_membership(engine.core), engine.id))
+    return <uint32_t>max(0, membership_position(core_membership(engine.core), engine.id))
 
 
+# Nothing of the dump is the loop's from here on, and the applier goes on.
 cdef status_t _hand_over(Engine* engine) noexcept nogil:
-    """Nothing of the dump is the loop's from here on, and the applier goes on."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef CheckpointHead head
     cdef status_t status
@@ -155,8 +155,8 @@ cdef status_t snapshots_submit(Engine* engine, DiskJob* job) noexcept nogil:
     return OK
 
 
+# Ended, well or not. What failed is tried again at the next point.
 cdef status_t _end_taking(Engine* engine, status_t status) noexcept nogil:
-    """Ended, well or not. What failed is tried again at the next point."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef SnapshotFile file = snapshots.taking.file
     machine_dump_end(engine.machine, &snapshots.taking.dump)
@@ -209,8 +209,8 @@ cdef bint snapshots_have_use(const Snapshots* snapshots) noexcept nogil:
     return count != 0 and snapshots.files.data[count - 1].point.index >= snapshots.compacted
 
 
+# A restart would pass it over: until there is another, the copy before it counts as the newest.
 cdef status_t snapshots_drop_file(Engine* engine, const SnapshotFile* file, status_t status) noexcept nogil:
-    """A restart would pass it over: until there is another, the copy before it counts as the newest."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef size_t count = snapshots.files.size
     cdef size_t i, kept = 0
@@ -235,15 +235,15 @@ cdef status_t snapshots_durable(Engine* engine, index_t index) noexcept nogil:
     return _let_go(engine)
 
 
+# Is a member fetching a file, and does the log have room to wait for it?
 cdef bint _is_lending(const Engine* engine) noexcept nogil:
-    """Is a member fetching a file, and does the log have room to wait for it?"""
-    cdef uint64_t patience = LENT_TIMEOUTS * <uint64_t> engine.config.core.election_timeout_ticks
+    cdef uint64_t patience = LENT_TIMEOUTS * <uint64_t>engine.config.core.election_timeout_ticks
     return (engine.snapshots.lent != 0 and engine.ticks - engine.snapshots.lent_tick < patience
             and engine.free_bytes > 2 * engine.config.snapshot_log_bytes)
 
 
+# Files that nobody needs, then the log behind them. The order at the disk is that of the jobs.
 cdef status_t _let_go(Engine* engine) noexcept nogil:
-    """Files that nobody needs, then the log behind them. The order at the disk is that of the jobs."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef index_t floor
     cdef bint is_lending = _is_lending(engine)
@@ -294,8 +294,8 @@ cdef status_t _remove_oldest(Engine* engine) noexcept nogil:
     return _remove(engine, &oldest)
 
 
+# The disk is full: of what is kept for comfort, nothing stays but the newest copy and the log behind it.
 cdef status_t _make_room(Engine* engine) noexcept nogil:
-    """The disk is full: of what is kept for comfort, nothing stays but the newest copy and the log behind it."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef status_t status = OK
     snapshots.lent = 0
@@ -306,8 +306,8 @@ cdef status_t _make_room(Engine* engine) noexcept nogil:
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
+# Nobody can be in the state before an install any more: its memory goes. On the disk's thread: it takes long.
 cdef status_t _retire(Engine* engine) noexcept nogil:
-    """Nobody can be in the state before an install any more: its memory goes. On the disk's thread: it takes long."""
     cdef DiskJob* job
     if engine.snapshots.retired == NULL or not engine.callers.readers_left(engine.callers.self):
         return OK
@@ -358,4 +358,4 @@ cdef void snapshots_release(Engine* engine) noexcept nogil:
     machine_destroy(snapshots.retired)
     snapshots.membership.release()
     snapshots.files.release()
-    memset(<void*> snapshots, 0, sizeof(Snapshots))
+    memset(<void*>snapshots, 0, sizeof(Snapshots))

@@ -42,7 +42,7 @@ cdef enum:
     SILENCES_MAX = 16           # holders in a row that gave nothing: no member has this file any more
     OFFER_TIMEOUTS = 3          # x election time-out without a word: the member does not fetch it
 
-cdef index_t LENT_LATER = <index_t> -1      # Link.lent: there is no file yet
+cdef index_t LENT_LATER = <index_t>-1      # Link.lent: there is no file yet
 
 
 cdef void _say(Engine* engine, uint32_t link, uint8_t type, const SnapshotFile* file, uint64_t offset, uint32_t length,
@@ -86,8 +86,8 @@ cdef bint _has_file(const Engine* engine, const SnapshotFile* file) noexcept nog
     return False
 
 
+# While a member fetches a file, that and the log behind it stay: else it would be too late when it is done.
 cdef void _lend(Engine* engine, uint32_t link, index_t index) noexcept nogil:
-    """While a member fetches a file, that and the log behind it stay: else it would be too late when it is done."""
     engine.links[link].lent = index
     engine.links[link].lent_tick = engine.ticks
     engine.snapshots.lent = index
@@ -102,18 +102,18 @@ cdef status_t _submit_check(Engine* engine) noexcept nogil:
     return snapshots_submit(engine, job)
 
 
+# Read the file once more, in the background, one at a time: it may have gone bad since it was sealed.
 cdef status_t _check(Engine* engine, const SnapshotFile* file) noexcept nogil:
-    """Read the file once more, in the background, one at a time: it may have gone bad since it was sealed."""
     if engine.snapshots.is_checking:
         return OK
-    memset(<void*> &engine.snapshots.checking, 0, sizeof(Checking))
+    memset(<void*>&engine.snapshots.checking, 0, sizeof(Checking))
     engine.snapshots.checking.file = file[0]
     engine.snapshots.is_checking = True
     return _submit_check(engine)
 
 
+# A file that is not what it was goes; who was offered it is offered the next one as soon as that is there.
 cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
-    """A file that is not what it was goes; who was offered it is offered the next one as soon as that is there."""
     cdef const SnapshotFile* file = &engine.snapshots.checking.file
     cdef int i
     if status == OK and not engine.snapshots.checking.is_done:
@@ -128,14 +128,14 @@ cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
     return snapshots_drop_file(engine, file, status)
 
 
+# How a file that went bad under its holder would be offered for ever:
+#     1. a member gets all of it, finds it damaged, and throws it away,
+#     2. it still needs a snapshot: the leader offers the same file, and the member asks for it from its beginning.
+# So whoever gave a file to its end and is asked for it again looks whether it still is what it was.
 cdef status_t _look_at_given(Engine* engine, Link* link, const SnapshotMessage* message) noexcept nogil:
-    """How a file that went bad under its holder would be offered for ever:
-        1. a member gets all of it, finds it damaged, and throws it away,
-        2. it still needs a snapshot: the leader offers the same file, and the member asks for it from its beginning.
-    So whoever gave a file to its end and is asked for it again looks whether it still is what it was."""
     if message.offset != 0 or not is_same_file(&link.given, &message.file):
         return OK
-    memset(<void*> &link.given, 0, sizeof(SnapshotFile))
+    memset(<void*>&link.given, 0, sizeof(SnapshotFile))
     return _check(engine, &message.file)
 
 
@@ -169,7 +169,7 @@ cdef status_t _piece_read(Engine* engine, DiskJob* job) noexcept nogil:
     cdef int place = link_of_member(engine, job.peer)
     cdef status_t status = job.status
     if place >= 0:
-        engine.links[place].pieces_open -= min(engine.links[place].pieces_open, <uint32_t> 1)
+        engine.links[place].pieces_open -= min(engine.links[place].pieces_open, <uint32_t>1)
         if status == OK:
             engine.counters.snapshot_bytes_sent += job.records.length
             _say(engine, place, SNAPSHOT_PIECE, &job.file, job.offset, job.records.length, &job.records)
@@ -183,10 +183,10 @@ cdef status_t _piece_read(Engine* engine, DiskJob* job) noexcept nogil:
     return status if is_fatal(status) else OK
 
 
+# A file that was missing is offered as soon as it is there. A member that does not fetch is tried again when it
+# answers the next heartbeat.
 cdef status_t _watch_offers(Engine* engine) noexcept nogil:
-    """A file that was missing is offered as soon as it is there. A member that does not fetch is tried again when it
-    answers the next heartbeat."""
-    cdef uint64_t patience = OFFER_TIMEOUTS * <uint64_t> engine.config.core.election_timeout_ticks
+    cdef uint64_t patience = OFFER_TIMEOUTS * <uint64_t>engine.config.core.election_timeout_ticks
     cdef status_t status = OK
     cdef Link* link
     cdef int i
@@ -212,8 +212,8 @@ cdef status_t _submit(Engine* engine, DiskJob* job) noexcept nogil:
     return snapshots_submit(engine, job)
 
 
+# What a job has in its hands is taken away when it is back.
 cdef status_t _abandon(Engine* engine) noexcept nogil:
-    """What a job has in its hands is taken away when it is back."""
     mark(MARK_RECEIVING_ABANDONED_MIDWAY)
     engine.snapshots.receiving_state = RECEIVING_ABANDONED
     if engine.snapshots.jobs_open != 0:
@@ -221,36 +221,36 @@ cdef status_t _abandon(Engine* engine) noexcept nogil:
     return _submit(engine, disk_job_create(JOB_ABANDON))
 
 
+# Ask for what comes next, not further ahead of the disk than TUNE_PIECES_AHEAD.
 cdef void _ask(Engine* engine) noexcept nogil:
-    """Ask for what comes next, not further ahead of the disk than TUNE_PIECES_AHEAD."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef uint64_t piece_bytes = engine.config.snapshot_chunk_bytes
     cdef uint64_t size_bytes = snapshots.receiving.file.size_bytes
     cdef uint32_t length
     while snapshots.asked < size_bytes and snapshots.asked < snapshots.written + TUNE_PIECES_AHEAD * piece_bytes:
-        length = <uint32_t> min(piece_bytes, size_bytes - snapshots.asked)
+        length = <uint32_t>min(piece_bytes, size_bytes - snapshots.asked)
         if buggify(BUGGIFY_PIECE_SMALL):
             length = (length + 3) // 4
         _say(engine, snapshots.holder, SNAPSHOT_FETCH, &snapshots.receiving.file, snapshots.asked, length, NULL)
         snapshots.asked += length
 
 
+# This goes on: the holder keeps the file, and the log behind it.
 cdef void _note(Engine* engine, uint32_t link) noexcept nogil:
-    """This goes on: the holder keeps the file, and the log behind it."""
     engine.snapshots.noted_tick = engine.ticks
     _say(engine, link, SNAPSHOT_FETCH, &engine.snapshots.receiving.file, 0, 0, NULL)
 
 
+# Go on where we are with the next member that is there; pieces that still come from before are as good.
 cdef void _ask_another(Engine* engine) noexcept nogil:
-    """Go on where we are with the next member that is there; pieces that still come from before are as good."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef uint32_t i, place
     mark(MARK_FETCH_FROM_ANOTHER)
     snapshots.asked = snapshots.received
     snapshots.silences += 1
     snapshots.progress_tick = engine.ticks
-    for i in range(1, <uint32_t> MEMBERS_MAX + 1):
-        place = (snapshots.holder + i) % <uint32_t> MEMBERS_MAX
+    for i in range(1, <uint32_t>MEMBERS_MAX + 1):
+        place = (snapshots.holder + i) % <uint32_t>MEMBERS_MAX
         if engine.links[place].is_up and engine.links[place].is_wanted:
             snapshots.holder = place
             break
@@ -263,7 +263,7 @@ cdef status_t _on_offer(Engine* engine, uint32_t link, const SnapshotFile* file)
         mark(MARK_OFFER_NOT_NEEDED)
         return OK
     if snapshots.receiving_state == RECEIVING_NOTHING:
-        memset(<void*> &snapshots.receiving, 0, sizeof(Receiving))
+        memset(<void*>&snapshots.receiving, 0, sizeof(Receiving))
         snapshots.receiving.file = file[0]
         mark(MARK_OFFER_TAKEN)
         snapshots.receiving_state = RECEIVING_PIECES
@@ -286,8 +286,8 @@ cdef status_t _on_offer(Engine* engine, uint32_t link, const SnapshotFile* file)
     return OK
 
 
+# In order only: what is missing is asked for again, from there on.
 cdef status_t _on_piece(Engine* engine, const SnapshotMessage* message, const Slice* piece) noexcept nogil:
-    """In order only: what is missing is asked for again, from there on."""
     cdef Snapshots* snapshots = &engine.snapshots
     cdef DiskJob* job
     if (snapshots.receiving_state != RECEIVING_PIECES or message.offset != snapshots.received

@@ -1,4 +1,4 @@
-# Checks of a whole small world; checks.pxd says when they are made.
+"""Checks of a whole small world; checks.pxd says when they are made."""
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.raft.quorum cimport quorum_count

@@ -1,7 +1,8 @@
-# Cores that are copied, settled and compared; copies.pxd says when and why.
-#
-# Every container of raft/state, raft/log and raft/progress is named below, once where it is copied and once where it is
-# digested, or is empty in a core at rest (tests/core/test_copies.py compares the lists).
+"""Cores that are copied, settled and compared; copies.pxd says when and why.
+
+Every container of raft/state, raft/log and raft/progress is named below, once where it is copied and once where it is
+digested, or is empty in a core at rest (tests/core/test_copies.py compares the lists).
+"""
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc

@@ -1,4 +1,4 @@
-# The search through all states of a small world; exhaustive.pxd says what is searched and within which bounds.
+"""The search through all states of a small world; exhaustive.pxd says what is searched and within which bounds."""
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free

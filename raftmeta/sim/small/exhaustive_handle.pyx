@@ -87,8 +87,8 @@ cdef str _message_text(const Message* message):
     return text + (", refused" if message.reject else "")
 
 
+# Of the node at this position: first its kind, so that nodes of one kind stand together when they are sorted.
 cdef tuple _node_facts(const NativeExhaustive* native, uint32_t position):
-    """Of the node at this position: first its kind, so that nodes of one kind stand together when they are sorted."""
     cdef const SmallNodeState* state = &native.nodes.data[native.world.nodes[position]]
     log = tuple(native.entries.data[state.log[index]].chain for index in range(1, state.log_length + 1))
     durable = tuple(native.entries.data[state.durable[index]].chain for index in range(1, state.durable_length + 1))

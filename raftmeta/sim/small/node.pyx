@@ -1,4 +1,4 @@
-# A node of a small world and what it can meet; node.pxd has the rules.
+"""A node of a small world and what it can meet; node.pxd has the rules."""
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset

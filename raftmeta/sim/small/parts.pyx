@@ -1,4 +1,4 @@
-# Parts of a small world by number; parts.pxd says what a number means.
+"""Parts of a small world by number; parts.pxd says what a number means."""
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset

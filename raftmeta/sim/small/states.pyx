@@ -1,4 +1,4 @@
-# States that were met, by shape; states.pxd says which are one and which cover which.
+"""States that were met, by shape; states.pxd says which are one and which cover which."""
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset

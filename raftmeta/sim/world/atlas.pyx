@@ -35,8 +35,8 @@ cdef bint atlas_is_whole(const World* world, const SimNode* node) noexcept nogil
             and membership.index <= node.engine.core_status.committed)
 
 
+# Is the sealed file that lost a bit still there? A restart would pass it over.
 cdef bint _is_rotten(const SimNode* node) noexcept nogil:
-    """Is the sealed file that lost a bit still there? A restart would pass it over."""
     cdef size_t i
     if node.rotten_index == 0:
         return False
@@ -66,8 +66,8 @@ cdef bint atlas_is_calm(World* world) noexcept nogil:
     return True
 
 
+# Of the operator, or of the members themselves: a swap, a promotion. A log that is down may hold one too.
 cdef bint _is_change_under_way(const World* world) noexcept nogil:
-    """Of the operator, or of the members themselves: a swap, a promotion. A log that is down may hold one too."""
     cdef uint32_t number
     if world.operator_ns != 0 and world.now_ns < world.operator_ns + QUIET_NS:
         return True

@@ -21,27 +21,27 @@ cdef uint64_t _stream(uint64_t seed, uint32_t which) noexcept nogil:
 
 
 cdef void buggify_draw(SimConfig* config) noexcept nogil:
-    cdef uint64_t random = _stream(config.seed, <uint32_t> BUGGIFY_POINTS)
+    cdef uint64_t random = _stream(config.seed, <uint32_t>BUGGIFY_POINTS)
     cdef uint64_t draw
     cdef uint32_t which
     if next_random(&random) & 1:
         return
-    for which in range(<uint32_t> BUGGIFY_POINTS):
+    for which in range(<uint32_t>BUGGIFY_POINTS):
         draw = next_random(&random)
         # Rates over several magnitudes: what always fires hides what needs a long time without it.
         if draw & 3 == 0:
-            config.buggify_ppm[which] = <uint32_t> RATE_MOST_PPM >> (draw >> 2) % 7
+            config.buggify_ppm[which] = <uint32_t>RATE_MOST_PPM >> (draw >> 2) % 7
 
 
 cdef void buggify_begin(World* world) noexcept nogil:
     cdef uint32_t which
-    for which in range(<uint32_t> BUGGIFY_POINTS):
+    for which in range(<uint32_t>BUGGIFY_POINTS):
         world.buggify_random[which] = _stream(world.config.seed, which)
         world.has_buggify = world.has_buggify or world.config.buggify_ppm[which] != 0
 
 
 cdef bint _decide(unsigned which) noexcept nogil:
-    cdef World* world = <World*> buggify_owner()
+    cdef World* world = <World*>buggify_owner()
     if world == NULL or world.config.buggify_ppm[which] == 0 or not world.faults_are_on:
         return False
     if next_random(&world.buggify_random[which]) % 1_000_000 >= world.config.buggify_ppm[which]:

@@ -15,7 +15,7 @@ cdef SimCall* call_take(World* world, SimNode* node, uint8_t kind) noexcept nogi
     cdef SimCall* call
     cdef int i
     if world.free_calls == NULL:
-        call = <SimCall*> calloc(CALL_BLOCK, sizeof(SimCall))
+        call = <SimCall*>calloc(CALL_BLOCK, sizeof(SimCall))
         if call == NULL or not world.call_blocks.push(call):
             violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
             return NULL

@@ -29,11 +29,11 @@ cdef void _forget_committed(SimCheckpoint* self) noexcept nogil:
     self.membership.clear()
     self.differences = 0
     self.damaged_chunk = NO_CHUNK
-    memset(<void*> &self.head, 0, sizeof(CheckpointHead))
+    memset(<void*>&self.head, 0, sizeof(CheckpointHead))
 
 
+# One transaction: the dump's chunks, behind those of the base it builds on, and the manifest.
 cdef status_t _commit(SimCheckpoint* self) noexcept nogil:
-    """One transaction: the dump's chunks, behind those of the base it builds on, and the manifest."""
     cdef size_t i
     if not self.is_difference:
         _forget_committed(self)
@@ -47,13 +47,13 @@ cdef status_t _commit(SimCheckpoint* self) noexcept nogil:
         return NO_MEMORY
     self.head = self.fresh_head
     self.head.membership = self.membership.data
-    self.head.membership_length = <uint32_t> self.membership.size
+    self.head.membership_length = <uint32_t>self.membership.size
     return OK
 
 
 # --- opening ----------------------------------------------------------------------------------------------------------
 cdef status_t _open(void* port, CheckpointHead* head) noexcept nogil:
-    cdef SimCheckpoint* self = &(<SimNode*> port).checkpoint
+    cdef SimCheckpoint* self = &(<SimNode*>port).checkpoint
     if self.chunks.size == 0:
         return NOT_FOUND
     self.next_chunk = 0
@@ -63,7 +63,7 @@ cdef status_t _open(void* port, CheckpointHead* head) noexcept nogil:
 
 
 cdef status_t _next(void* port, const uint8_t** records, uint32_t* length) noexcept nogil:
-    cdef SimCheckpoint* self = &(<SimNode*> port).checkpoint
+    cdef SimCheckpoint* self = &(<SimNode*>port).checkpoint
     if self.next_chunk == self.chunks.size:
         return NOT_FOUND
     if self.next_chunk == self.damaged_chunk:
@@ -76,12 +76,12 @@ cdef status_t _next(void* port, const uint8_t** records, uint32_t* length) noexc
 
 
 cdef status_t _forget(void* port) noexcept nogil:
-    _forget_committed(&(<SimNode*> port).checkpoint)
+    _forget_committed(&(<SimNode*>port).checkpoint)
     return OK
 
 
 cdef void _begin_from(void* port, Machine* machine, bint is_kept) noexcept nogil:
-    cdef SimCheckpoint* self = &(<SimNode*> port).checkpoint
+    cdef SimCheckpoint* self = &(<SimNode*>port).checkpoint
     machine_dump_base_forget(self.machine, &self.base)
     self.machine = machine
     if is_kept:
@@ -90,7 +90,7 @@ cdef void _begin_from(void* port, Machine* machine, bint is_kept) noexcept nogil
 
 # --- taking -----------------------------------------------------------------------------------------------------------
 cdef status_t _take(void* port, const CheckpointHead* head, Machine* machine, Dump* dump) noexcept nogil:
-    cdef SimCheckpoint* self = &(<SimNode*> port).checkpoint
+    cdef SimCheckpoint* self = &(<SimNode*>port).checkpoint
     if self.dump != NULL:
         return ALREADY
     self.fresh.clear()
@@ -113,7 +113,7 @@ cdef status_t _fill(SimNode* node, SimCheckpoint* self) noexcept nogil:
     cdef bint done = False
     cdef status_t status = machine_dump_next(self.machine, self.dump, node.world.config.snapshot_chunk_bytes,
                                              &self.fresh, &done)
-    if status == OK and not self.fresh_chunks.push(<uint32_t> (self.fresh.size - before)):
+    if status == OK and not self.fresh_chunks.push(<uint32_t>(self.fresh.size - before)):
         status = NO_MEMORY
     if status == OK and done:
         status = _commit(self)
@@ -132,7 +132,7 @@ cdef status_t _end(SimNode* node, SimCheckpoint* self, status_t status) noexcept
 
 
 cdef status_t _poll(void* port) noexcept nogil:
-    cdef SimNode* node = <SimNode*> port
+    cdef SimNode* node = <SimNode*>port
     cdef SimCheckpoint* self = &node.checkpoint
     cdef uint64_t draw = next_random(&node.world.random_disk)
     cdef status_t status
@@ -180,7 +180,7 @@ cdef void checkpoint_wipe(SimNode* node) noexcept nogil:
     self.fresh.release()
     self.fresh_chunks.release()
     self.fresh_membership.release()
-    memset(<void*> self, 0, sizeof(SimCheckpoint))
+    memset(<void*>self, 0, sizeof(SimCheckpoint))
     self.damaged_chunk = NO_CHUNK
 
 

@@ -60,7 +60,7 @@ cdef void _open_session(World* world, SimClient* client) noexcept nogil:
     command.session = command.sequence = command.lowest_unanswered = 0
     command.id = client.session
     command.ttl_ms = world.config.lease_ttl_ms
-    command.window = max(<uint32_t> SESSION_WINDOW_MIN, world.config.client_window)
+    command.window = max(<uint32_t>SESSION_WINDOW_MIN, world.config.client_window)
     fresh.payload.clear()
     if command_encode(command, &fresh.payload) != OK:
         violate(world, VIOLATION_FATAL, 0, 8, client.session)
@@ -79,7 +79,7 @@ cdef void _choose(World* world, SimClient* client, SimCommand* fresh, Op* op, ui
     op.key.length = 8
     fresh.wish = WISH_COUNT
     memcpy(key, b"client-a", 8)
-    key[7] += <uint8_t> number
+    key[7] += <uint8_t>number
     if draw < 4:
         return
     if draw > 5:
@@ -94,8 +94,8 @@ cdef void _choose(World* world, SimClient* client, SimCommand* fresh, Op* op, ui
     memcpy(key, b"lock", 4)
 
 
+# Below it all are answered; `next` is about to be sent.
 cdef uint64_t _lowest_unanswered(World* world, const SimClient* client, uint64_t next) noexcept nogil:
-    """Below it all are answered; `next` is about to be sent."""
     cdef uint64_t lowest = next
     cdef uint32_t i
     for i in range(world.config.client_window):
@@ -104,8 +104,8 @@ cdef uint64_t _lowest_unanswered(World* world, const SimClient* client, uint64_t
     return lowest
 
 
+# In the place of the command that was answered as long ago as the window reaches.
 cdef SimCommand* _next_command(World* world, SimClient* client, uint32_t number) noexcept nogil:
-    """In the place of the command that was answered as long ago as the window reaches."""
     cdef SimCommand* fresh = _place(world, client, client.sequence + 1)
     cdef Op op
     cdef Fence fence
@@ -113,7 +113,7 @@ cdef SimCommand* _next_command(World* world, SimClient* client, uint32_t number)
     fresh.payload.clear()
     _choose(world, client, fresh, &op, key, number)
     fence.is_present = True
-    fence.key.data = <const uint8_t*> b"lock"
+    fence.key.data = <const uint8_t*>b"lock"
     fence.key.length = 4
     fence.create_revision = fresh.token = client.token
     client.sequence += 1
@@ -130,8 +130,8 @@ cdef SimCommand* _next_command(World* world, SimClient* client, uint32_t number)
 
 
 # --- sendings ---------------------------------------------------------------------------------------------------------
+# To any node: its bit, or none.
 cdef uint32_t _send(World* world, SimClient* client, SimCommand* command, uint32_t number) noexcept nogil:
-    """To any node: its bit, or none."""
     cdef SimNode* node = &world.nodes[next_random(&world.random_workload) % world.config.nodes]
     cdef SimCall* call
     cdef Submission* submission
@@ -139,26 +139,26 @@ cdef uint32_t _send(World* world, SimClient* client, SimCommand* command, uint32
             or node.paused_until_ns > world.now_ns or node.calls_open >= SENDINGS_OPEN_MAX * SIM_CLIENTS):
         return 0
     call = call_take(world, node, CALL_CLIENT)
-    submission = <Submission*> calloc(1, sizeof(Submission) + command.payload.size)
+    submission = <Submission*>calloc(1, sizeof(Submission) + command.payload.size)
     if call == NULL or submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return 0
-    call.key = <uint8_t> number
+    call.key = <uint8_t>number
     call.session = client.session
     call.number = command.sequence
     submission.kind = SUBMIT_CLIENT_COMMAND
     submission.owner = call
     submission.session = client.session
     submission.sequence = command.sequence
-    submission.length = <uint32_t> command.payload.size
-    memcpy(<uint8_t*> submission + sizeof(Submission), command.payload.data, command.payload.size)
+    submission.length = <uint32_t>command.payload.size
+    memcpy(<uint8_t*>submission + sizeof(Submission), command.payload.data, command.payload.size)
     world.counts.sendings += 1
     engine_submit(node.engine, submission)
-    return <uint32_t> 1 << node.number
+    return <uint32_t>1 << node.number
 
 
+# The command whose place the next one takes is answered, and so are all if the client waits for them.
 cdef bint _may_begin(World* world, SimClient* client) noexcept nogil:
-    """The command whose place the next one takes is answered, and so are all if the client waits for them."""
     if client.session == 0:
         return False
     if not client.is_draining:
@@ -166,9 +166,9 @@ cdef bint _may_begin(World* world, SimClient* client) noexcept nogil:
     return _lowest_unanswered(world, client, client.sequence + 1) == client.sequence + 1
 
 
+# Several commands at once, each to any node, or one sent again. At times the client waits until all are answered:
+# then it knows where its counter stands.
 cdef uint32_t _act_in_window(World* world, SimClient* client, uint32_t number) noexcept nogil:
-    """Several commands at once, each to any node, or one sent again. At times the client waits until all are answered:
-    then it knows where its counter stands."""
     cdef uint32_t nodes = 0
     cdef uint64_t draw = next_random(&world.random_workload)
     cdef uint32_t i, _i
@@ -176,7 +176,7 @@ cdef uint32_t _act_in_window(World* world, SimClient* client, uint32_t number) n
         _open_session(world, client)
     elif _may_begin(world, client) and draw & 3 != 0:
         client.is_draining = False
-        for _i in range(1 + <uint32_t> (draw >> 8) % world.config.client_window):
+        for _i in range(1 + <uint32_t>(draw >> 8) % world.config.client_window):
             if _may_begin(world, client):
                 nodes |= _send(world, client, _next_command(world, client, number), number)
         client.is_draining = draw >> 16 & 3 == 0
@@ -192,7 +192,7 @@ cdef uint32_t clients_act(World* world, uint32_t number) noexcept nogil:
     if client.silent_until_ns > world.now_ns:
         return 0
     if next_random(&world.random_workload) % 512 == 0:     # until its session has expired
-        client.silent_until_ns = world.now_ns + <uint64_t> world.config.lease_ttl_ms * 2_500_000
+        client.silent_until_ns = world.now_ns + <uint64_t>world.config.lease_ttl_ms * 2_500_000
     if world.config.client_window > 1:
         return _act_in_window(world, client, number)
     if client.session == 0:
@@ -204,8 +204,8 @@ cdef uint32_t clients_act(World* world, uint32_t number) noexcept nogil:
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
+# Commands without an answer may have been applied before the session ended. Afterwards they certainly are not.
 cdef void _lose_session(World* world, SimClient* client) noexcept nogil:
-    """Commands without an answer may have been applied before the session ended. Afterwards they certainly are not."""
     cdef SimCommand* command
     cdef uint32_t i
     world.counts.client_sessions_lost += 1
@@ -217,23 +217,23 @@ cdef void _lose_session(World* world, SimClient* client) noexcept nogil:
     client.session = 0
 
 
+# No two counts are answered with one number.
 cdef void _check_new(World* world, SimNode* node, uint32_t number, int64_t counted) noexcept nogil:
-    """No two counts are answered with one number."""
-    cdef uint64_t* seen = world.truth.numbers.insert(<uint64_t> counted << 8 | <uint64_t> COUNTERS | number)
+    cdef uint64_t* seen = world.truth.numbers.insert(<uint64_t>counted << 8 | <uint64_t>COUNTERS | number)
     if seen == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
     elif seen[0] != 0:
-        violate(world, VIOLATION_NOT_ONCE, node.number, number, <uint64_t> counted)
+        violate(world, VIOLATION_NOT_ONCE, node.number, number, <uint64_t>counted)
     else:
         seen[0] = 1
 
 
+# Nothing is under way, and the last count of all was answered: the counter stands at its number.
 cdef void _settle(World* world, SimNode* node, SimClient* client) noexcept nogil:
-    """Nothing is under way, and the last count of all was answered: the counter stands at its number."""
     if client.issued == 0 or client.highest <= client.known:
         return
     if client.highest < client.known + client.issued - client.unsure:
-        violate(world, VIOLATION_NOT_ONCE, node.number, <uint64_t> client.highest, <uint64_t> client.known)
+        violate(world, VIOLATION_NOT_ONCE, node.number, <uint64_t>client.highest, <uint64_t>client.known)
     client.known = client.highest
     client.issued = client.unsure = 0
 
@@ -245,15 +245,15 @@ cdef void _check_count(World* world, SimNode* node, SimClient* client, const Sim
         violate(world, VIOLATION_FATAL, node.number, 10, length)
         return
     if counted <= command.floor or counted > client.known + client.issued:
-        violate(world, VIOLATION_NOT_ONCE, node.number, <uint64_t> counted, <uint64_t> client.known)
+        violate(world, VIOLATION_NOT_ONCE, node.number, <uint64_t>counted, <uint64_t>client.known)
     _check_new(world, node, number, counted)
     client.highest = max(client.highest, counted)
     if _lowest_unanswered(world, client, client.sequence + 1) > client.sequence:
         _settle(world, node, client)
 
 
+# Of two accepted writes the later one has the later token, or the same (answers may come in any order).
 cdef void _check_guarded(World* world, SimNode* node, const SimCommand* command, uint64_t revision) noexcept nogil:
-    """Of two accepted writes the later one has the later token, or the same (answers may come in any order)."""
     cdef bint is_later = revision > world.truth.guarded_revision
     world.counts.guarded += 1
     if ((is_later and command.token < world.truth.guarded_token)
@@ -267,7 +267,7 @@ cdef void _check_guarded(World* world, SimNode* node, const SimCommand* command,
 cdef void _first_answer(World* world, SimNode* node, SimClient* client, SimCommand* command, uint32_t number,
                         status_t status, uint64_t revision, const uint8_t* body, uint32_t length) noexcept nogil:
     command.is_answered = True
-    command.answer_hash = hash64(<uint64_t> status, body, length)
+    command.answer_hash = hash64(<uint64_t>status, body, length)
     world.counts.client_commands += 1
     if command.wish == WISH_COUNT and status == OK:
         _check_count(world, node, client, command, number, body, length)
@@ -294,7 +294,7 @@ cdef void clients_done(World* world, SimNode* node, const SimCall* call, status_
         return                      # this sending's fate; the command is sent again
     elif not command.is_answered:
         _first_answer(world, node, client, command, call.key, status, revision, body, length)
-    elif command.sequence != 0 and command.answer_hash != hash64(<uint64_t> status, body, length):
+    elif command.sequence != 0 and command.answer_hash != hash64(<uint64_t>status, body, length):
         violate(world, VIOLATION_NOT_ONCE, node.number, command.sequence, status)
 
 

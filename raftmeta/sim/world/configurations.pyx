@@ -13,8 +13,8 @@ from raftmeta.sim.world.world_state cimport VIOLATION_MEMBERSHIP, VIOLATION_NO_M
 from raftmeta.status cimport OK
 
 
+# Of its bytes in the log.
 cdef uint64_t _hash(World* world, const Membership* membership) noexcept nogil:
-    """Of its bytes in the log."""
     world.scratch.clear()
     if membership_encode(membership, &world.scratch) != OK:
         violate(world, VIOLATION_MEMBERSHIP, 0, membership.index, membership.count)
@@ -44,8 +44,8 @@ cdef void configurations_committed(World* world, index_t index) noexcept nogil:
         violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
 
 
+# Of the committed log up to this index; NULL: the founding one.
 cdef const SimConfiguration* _newest(const World* world, index_t committed) noexcept nogil:
-    """Of the committed log up to this index; NULL: the founding one."""
     cdef size_t i = world.truth.committed_configurations.size
     while i > 0:
         i -= 1

@@ -80,7 +80,7 @@ cdef void _release_file(SimFile* file) noexcept nogil:
     file.cached.release()
     file.durable.release()
     file.dirty.release()
-    memset(<void*> file, 0, sizeof(SimFile))
+    memset(<void*>file, 0, sizeof(SimFile))
 
 
 cdef bint _is_referenced(const SimDisk* disk, uint32_t file) noexcept nogil:
@@ -103,18 +103,18 @@ cdef bint _is_referenced(const SimDisk* disk, uint32_t file) noexcept nogil:
 # Files that no name and no handle leads to are gone.
 cdef void _collect(SimDisk* disk) noexcept nogil:
     cdef uint32_t i
-    for i in range(<uint32_t> disk.files.size):
+    for i in range(<uint32_t>disk.files.size):
         if disk.files.data[i].in_use and not _is_referenced(disk, i):
             _release_file(&disk.files.data[i])
 
 
 cdef status_t _new_file(SimDisk* disk, uint32_t* position) noexcept nogil:
     cdef uint32_t i
-    for i in range(<uint32_t> disk.files.size):
+    for i in range(<uint32_t>disk.files.size):
         if not disk.files.data[i].in_use:
             break
     else:
-        i = <uint32_t> disk.files.size
+        i = <uint32_t>disk.files.size
         if not disk.files.resize(disk.files.size + 1):
             return NO_MEMORY
     disk.files.data[i].in_use = True
@@ -127,14 +127,14 @@ cdef status_t _new_handle(SimDisk* disk, uint32_t file, file_t* handle) noexcept
     for i in range(disk.handles.size):
         if disk.handles.data[i] == NO_FILE:
             disk.handles.data[i] = file
-            handle[0] = <file_t> i
+            handle[0] = <file_t>i
             return OK
-    handle[0] = <file_t> disk.handles.size
+    handle[0] = <file_t>disk.handles.size
     return OK if disk.handles.push(file) else NO_MEMORY
 
 
 cdef SimFile* _file_of(SimDisk* disk, file_t handle) noexcept nogil:
-    if handle < 0 or <size_t> handle >= disk.handles.size or disk.handles.data[handle] == NO_FILE:
+    if handle < 0 or <size_t>handle >= disk.handles.size or disk.handles.data[handle] == NO_FILE:
         return NULL
     return &disk.files.data[disk.handles.data[handle]]
 
@@ -163,7 +163,7 @@ cdef void _mark_clean(SimFile* file) noexcept nogil:
 
 # Copy bytes [begin, end) of the cached image into the durable one, which grows over them.
 cdef status_t _make_durable(SimFile* file, uint64_t begin, uint64_t end) noexcept nogil:
-    end = min(end, <uint64_t> file.cached.size)
+    end = min(end, <uint64_t>file.cached.size)
     if begin >= end:
         return OK
     if file.durable.size < end and not file.durable.resize(end):
@@ -218,7 +218,7 @@ cdef uint64_t _stored_bytes(const SimDisk* disk) noexcept nogil:
 # What the power cut leaves of one unsynced sector: all, nothing, or a mixture.
 cdef status_t _settle_sector(SimDisk* disk, SimFile* file, uint64_t sector) noexcept nogil:
     cdef uint64_t begin = sector * disk.sector_bytes
-    cdef uint64_t end = min(begin + disk.sector_bytes, <uint64_t> file.cached.size)
+    cdef uint64_t end = min(begin + disk.sector_bytes, <uint64_t>file.cached.size)
     cdef uint64_t fate = next_random(&disk.random)
     cdef uint64_t part
     cdef status_t status
@@ -234,7 +234,7 @@ cdef status_t _settle_sector(SimDisk* disk, SimFile* file, uint64_t sector) noex
     # The drive gave up in the middle: what was there before is gone as well.
     status = _make_durable(file, begin, end)
     if status == OK:
-        memset(file.durable.data + part, <int> ((fate >> 40) & 0xFF), end - part)
+        memset(file.durable.data + part, <int>((fate >> 40) & 0xFF), end - part)
     return status
 
 
@@ -255,7 +255,7 @@ cdef status_t _settle_file(SimDisk* disk, SimFile* file) noexcept nogil:
 
 # --- the port ---------------------------------------------------------------------------------------------------------
 cdef status_t _open(void* self, const char* name, bint create, file_t* handle) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimName* found
     cdef uint32_t position = 0
     cdef status_t status
@@ -290,13 +290,13 @@ cdef status_t _settle_cache(SimDisk* disk, SimFile* file) noexcept nogil:
 
 
 cdef void _close(void* self, file_t handle) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     if _file_of(disk, handle) != NULL:
         disk.handles.data[handle] = NO_FILE
 
 
 cdef status_t _size(void* self, file_t handle, uint64_t* size_bytes) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimFile* file = _file_of(disk, handle)
     if disk.is_cut:
         return POWER_CUT
@@ -308,7 +308,7 @@ cdef status_t _size(void* self, file_t handle, uint64_t* size_bytes) noexcept no
 
 cdef status_t _read(void* self, file_t handle, uint64_t offset, uint8_t* into, size_t length,
                     size_t* got) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimFile* file = _file_of(disk, handle)
     if disk.is_cut:
         return POWER_CUT
@@ -333,7 +333,7 @@ cdef status_t _store(SimDisk* disk, SimFile* file, uint64_t offset, const Slice*
         if not file.cached.resize(offset + limit):
             return NO_MEMORY
     for i in range(count):
-        length = min(<uint64_t> parts[i].length, offset + limit - at)
+        length = min(<uint64_t>parts[i].length, offset + limit - at)
         memcpy(file.cached.data + at, parts[i].data, length)
         at += length
     return _mark_dirty(disk, file, offset, offset + limit)
@@ -341,13 +341,13 @@ cdef status_t _store(SimDisk* disk, SimFile* file, uint64_t offset, const Slice*
 
 # Never before the beginning of the file.
 cdef uint64_t _misdirected(uint64_t offset, int64_t by) noexcept nogil:
-    if by < 0 and <uint64_t> -by > offset:
+    if by < 0 and <uint64_t>-by > offset:
         by = -by
-    return offset + <uint64_t> by
+    return offset + <uint64_t>by
 
 
 cdef status_t _write(void* self, file_t handle, uint64_t offset, const Slice* parts, size_t count) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimFile* file = _file_of(disk, handle)
     cdef uint64_t length = 0
     cdef size_t i
@@ -414,7 +414,7 @@ cdef status_t _sync_file(SimDisk* disk, SimFile* file) noexcept nogil:
 
 
 cdef status_t _sync(void* self, file_t handle) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimFile* file = _file_of(disk, handle)
     if disk.is_cut:
         return POWER_CUT
@@ -424,7 +424,7 @@ cdef status_t _sync(void* self, file_t handle) noexcept nogil:
 
 
 cdef status_t _truncate(void* self, file_t handle, uint64_t size_bytes) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimFile* file = _file_of(disk, handle)
     if disk.is_cut:
         return POWER_CUT
@@ -435,7 +435,7 @@ cdef status_t _truncate(void* self, file_t handle, uint64_t size_bytes) noexcept
 
 
 cdef status_t _rename(void* self, const char* source, const char* target) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimName* found
     if disk.is_cut:
         return POWER_CUT
@@ -446,7 +446,7 @@ cdef status_t _rename(void* self, const char* source, const char* target) noexce
 
 
 cdef status_t _remove(void* self, const char* name) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef SimName* found
     if disk.is_cut:
         return POWER_CUT
@@ -457,7 +457,7 @@ cdef status_t _remove(void* self, const char* name) noexcept nogil:
 
 
 cdef status_t _sync_directory(void* self) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef bint cut_after = False
     cdef status_t status
     if disk.is_cut:
@@ -482,7 +482,7 @@ cdef status_t _keep_names(SimDisk* disk, size_t count) noexcept nogil:
 
 
 cdef status_t _list_names(void* self, Vec[FileName]* names) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef size_t i
     if disk.is_cut:
         return POWER_CUT
@@ -493,7 +493,7 @@ cdef status_t _list_names(void* self, Vec[FileName]* names) noexcept nogil:
 
 
 cdef status_t _free_bytes(void* self, uint64_t* free_bytes) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> self
+    cdef SimDisk* disk = <SimDisk*>self
     cdef uint64_t stored
     if disk.is_cut:
         return POWER_CUT
@@ -524,7 +524,7 @@ cdef DiskPort sim_disk_port(SimDisk* disk) noexcept nogil:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef SimDisk* sim_disk_create(uint64_t seed, uint32_t sector_bytes) noexcept nogil:
-    cdef SimDisk* disk = <SimDisk*> calloc(1, sizeof(SimDisk))
+    cdef SimDisk* disk = <SimDisk*>calloc(1, sizeof(SimDisk))
     if disk != NULL:
         disk.sector_bytes = sector_bytes
         disk.random = seed

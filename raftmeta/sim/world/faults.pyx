@@ -54,7 +54,7 @@ cdef bint _draws(World* world, uint32_t ppm) noexcept nogil:
 
 
 cdef uint64_t _ticks_us(World* world, uint32_t ticks) noexcept nogil:
-    return <uint64_t> ticks * world.config.tick_ms * 1000
+    return <uint64_t>ticks * world.config.tick_ms * 1000
 
 
 cdef SimNode* _any_node(World* world) noexcept nogil:
@@ -77,7 +77,7 @@ cdef enum PartitionShape:
 
 cdef bint _is_cut(World* world, PartitionShape shape, uint64_t draw, uint32_t source, uint32_t target) noexcept nogil:
     cdef uint32_t nodes = world.config.nodes
-    cdef uint32_t bridge = <uint32_t> (draw >> 40) % nodes
+    cdef uint32_t bridge = <uint32_t>(draw >> 40) % nodes
     cdef bint is_across = (draw >> source & 1) != (draw >> target & 1)
     cdef uint32_t distance = (source + nodes - target) % nodes
     if shape == SHAPE_HALVES:
@@ -93,7 +93,7 @@ cdef bint _is_cut(World* world, PartitionShape shape, uint64_t draw, uint32_t so
 
 cdef void _partition(World* world) noexcept nogil:
     cdef uint64_t draw = next_random(&world.random_faults)
-    cdef PartitionShape shape = <PartitionShape> ((draw >> 56) % SHAPE_COUNT)
+    cdef PartitionShape shape = <PartitionShape>((draw >> 56) % SHAPE_COUNT)
     cdef uint32_t source, target
     world.counts.partitions += 1
     for source in range(world.config.nodes):
@@ -103,8 +103,8 @@ cdef void _partition(World* world) noexcept nogil:
     schedule_after(world, SIM_HEAL, 0, 0, _ticks_us(world, HEAL_TICKS), &world.random_faults)
 
 
+# The leader with a minority, longer than an election takes: what it appends there is truncated afterwards.
 cdef void _isolate(World* world) noexcept nogil:
-    """The leader with a minority, longer than an election takes: what it appends there is truncated afterwards."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef SimNode* leader = operator_leader(world)
     cdef uint64_t side
@@ -113,9 +113,9 @@ cdef void _isolate(World* world) noexcept nogil:
         return
     network_heal(world)         # one at a time: it lasts until its own end or the next one
     world.counts.isolations += 1
-    side = <uint64_t> 1 << leader.number
+    side = <uint64_t>1 << leader.number
     if world.config.nodes > 3:
-        side |= <uint64_t> 1 << draw % world.config.nodes
+        side |= <uint64_t>1 << draw % world.config.nodes
     for source in range(world.config.nodes):
         for target in range(world.config.nodes):
             if (side >> source & 1) != (side >> target & 1):
@@ -130,16 +130,16 @@ cdef void faults_heal(World* world, const SimEvent* event) noexcept nogil:
 
 
 # --- crashes (P1, P2, D1, D2) -----------------------------------------------------------------------------------------
+# Power cuts are not for a disk with damage that nobody found yet: both at once may hide that the last batch was
+# acknowledged (docs/decisions/log.md "The mark is not synced with each batch").
 cdef void _crash(World* world, SimNode* node) noexcept nogil:
-    """Power cuts are not for a disk with damage that nobody found yet: both at once may hide that the last batch was
-    acknowledged (docs/decisions/log.md "The mark is not synced with each batch")."""
     cdef uint64_t draw = next_random(&world.random_faults)
     if node.is_up:
         node_crash(world, node, draw & 1 and not node.is_suspect)
 
 
+# Power fails inside one of the node's coming disk calls.
 cdef void _cut_at_sync(World* world, SimNode* node) noexcept nogil:
-    """Power fails inside one of the node's coming disk calls."""
     cdef uint64_t draw = next_random(&world.random_faults)
     if node.is_suspect and node.suspect_life == node.life:
         return
@@ -151,8 +151,8 @@ cdef void _cut_at_sync(World* world, SimNode* node) noexcept nogil:
 
 
 # --- disks that lose or damage what they hold (D3, D4, M6) ------------------------------------------------------------
+# In ruin one node keeps its disk: were all of them blank, nothing would forbid to found another cluster.
 cdef void _wipe(World* world, SimNode* node) noexcept nogil:
-    """In ruin one node keeps its disk: were all of them blank, nothing would forbid to found another cluster."""
     if not atlas_allows(world, node) or (world.config.is_ruin and node.number == 0):
         return
     world.counts.wipes += 1
@@ -161,16 +161,16 @@ cdef void _wipe(World* world, SimNode* node) noexcept nogil:
     node_wipe(world, node)
 
 
+# A removed node's folder is emptied: it comes back as a stranger of the same name, and nobody misses anything.
 cdef void _wipe_removed(World* world, SimNode* node) noexcept nogil:
-    """A removed node's folder is emptied: it comes back as a stranger of the same name, and nobody misses anything."""
     if _answers(world, node) and node.engine.was_removed and not node.is_suspect:
         world.counts.wipes += 1
         node_crash(world, node, False)
         node_wipe(world, node)
 
 
+# A segment of the log or the newest sealed file, and how long it is.
 cdef uint64_t _file_to_flip(const SimNode* node, uint64_t draw, FileName* name) noexcept nogil:
-    """A segment of the log or the newest sealed file, and how long it is."""
     cdef const Vec[SnapshotFile]* files = &node.engine.snapshots.files
     cdef const Segment* segment
     if files.size != 0 and draw >> 60 & 1:
@@ -186,9 +186,9 @@ cdef void _write_back(World* world, SimNode* node) noexcept nogil:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
 
 
+# A process dies, the kernel writes back what it left, and a bit of a file or of its checkpoint does not survive.
+# The power may fail while the damaged log is opened.
 cdef void _flip(World* world, SimNode* node) noexcept nogil:
-    """A process dies, the kernel writes back what it left, and a bit of a file or of its checkpoint does not survive.
-    The power may fail while the damaged log is opened."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef uint64_t size_bytes
     cdef FileName name
@@ -202,7 +202,7 @@ cdef void _flip(World* world, SimNode* node) noexcept nogil:
     atlas_note(node)
     node_crash(world, node, False)
     _write_back(world, node)
-    if draw >> 58 & 3 == 0 and checkpoint_damage(node, <uint32_t> (draw >> 16)):
+    if draw >> 58 & 3 == 0 and checkpoint_damage(node, <uint32_t>(draw >> 16)):
         world.counts.flips += 1
         node.was_damaged = True
         return
@@ -211,8 +211,8 @@ cdef void _flip(World* world, SimNode* node) noexcept nogil:
         node.was_damaged = True
 
 
+# A bit of the newest sealed file flips, and nobody notices: the node runs on and offers it.
 cdef void _rot(World* world, SimNode* node) noexcept nogil:
-    """A bit of the newest sealed file flips, and nobody notices: the node runs on and offers it."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef SnapshotFile* file
     cdef FileName name
@@ -226,13 +226,13 @@ cdef void _rot(World* world, SimNode* node) noexcept nogil:
         atlas_note_rot(node, file.point.index)
 
 
+# One of the coming writes lands some sectors away, or nowhere, and reports success.
+#
+# Not where the next write over old bytes may be refused (_fill_disk): 1. a batch is lost, 2. the mark that would tell
+# of it finds no room, 3. nobody knows that anything is missing. Those are two faults of one disk at once.
 cdef void _misdirect(World* world, SimNode* node) noexcept nogil:
-    """One of the coming writes lands some sectors away, or nowhere, and reports success.
-
-    Not where the next write over old bytes may be refused (_fill_disk): 1. a batch is lost, 2. the mark that would tell
-    of it finds no room, 3. nobody knows that anything is missing. Those are two faults of one disk at once."""
     cdef uint64_t draw = next_random(&world.random_faults)
-    cdef int64_t sectors = 1 + <int64_t> ((draw >> 8) % 64)
+    cdef int64_t sectors = 1 + <int64_t>((draw >> 8) % 64)
     if not atlas_allows(world, node) or node.disk.faults.misdirect_at_write or node.disk.faults.lose_at_write:
         return
     if node.disk.faults.no_space_at_write and not world.config.is_ruin:
@@ -257,9 +257,9 @@ cdef void faults_reveal(World* world, const SimEvent* event) noexcept nogil:
 
 
 # --- folders put back to an older copy --------------------------------------------------------------------------------
+# Somebody copies a folder, and the next time puts the copy in the folder's place. Only in ruin: nothing can keep
+# what was acknowledged since (docs/operations.md "A folder that was put back"). No checkpoint is in the copy.
 cdef void _put_back(World* world, SimNode* node) noexcept nogil:
-    """Somebody copies a folder, and the next time puts the copy in the folder's place. Only in ruin: nothing can keep
-    what was acknowledged since (docs/operations.md "A folder that was put back"). No checkpoint is in the copy."""
     if not world.config.is_ruin or world.config.has_checkpoints or not atlas_allows(world, node):
         return
     if node.copy_disk == NULL:
@@ -271,8 +271,8 @@ cdef void _put_back(World* world, SimNode* node) noexcept nogil:
 
 
 # --- disks that refuse (D5-D7) ----------------------------------------------------------------------------------------
+# EIO, once, at one of the coming reads, writes or syncs: the node stops for good and is started again.
 cdef void _fail_call(World* world, SimNode* node) noexcept nogil:
-    """EIO, once, at one of the coming reads, writes or syncs: the node stops for good and is started again."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef uint64_t call = 1 + (draw >> 8) % 20
     if draw & 3 == 0:
@@ -283,8 +283,8 @@ cdef void _fail_call(World* world, SimNode* node) noexcept nogil:
         node.disk.faults.fail_at_sync = call
 
 
+# Nearly nothing fits any more, for a while; or one write finds room for half of its bytes.
 cdef void _fill_disk(World* world, SimNode* node) noexcept nogil:
-    """Nearly nothing fits any more, for a while; or one write finds room for half of its bytes."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef uint64_t bytes = 1 + (draw >> 8) % world.config.segment_bytes
     cdef size_t i
@@ -306,15 +306,15 @@ cdef void _pause(World* world, SimNode* node) noexcept nogil:
     node.paused_until_ns = world.now_ns + next_random(&world.random_faults) % (1000 * _ticks_us(world, PAUSE_TICKS))
 
 
+# The Python of its process stands still; no client of that process calls, and the engine goes on.
 cdef void _hang(World* world, SimNode* node) noexcept nogil:
-    """The Python of its process stands still; no client of that process calls, and the engine goes on."""
     world.counts.hangs += 1
     node.hung_until_ns = world.now_ns + next_random(&world.random_faults) % (1000 * _ticks_us(world, HANG_TICKS))
 
 
 cdef void _set_wall_clock(World* world, SimNode* node) noexcept nogil:
     world.counts.wall_jumps += 1
-    node.wall_offset_ms = <int64_t> (next_random(&world.random_faults) % (2 * WALL_JUMP_MS)) - WALL_JUMP_MS
+    node.wall_offset_ms = <int64_t>(next_random(&world.random_faults) % (2 * WALL_JUMP_MS)) - WALL_JUMP_MS
 
 
 # --- calls (R2, M1, M2) -----------------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ cdef void _transfer(World* world, SimNode* node) noexcept nogil:
     cdef Submission* submission
     if not _answers(world, node):
         return
-    submission = <Submission*> calloc(1, sizeof(Submission))
+    submission = <Submission*>calloc(1, sizeof(Submission))
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
@@ -435,7 +435,7 @@ cdef void _begin(World* world, uint32_t stream) noexcept nogil:
 
 
 cdef void _begin_stream(World* world, uint32_t kind) noexcept nogil:
-    _begin(world, kind + (kind >= <uint32_t> STREAM_OF_GAPS))
+    _begin(world, kind + (kind >= <uint32_t>STREAM_OF_GAPS))
 
 
 cdef bint _strikes(World* world, uint32_t kind) noexcept nogil:
@@ -455,7 +455,7 @@ cdef bint _strikes(World* world, uint32_t kind) noexcept nogil:
 cdef void faults_strike(World* world) noexcept nogil:
     cdef SimDecision decision
     cdef uint32_t kind
-    for kind in range(<uint32_t> FAULT_KINDS):
+    for kind in range(<uint32_t>FAULT_KINDS):
         _begin_stream(world, kind)
         if not _strikes(world, kind):
             continue

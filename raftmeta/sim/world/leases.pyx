@@ -28,8 +28,8 @@ from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport COMMAND_LEASE_GRANT, Command, command_encode
 
 
+# The lease's place; with id 0 a free one.
 cdef SimLeaseTruth* _place(World* world, uint64_t id) noexcept nogil:
-    """The lease's place; with id 0 a free one."""
     cdef int i
     for i in range(SIM_LEASES):
         if world.truth.leases[i].id == id:
@@ -44,7 +44,7 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
         return False
     node.lease.id = next_random(&world.random_workload) >> 1 | 1
     node.lease.is_asked = True
-    node.lease.until_ns = world.now_ns + <uint64_t> world.config.lease_ttl_ms * 1_000_000   # as face/lease
+    node.lease.until_ns = world.now_ns + <uint64_t>world.config.lease_ttl_ms * 1_000_000   # as face/lease
     command.kind = COMMAND_LEASE_GRANT
     command.session = node.engine.session
     command.sequence = sequence
@@ -58,7 +58,7 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
 
 
 cdef void _submit(World* world, SimNode* node, SubmissionKind kind) noexcept nogil:
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission))
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
@@ -85,9 +85,9 @@ cdef void leases_refused(SimNode* node) noexcept nogil:
     memset(&node.lease, 0, sizeof(node.lease))
 
 
+# A lease may not be kept while the host has stood still for longer than the watchdog allows.
 cdef void _check_host(World* world, SimNode* node, uint64_t until_ns) noexcept nogil:
-    """A lease may not be kept while the host has stood still for longer than the watchdog allows."""
-    cdef uint64_t most_ns = <uint64_t> (world.config.host_watchdog_ms + world.config.lease_ttl_ms) * 1_000_000
+    cdef uint64_t most_ns = <uint64_t>(world.config.host_watchdog_ms + world.config.lease_ttl_ms) * 1_000_000
     most_ns += most_ns // 1_000_000 * 2 * world.config.faults.drift_ppm + 2_000_000
     if world.config.host_watchdog_ms != 0 and until_ns > node.host_seen_ns + most_ns:
         violate(world, VIOLATION_LEASE, node.number, until_ns, node.host_seen_ns)
@@ -113,15 +113,15 @@ cdef void leases_forget(SimNode* node) noexcept nogil:
 
 
 # --- what the state shows ---------------------------------------------------------------------------------------------
+# What a keeper holds back of its belief for clocks that drift (face/lease, 5 %); these stay within.
 cdef uint64_t _drift_ns(const World* world) noexcept nogil:
-    """What a keeper holds back of its belief for clocks that drift (face/lease, 5 %); these stay within."""
-    return <uint64_t> world.config.lease_ttl_ms * 50_000 if world.config.faults.drift_ppm != 0 else 0
+    return <uint64_t>world.config.lease_ttl_ms * 50_000 if world.config.faults.drift_ppm != 0 else 0
 
 
+# No fault but transfers of leadership, and networks, disks and clocks as they should be.
 cdef bint _only_leaders_change(const World* world) noexcept nogil:
-    """No fault but transfers of leadership, and networks, disks and clocks as they should be."""
     cdef SimFaultRates rates = world.config.faults
-    cdef const uint32_t* places = <const uint32_t*> &rates
+    cdef const uint32_t* places = <const uint32_t*>&rates
     cdef size_t i
     rates.transfer_ppm = rates.fault_gap_us = rates.down_us = rates.disk_us = rates.client_gap_us = 0
     rates.delay_us = rates.latency_us = 0

@@ -33,7 +33,7 @@ cdef enum:
 
 
 cdef uint64_t _ticks_ns(World* world, uint32_t ticks) noexcept nogil:
-    return <uint64_t> ticks * world.config.tick_ms * 1_000_000
+    return <uint64_t>ticks * world.config.tick_ms * 1_000_000
 
 
 cdef bint _runs(const SimNode* node) noexcept nogil:
@@ -41,8 +41,8 @@ cdef bint _runs(const SimNode* node) noexcept nogil:
 
 
 # --- the core ---------------------------------------------------------------------------------------------------------
+# Are the nodes of the core a majority of those who have this role? Nobody has it: nothing to decide.
 cdef bint _decides(World* world, const Membership* membership, uint32_t core, uint32_t role) noexcept nogil:
-    """Are the nodes of the core a majority of those who have this role? Nobody has it: nothing to decide."""
     cdef uint32_t number, there = 0, voters = 0
     cdef uint32_t i
     cdef int position
@@ -55,8 +55,8 @@ cdef bint _decides(World* world, const Membership* membership, uint32_t core, ui
     return voters == 0 or 2 * there > voters
 
 
+# A majority of every electorate that may still be in force, by what each node knows.
 cdef bint _is_enough(World* world, uint32_t core) noexcept nogil:
-    """A majority of every electorate that may still be in force, by what each node knows."""
     cdef const Vec[Membership]* known
     cdef uint32_t number
     cdef size_t i
@@ -73,17 +73,17 @@ cdef bint _is_enough(World* world, uint32_t core) noexcept nogil:
     return core != 0
 
 
+# Whole voters in a random order until they are enough; 0: they never are.
 cdef uint32_t _choose_core(World* world) noexcept nogil:
-    """Whole voters in a random order until they are enough; 0: they never are."""
     cdef uint64_t draw = next_random(&world.random_faults)
     cdef uint32_t core = 0
     cdef uint32_t i, number
     for i in range(world.config.nodes):
-        number = <uint32_t> ((draw % world.config.nodes + i * (1 + (draw >> 32) % world.config.nodes))
-                             % world.config.nodes)
+        number = <uint32_t>((draw % world.config.nodes + i * (1 + (draw >> 32) % world.config.nodes))
+                            % world.config.nodes)
         if core >> number & 1 or not atlas_is_whole(world, &world.nodes[number]):
             continue
-        core |= <uint32_t> 1 << number
+        core |= <uint32_t>1 << number
         if _is_enough(world, core):
             return core
     return 0
@@ -98,8 +98,8 @@ cdef void _cut_off_others(World* world, uint32_t core) noexcept nogil:
 
 
 # --- converged --------------------------------------------------------------------------------------------------------
+# One leader among these nodes, whom all of them follow.
 cdef bint _have_leader(World* world, uint32_t nodes) noexcept nogil:
-    """One leader among these nodes, whom all of them follow."""
     cdef uint32_t number
     cdef uint32_t leaders = 0
     cdef uint64_t leader = 0
@@ -117,8 +117,8 @@ cdef bint _have_leader(World* world, uint32_t nodes) noexcept nogil:
     return leaders == 1
 
 
+# All of them have applied the same, which is all there is, and every call on them is answered.
 cdef bint _have_applied(World* world, uint32_t nodes) noexcept nogil:
-    """All of them have applied the same, which is all there is, and every call on them is answered."""
     cdef uint32_t number
     cdef uint64_t applied = 0
     cdef SimNode* node
@@ -135,8 +135,8 @@ cdef bint _have_applied(World* world, uint32_t nodes) noexcept nogil:
     return True
 
 
+# A wiped node is a voter again, a damaged one mended, one that was removed is back.
 cdef bint _are_all_voters(World* world) noexcept nogil:
-    """A wiped node is a voter again, a damaged one mended, one that was removed is back."""
     cdef uint32_t number
     if not atlas_is_calm(world):
         return False
@@ -157,9 +157,9 @@ cdef void _boot_all(World* world) noexcept nogil:
             node_boot(world, &world.nodes[number])
 
 
+# Steps of one length fall in with what the cluster does at regular intervals: each look met the same keep-alive on
+# its way, and nothing seemed ever done. So their lengths are drawn.
 cdef void _step(World* world, uint64_t last_event) noexcept nogil:
-    """Steps of one length fall in with what the cluster does at regular intervals: each look met the same keep-alive on
-    its way, and nothing seemed ever done. So their lengths are drawn."""
     world_run(world, 1 + next_random(&world.random_faults) % (2 * STEP_EVENTS_MEAN - 1))
     if world.counts.events > last_event and not world.config.is_ruin:
         violate(world, VIOLATION_LIVENESS, 0, world.counts.events, last_event)
@@ -190,7 +190,7 @@ cdef void _heal_core(World* world, uint64_t last_event) noexcept nogil:
 
 
 cdef void _heal_all(World* world, uint64_t last_event) noexcept nogil:
-    cdef uint32_t all = (<uint32_t> 1 << world.config.nodes) - 1
+    cdef uint32_t all = (<uint32_t>1 << world.config.nodes) - 1
     while world.violation == NO_VIOLATION:
         if _are_all_voters(world) and _have_leader(world, all) and _have_applied(world, all):
             return

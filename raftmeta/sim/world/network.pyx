@@ -45,8 +45,8 @@ cdef bint _hears(World* world, uint32_t target, uint32_t source) noexcept nogil:
     return world.hears[target] >> source & 1 != 0
 
 
+# Position of another node in this engine's table: names are n0, n1, ...
 cdef int _link_to(SimNode* node, uint32_t other) noexcept nogil:
-    """Position of another node in this engine's table: names are n0, n1, ..."""
     cdef int i
     for i in range(MEMBERS_MAX):
         if (node.engine.links[i].is_used and node.engine.links[i].name_length == 2
@@ -97,15 +97,15 @@ cdef void network_node_down(World* world, SimNode* node) noexcept nogil:
         _plan_connect(world, &world.nodes[other], node.number, RECONNECT_NS)
 
 
+# The HELLO of source as the other side reads it: through its real bytes.
 cdef bint _pass_hello(World* world, SimNode* source, uint32_t link, Hello* hello) noexcept nogil:
-    """The HELLO of source as the other side reads it: through its real bytes."""
     cdef Hello own
     engine_own_hello(source.engine, link, &own)
     world.scratch.clear()
     if hello_encode(&own, &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, source.number, 1, 0)
         return False
-    return hello_decode(world.scratch.data, <uint32_t> world.scratch.size, hello) == OK
+    return hello_decode(world.scratch.data, <uint32_t>world.scratch.size, hello) == OK
 
 
 cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
@@ -126,7 +126,7 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
         _plan_connect(world, node, event.other, RECONNECT_NS)
         return
     status = OK
-    if _pass_hello(world, node, <uint32_t> link, &hello):
+    if _pass_hello(world, node, <uint32_t>link, &hello):
         status = engine_hello(other.engine, &hello, &other.inbound[event.node])
         other.inbound_life[event.node] = node.life
     if status == OK and _pass_hello(world, other, MEMBERS_MAX, &hello):
@@ -159,9 +159,9 @@ cdef void network_look(World* world, SimNode* node) noexcept nogil:
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
+# Every outgoing message is held against what this node's disk has (I5, I6), from its real bytes.
 cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Slice* records) noexcept nogil:
-    """Every outgoing message is held against what this node's disk has (I5, I6), from its real bytes."""
-    cdef const FrameHeader* header = <const FrameHeader*> head
+    cdef const FrameHeader* header = <const FrameHeader*>head
     cdef Message message
     memset(&world.said, 0, sizeof(SimSaid))
     if header.type != FRAME_MESSAGE:
@@ -181,13 +181,13 @@ cdef void _check_said(World* world, SimNode* node, const uint8_t* head, const Sl
     proofs_said(world, node, &message)
 
 
+# A copy with one bit flipped, or without its end.
 cdef Chunk* _corrupted(World* world, Chunk* chunk) noexcept nogil:
-    """A copy with one bit flipped, or without its end."""
     cdef uint64_t draw = next_random(&world.random_network)
     cdef uint32_t length = chunk.used
     cdef Chunk* copy
     if draw & 7 == 0:
-        length = <uint32_t> (1 + (draw >> 8) % length)
+        length = <uint32_t>(1 + (draw >> 8) % length)
     copy = chunk_create(length)
     if copy == NULL:
         violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
@@ -195,16 +195,16 @@ cdef Chunk* _corrupted(World* world, Chunk* chunk) noexcept nogil:
     memcpy(copy.bytes(), chunk.bytes(), length)
     copy.used = length
     if length == chunk.used:
-        copy.bytes()[(draw >> 8) % length] ^= <uint8_t> (1 << (draw >> 3) % 8)
+        copy.bytes()[(draw >> 8) % length] ^= <uint8_t>(1 << (draw >> 3) % 8)
     world.counts.corrupted += 1
     return copy
 
 
+# Put one copy of a frame on its way; an extra one, a repetition, comes in no order.
 cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint is_extra,
                bint is_replay) noexcept nogil:
-    """Put one copy of a frame on its way; an extra one, a repetition, comes in no order."""
     cdef SimEvent event
-    cdef SimFrame* frame = <SimFrame*> calloc(1, sizeof(SimFrame))
+    cdef SimFrame* frame = <SimFrame*>calloc(1, sizeof(SimFrame))
     cdef uint32_t most_us = world.config.faults.latency_us
     cdef bint is_ordered = not is_extra
     if frame == NULL:
@@ -226,7 +226,7 @@ cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint 
     frame.source = node.number
     frame.source_life = node.life
     memset(&event, 0, sizeof(SimEvent))
-    event.time_ns = world.now_ns + 20_000 + next_random(&world.random_network) % (<uint64_t> most_us * 1000 + 1)
+    event.time_ns = world.now_ns + 20_000 + next_random(&world.random_network) % (<uint64_t>most_us * 1000 + 1)
     if is_ordered:
         event.time_ns = node.arrivals_ns[target] = max(event.time_ns, node.arrivals_ns[target] + 1)
     else:
@@ -238,8 +238,8 @@ cdef void _fly(World* world, SimNode* node, uint32_t target, Chunk* chunk, bint 
     schedule(world, &event)
 
 
+# Keep one frame in 256 for long.
 cdef void _remember(World* world, SimNode* node, uint32_t target, Chunk* chunk) noexcept nogil:
-    """Keep one frame in 256 for long."""
     cdef uint64_t draw = next_random(&world.random_network)
     cdef SimOldFrame* old = &world.old_frames[(draw >> 8) % SIM_OLD_FRAMES]
     if draw & 0xFF != 0:
@@ -271,7 +271,7 @@ cdef void network_release(World* world) noexcept nogil:
 
 cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
                 const Slice* records) noexcept nogil:
-    cdef SimNode* node = <SimNode*> self
+    cdef SimNode* node = <SimNode*>self
     cdef World* world = node.world
     cdef uint32_t target = node.engine.links[link].name[1] - c'0'
     cdef Chunk* chunk
@@ -282,7 +282,7 @@ cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_leng
     if world.faults_are_on and _happens(&world.random_network, world.config.faults.drop_ppm):
         world.counts.dropped += 1
         return
-    chunk = chunk_create(<uint32_t> head_length + records.length)
+    chunk = chunk_create(<uint32_t>head_length + records.length)
     if chunk == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
@@ -306,8 +306,8 @@ cdef NetworkPort network_port(SimNode* node) noexcept nogil:
     return port
 
 
+# Nobody there takes frames of this connection: its sender sees a reset and connects again.
 cdef void _reset(World* world, uint32_t target, const SimFrame* frame) noexcept nogil:
-    """Nobody there takes frames of this connection: its sender sees a reset and connects again."""
     cdef SimNode* sender = &world.nodes[frame.source]
     cdef int link
     if not sender.is_up or sender.life != frame.source_life or not _hears(world, frame.source, target):
@@ -318,14 +318,14 @@ cdef void _reset(World* world, uint32_t target, const SimFrame* frame) noexcept 
     _plan_connect(world, sender, target, RECONNECT_NS)
 
 
+# I18: of another incarnation, so also of another cluster. Before the founding nobody knows the other's yet.
 cdef bint _is_for_another(const SimNode* node, const Slice* frame) noexcept nogil:
-    """I18: of another incarnation, so also of another cluster. Before the founding nobody knows the other's yet."""
-    cdef const FrameHeader* header = <const FrameHeader*> frame.data
+    cdef const FrameHeader* header = <const FrameHeader*>frame.data
     return header.type != FRAME_GENESIS and header.target != node.id
 
 
 cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
-    cdef SimFrame* frame = <SimFrame*> event.data
+    cdef SimFrame* frame = <SimFrame*>event.data
     cdef SimNode* node = &world.nodes[event.node]
     cdef size_t total = 0
     cdef Slice bytes
@@ -351,7 +351,7 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
         if status == OK and not frame.is_corrupt and node.engine.counters.frames_received != received:
             proofs_heard(world, node, &frame.said)
         if node.engine.counters.frames_received != received and _is_for_another(node, &bytes):
-            violate(world, VIOLATION_IDENTITY, node.number, frame.source, (<const FrameHeader*> bytes.data).target)
+            violate(world, VIOLATION_IDENTITY, node.number, frame.source, (<const FrameHeader*>bytes.data).target)
         if frame.is_corrupt and status == OK:
             violate(world, VIOLATION_CORRUPT_TAKEN, node.number, frame.source, bytes.length)
         if status != OK and not is_fatal(status):
@@ -362,13 +362,13 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
+# Frames of source reach target no more; target's connection to source is silent, not reset.
 cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept nogil:
-    """Frames of source reach target no more; target's connection to source is silent, not reset."""
-    world.hears[target] &= ~(<uint32_t> 1 << source)
+    world.hears[target] &= ~(<uint32_t>1 << source)
 
 
+# What TCP's keep-alive finds: the other end of this connection is gone, and nobody could say so at the time.
 cdef void _keep_alive(World* world, SimNode* node, uint32_t other) noexcept nogil:
-    """What TCP's keep-alive finds: the other end of this connection is gone, and nobody could say so at the time."""
     cdef SimNode* peer = &world.nodes[other]
     cdef int link = _link_to(node, other)
     if link < 0 or not node.engine.links[link].is_up:
@@ -382,7 +382,7 @@ cdef void _keep_alive(World* world, SimNode* node, uint32_t other) noexcept nogi
 cdef void network_heal(World* world) noexcept nogil:
     cdef uint32_t node, other
     for node in range(world.config.nodes):
-        world.hears[node] = <uint32_t> -1
+        world.hears[node] = <uint32_t>-1
     for node in range(world.config.nodes):
         for other in range(world.config.nodes):
             if other != node and world.nodes[node].is_up:

@@ -52,11 +52,11 @@ cdef enum:
 
 
 # --- ports ------------------------------------------------------------------------------------------------------------
+# The node's own clock: it began anywhere at its boot, and runs a little too fast or too slow (P6).
 cdef uint64_t _now_ns(void* self) noexcept nogil:
-    """The node's own clock: it began anywhere at its boot, and runs a little too fast or too slow (P6)."""
-    cdef SimNode* node = <SimNode*> self
+    cdef SimNode* node = <SimNode*>self
     cdef uint64_t passed_ns = node.world.now_ns - node.boot_ns
-    return node.clock_base_ns + passed_ns + <uint64_t> (<int64_t> passed_ns // MILLION * node.clock_ppm)
+    return node.clock_base_ns + passed_ns + <uint64_t>(<int64_t>passed_ns // MILLION * node.clock_ppm)
 
 
 cdef uint64_t node_world_ns(const SimNode* node, uint64_t local_ns) noexcept nogil:
@@ -65,21 +65,21 @@ cdef uint64_t node_world_ns(const SimNode* node, uint64_t local_ns) noexcept nog
         return node.boot_ns
     passed_ns = local_ns - node.clock_base_ns
     if node.clock_ppm != 0:         # rounded up to where the node's clock certainly shows it
-        passed_ns = (passed_ns // <uint64_t> (MILLION + node.clock_ppm) + 2) * MILLION
+        passed_ns = (passed_ns // <uint64_t>(MILLION + node.clock_ppm) + 2) * MILLION
     return node.boot_ns + passed_ns
 
 
 cdef uint64_t _wall_ms(void* self) noexcept nogil:
-    cdef SimNode* node = <SimNode*> self
-    return WALL_BEGIN_MS + node.world.now_ns // MILLION + <uint64_t> node.wall_offset_ms
+    cdef SimNode* node = <SimNode*>self
+    return WALL_BEGIN_MS + node.world.now_ns // MILLION + <uint64_t>node.wall_offset_ms
 
 
 cdef uint64_t _next_random(void* self) noexcept nogil:
-    return next_random(&(<SimNode*> self).random)
+    return next_random(&(<SimNode*>self).random)
 
 
 cdef void _submit_job(void* self, DiskJob* job) noexcept nogil:
-    cdef SimNode* node = <SimNode*> self
+    cdef SimNode* node = <SimNode*>self
     job.next = NULL
     if node.jobs_first == NULL:
         node.jobs_first = job
@@ -95,7 +95,7 @@ cdef bint _claim(void* self, void* owner) noexcept nogil:
 
 cdef void _done(void* self, void* owner, status_t status, uint64_t revision, index_t index, const uint8_t* body,
                 uint32_t length) noexcept nogil:
-    cdef SimNode* node = <SimNode*> self
+    cdef SimNode* node = <SimNode*>self
     workload_done(node.world, node, owner, status, revision, index, body, length)
 
 
@@ -104,8 +104,8 @@ cdef void _woken(void* self, void* handle) noexcept nogil:
 
 
 cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
-    cdef SimNode* node = <SimNode*> self
-    leases_kept(node.world, node, <SimLease*> handle, node_world_ns(node, until_ns) if until_ns != 0 else 0)
+    cdef SimNode* node = <SimNode*>self
+    leases_kept(node.world, node, <SimLease*>handle, node_world_ns(node, until_ns) if until_ns != 0 else 0)
 
 
 cdef void _flush(void* self) noexcept nogil:
@@ -136,7 +136,7 @@ cdef void _count_snapshot(World* world, SimNode* node, uint8_t type, uint64_t a,
 
 
 cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
-    cdef SimNode* node = <SimNode*> self
+    cdef SimNode* node = <SimNode*>self
     if type == EVENT_COMPACTED:
         node.world.counts.compactions += 1
     elif type == EVENT_LOG_OPENED and a == WAL_DAMAGED:
@@ -156,8 +156,8 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
 
 
 # --- schedule ---------------------------------------------------------------------------------------------------------
+# What the disk takes, or the word that it is done; now and then 100 times as long (D9).
 cdef uint64_t _disk_ns(World* world, uint64_t least_ns, uint64_t more_ns) noexcept nogil:
-    """What the disk takes, or the word that it is done; now and then 100 times as long (D9)."""
     cdef uint64_t wait_ns = least_ns + next_random(&world.random_disk) % (more_ns + 1)
     if world.faults_are_on and next_random(&world.random_disk) % 1_000_000 < world.config.faults.slow_disk_ppm:
         wait_ns *= 100
@@ -172,12 +172,12 @@ cdef void _plan_disk(World* world, SimNode* node) noexcept nogil:
                 world.now_ns + _disk_ns(world, 20_000, world.config.faults.disk_us * 1000))
 
 
+# Over several magnitudes: one batch passes a short wait, a change of leaders and its snapshot a long one.
 cdef uint64_t _background_wait_ns(World* world) noexcept nogil:
-    """Over several magnitudes: one batch passes a short wait, a change of leaders and its snapshot a long one."""
     cdef uint64_t draw = next_random(&world.random_background)
     if draw % BACKGROUND_WAITS_1_IN != 0 or not world.faults_are_on:
         return 0
-    return (draw >> 16) % ((<uint64_t> world.config.background_us * 1000 >> (draw >> 8) % 8) + 1)
+    return (draw >> 16) % ((<uint64_t>world.config.background_us * 1000 >> (draw >> 8) % 8) + 1)
 
 
 cdef bint _background_is_due(World* world, SimNode* node) noexcept nogil:
@@ -197,8 +197,8 @@ cdef DiskJob* _take_step(SimNode* node) noexcept nogil:
     return order_background(&node.background)
 
 
+# What the disk does next; NULL: nothing, or nothing yet.
 cdef DiskJob* _take_jobs(World* world, SimNode* node) noexcept nogil:
-    """What the disk does next; NULL: nothing, or nothing yet."""
     cdef DiskJob* jobs = node.jobs_first
     if node.is_background_next and _background_is_due(world, node):
         return _take_step(node)
@@ -232,7 +232,7 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.cluster_name_length = 3
     core_config_init(&config.core, 1, 1)
     config.core.checks = world.config.checks
-    config.core.log_memory_bytes_max = world.config.log_memory_bytes or <uint64_t> 1 << 40
+    config.core.log_memory_bytes_max = world.config.log_memory_bytes or <uint64_t>1 << 40
     config.core.free_bytes_min = world.config.free_bytes_min
     config.core.lease_reads = world.config.lease_reads
     config.core.append_bytes_max = world.config.append_bytes_max
@@ -247,12 +247,12 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.session_ttl_ms = world.config.session_ttl_ms
     config.session_window = world.config.session_window or 256
     config.outstanding_max = world.config.session_window or 128
-    config.host_watchdog_ns = <uint64_t> world.config.host_watchdog_ms * MILLION
+    config.host_watchdog_ns = <uint64_t>world.config.host_watchdog_ms * MILLION
     config.watch_queue_bytes_max = 1 << 20
     config.apply_slice_ns = 2_000_000
     config.propose_bytes_max = 1 << 16
-    config.snapshot_log_bytes = world.config.snapshot_log_bytes or <uint64_t> 1 << 40
-    config.snapshot_entries = world.config.snapshot_entries or <uint64_t> 1 << 60
+    config.snapshot_log_bytes = world.config.snapshot_log_bytes or <uint64_t>1 << 40
+    config.snapshot_entries = world.config.snapshot_entries or <uint64_t>1 << 60
     config.snapshot_chunk_bytes = world.config.snapshot_chunk_bytes
 
 
@@ -263,14 +263,14 @@ cdef void _start_clock(World* world, SimNode* node) noexcept nogil:
         return
     draw = next_random(&world.random_faults)
     node.clock_base_ns = SIM_BEGIN_NS + (draw >> 20) % CLOCK_BASE_NS_MAX
-    node.clock_ppm = <int64_t> (draw % (2 * world.config.faults.drift_ppm + 1)) - world.config.faults.drift_ppm
+    node.clock_ppm = <int64_t>(draw % (2 * world.config.faults.drift_ppm + 1)) - world.config.faults.drift_ppm
 
 
 cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     cdef WalLimits limits
     cdef uint32_t other
     cdef uint8_t[2] name
-    node.engine = <Engine*> calloc(1, sizeof(Engine))
+    node.engine = <Engine*>calloc(1, sizeof(Engine))
     if node.engine == NULL:
         return False
     _fill_config(world, node, &node.engine.config)
@@ -325,8 +325,8 @@ cdef void _begin_life(World* world, SimNode* node) noexcept nogil:
     _start_clock(world, node)
 
 
+# Since last asked: was the node right to stop? A damaged disk may refuse what it should have, any time.
 cdef bint _disk_has_failed(SimNode* node) noexcept nogil:
-    """Since last asked: was the node right to stop? A damaged disk may refuse what it should have, any time."""
     cdef bint has_failed = node.disk.counters.failures != node.failures_seen
     node.failures_seen = node.disk.counters.failures
     return has_failed or node.was_damaged
@@ -344,16 +344,16 @@ cdef void _boot_failed(World* world, SimNode* node, status_t status) noexcept no
         violate(world, VIOLATION_FATAL, node.number, status, 0)
 
 
+# After a folder was put back any belief may prove wrong; in ruin a disk may have lost what it had acknowledged.
 cdef bint _is_history_lost(World* world, SimNode* node) noexcept nogil:
-    """After a folder was put back any belief may prove wrong; in ruin a disk may have lost what it had acknowledged."""
     if not world.config.is_ruin:
         return False
     world.counts.histories_lost += node.engine.fatal == HISTORY_LOST
     return node.engine.fatal == HISTORY_LOST or world.counts.put_backs != 0
 
 
+# Its folder cannot be run and nobody can give it another: it keeps its files and says nothing (ruin only).
 cdef void _halt(World* world, SimNode* node) noexcept nogil:
-    """Its folder cannot be run and nobody can give it another: it keeps its files and says nothing (ruin only)."""
     world.counts.halts += 1
     node_crash(world, node, False)
     node.has_halted = True
@@ -432,8 +432,8 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
     schedule_after(world, SIM_RESTART, node.number, node.life, world.config.faults.down_us, &world.random_faults)
 
 
+# What it held counts for what was committed with it; what it vouched for binds nobody any more.
 cdef void _end_incarnation(SimNode* node) noexcept nogil:
-    """What it held counts for what was committed with it; what it vouched for binds nobody any more."""
     node.former.chains.release()
     node.former.terms.release()
     node.former.damaged.release()
@@ -498,8 +498,8 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
+# As the thread of Config.host_watchdog_s does while the host's Python goes on.
 cdef void _see_host(World* world, SimNode* node) noexcept nogil:
-    """As the thread of Config.host_watchdog_s does while the host's Python goes on."""
     if world.config.host_watchdog_ms != 0 and node.hung_until_ns <= world.now_ns:
         node.engine.host_ns = _now_ns(node)
         node.host_seen_ns = world.now_ns

@@ -59,9 +59,9 @@ cdef void _drop(Membership* membership, uint32_t position) noexcept nogil:
     membership.members[position] = membership.members[membership.count]
 
 
+# In the place of an earlier incarnation that did not vote. False: a voter has that name; once it is silent, the
+# leader takes the new one back.
 cdef bint _add(Membership* membership, const SimNode* node, uint8_t roles) noexcept nogil:
-    """In the place of an earlier incarnation that did not vote. False: a voter has that name; once it is silent, the
-    leader takes the new one back."""
     cdef Member* member
     cdef uint32_t i
     for i in range(membership.count):
@@ -93,18 +93,18 @@ cdef bint _add_missing(World* world, Membership* membership, uint8_t roles) noex
     return False
 
 
+# Position of a member that votes, or of one that does not; -1: there is none.
 cdef int _pick(const Membership* membership, bint votes, uint64_t draw) noexcept nogil:
-    """Position of a member that votes, or of one that does not; -1: there is none."""
     cdef uint32_t i, place
     for i in range(membership.count):
-        place = <uint32_t> ((draw + i) % membership.count)
+        place = <uint32_t>((draw + i) % membership.count)
         if (membership.members[place].roles & VOTER_INCOMING != 0) == votes:
-            return <int> place
+            return <int>place
     return -1
 
 
+# Is it another incarnation of a voter? The leader swaps it for its old self; two voters never have one name.
 cdef bint _is_successor(const Membership* membership, uint32_t position) noexcept nogil:
-    """Is it another incarnation of a voter? The leader swaps it for its old self; two voters never have one name."""
     cdef const Member* member = &membership.members[position]
     cdef const Member* other
     cdef uint32_t i
@@ -116,8 +116,8 @@ cdef bint _is_successor(const Membership* membership, uint32_t position) noexcep
     return False
 
 
+# Make target what the wish wants. False: nobody is there for it.
 cdef bint _change(World* world, Membership* target, Wish wish, uint64_t draw) noexcept nogil:
-    """Make target what the wish wants. False: nobody is there for it."""
     cdef uint32_t voters = quorum_count(membership_voters_incoming(target))
     cdef int voter = _pick(target, True, draw >> 16)
     cdef int other = _pick(target, False, draw >> 16)
@@ -143,8 +143,8 @@ cdef bint _change(World* world, Membership* target, Wish wish, uint64_t draw) no
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
+# Nothing is under way that this node knows of: a change is made from a committed membership only.
 cdef bint _is_settled(const SimNode* node) noexcept nogil:
-    """Nothing is under way that this node knows of: a change is made from a committed membership only."""
     cdef const Membership* membership = core_membership(node.engine.core)
     return (membership.count != 0 and not membership.is_joint
             and membership.index <= node.engine.core_status.committed)
@@ -156,14 +156,14 @@ cdef void _submit(World* world, SimNode* node, const Membership* target) noexcep
     if membership_encode(target, &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 7, target.count)
         return
-    submission = <Submission*> calloc(1, sizeof(Submission) + world.scratch.size)
+    submission = <Submission*>calloc(1, sizeof(Submission) + world.scratch.size)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
     submission.kind = SUBMIT_MEMBERSHIP
     submission.number = core_membership(node.engine.core).index
-    submission.length = <uint32_t> world.scratch.size
-    memcpy(<uint8_t*> submission + sizeof(Submission), world.scratch.data, world.scratch.size)
+    submission.length = <uint32_t>world.scratch.size
+    memcpy(<uint8_t*>submission + sizeof(Submission), world.scratch.data, world.scratch.size)
     world.counts.changes += 1
     world.operator_ns = world.now_ns
     engine_submit(node.engine, submission)
@@ -179,12 +179,12 @@ cdef void operator_act(World* world) noexcept nogil:
     if not _answers(world, node) or not _is_settled(node):
         return
     target = core_membership(node.engine.core)[0]
-    if _change(world, &target, <Wish> ((draw >> 40) % WISH_COUNT), draw):
+    if _change(world, &target, <Wish>((draw >> 40) % WISH_COUNT), draw):
         _submit(world, node, &target)
 
 
+# Everybody but a new incarnation, which the leader swaps for its old self.
 cdef bint _give_votes(Membership* target) noexcept nogil:
-    """Everybody but a new incarnation, which the leader swaps for its old self."""
     cdef bint is_new = False
     cdef uint32_t i
     for i in range(target.count):

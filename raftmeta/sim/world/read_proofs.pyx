@@ -19,8 +19,8 @@ cdef enum:
 
 
 # --- what was sent when -----------------------------------------------------------------------------------------------
+# When the number was used first, in this life of the node.
 cdef void _note_round(World* world, SimNode* node, uint64_t number) noexcept nogil:
-    """When the number was used first, in this life of the node."""
     cdef size_t before = node.rounds_sent.size
     if number < before:
         if node.rounds_sent.data[number] == 0:
@@ -49,20 +49,20 @@ cdef void _note_question(World* world, SimNode* node, uint64_t context) noexcept
 
 
 # --- what follows from it ---------------------------------------------------------------------------------------------
+# When the newest round was sent that this member answered in the node's present term.
 cdef uint64_t _heard_ns(World* world, SimNode* node, member_id_t member) noexcept nogil:
-    """When the newest round was sent that this member answered in the node's present term."""
     cdef uint32_t i
     if member == node.id:
         return world.now_ns
-    for i in range(<uint32_t> MEMBERS_MAX):
+    for i in range(<uint32_t>MEMBERS_MAX):
         if node.heard[i].member == member and node.heard[i].term == node.engine.core.hard.term:
             return node.heard[i].sent_ns
     return 0
 
 
+# The greatest time such that a majority of these voters answered rounds sent then or later.
 cdef uint64_t _quorum_ns(World* world, SimNode* node, const Membership* membership,
                          member_mask_t voters) noexcept nogil:
-    """The greatest time such that a majority of these voters answered rounds sent then or later."""
     cdef uint64_t[MEMBERS_MAX] times
     cdef uint64_t time_ns
     cdef uint32_t count = 0
@@ -80,9 +80,9 @@ cdef uint64_t _quorum_ns(World* world, SimNode* node, const Membership* membersh
     return times[count // 2] if count != 0 else 0
 
 
+# For so long after a proven round nobody else can be elected, by the slowest of all clocks.
 cdef uint64_t _lease_ns(const World* world) noexcept nogil:
-    """For so long after a proven round nobody else can be elected, by the slowest of all clocks."""
-    cdef uint64_t timeout_ns = <uint64_t> world.config.election_timeout_ticks * world.config.tick_ms * MILLION
+    cdef uint64_t timeout_ns = <uint64_t>world.config.election_timeout_ticks * world.config.tick_ms * MILLION
     if not world.config.lease_reads:
         return 0
     return timeout_ns - timeout_ns // MILLION * world.config.faults.drift_ppm
@@ -119,11 +119,11 @@ cdef void proofs_said(World* world, SimNode* node, const Message* message) noexc
         _check_answer(world, node, message)
 
 
+# The place of this member; without one, the place of the member that was heard longest ago.
 cdef SimHeard* _place_of(SimNode* node, member_id_t member) noexcept nogil:
-    """The place of this member; without one, the place of the member that was heard longest ago."""
     cdef SimHeard* oldest = &node.heard[0]
     cdef uint32_t i
-    for i in range(<uint32_t> MEMBERS_MAX):
+    for i in range(<uint32_t>MEMBERS_MAX):
         if node.heard[i].member == member:
             return &node.heard[i]
         if node.heard[i].sent_ns < oldest.sent_ns:

@@ -22,12 +22,12 @@ cdef enum:
 cdef void rests_plan(World* world) noexcept nogil:
     cdef uint64_t busy_us
     if world.config.rest_us != 0:
-        busy_us = next_random(&world.random_rests) % (2 * <uint64_t> world.config.busy_us + 1)
+        busy_us = next_random(&world.random_rests) % (2 * <uint64_t>world.config.busy_us + 1)
         schedule_at(world, SIM_REST, 0, 0, max(world.now_ns, world.rest_until_ns) + 1000 * busy_us)
 
 
+# Log-uniform: as many of one to two seconds as of thirty to sixty.
 cdef uint64_t _length_ns(World* world) noexcept nogil:
-    """Log-uniform: as many of one to two seconds as of thirty to sixty."""
     cdef uint64_t draw = next_random(&world.random_rests)
     cdef uint64_t most_us = world.config.rest_us >> draw % LENGTHS
     return 1000 * (most_us // 2 + (draw >> 8) % (most_us // 2 + 1))

@@ -47,22 +47,22 @@ cdef void story_fault(World* world, uint32_t kind) noexcept nogil:
 
 
 cdef void story_before(World* world, const SimEvent* event) noexcept nogil:
-    cdef const SimFrame* frame = <const SimFrame*> event.data
+    cdef const SimFrame* frame = <const SimFrame*>event.data
     cdef const FrameHeader* header
     cdef Message message
     cdef Slice records
     if event.kind != SIM_FRAME or not world.nodes[event.node].is_up:
         return
-    header = <const FrameHeader*> frame.chunk.bytes()
-    memset(<void*> &message, 0, sizeof(Message))
-    memset(<void*> &records, 0, sizeof(Slice))
+    header = <const FrameHeader*>frame.chunk.bytes()
+    memset(<void*>&message, 0, sizeof(Message))
+    memset(<void*>&records, 0, sizeof(Slice))
     records.chunk = frame.chunk
     records.data = frame.chunk.bytes() + FRAME_HEADER_BYTES + header.body_length
     records.length = header.records_length
     if header.type != FRAME_MESSAGE or frame.chunk.used != FRAME_HEADER_BYTES + header.body_length + records.length:
         return
     if message_decode(frame.chunk.bytes() + FRAME_HEADER_BYTES, header.body_length, &records, &message) == OK:
-        _note(world, NOTE_FRAME, frame.source, event.node, message.type | <uint64_t> message.reject << 8, message.term,
+        _note(world, NOTE_FRAME, frame.source, event.node, message.type | <uint64_t>message.reject << 8, message.term,
               message.index)
 
 

@@ -33,36 +33,36 @@ cdef enum:
     SPARSE_KINDS = 24
 
 
+# 0 in half of the cases, else between a tenth of most_ppm and most_ppm.
 cdef uint32_t _rate(uint64_t* random, uint32_t most_ppm) noexcept nogil:
-    """0 in half of the cases, else between a tenth of most_ppm and most_ppm."""
     cdef uint64_t draw = next_random(random)
     if draw & 1:
         return 0
-    return most_ppm // 10 + <uint32_t> ((draw >> 1) % (most_ppm - most_ppm // 10))
+    return most_ppm // 10 + <uint32_t>((draw >> 1) % (most_ppm - most_ppm // 10))
 
 
+# 1 to 7 nodes, most often 3.
 cdef uint32_t _size(uint64_t* random) noexcept nogil:
-    """1 to 7 nodes, most often 3."""
     cdef uint64_t draw = next_random(random) % 10
-    return <uint32_t> draw + 1 if draw < 7 else <uint32_t> 3
+    return <uint32_t>draw + 1 if draw < 7 else <uint32_t>3
 
 
+# Three worlds of four know quiet hours; most of these are slower: heartbeats of 10 to 320 ms.
 cdef void _draw_rests(SimConfig* config) noexcept nogil:
-    """Three worlds of four know quiet hours; most of these are slower: heartbeats of 10 to 320 ms."""
     cdef uint64_t random = ~config.seed ^ REST_STREAM
     cdef uint32_t pace
     if next_random(&random) % 4 == 0:
         return
-    pace = <uint32_t> 1 << next_random(&random) % 4
-    config.rest_us = <uint32_t> 16_000_000 << next_random(&random) % 3
+    pace = <uint32_t>1 << next_random(&random) % 4
+    config.rest_us = <uint32_t>16_000_000 << next_random(&random) % 3
     config.busy_us = config.faults.client_gap_us << 3 + next_random(&random) % 4
     config.tick_ms *= pace
     config.faults.fault_gap_us *= pace
     config.faults.down_us *= pace
 
 
+# A user machine in one world of four, large commands in one of sixteen: tails long enough for a dump are dear.
 cdef void _draw_users(SimConfig* config) noexcept nogil:
-    """A user machine in one world of four, large commands in one of sixteen: tails long enough for a dump are dear."""
     cdef uint64_t random = ~config.seed ^ USER_STREAM
     config.has_users = next_random(&random) % 4 == 0
     if config.has_users and next_random(&random) % 4 == 0:
@@ -74,12 +74,12 @@ cdef void _draw_rot(SimConfig* config) noexcept nogil:
     config.faults.rot_ppm = _rate(&random, 150_000)
 
 
+# Every world keeps production's order; in half of them the background waits no longer than it must.
 cdef void _draw_background(SimConfig* config) noexcept nogil:
-    """Every world keeps production's order; in half of them the background waits no longer than it must."""
     cdef uint64_t random = ~config.seed ^ BACKGROUND_STREAM
     config.background_us = 1
     if next_random(&random) & 1:
-        config.background_us = <uint32_t> 15_625 << next_random(&random) % 8
+        config.background_us = <uint32_t>15_625 << next_random(&random) % 8
 
 
 cdef uint32_t _hang_rate(const SimConfig* config) noexcept nogil:
@@ -87,29 +87,29 @@ cdef uint32_t _hang_rate(const SimConfig* config) noexcept nogil:
     return _rate(&random, 200_000)
 
 
+# Three worlds of four elect as soon as they may; in the others more happens while nobody leads.
 cdef void _draw_early(SimConfig* config) noexcept nogil:
-    """Three worlds of four elect as soon as they may; in the others more happens while nobody leads."""
     cdef uint64_t random = ~config.seed ^ EARLY_STREAM
     config.campaigns_early = next_random(&random) % 4 != 0
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
+# Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
-    """Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half."""
     cdef uint64_t random = ~config.seed ^ OPTION_STREAM
     cdef uint64_t draw = next_random(&random)
     config.lease_reads = draw & 3 == 0
     config.free_bytes_min = config.segment_bytes if draw >> 2 & 1 else 0
     if draw >> 3 & 3 == 0:
-        config.log_memory_bytes = <uint64_t> 1024 << (draw >> 8) % 8
+        config.log_memory_bytes = <uint64_t>1024 << (draw >> 8) % 8
     if draw >> 5 & 3 == 0:
-        config.snapshot_log_bytes = <uint64_t> 1024 << (draw >> 16) % 8
+        config.snapshot_log_bytes = <uint64_t>1024 << (draw >> 16) % 8
     if draw >> 24 & 3 == 0:
-        config.host_watchdog_ms = <uint32_t> 100 << (draw >> 32) % 5
+        config.host_watchdog_ms = <uint32_t>100 << (draw >> 32) % 5
     if draw >> 26 & 3 == 0:
-        config.session_window = <uint32_t> 4 << (draw >> 40) % 5
+        config.session_window = <uint32_t>4 << (draw >> 40) % 5
     if draw >> 28 & 1:
-        config.client_window = <uint32_t> 2 << (draw >> 48) % 3
+        config.client_window = <uint32_t>2 << (draw >> 48) % 3
     config.ends_silently = draw >> 29 & 1
 
 
@@ -117,10 +117,10 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
 cdef void _draw_dense(SimConfig* config) noexcept nogil:
     cdef uint64_t random = ~config.seed     # not the streams of world_create
     config.nodes = _size(&random)
-    config.segment_bytes = <uint32_t> 16384 << next_random(&random) % 3 * 2
+    config.segment_bytes = <uint32_t>16384 << next_random(&random) % 3 * 2
     config.sector_bytes = 512 if next_random(&random) % 4 else 4096
-    config.history_bytes_max = <uint64_t> 4096 << next_random(&random) % 4
-    config.lease_ttl_ms = 400 + <uint32_t> (next_random(&random) % 2000)
+    config.history_bytes_max = <uint64_t>4096 << next_random(&random) % 4
+    config.lease_ttl_ms = 400 + <uint32_t>(next_random(&random) % 2000)
     config.faults.drop_ppm = _rate(&random, 100_000)
     config.faults.duplicate_ppm = _rate(&random, 50_000)
     config.faults.reorder_ppm = _rate(&random, 20_000)
@@ -136,10 +136,10 @@ cdef void _draw_dense(SimConfig* config) noexcept nogil:
     config.faults.flip_ppm = _rate(&random, 150_000)
     config.faults.full_ppm = _rate(&random, 100_000)
     config.faults.replay_ppm = _rate(&random, 500_000)
-    config.snapshot_entries = <uint32_t> 4 << next_random(&random) % 9
-    config.snapshot_chunk_bytes = <uint32_t> 512 << next_random(&random) % 5
-    config.election_timeout_ticks = <uint32_t> 10 << next_random(&random) % 3
-    config.append_bytes_max = <uint32_t> 64 << next_random(&random) % 4 * 4
+    config.snapshot_entries = <uint32_t>4 << next_random(&random) % 9
+    config.snapshot_chunk_bytes = <uint32_t>512 << next_random(&random) % 5
+    config.election_timeout_ticks = <uint32_t>10 << next_random(&random) % 3
+    config.append_bytes_max = <uint32_t>64 << next_random(&random) % 4 * 4
     config.faults.isolate_ppm = _rate(&random, 300_000)
     config.faults.membership_ppm = _rate(&random, 500_000)
     config.faults.misdirect_ppm = _rate(&random, 60_000)
@@ -148,9 +148,9 @@ cdef void _draw_dense(SimConfig* config) noexcept nogil:
     config.faults.drift_ppm = _rate(&random, 20_000)
     config.faults.wall_ppm = _rate(&random, 200_000)
     # Busy clients fill the events with calls, and little else happens; idle ones leave few entries to lose.
-    config.faults.client_gap_us = <uint32_t> 1_000 << next_random(&random) % 6
-    config.faults.fault_gap_us = <uint32_t> 80_000 << next_random(&random) % 4
-    config.faults.down_us = <uint32_t> 50_000 << next_random(&random) % 4
+    config.faults.client_gap_us = <uint32_t>1_000 << next_random(&random) % 6
+    config.faults.fault_gap_us = <uint32_t>80_000 << next_random(&random) % 4
+    config.faults.down_us = <uint32_t>50_000 << next_random(&random) % 4
     config.has_checkpoints = next_random(&random) & 1
     # What was added later draws from streams of its own: older choices of a seed stay as they are.
     buggify_draw(config)
@@ -195,11 +195,11 @@ cdef Rate _place(SimFaultRates* rates, uint32_t kind) noexcept nogil:
     return places[kind]
 
 
+# 10 % to 90 % of fault events. Of frames and syncs a tenth as many, or nothing but time-outs would happen; clocks
+# drift by 0.2 % to 1.8 %.
 cdef uint32_t _sparse_rate(uint64_t draw, uint32_t kind) noexcept nogil:
-    """10 % to 90 % of fault events. Of frames and syncs a tenth as many, or nothing but time-outs would happen; clocks
-    drift by 0.2 % to 1.8 %."""
-    cdef uint32_t ppm = 100_000 * <uint32_t> (1 + draw % 9)
-    if kind < <uint32_t> SPARSE_EVENTS:
+    cdef uint32_t ppm = 100_000 * <uint32_t>(1 + draw % 9)
+    if kind < <uint32_t>SPARSE_EVENTS:
         return ppm
     return ppm // 10 if kind != SPARSE_KINDS - 1 else ppm // 50
 
@@ -207,32 +207,32 @@ cdef uint32_t _sparse_rate(uint64_t draw, uint32_t kind) noexcept nogil:
 cdef void _draw_sparse_faults(SimConfig* config, uint64_t* random) noexcept nogil:
     cdef uint32_t choices = SPARSE_MOVERS if next_random(random) >> 32 & 1 else SPARSE_KINDS
     cdef uint32_t least = SPARSE_MOVERS_MIN if choices == SPARSE_MOVERS else SPARSE_KINDS_MIN
-    cdef uint32_t left = least + <uint32_t> (next_random(random) % (SPARSE_KINDS_MAX - least + 1))
+    cdef uint32_t left = least + <uint32_t>(next_random(random) % (SPARSE_KINDS_MAX - least + 1))
     cdef uint32_t kind
     cdef Rate rate
     while left != 0:
-        kind = <uint32_t> (next_random(random) % choices)
+        kind = <uint32_t>(next_random(random) % choices)
         rate = _place(&config.faults, kind)
         if rate[0] == 0:
             rate[0] = _sparse_rate(next_random(random), kind)
             left -= 1
 
 
+# Few nodes of odd number, short time-outs, faults close to each other, clients that leave room between them.
 cdef void _draw_sparse(SimConfig* config) noexcept nogil:
-    """Few nodes of odd number, short time-outs, faults close to each other, clients that leave room between them."""
     cdef uint64_t random = ~config.seed ^ SPARSE_STREAM
-    config.nodes = 7 - 2 * <uint32_t> (next_random(&random) % 5 // 2)      # three in one of five
-    config.segment_bytes = <uint32_t> 16384 << next_random(&random) % 3 * 2
-    config.history_bytes_max = <uint64_t> 4096 << next_random(&random) % 5
-    config.lease_ttl_ms = 400 + <uint32_t> (next_random(&random) % 2000)
-    config.snapshot_entries = <uint32_t> 4 << next_random(&random) % 9
-    config.snapshot_chunk_bytes = <uint32_t> 512 << next_random(&random) % 5
-    config.election_timeout_ticks = <uint32_t> 10 << next_random(&random) % 4 // 3
+    config.nodes = 7 - 2 * <uint32_t>(next_random(&random) % 5 // 2)      # three in one of five
+    config.segment_bytes = <uint32_t>16384 << next_random(&random) % 3 * 2
+    config.history_bytes_max = <uint64_t>4096 << next_random(&random) % 5
+    config.lease_ttl_ms = 400 + <uint32_t>(next_random(&random) % 2000)
+    config.snapshot_entries = <uint32_t>4 << next_random(&random) % 9
+    config.snapshot_chunk_bytes = <uint32_t>512 << next_random(&random) % 5
+    config.election_timeout_ticks = <uint32_t>10 << next_random(&random) % 4 // 3
     if next_random(&random) & 1:
-        config.append_bytes_max = <uint32_t> 64 << next_random(&random) % 3 * 4
-    config.faults.client_gap_us = <uint32_t> 5_000 << next_random(&random) % 4
-    config.faults.fault_gap_us = <uint32_t> 40_000 << next_random(&random) % 4
-    config.faults.down_us = <uint32_t> 25_000 << next_random(&random) % 4
+        config.append_bytes_max = <uint32_t>64 << next_random(&random) % 3 * 4
+    config.faults.client_gap_us = <uint32_t>5_000 << next_random(&random) % 4
+    config.faults.fault_gap_us = <uint32_t>40_000 << next_random(&random) % 4
+    config.faults.down_us = <uint32_t>25_000 << next_random(&random) % 4
     config.has_checkpoints = next_random(&random) & 1
     config.campaigns_early = next_random(&random) & 1
     config.background_us = 1

@@ -38,7 +38,7 @@ from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.wal cimport WalBatch
 from raftmeta.storage.wal_state cimport Segment
 
-cdef index_t ALL_ABOVE = <index_t> -1
+cdef index_t ALL_ABOVE = <index_t>-1
 
 
 cdef inline int popcount(member_mask_t mask) noexcept nogil:
@@ -79,8 +79,8 @@ cdef void truth_leader(World* world, SimNode* node, term_t term) noexcept nogil:
 
 
 # --- durable before said ----------------------------------------------------------------------------------------------
+# Is everything up to the end of the log really on the medium? Looked up in the simulated disk, not believed.
 cdef bint _is_synced(SimNode* node) noexcept nogil:
-    """Is everything up to the end of the log really on the medium? Looked up in the simulated disk, not believed."""
     cdef Segment* segment
     cdef FileName name
     cdef const Vec[uint8_t]* durable
@@ -108,8 +108,8 @@ cdef bint _is_synced(SimNode* node) noexcept nogil:
     return True
 
 
+# What the disk could not read of [low, high] is there now, in whichever form, or gone from the log for good.
 cdef void _forget_damage(SimDurable* durable, index_t low, index_t high) noexcept nogil:
-    """What the disk could not read of [low, high] is there now, in whichever form, or gone from the log for good."""
     cdef size_t i, kept = 0
     for i in range(durable.damaged.size):
         if not low <= durable.damaged.data[i] <= high:
@@ -118,8 +118,8 @@ cdef void _forget_damage(SimDurable* durable, index_t low, index_t high) noexcep
     durable.damaged.size = kept
 
 
+# An entry is durable on this node: its place in the node's table, and I2 against what is committed.
 cdef void _note_record(World* world, SimNode* node, const Record* record) noexcept nogil:
-    """An entry is durable on this node: its place in the node's table, and I2 against what is committed."""
     cdef SimDurable* durable = &node.durable
     if record.index <= world.truth.committed and world.truth.terms.data[record.index] == record.term:
         if world.truth.chains.data[record.index] != record.chain:
@@ -145,8 +145,8 @@ cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexce
     for i in range(batch.slice_count):
         offset = 0
         while offset < batch.slices[i].length:
-            record = <const Record*> (batch.slices[i].data + offset)
-            offset += <uint32_t> record_bytes(record.length)
+            record = <const Record*>(batch.slices[i].data + offset)
+            offset += <uint32_t>record_bytes(record.length)
             _note_record(world, node, record)
     if not batch.repairs and batch.first <= batch.last and node.durable.chains.size > last + 1:
         node.durable.chains.size = last + 1             # what stood above was superseded
@@ -154,8 +154,8 @@ cdef void _note_batch(World* world, SimNode* node, const WalBatch* batch) noexce
         _forget_damage(&node.durable, last + 1, ALL_ABOVE)
 
 
+# A sealed file at index is durable on this node: all entries up to it are, in that form.
 cdef void _note_snapshot(World* world, SimNode* node, index_t index) noexcept nogil:
-    """A sealed file at index is durable on this node: all entries up to it are, in that form."""
     cdef SimDurable* durable = &node.durable
     cdef index_t at
     if index > world.truth.committed:
@@ -214,9 +214,9 @@ cdef void _check_acknowledgement(World* world, SimNode* node, const Message* mes
     node.acked_term = message.term
 
 
+# What it vouched for in an earlier term counts no further than where a leader of a later one has it cut (paper
+# 5.3): that leader's entries may be of terms before the cut ones', and a crash may leave but some of them.
 cdef void truth_truncated(SimNode* node, term_t term, index_t first) noexcept nogil:
-    """What it vouched for in an earlier term counts no further than where a leader of a later one has it cut (paper
-    5.3): that leader's entries may be of terms before the cut ones', and a crash may leave but some of them."""
     cdef uint64_t chain = 0
     if node.acked_index < first or term <= node.acked_term:
         return
@@ -224,8 +224,8 @@ cdef void truth_truncated(SimNode* node, term_t term, index_t first) noexcept no
     node.acked_chain = chain
 
 
+# I6: an incarnation votes for one candidate in a term, over all its lives (paper 5.2).
 cdef void _check_vote(World* world, SimNode* node, member_id_t candidate, term_t term) noexcept nogil:
-    """I6: an incarnation votes for one candidate in a term, over all its lives (paper 5.2)."""
     cdef uint64_t[2] ballot
     cdef uint64_t* known
     ballot[0] = node.id
@@ -257,8 +257,8 @@ cdef bint _holds(const SimDurable* durable, index_t index, uint64_t chain) noexc
     return index < durable.chains.size and durable.chains.data[index] == chain
 
 
+# I7: members of the membership in force whose disks hold the entry, or held it until they were wiped.
 cdef bint _is_quorum_durable(World* world, const Membership* membership, index_t index, uint64_t chain) noexcept nogil:
-    """I7: members of the membership in force whose disks hold the entry, or held it until they were wiped."""
     cdef member_mask_t holders = 0
     cdef member_mask_t incoming = membership_voters_incoming(membership)
     cdef member_mask_t outgoing = membership_voters_outgoing(membership)
@@ -268,15 +268,15 @@ cdef bint _is_quorum_durable(World* world, const Membership* membership, index_t
         for position in range(membership.count):
             if (_holds(&world.nodes[number].durable, index, chain)
                     and world.nodes[number].id == membership.members[position].id):
-                holders |= <member_mask_t> 1 << position
+                holders |= <member_mask_t>1 << position
             if (_holds(&world.nodes[number].former, index, chain)
                     and world.nodes[number].former_id == membership.members[position].id):
-                holders |= <member_mask_t> 1 << position
+                holders |= <member_mask_t>1 << position
     return _is_majority(holders, incoming) and (outgoing == 0 or _is_majority(holders, outgoing))
 
 
+# Under a membership of this turn: behind the commit a leader may have appended the next one already.
 cdef bint _was_quorum_durable(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:
-    """Under a membership of this turn: behind the commit a leader may have appended the next one already."""
     cdef const Vec[Membership]* known = &node.engine.core.memberships
     cdef size_t i
     for i in range(known.size):
@@ -289,8 +289,8 @@ cdef bint _is_majority(member_mask_t holders, member_mask_t voters) noexcept nog
     return 2 * popcount(holders & voters) > popcount(voters)
 
 
+# I25: what a node knew as committed is never another entry later, whoever's folder was put back but its own.
 cdef void _check_known(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:
-    """I25: what a node knew as committed is never another entry later, whoever's folder was put back but its own."""
     if not _grow(world, &node.known, index + 1):
         return
     if node.known.data[index] != 0 and chain != 0 and node.known.data[index] != chain:
@@ -361,8 +361,8 @@ cdef void truth_file(World* world, SimNode* node, index_t index, uint64_t hash_l
     known[0] = hash_low | 1
 
 
+# Commands without an answer; counted only when there may be too many. Answered ones keep the place of a number.
 cdef size_t _waiting(CommandQueue* queue, size_t cap) noexcept nogil:
-    """Commands without an answer; counted only when there may be too many. Answered ones keep the place of a number."""
     cdef size_t i
     cdef size_t count = 0
     if queue.commands.size <= cap:
@@ -372,8 +372,8 @@ cdef size_t _waiting(CommandQueue* queue, size_t cap) noexcept nogil:
     return count
 
 
+# I21: commands that wait, and what is under way to each member; one APPEND may lie above the limit.
 cdef void _check_bounds(World* world, SimNode* node, const CoreStatus* status) noexcept nogil:
-    """I21: commands that wait, and what is under way to each member; one APPEND may lie above the limit."""
     cdef const Core* core = node.engine.core
     cdef size_t cap = node.engine.config.outstanding_max
     cdef uint32_t i
@@ -415,20 +415,20 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
 
 
 # --- membership -------------------------------------------------------------------------------------------------------
+# Could those of `names` (by position) whose bits are set decide alone under `membership`?
 cdef bint _decides(const Membership* membership, member_mask_t mask, const Membership* names) noexcept nogil:
-    """Could those of `names` (by position) whose bits are set decide alone under `membership`?"""
     cdef member_mask_t there = 0
     cdef int position, place
     for position in range(names.count):
         place = membership_position(membership, names.members[position].id)
         if mask >> position & 1 and place >= 0:
-            there |= <member_mask_t> 1 << place
+            there |= <member_mask_t>1 << place
     return (_is_majority(there, membership_voters_incoming(membership))
             and (not membership.is_joint or _is_majority(there, membership_voters_outgoing(membership))))
 
 
+# Does every quorum of one share a member with every quorum of the other? By trying all subsets.
 cdef bint _intersect(const Membership* before, const Membership* after) noexcept nogil:
-    """Does every quorum of one share a member with every quorum of the other? By trying all subsets."""
     cdef Membership names = before[0]
     cdef member_mask_t all, mask
     cdef int position
@@ -436,15 +436,15 @@ cdef bint _intersect(const Membership* before, const Membership* after) noexcept
         if membership_position(before, after.members[position].id) < 0:
             names.members[names.count] = after.members[position]
             names.count += 1
-    all = (<member_mask_t> 1 << names.count) - 1
+    all = (<member_mask_t>1 << names.count) - 1
     for mask in range(all + 1):
         if _decides(before, mask, &names) and _decides(after, all & ~mask, &names):
             return False
     return True
 
 
+# Were these memberships compared already? Another one at the same index is of another term.
 cdef bint _are_new(SimNode* node, const CoreStatus* status) noexcept nogil:
-    """Were these memberships compared already? Another one at the same index is of another term."""
     cdef const Vec[Membership]* known = &node.engine.core.memberships
     cdef uint64_t[5] names
     cdef uint64_t hash
@@ -452,7 +452,7 @@ cdef bint _are_new(SimNode* node, const CoreStatus* status) noexcept nogil:
     names[1] = status.term
     names[2] = known.data[0].index
     names[3] = known.data[known.size - 1].index
-    names[4] = known.size + (<uint64_t> status.is_repairing << 32)
+    names[4] = known.size + (<uint64_t>status.is_repairing << 32)
     hash = hash64(0, names, sizeof(names))
     if hash == node.memberships_seen:
         return False
@@ -460,11 +460,10 @@ cdef bint _are_new(SimNode* node, const CoreStatus* status) noexcept nogil:
     return True
 
 
+# I10: each configuration after the one before it; a leader has one open change at most (thesis 4.1).
+#
+# While a member repairs its log, one between two may be among what it cannot read.
 cdef void _check_memberships(World* world, SimNode* node, const CoreStatus* status) noexcept nogil:
-    """I10: each configuration after the one before it; a leader has one open change at most (thesis 4.1).
-
-    While a member repairs its log, one between two may be among what it cannot read.
-    """
     cdef Vec[Membership]* known = &node.engine.core.memberships
     cdef bint is_new = _are_new(node, status)
     cdef uint32_t open = 0
@@ -482,8 +481,8 @@ cdef void _check_memberships(World* world, SimNode* node, const CoreStatus* stat
 
 
 # --- a node comes back ------------------------------------------------------------------------------------------------
+# I8: what this node vouched for is there, unless its durable log went on in a later term and superseded it.
 cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
-    """I8: what this node vouched for is there, unless its durable log went on in a later term and superseded it."""
     cdef CoreStatus status
     cdef index_t index
     cdef uint64_t chain = 0
@@ -514,8 +513,8 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
             violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
 
 
+# What was recovered and left memory is committed and whole: the hash of the last one stands for all before.
 cdef void _note_left(World* world, SimNode* node) noexcept nogil:
-    """What was recovered and left memory is committed and whole: the hash of the last one stands for all before."""
     cdef index_t last = node.engine.core.log.offset
     cdef index_t at
     cdef uint64_t chain = 0
@@ -532,9 +531,9 @@ cdef void _note_left(World* world, SimNode* node) noexcept nogil:
         node.durable.terms.data[at] = world.truth.terms.data[at]
 
 
+# Unreadable, but known by its hash: what was said of it stands, as the node votes only when it has it again. Until
+# then it may not be said again.
 cdef void _note_damaged(World* world, SimNode* node, index_t index, uint64_t chain) noexcept nogil:
-    """Unreadable, but known by its hash: what was said of it stands, as the node votes only when it has it again. Until
-    then it may not be said again."""
     if _grow(world, &node.durable.chains, index + 1):
         node.durable.chains.data[index] = chain
     if index > node.durable.filed and not node.durable.damaged.push(index):

@@ -45,35 +45,35 @@ cdef enum:
     DUMP_BYTES_MAX = 6_000      # of the padding of a state
     PART_BYTES = 2_048          # of a dump, in one entry
 
-cdef uint64_t NEVER = ~<uint64_t> 0
+cdef uint64_t NEVER = ~<uint64_t>0
 
 
 cdef inline const uint8_t* _name() noexcept nogil:
-    return <const uint8_t*> b"machine"
+    return <const uint8_t*>b"machine"
 
 
 cdef inline UserMachine* _machine_of(const SimNode* node) noexcept nogil:
     return users_find(&node.engine.machine.users, _name(), NAME_BYTES)
 
 
+# The state, then rubbish that follows from it: equal states make equal bytes.
 cdef bint _draw_dump(const SimImage* image, Vec[uint8_t]* out) noexcept nogil:
-    """The state, then rubbish that follows from it: equal states make equal bytes."""
     cdef uint64_t random = image.state
     cdef uint64_t words = next_random(&random) % (DUMP_BYTES_MAX // 8)
     cdef uint64_t word, _i
     out.clear()
-    if not out.append(<const uint8_t*> image, sizeof(SimImage)):
+    if not out.append(<const uint8_t*>image, sizeof(SimImage)):
         return False
     for _i in range(words):
         word = next_random(&random)
-        if not out.append(<const uint8_t*> &word, 8):
+        if not out.append(<const uint8_t*>&word, 8):
             return False
     return True
 
 
 # --- callers ----------------------------------------------------------------------------------------------------------
+# The command's own fields are there; its envelope is the node's.
 cdef bint _submit(World* world, SimNode* node, SimCall* call, Command* command) noexcept nogil:
-    """The command's own fields are there; its envelope is the node's."""
     node.next_sequence += 1
     command.session = node.engine.session
     command.sequence = node.next_sequence
@@ -105,14 +105,14 @@ cdef bint copies_call(World* world, SimNode* node) noexcept nogil:
     command_init(&command)
     command.kind = COMMAND_USER
     command.data.data = world.items.data
-    command.data.length = 8 + <uint32_t> (draw >> 32) % USUAL_BYTES
+    command.data.length = 8 + <uint32_t>(draw >> 32) % USUAL_BYTES
     if draw % 1_000_000 < world.config.user_large_ppm:
         command.data.length = LARGE_BYTES
     return _submit(world, node, call, &command)
 
 
+# The command ran, was answered, or certainly never runs: all who say where must say the same.
 cdef void _tell(World* world, const SimNode* node, uint64_t number, index_t index) noexcept nogil:
-    """The command ran, was answered, or certainly never runs: all who say where must say the same."""
     cdef uint64_t* told = world.truth.user_commands.insert(number)
     if told == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
@@ -122,8 +122,8 @@ cdef void _tell(World* world, const SimNode* node, uint64_t number, index_t inde
         violate(world, VIOLATION_NOT_ONCE, node.number, index, told[0])
 
 
+# Where the command stands for the first time: a repetition of it has the first one's answer.
 cdef bint _index_of(const uint8_t* body, uint32_t length, uint64_t* index) noexcept nogil:
-    """Where the command stands for the first time: a repetition of it has the first one's answer."""
     cdef Reader reader = reader_over(body, length)
     read_array(&reader, 3)
     read_uint(&reader, unsigned_max())
@@ -174,7 +174,7 @@ cdef void _check_state(World* world, const SimNode* node, index_t index, uint64_
 
 cdef void _run(World* world, SimNode* node, const UserCommand* head, index_t point) noexcept nogil:
     cdef SimCopy* copy = &node.copy
-    cdef const uint8_t* data = <const uint8_t*> head + sizeof(UserCommand)
+    cdef const uint8_t* data = <const uint8_t*>head + sizeof(UserCommand)
     cdef uint64_t number
     if head.index <= copy.pointer or head.length < sizeof(number):
         violate(world, VIOLATION_NOT_ONCE, node.number, head.index, copy.pointer)
@@ -193,8 +193,8 @@ cdef void _run(World* world, SimNode* node, const UserCommand* head, index_t poi
 
 cdef void _run_all(World* world, SimNode* node, const uint8_t* at, const uint8_t* end, index_t point) noexcept nogil:
     while at < end:
-        _run(world, node, <const UserCommand*> at, point)
-        at += user_command_bytes((<const UserCommand*> at).length)
+        _run(world, node, <const UserCommand*>at, point)
+        at += user_command_bytes((<const UserCommand*>at).length)
 
 
 cdef void _load(World* world, SimNode* node, const UserNews* news) noexcept nogil:
@@ -226,8 +226,8 @@ cdef void _take_dump(World* world, SimNode* node, const UserNews* news, const ui
         _load(world, node, news)
 
 
+# Another dump was adopted: a copy that made one there has the same.
 cdef void _see_dump(World* world, SimNode* node, const UserNews* news) noexcept nogil:
-    """Another dump was adopted: a copy that made one there has the same."""
     cdef SimCopy* copy = &node.copy
     if news.dump_index == copy.dump_seen:
         return
@@ -258,8 +258,8 @@ cdef void copies_run(World* world, SimNode* node) noexcept nogil:
 
 # --- what it asks of the engine ---------------------------------------------------------------------------------------
 cdef void _fetch(World* world, SimNode* node) noexcept nogil:
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + sizeof(UserFetch) + NAME_BYTES)
-    cdef UserFetch* fetch = <UserFetch*> (<uint8_t*> submission + sizeof(Submission))
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + sizeof(UserFetch) + NAME_BYTES)
+    cdef UserFetch* fetch = <UserFetch*>(<uint8_t*>submission + sizeof(Submission))
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
@@ -269,7 +269,7 @@ cdef void _fetch(World* world, SimNode* node) noexcept nogil:
     fetch.after = node.copy.pointer
     fetch.dump_seen = node.copy.dump_seen
     fetch.offset = node.copy.loading.size
-    memcpy(<uint8_t*> fetch + sizeof(UserFetch), _name(), NAME_BYTES)
+    memcpy(<uint8_t*>fetch + sizeof(UserFetch), _name(), NAME_BYTES)
     node.copy.is_fetching = True
     engine_submit(node.engine, submission)
 
@@ -292,7 +292,7 @@ cdef void _send_part(World* world, SimNode* node, uint64_t offset) noexcept nogi
     command.offset = offset
     command.total = world.items.size
     command.data.data = world.items.data + offset
-    command.data.length = <uint32_t> min(<uint64_t> PART_BYTES, world.items.size - offset)
+    command.data.length = <uint32_t>min(<uint64_t>PART_BYTES, world.items.size - offset)
     node.copy.is_sending = _submit(world, node, call, &command)
 
 

@@ -30,7 +30,7 @@ cdef enum:
 
 # --- opening and closing ----------------------------------------------------------------------------------------------
 cdef Submission* _submission(World* world, SimNode* node, SimWatch* watch, uint32_t payload) noexcept nogil:
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + payload)
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + payload)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
     else:
@@ -50,7 +50,7 @@ cdef void _open(World* world, SimNode* node, SimWatch* watch, bint is_quiet) noe
         submission.filter |= WATCH_PROGRESS
         submission.key_length = QUIET_KEY_BYTES
         submission.length = 2 * QUIET_KEY_BYTES
-        memcpy(<uint8_t*> submission + sizeof(Submission), b"quietquieu", 2 * QUIET_KEY_BYTES)
+        memcpy(<uint8_t*>submission + sizeof(Submission), b"quietquieu", 2 * QUIET_KEY_BYTES)
     watch.is_pending = True
     engine_submit(node.engine, submission)
 
@@ -75,7 +75,7 @@ cdef void watches_opened(SimWatch* watch, status_t status, const void* body) noe
 # --- what they show ---------------------------------------------------------------------------------------------------
 cdef bint _names_quiet(const uint8_t* item, uint32_t length) noexcept nogil:
     cdef uint32_t i
-    for i in range(length - QUIET_KEY_BYTES + 1 if length >= QUIET_KEY_BYTES else <uint32_t> 0):
+    for i in range(length - QUIET_KEY_BYTES + 1 if length >= QUIET_KEY_BYTES else <uint32_t>0):
         if item[i] == c'q' and memcmp(item + i, b"quiet", QUIET_KEY_BYTES) == 0:
             return True
     return False
@@ -97,12 +97,12 @@ cdef void _check_whole(World* world, SimNode* node, SimWatch* watch, uint64_t re
         violate(world, VIOLATION_WATCH, node.number, revision, 0)
 
 
+# Did the quiet key change in a revision that the watch was to show before `end`?
 cdef bint _misses(World* world, const SimWatch* watch, uint64_t end) noexcept nogil:
-    """Did the quiet key change in a revision that the watch was to show before `end`?"""
     cdef uint64_t revision
     if watch.next_revision == 0:
         return False            # it was opened for what comes, and has shown nothing yet
-    for revision in range(watch.next_revision, min(end, <uint64_t> world.truth.is_quiet.size)):
+    for revision in range(watch.next_revision, min(end, <uint64_t>world.truth.is_quiet.size)):
         if world.truth.is_quiet.data[revision]:
             return True
     return False
@@ -121,8 +121,8 @@ cdef void _check_mark(World* world, SimNode* node, SimWatch* watch, uint64_t rev
     watch.next_revision = max(watch.next_revision, revision + 1)
 
 
+# It goes on at the first revision that it did not show, and at no later one.
 cdef void _check_lagged(World* world, SimNode* node, const SimWatch* watch, uint64_t revision) noexcept nogil:
-    """It goes on at the first revision that it did not show, and at no later one."""
     cdef bint is_first = revision == watch.next_revision
     if watch != &node.watches[0]:
         is_first = revision >= watch.next_revision and not _misses(world, watch, revision)
@@ -133,9 +133,9 @@ cdef void _check_lagged(World* world, SimNode* node, const SimWatch* watch, uint
         violate(world, VIOLATION_WATCH, node.number, revision, watch.next_revision)
 
 
+# It goes on at the first revision that the history still has. The floor may have risen in this turn, before it was
+# said or after.
 cdef void _check_compacted(World* world, SimNode* node, const SimWatch* watch, uint64_t revision) noexcept nogil:
-    """It goes on at the first revision that the history still has. The floor may have risen in this turn, before it was
-    said or after."""
     cdef MachineStatus machine
     machine_status(node.engine.machine, &machine)
     if revision <= watch.next_revision or not node.floor_seen < revision <= machine.compacted + 1:
@@ -172,18 +172,18 @@ cdef void _take_items(World* world, SimNode* node, SimWatch* watch) noexcept nog
     cdef uint32_t count = 1
     while count != 0 and watch.watch != NULL:
         world.items.clear()
-        if watch_take(<Watch*> watch.watch, 1, 1 << 20, &world.items, &count) != OK:
+        if watch_take(<Watch*>watch.watch, 1, 1 << 20, &world.items, &count) != OK:
             violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
             return
         if count != 0:
-            watches_check_item(world, node, watch, world.items.data, <uint32_t> world.items.size)
+            watches_check_item(world, node, watch, world.items.data, <uint32_t>world.items.size)
         if watch.must_close:
             watch.must_close = False
             _close(world, node, watch)
 
 
 cdef void watches_woken(void* handle) noexcept nogil:
-    (<SimWatch*> handle).has_items = True
+    (<SimWatch*>handle).has_items = True
 
 
 cdef void watches_look(World* world, SimNode* node) noexcept nogil:

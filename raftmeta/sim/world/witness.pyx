@@ -24,32 +24,32 @@ from raftmeta.wire.commands cimport Bytes, KeyView
 cdef enum:
     VALUE_NUMBER_BYTES = 8      # a put's value begins with its number (raftmeta/sim/world/workload)
 
-cdef uint64_t NEVER = ~<uint64_t> 0
+cdef uint64_t NEVER = ~<uint64_t>0
 
 
 cdef inline uint64_t _now(const World* world) noexcept nogil:
     return world.counts.events + 1
 
 
+# What is known of this value; from now on, if nobody has seen it. NULL: no memory.
 cdef SimSight* _sight(World* world, SimRegister* register, uint64_t value) noexcept nogil:
-    """What is known of this value; from now on, if nobody has seen it. NULL: no memory."""
     cdef uint32_t* place = register.places.insert(value)
     cdef SimSight sight
     if place == NULL:
         return NULL
     if place[0] == 0:
-        sight.first_return = _now(world) if value != 0 else <uint64_t> 0
+        sight.first_return = _now(world) if value != 0 else <uint64_t>0
         sight.last_call = 0
         sight.limit = NEVER
         if not register.sights.push(sight):
             return NULL
-        place[0] = <uint32_t> register.sights.size
+        place[0] = <uint32_t>register.sights.size
     return &register.sights.data[place[0] - 1]
 
 
+# Of two values the one that was seen first stands first: those behind this one are compared now, and are told how
+# late they may still be seen; those before it have told it.
 cdef bint _contradicts(SimRegister* register, SimSight* sight) noexcept nogil:
-    """Of two values the one that was seen first stands first: those behind this one are compared now, and are told how
-    late they may still be seen; those before it have told it."""
     cdef SimSight* other = sight + 1
     cdef const SimSight* end = register.sights.data + register.sights.size
     if sight.last_call > sight.limit:
@@ -101,7 +101,7 @@ cdef uint64_t _value_at(SimNode* node, uint32_t key) noexcept nogil:
     cdef KeyView view
     cdef uint64_t value = 0
     memcpy(name, b"key-a", 5)
-    name[4] += <uint8_t> key
+    name[4] += <uint8_t>key
     bytes.data = name
     bytes.length = 5
     memset(&view, 0, sizeof(KeyView))
@@ -112,15 +112,15 @@ cdef uint64_t _value_at(SimNode* node, uint32_t key) noexcept nogil:
 
 cdef void witness_read(World* world, SimNode* node, const SimCall* call) noexcept nogil:
     cdef uint32_t key
-    for key in range(<uint32_t> SIM_KEYS):
+    for key in range(<uint32_t>SIM_KEYS):
         if witness_watches(key):
             witness_saw(world, node, key, _value_at(node, key), call.called)
 
 
+# Whoever called after a number was answered gets a higher one.
 cdef void witness_counted(World* world, const SimNode* node, const SimCall* call, int64_t number) noexcept nogil:
-    """Whoever called after a number was answered gets a higher one."""
     if number <= call.floor_number:
-        violate(world, VIOLATION_HISTORY, node.number, call.key, <uint64_t> number)
+        violate(world, VIOLATION_HISTORY, node.number, call.key, <uint64_t>number)
 
 
 cdef void witness_release(World* world) noexcept nogil:

@@ -46,7 +46,7 @@ cdef enum:
 # --- calls ------------------------------------------------------------------------------------------------------------
 cdef void _submit_read(World* world, SimNode* node) noexcept nogil:
     cdef SimCall* call = call_take(world, node, CALL_READ)
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission))
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission))
     if call == NULL or submission == NULL:
         return
     submission.kind = SUBMIT_READ
@@ -54,12 +54,12 @@ cdef void _submit_read(World* world, SimNode* node) noexcept nogil:
     engine_submit(node.engine, submission)
 
 
+# Even keys are counters, odd ones hold values; half of these are never deleted (I24).
 cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* value) noexcept nogil:
-    """Even keys are counters, odd ones hold values; half of these are never deleted (I24)."""
     cdef uint64_t draw = next_random(&world.random_workload)
     memset(op, 0, sizeof(Op))
     memcpy(key, b"key-a", 5)
-    call.key = <uint8_t> (draw % SIM_KEYS)
+    call.key = <uint8_t>(draw % SIM_KEYS)
     key[4] += call.key
     op.key.data = key
     op.key.length = 5
@@ -83,7 +83,7 @@ cdef void _fill_op(World* world, SimCall* call, Op* op, uint8_t* key, uint8_t* v
         memset(value, 0, VALUE_BYTES_MAX)
         memcpy(value, &draw, sizeof(draw))
         op.value.data = value
-        op.value.length = <uint32_t> (8 + (draw >> 16) % (VALUE_BYTES_MAX - 8))
+        op.value.length = <uint32_t>(8 + (draw >> 16) % (VALUE_BYTES_MAX - 8))
 
 
 cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
@@ -103,8 +103,8 @@ cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
     workload_submit(world, node, call)
 
 
+# A client without a lease asks for one; one that has one lets go of it now and then.
 cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
-    """A client without a lease asks for one; one that has one lets go of it now and then."""
     cdef SimCall* call
     if node.lease.id != 0:
         if next_random(&world.random_workload) % 16 == 0:
@@ -119,10 +119,10 @@ cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
     workload_submit(world, node, call)
 
 
+# The payload stands in scratch.
 cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept nogil:
-    """The payload stands in scratch."""
     cdef Vec[uint8_t]* payload = &world.scratch
-    cdef Submission* submission = <Submission*> calloc(1, sizeof(Submission) + payload.size)
+    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + payload.size)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
@@ -130,8 +130,8 @@ cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept n
     submission.owner = call
     submission.session = call.session = node.engine.session
     submission.sequence = node.next_sequence
-    submission.length = <uint32_t> payload.size
-    memcpy(<uint8_t*> submission + sizeof(Submission), payload.data, payload.size)
+    submission.length = <uint32_t>payload.size
+    memcpy(<uint8_t*>submission + sizeof(Submission), payload.data, payload.size)
     if call.kind == CALL_ADD:
         world.truth.adds_submitted[call.key] += 1
     engine_submit(node.engine, submission)
@@ -158,7 +158,7 @@ cdef void _check_add(World* world, SimNode* node, SimCall* call, const uint8_t* 
     witness_counted(world, node, call, number)
     world.truth.adds_acked[call.key] += 1
     world.truth.add_highest[call.key] = max(world.truth.add_highest[call.key], number)
-    seen = world.truth.numbers.insert(<uint64_t> number << 8 | call.key)
+    seen = world.truth.numbers.insert(<uint64_t>number << 8 | call.key)
     if seen == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
     elif seen[0] != 0:
@@ -180,9 +180,9 @@ cdef void _check_read(World* world, SimNode* node, SimCall* call) noexcept nogil
     world.truth.acked_index = max(world.truth.acked_index, node.engine.applied)
 
 
+# A command's fate is lost with its node, its membership or its session, and with nothing else: while the session
+# lives it keeps the result of each command that was not said to be answered (thesis 6.3).
 cdef void _check_unknown(World* world, SimNode* node, const SimCall* call, status_t status) noexcept nogil:
-    """A command's fate is lost with its node, its membership or its session, and with nothing else: while the session
-    lives it keeps the result of each command that was not said to be answered (thesis 6.3)."""
     if node.is_cut or node.engine.state != ENGINE_RUNNING or node.engine.was_removed:
         return
     if status == RESULT_EVICTED or machine_session_exists(node.engine.machine, call.session):
@@ -221,14 +221,14 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
                         const uint8_t* body, uint32_t length) noexcept nogil:
     cdef SimCall* call
     cdef SimWatch* watch
-    watch = <SimWatch*> owner
+    watch = <SimWatch*>owner
     if watch >= &node.watches[0] and watch < &node.watches[0] + SIM_WATCHES:
         watches_opened(watch, status, body)
         return
     if owner == &node.copy:
         copies_fetched(world, node, status, body, length)
         return
-    call = <SimCall*> owner
+    call = <SimCall*>owner
     node.calls_open -= 1
     if call.kind == CALL_CLIENT:
         clients_done(world, node, call, status, revision, body, length)
@@ -255,7 +255,7 @@ cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil:
 cdef void workload_final(World* world) noexcept nogil:
     cdef int key
     for key in range(0, SIM_KEYS, 2):
-        if <uint64_t> world.truth.add_highest[key] > world.truth.adds_submitted[key]:
+        if <uint64_t>world.truth.add_highest[key] > world.truth.adds_submitted[key]:
             violate(world, VIOLATION_NOT_ONCE, 0, key, world.truth.add_highest[key])
 
 

@@ -56,7 +56,7 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef World* world_create(const SimConfig* config) noexcept nogil:
-    cdef World* world = <World*> calloc(1, sizeof(World))
+    cdef World* world = <World*>calloc(1, sizeof(World))
     cdef uint64_t random = config.seed
     cdef uint32_t number
     if world == NULL:
@@ -84,7 +84,7 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
         if world.violation == NO_VIOLATION:
             node_boot(world, &world.nodes[number])
         schedule_after(world, SIM_CLIENT, number, 0, config.faults.client_gap_us, &world.random_workload)
-    for number in range(<uint32_t> SIM_CLIENTS):
+    for number in range(<uint32_t>SIM_CLIENTS):
         schedule_after(world, SIM_SENDING, 0, number, 2 * config.faults.client_gap_us, &world.random_workload)
     schedule_after(world, SIM_FAULT, 0, 0, config.faults.fault_gap_us, &world.random_faults)
     rests_plan(world)
@@ -100,7 +100,7 @@ cdef void world_destroy(World* world) noexcept nogil:
         node_destroy(&world.nodes[number])
     while events_pop(&world.events, &event):
         if event.kind == SIM_FRAME:
-            frame = <SimFrame*> event.data
+            frame = <SimFrame*>event.data
             chunk_drop(frame.chunk)
             free(frame)
     world.events.heap.release()
@@ -131,14 +131,14 @@ cdef bint _is_paused(World* world, SimNode* node) noexcept nogil:
     return node.paused_until_ns > world.now_ns
 
 
+# The loop's next turn is not yet due (SimConfig.turn_us); else all that happens at this moment belongs to it. The
+# write thread goes on.
 cdef bint _is_late(World* world, SimNode* node, const SimEvent* event) noexcept nogil:
-    """The loop's next turn is not yet due (SimConfig.turn_us); else all that happens at this moment belongs to it. The
-    write thread goes on."""
     if world.config.turn_us == 0 or not world.faults_are_on or event.kind == SIM_JOBS:
         return False
     if world.now_ns == node.turn_ns:
         return False
-    if world.now_ns < node.turn_ns + <uint64_t> world.config.turn_us * 1000:
+    if world.now_ns < node.turn_ns + <uint64_t>world.config.turn_us * 1000:
         return True
     node.turn_ns = world.now_ns
     return False
@@ -164,8 +164,8 @@ cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexc
             node_run(world, node)
 
 
+# What is paused finds everything waiting when it goes on.
 cdef void _postpone(World* world, SimEvent* event, uint64_t time_ns) noexcept nogil:
-    """What is paused finds everything waiting when it goes on."""
     if event.kind == SIM_WAKE:
         world.nodes[event.node].wake_ns = time_ns
     event.time_ns = time_ns
@@ -201,7 +201,7 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
     elif event.kind in (SIM_CLIENT, SIM_SENDING) and world.rest_until_ns > world.now_ns:
         _postpone(world, event, world.rest_until_ns)
     elif event.kind == SIM_CLIENT and node.is_up and _is_late(world, node, event):
-        _postpone(world, event, node.turn_ns + <uint64_t> world.config.turn_us * 1000)
+        _postpone(world, event, node.turn_ns + <uint64_t>world.config.turn_us * 1000)
     elif event.kind == SIM_CLIENT:
         if (node.is_up and not _is_paused(world, node) and node.hung_until_ns <= world.now_ns
                 and world.clients_are_on):
@@ -211,11 +211,11 @@ cdef void _handle(World* world, SimEvent* event) noexcept nogil:
             schedule_after(world, SIM_CLIENT, node.number, 0, world.config.faults.client_gap_us, &world.random_workload)
     elif event.kind == SIM_SENDING:
         if world.clients_are_on:
-            _client_acts(world, <uint32_t> event.life)
+            _client_acts(world, <uint32_t>event.life)
     elif _is_paused(world, node):
         _postpone(world, event, node.paused_until_ns + 1)
     elif _is_late(world, node, event):
-        _postpone(world, event, node.turn_ns + <uint64_t> world.config.turn_us * 1000)
+        _postpone(world, event, node.turn_ns + <uint64_t>world.config.turn_us * 1000)
     elif event.kind == SIM_FRAME:
         network_deliver(world, event)
         if node.is_up and node.engine != NULL:
@@ -232,7 +232,7 @@ cdef uint64_t world_run(World* world, uint64_t events) noexcept nogil:
     while done < events and world.violation == NO_VIOLATION and events_pop(&world.events, &event):
         world.now_ns = max(world.now_ns, event.time_ns)
         line[0] = world.now_ns
-        line[1] = event.kind | <uint64_t> event.node << 8 | <uint64_t> event.other << 16
+        line[1] = event.kind | <uint64_t>event.node << 8 | <uint64_t>event.other << 16
         line[2] = event.life
         world.trace_hash = hash64(world.trace_hash, line, sizeof(line))
         if world.story_is_on:

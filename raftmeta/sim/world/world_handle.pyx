@@ -70,7 +70,7 @@ cdef _set_faults(SimConfig* config, dict faults):
         raise ValueError(f"unknown fault: {', '.join(sorted(unknown))}; there are {', '.join((*FAULTS, *POINTS))}")
     config.faults = {**config.faults, **faults}
     for name, ppm in points.items():
-        config.buggify_ppm[<unsigned> POINTS[name]] = ppm
+        config.buggify_ppm[<unsigned>POINTS[name]] = ppm
 
 
 def _kind_of(name: str) -> int:
@@ -93,8 +93,8 @@ cdef dict _profile(const SimConfig* config):
             "client_window": config.client_window, "session_window": config.session_window,
             "silent_ends": config.ends_silently, "ruin": config.is_ruin,
             **config.faults,
-            **{name: config.buggify_ppm[<unsigned> number] for name, number in POINTS.items()
-               if config.buggify_ppm[<unsigned> number]}}
+            **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
+               if config.buggify_ppm[<unsigned>number]}}
 
 
 def swarm_profile(seed: int, kind: str = "swarm") -> dict[str, int]:
@@ -103,7 +103,7 @@ def swarm_profile(seed: int, kind: str = "swarm") -> dict[str, int]:
     if kind not in SWARMS:
         raise ValueError(f"unknown kind of swarm: {kind}; there are {', '.join(SWARMS)}")
     sim_config_init(&config, seed & ((1 << 64) - 1))
-    swarm_config(&config, <SwarmKind> (<int> SWARMS.index(kind)))
+    swarm_config(&config, <SwarmKind>(<int>SWARMS.index(kind)))
     return _profile(&config)
 
 
@@ -266,8 +266,8 @@ cdef class World:
     @property
     def buggified(self) -> dict[str, int]:
         """The buggify points that fired so far, as a profile names them, and how often."""
-        return {name: self.native.buggify_fired[<unsigned> number] for name, number in POINTS.items()
-                if self.native.buggify_fired[<unsigned> number]}
+        return {name: self.native.buggify_fired[<unsigned>number] for name, number in POINTS.items()
+                if self.native.buggify_fired[<unsigned>number]}
 
     @property
     def simulated_s(self) -> float:
