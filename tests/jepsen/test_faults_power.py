@@ -101,7 +101,7 @@ def is_full(node: NodeProcess) -> bool:
     if is_refused_for_room(node):
         return True
     told = node.status()
-    return told is not None and any(problem.kind == "disk_full" for problem in told["problems"])
+    return told is not None and any(kind == "disk_full" for kind, _ in told["problems"])
 
 
 def test_a_leader_on_a_full_disk_hands_over(cluster: FaultyCluster, disks: Images) -> None:
