@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,14 @@ def function_sizes(text: str) -> Iterator[tuple[int, int]]:
                 break
             size += bool(body_line.strip().strip("\"'"))
         yield number + 1, size
+
+
+@cache
+def _words() -> Counter[str]:
+    """How often each word stands in all sources that may use a header."""
+    below = (PACKAGE, ROOT / "tests", ROOT / "benchmarks")
+    files = [path for folder in below for path in source_files(".pyx", ".pxd", ".py", ".hpp", below=folder)]
+    return Counter(word for path in files for word in re.findall(r"\w+", without_strings(path.read_text())))
 
 
 def relative(path: Path) -> str:
@@ -133,6 +143,24 @@ def test_the_members_of_an_enum_are_told_apart(path: Path) -> None:
     for enum, body in _ENUM.findall(path.read_text()):
         values = re.findall(r"^    \w+ = (\w+)", body, re.MULTILINE)
         assert len(values) == len(set(values)), f"{enum} gives one number to two names"
+
+
+@for_each(source_files(".pxd"), relative)
+def test_nothing_in_a_header_is_dead(path: Path) -> None:
+    """Another file calls each function of a header; some file names each struct, and a member of each enum."""
+    bare = without_strings(path.read_text())
+    functions = re.findall(
+        r"^cdef (?!extern|struct|enum|union|packed|class)[^\n(=]*?\b(\w+)\((?!\*)", bare, re.MULTILINE
+    )
+    structs = re.findall(r"^cdef (?:packed )?(?:struct|union) (\w+)", bare, re.MULTILINE)
+    enums = re.findall(r"^cdef enum ?\w*:\n((?:    .*\n|\s*\n)+)", bare, re.MULTILINE)
+    everywhere = _words()
+    body = path.with_suffix(".pyx")
+    own = Counter(re.findall(r"\w+", without_strings(body.read_text()))) if body.exists() else Counter[str]()
+    assert not [name for name in functions if everywhere[name] - own[name] < 2]
+    assert not [name for name in structs if everywhere[name] < 2]
+    for members in (re.findall(r"^    (\w+)", enum, re.MULTILINE) for enum in enums):
+        assert any(everywhere[name] > 1 for name in members), members
 
 
 @for_each(TESTS, relative)
