@@ -94,7 +94,7 @@ cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil
 cdef status_t core_step(Core* core, const Message* message) noexcept nogil
 # Payloads of ENTRY_COMMANDs, all or none. Leader: appended. Member with a known leader: forwarded (PROPOSE).
 # NO_LEADER, OVERLOADED (uncommitted bytes at the limit), NO_SPACE (no quorum has room): nothing was done.
-# is_urgent: keep-alives, fences, deletes and configuration: may pass OVERLOADED and NO_SPACE limits.
+# is_urgent: keep-alives, fences, deletes and membership changes: may pass OVERLOADED and NO_SPACE limits.
 # context: names this batch in Ready.refusals when it was forwarded (Message.context of PROPOSE and its response).
 cdef status_t core_propose(Core* core, const Slice* payloads, uint32_t count, uint64_t context, bint is_urgent,
                            bint is_waiting) noexcept nogil
@@ -103,7 +103,7 @@ cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noe
 cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil      # 0: the most advanced voter
 # Propose `next` by joint consensus (one entry enters, an automatic one leaves); next.index: of the membership that it
 # was made from. Others forward it to the leader and learn of a refusal by Ready.refusals with `context`. NO_LEADER;
-# NOT_READY: a change is under way, no own-term commit yet, or a new voter is no learner that holds its configuration;
+# NOT_READY: a change is under way, no own-term commit yet, or a new voter is no learner that holds its membership;
 # STALE: another membership is in force; NO_QUORUM: too few of its voters answer; BAD_FIELD: would leave no voter, or
 # drops one of two incarnations that still answers.
 cdef status_t core_change_membership(Core* core, const Membership* next, uint64_t context) noexcept nogil

@@ -42,8 +42,6 @@ from raftmeta.native.marks cimport (MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD
                                     MARK_READ_ANSWER_LATE, MARK_READ_ASKED_OF_NO_LEADER, MARK_REPAIR_WRITTEN,
                                     MARK_SNAPSHOT_STREAM_BROKE, MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED,
                                     mark)
-from raftmeta.raft.configuration cimport (configuration_change, configuration_forward, configuration_on_committed,
-                                          configuration_on_propose, configuration_set, configuration_tick, is_member)
 from raftmeta.raft.election cimport (become_follower, campaign, election_on_connected, election_on_persisted,
                                      election_on_refused, election_on_request, election_on_response,
                                      election_on_timeout_now, election_tick, reset_election_timer)
@@ -55,6 +53,9 @@ from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begi
                                 log_compact, log_first_damaged, log_init, log_last_term, log_release,
                                 log_release_memory, log_slices, log_tick)
 from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.membership_change cimport (is_member, membership_begin_change, membership_forward_change,
+                                              membership_on_committed, membership_on_propose, membership_set,
+                                              membership_tick)
 from raftmeta.raft.outbox cimport (message_init, outbox_drop_held, outbox_drop_sent, outbox_on_persisted, outbox_send,
                                    response_init)
 from raftmeta.raft.progress cimport (SNAPSHOT_WAIT, Progress, progress_on_lost, progress_on_snapshot_over,
@@ -70,7 +71,7 @@ from raftmeta.raft.repair cimport (repair_on_link, repair_on_log_read, repair_on
 from raftmeta.raft.replication cimport (acknowledgeable, commit_to, replicate, replication_on_append,
                                         replication_on_append_response, replication_on_heartbeat,
                                         replication_on_log_read, replication_on_persisted, replication_on_snapshot,
-                                        replication_on_snapshot_response, take_configurations)
+                                        replication_on_snapshot_response, take_memberships)
 from raftmeta.raft.rounds cimport rounds_on_clock_jumped, rounds_on_heartbeat_response, rounds_send, rounds_tick
 from raftmeta.raft.state cimport (Core, CoreConfig, broken, has_own_commit, in_force, is_removed, is_repairing,
                                   out_of_memory)
@@ -168,7 +169,7 @@ cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point,
         return NOT_READY
     log_begin(&core.log, point)
     core.applying = point.index
-    return configuration_set(core, membership)
+    return membership_set(core, membership)
 
 
 cdef status_t core_restore_records(Core* core, const Slice* records) noexcept nogil:
@@ -183,7 +184,7 @@ cdef status_t core_restore_records(Core* core, const Slice* records) noexcept no
                                core.log.last_chain, is_chain_known, INT64_MAX)
     if status == OK:
         status = log_append_records(&core.log, records, count, records.chunk != NULL)
-    return status if status != OK else take_configurations(core, first)
+    return status if status != OK else take_memberships(core, first)
 
 
 # Whole records by their own lengths; what is wrong with them log_check_records finds out.
@@ -217,7 +218,7 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
     core.log.persisted = core.log.staged = core.log.written = core.log.last
     core.is_started = True
     _forget_damage(core)
-    configuration_on_committed(core)
+    membership_on_committed(core)
     reset_election_timer(core)
     log_release_memory(&core.log, min(core.log.committed, log_first_damaged(&core.log) - 1),
                        0 if buggify(BUGGIFY_LOG_LEFT_ON_DISK) else core.config.log_memory_bytes_max)
@@ -274,7 +275,7 @@ cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil:
     if core.role == LEADER:
         rounds_tick(core)
         transfer_tick(core)
-        configuration_tick(core)
+        membership_tick(core)
     repair_tick(core)
     if core.config.checks and core.fatal == OK:
         _check_invariants(core, True)
@@ -393,7 +394,7 @@ cdef status_t _step_without_term(Core* core, const Message* message) noexcept no
             _expect_waiting(core, &core.progress[position])
         return _on_read_index(core, message)
     if message.type == MEMBERSHIP_PROPOSE:
-        return configuration_on_propose(core, message)
+        return membership_on_propose(core, message)
     return repair_on_request(core, message) if message.type == ENTRY_REQUEST else repair_on_response(core, message)
 
 
@@ -513,7 +514,8 @@ cdef status_t core_change_membership(Core* core, const Membership* next, uint64_
     cdef status_t status = _begin(core)
     if status != OK:
         return status
-    status = configuration_change(core, next) if core.role == LEADER else configuration_forward(core, next, context)
+    status = (membership_begin_change(core, next) if core.role == LEADER
+              else membership_forward_change(core, next, context))
     return _end(core, status)
 
 

@@ -54,12 +54,12 @@ cpdef enum Mark:
     MARK_INSTALLED_AND_LOG_BEGUN         # a snapshot replaced the whole log
     MARK_REPAIR_WRITTEN                  # a mended record goes back to the disk
     # changes of membership
-    MARK_CONFIGURATION_TRUNCATED         # an entry with a configuration was cut: the one before is in force again
-    MARK_JOINT_LEFT                      # a joint configuration was committed and is left
-    MARK_LEADER_REMOVED_ITSELF           # a leader committed a configuration without itself
+    MARK_MEMBERSHIP_TRUNCATED            # an entry with a membership was cut: the one before is in force again
+    MARK_JOINT_LEFT                      # a joint membership was committed and is left
+    MARK_LEADER_REMOVED_ITSELF           # a leader committed a membership without itself
     MARK_CHANGE_WHILE_CHANGING           # a change was asked for before the one before was committed
     MARK_CHANGE_OF_OLD_MEMBERSHIP        # a change was made from a membership that is replaced
-    MARK_CHANGE_WITH_UNREADY_VOTER       # a new voter was no learner that holds its configuration
+    MARK_CHANGE_WITH_UNREADY_VOTER       # a new voter was no learner that holds its membership
     MARK_CHANGE_WITHOUT_QUORUM           # too few of the new voters answer
     MARK_INCARNATION_SWAPPED             # a wiped member took the vote of its old self
     MARK_LEARNER_PROMOTED                # learners became voters by themselves
@@ -76,7 +76,7 @@ cpdef enum Mark:
     MARK_PIPELINED                       # a probe was answered: APPENDs are sent ahead
     # damaged records
     MARK_REPAIR_REFUSED                  # a peer has not what is damaged here
-    MARK_CONFIGURATION_REPAIRED          # a damaged entry with a configuration was mended
+    MARK_MEMBERSHIP_REPAIRED             # a damaged entry with a membership was mended
     MARK_REPAIR_BY_SNAPSHOT              # what is damaged at a peer is in our snapshot only
     MARK_REPAIR_OFFERED_ALREADY          # a snapshot was offered to a damaged peer just now
     MARK_REPAIRED                        # a damaged record was mended

@@ -7,7 +7,7 @@
 #        |  +-------------------------+     the pre-vote        |                          |
 #        +---- a leader of its term, a higher term, lost -------+--------------------------+
 #                                                          a higher term, no quorum heard for an election time-out,
-#                                                          a committed configuration without it
+#                                                          a committed membership without it
 #
 # Before its time-out, a member that has heard no leader since it started needs the pre-votes of all voters, not of a
 # majority (docs/divergence.md "Elections").

@@ -84,7 +84,7 @@ cdef void reset_election_timer(Core* core) noexcept nogil:
         core.election_tick = core.now + minimum
 
 
-# Also one that the configuration in force drops, until that is committed (thesis 4.2.2, Figure 4.6). Else:
+# Also one that the membership in force drops, until that is committed (thesis 4.2.2, Figure 4.6). Else:
 #   1. a leader of two demotes itself: the joint entry is committed, the leaving entry is on its own disk only
 #   2. both restart. The other one still needs its vote, and it refuses, as its log is longer
 #   3. it alone could be elected, by the other's vote; for its own does not count in the electorate that it left.
@@ -305,7 +305,7 @@ cdef bint _hears_leader(Core* core) noexcept nogil:
     return core.leader != 0 and core.now - core.leader_heard_tick < core.config.election_timeout_ticks
 
 
-# Why not to vote for the sender; 0: nothing against it. Members of other configurations are judged alike (thesis 4.1).
+# Why not to vote for the sender; 0: nothing against it. Members of other memberships are judged alike (thesis 4.1).
 cdef uint32_t _refusal(Core* core, const Message* message) noexcept nogil:
     if message.term < core.hard.term:
         mark(MARK_VOTE_REFUSED_TERM_OLD)

@@ -4,7 +4,7 @@
 #     NOT_READY    leadership is being handed over (thesis 3.10)
 #     OVERLOADED   the leader's uncommitted bytes are at their limit
 #     NO_SPACE     no majority, the leader among them, has room for growth; a full leader hands over to one with room
-# Urgent ones (keep-alives, fences, deletes, configuration) pass the last two: they are what ends the shortage.
+# Urgent ones (keep-alives, fences, deletes, membership changes) pass the last two: they are what ends the shortage.
 # A refusal means: certainly not appended by that leader. No answer means nothing.
 from libc.stdint cimport uint32_t, uint64_t
 

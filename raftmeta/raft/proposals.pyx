@@ -6,8 +6,8 @@ from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
 from raftmeta.native.intrinsics cimport load32
 from raftmeta.native.marks cimport (MARK_PROPOSAL_REFUSED, MARK_PROPOSED_WHILE_TRANSFERRING, MARK_REFUSAL_CAME_BACK,
                                     MARK_URGENT_PROPOSED, mark)
-from raftmeta.raft.configuration cimport is_member
 from raftmeta.raft.log cimport log_bytes_between, log_truncate
+from raftmeta.raft.membership_change cimport is_member
 from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.quorum cimport quorum_has
 from raftmeta.raft.ready cimport LEADER, ProposalRefused

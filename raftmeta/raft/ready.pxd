@@ -70,7 +70,7 @@ cdef enum TraceType:
 cdef enum StepDownReason:
     STEPPED_DOWN_NO_QUORUM = 1      # check-quorum: no majority answered for an election time-out
     STEPPED_DOWN_HIGHER_TERM = 2
-    STEPPED_DOWN_REMOVED = 3        # the configuration without it is committed (thesis 4.2.2)
+    STEPPED_DOWN_REMOVED = 3        # the membership without it is committed (thesis 4.2.2)
 
 # Why a vote or pre-vote was refused.
 cdef enum VoteRefusal:
@@ -78,7 +78,7 @@ cdef enum VoteRefusal:
     REFUSED_LOG_BEHIND = 2          # the candidate's log is older than ours (paper 5.4.1)
     REFUSED_VOTED_ALREADY = 3
     REFUSED_TERM_OLD = 4
-    REFUSED_CANNOT_VOTE = 5         # this member's log is damaged, or no configuration of its own ever named it
+    REFUSED_CANNOT_VOTE = 5         # this member's log is damaged, or no membership of its own ever named it
 
 cdef struct Trace:
     uint8_t type

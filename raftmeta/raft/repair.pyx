@@ -3,17 +3,17 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
-from raftmeta.native.marks cimport (MARK_CONFIGURATION_REPAIRED, MARK_REPAIRED, MARK_REPAIR_BY_SNAPSHOT,
+from raftmeta.native.marks cimport (MARK_MEMBERSHIP_REPAIRED, MARK_REPAIRED, MARK_REPAIR_BY_SNAPSHOT,
                                     MARK_REPAIR_GIVEN, MARK_REPAIR_OFFERED_ALREADY, MARK_REPAIR_REFUSED, mark)
-from raftmeta.raft.configuration cimport configuration_take
 from raftmeta.raft.log cimport Damage, log_record, log_repair
 from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.membership_change cimport membership_take
 from raftmeta.raft.outbox cimport message_init, outbox_send, trace
 from raftmeta.raft.progress cimport Progress
 from raftmeta.raft.ready cimport TRACE_REPAIR, TRACE_SNAPSHOT_NEEDED, LogRead
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_payload
 from raftmeta.raft.state cimport Core, EntryWanted, in_force, out_of_memory
-from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERS_MAX, Message, Record,
+from raftmeta.raft.types cimport (ENTRY_MEMBERSHIP, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERS_MAX, Message, Record,
                                   index_t, member_id_t)
 from raftmeta.status cimport NO_MEMORY, OK, STALE, status_t
 
@@ -32,7 +32,7 @@ cdef void repair_tick(Core* core) noexcept nogil:
         _ask_all(core, &core.log.damages.data[i])
 
 
-# Members, and whoever else is connected: this member's configuration may be older than what the cluster is now, and the
+# Members, and whoever else is connected: this member's membership may be older than what the cluster is now, and the
 # chain hash proves an answer, whoever gives it.
 cdef void _ask_all(Core* core, const Damage* damage) noexcept nogil:
     cdef size_t i
@@ -85,9 +85,9 @@ cdef status_t repair_take(Core* core, const Slice* slice, member_id_t source) no
     mark(MARK_REPAIRED)
     trace(core, TRACE_REPAIR, index, source)
     record = log_record(&core.log, index)
-    if record.type == ENTRY_CONFIGURATION:
-        mark(MARK_CONFIGURATION_REPAIRED)
-        return configuration_take(core, index, record_payload(record), record.length)
+    if record.type == ENTRY_MEMBERSHIP:
+        mark(MARK_MEMBERSHIP_REPAIRED)
+        return membership_take(core, index, record_payload(record), record.length)
     return OK
 
 

@@ -24,8 +24,8 @@ cdef void replication_on_persisted(Core* core) noexcept nogil
 # Leader: has a majority reached a further entry of this term?
 cdef void commit_by_count(Core* core) noexcept nogil
 cdef void commit_to(Core* core, index_t index) noexcept nogil
-# Configurations among the records from `first` on come into force.
-cdef status_t take_configurations(Core* core, index_t first) noexcept nogil
+# Memberships among the records from `first` on come into force.
+cdef status_t take_memberships(Core* core, index_t first) noexcept nogil
 # HISTORY_LOST: the entry at index is committed here, and a leader or a snapshot has one of another term there.
 cdef status_t check_history(Core* core, index_t index, term_t term) noexcept nogil
 # The greatest index at or below `match` that this member may acknowledge: below every damaged record.

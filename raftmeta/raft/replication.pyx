@@ -8,13 +8,13 @@ from raftmeta.native.marks cimport (MARK_APPEND_BELOW_THE_LOG, MARK_APPEND_DOES_
                                     MARK_FULL_WINDOW_GIVEN_UP, MARK_LOG_TRUNCATED, MARK_LOST_APPENDS_SUSPECTED,
                                     MARK_MEMBER_BEHIND_THE_LOG, MARK_PROBE_WITHOUT_RECORDS, MARK_SNAPSHOT_NOT_NEEDED,
                                     MARK_SNAPSHOT_RESPONSE_LATE, mark)
-from raftmeta.raft.configuration cimport configuration_on_committed, configuration_on_truncated, configuration_take
 from raftmeta.raft.election cimport hear_leader
 from raftmeta.raft.invariants cimport (BROKEN_ACKNOWLEDGED_LOST, BROKEN_COMMITTED_BEYOND_LAST,
                                        BROKEN_TRUNCATED_COMMITTED)
 from raftmeta.raft.log cimport (log_append_records, log_chain, log_check_records, log_find_conflict, log_first_damaged,
                                 log_record, log_slice, log_term, log_truncate)
 from raftmeta.raft.membership cimport membership_decode, membership_position
+from raftmeta.raft.membership_change cimport membership_on_committed, membership_on_truncated, membership_take
 from raftmeta.raft.outbox cimport message_init, outbox_send, response_init, trace
 from raftmeta.raft.progress cimport (PROBE, REPLICATE, SNAPSHOT_WAIT, Progress, progress_can_send, progress_on_accepted,
                                      progress_on_rejected, progress_on_sent, progress_on_snapshot_needed,
@@ -26,7 +26,7 @@ from raftmeta.raft.repair cimport repair_take
 from raftmeta.raft.rounds cimport rounds_hear_lease_clock, rounds_on_entries
 from raftmeta.raft.state cimport Core, broken, history_lost, in_force, out_of_memory
 from raftmeta.raft.transfer cimport transfer_advance
-from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_CONFIGURATION, HEARTBEAT, HEARTBEAT_RESPONSE,
+from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_MEMBERSHIP, HEARTBEAT, HEARTBEAT_RESPONSE,
                                   MEMBERS_MAX, MESSAGE_REPAIRING, MESSAGE_WAITING,
                                   SNAPSHOT, Membership, Message, Record, index_t, term_t)
 from raftmeta.status cimport BAD_FIELD, CORRUPT, NO_MEMORY, OK, STALE, status_t
@@ -256,7 +256,7 @@ cdef void commit_to(Core* core, index_t index) noexcept nogil:
     core.log.committed = index
     core.must_replicate = True
     trace(core, TRACE_COMMITTED, index, 0)
-    configuration_on_committed(core)
+    membership_on_committed(core)
 
 
 # --- member -----------------------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
     if status == OK:
         status = _skip_known(core, &rest, &count)
     if status == OK and count:
-        status = _check_configurations(&rest, count)
+        status = _check_memberships(&rest, count)
     if status != OK or count == 0:
         return status
     status = _cut_conflict(core, (<const Record*>rest.data).index)
@@ -355,7 +355,7 @@ cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
     if status == NO_MEMORY:
         out_of_memory(core)
     rounds_on_entries(core)
-    return status if status != OK else take_configurations(core, (<const Record*>rest.data).index)
+    return status if status != OK else take_memberships(core, (<const Record*>rest.data).index)
 
 
 # Do the records continue another entry than the committed one that stands in front of them here?
@@ -402,13 +402,13 @@ cdef status_t _cut_conflict(Core* core, index_t first) noexcept nogil:
     # The write under way no longer vouches for what was cut (see replication_on_persisted).
     core.write_last = min(core.write_last, first - 1)
     core.matched = min(core.matched, first - 1)
-    configuration_on_truncated(core, first)
+    membership_on_truncated(core, first)
     trace(core, TRACE_TRUNCATED, first, old_last)
     return OK
 
 
-# Configurations are read before anything is changed: a message that carries nonsense changes nothing.
-cdef status_t _check_configurations(const Slice* records, uint32_t count) noexcept nogil:
+# Memberships are read before anything is changed: a message that carries nonsense changes nothing.
+cdef status_t _check_memberships(const Slice* records, uint32_t count) noexcept nogil:
     cdef Membership membership
     cdef const Record* record
     cdef uint64_t at = 0
@@ -416,20 +416,20 @@ cdef status_t _check_configurations(const Slice* records, uint32_t count) noexce
     for _i in range(count):
         record = <const Record*>(records.data + at)
         at += record_bytes(record.length)
-        if record.type == ENTRY_CONFIGURATION:
+        if record.type == ENTRY_MEMBERSHIP:
             if membership_decode(record_payload(record), record.length, &membership) != OK:
                 return BAD_FIELD
     return OK
 
 
-cdef status_t take_configurations(Core* core, index_t first) noexcept nogil:
+cdef status_t take_memberships(Core* core, index_t first) noexcept nogil:
     cdef Record* record
     cdef index_t index = first
     cdef status_t status
     while index <= core.log.last:
         record = log_record(&core.log, index)
-        if record != NULL and record.type == ENTRY_CONFIGURATION:      # a damaged one is taken when it is repaired
-            status = configuration_take(core, index, record_payload(record), record.length)
+        if record != NULL and record.type == ENTRY_MEMBERSHIP:      # a damaged one is taken when it is repaired
+            status = membership_take(core, index, record_payload(record), record.length)
             if status != OK:
                 return status
         index += 1

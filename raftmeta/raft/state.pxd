@@ -1,11 +1,11 @@
 # The state of one member: paper Figure 2 "State" and what the departures of docs/divergence.md add to it.
 #
 # Only _core.pyx and the modules of raft/ look inside; the world sees CoreStatus and Ready. One concern per module:
-#     outbox         what may leave when                       log, progress, quorum, record: leaves
-#     election       roles, terms, votes, time-outs            configuration  members in force, changes, promotion
-#     replication    appends, acknowledgements, commit         rounds         heartbeats, quorum contact, leases
-#     reads          ReadIndex                                 transfer       leadership handed over
-#     proposals      appended, forwarded, refused              repair         damaged records
+#     outbox         when a message may leave                  membership_change  members in force, changes, promotion
+#     election       roles, terms, votes, time-outs            rounds             heartbeats, quorum contact, leases
+#     replication    appends, acknowledgements, commit         transfer           leadership handed over
+#     proposals      appended, forwarded, refused              repair             damaged records
+#     reads          ReadIndex                                 log, progress, quorum, record: leaves
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
@@ -107,7 +107,7 @@ cdef struct Core:
     bint is_early_campaign      # these pre-votes were asked for before the time-out: all voters must grant them
     bint was_led                # a leader was heard, or this member led, since it started: it asks early no more
     uint64_t early_tick         # when to ask before the time-out; 0: not
-    bint was_named              # a configuration of its own log or snapshot named this member: it may vote
+    bint was_named              # a membership of its own log or snapshot named this member: it may vote
     bint was_told_removed       # by a peer, since a leader spoke to it last
     uint64_t waiting_until      # callers wait here for what was forwarded
 

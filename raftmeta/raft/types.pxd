@@ -23,7 +23,7 @@ ctypedef uint32_t member_mask_t
 cdef enum EntryType:
     ENTRY_NOOP = 1              # first entry of a leader's term (paper 8, thesis 6.4)
     ENTRY_COMMAND = 2           # payload: a command envelope of wire/commands
-    ENTRY_CONFIGURATION = 3     # payload: a Membership as raft/membership encodes it
+    ENTRY_MEMBERSHIP = 3        # payload: a Membership as raft/membership encodes it
 
 # 64 bytes, little-endian, then `length` payload bytes, then zeros up to a multiple of 8.
 cdef packed struct Record:
@@ -68,7 +68,7 @@ cdef struct Member:
     uint8_t[NAME_BYTES_MAX] name            # unique, except that two incarnations of a node may stand side by side
     uint8_t[ADDRESS_BYTES_MAX] address      # "host:port"
 
-# The configuration in force: the last in the log, committed or not (thesis 4.1).
+# The membership in force: the last in the log, committed or not (thesis 4.1).
 cdef struct Membership:
     uint8_t count
     uint8_t is_joint
@@ -121,5 +121,5 @@ cdef struct Message:
 cdef enum:
     MESSAGE_TRANSFER = 1        # VOTE / PRE_VOTE: campaign of a leadership transfer, stickiness does not apply
     MESSAGE_WAITING = 2         # PROPOSE, APPEND_RESPONSE: callers wait here; send the commit index at once
-    MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes, configuration (core_propose is_urgent)
+    MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes, membership changes (is_urgent)
     MESSAGE_REPAIRING = 4       # responses: this member's log is damaged; it does not count for elections

@@ -409,7 +409,7 @@ def test_a_stranger_deposes_nobody() -> None:
 
 @pytest.mark.parametrize("type", ["APPEND_RESPONSE", "HEARTBEAT_RESPONSE", "SNAPSHOT_RESPONSE"])
 def test_an_answer_of_a_stranger_counts_for_nothing(type: str) -> None:
-    """Paper 5.3: only members of the configuration in force are counted."""
+    """Paper 5.3: only members of the membership in force are counted."""
     cluster = in_role("LEADER")
     before = view(cluster)
     assert cluster.give(message(type, cluster)._replace(source=STRANGER)) == "STALE"

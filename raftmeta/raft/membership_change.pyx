@@ -1,12 +1,12 @@
-"""Configurations in force and their changes; configuration.pxd has the rules."""
+"""Memberships in force and their changes; membership_change.pxd has the rules."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.native.chunks cimport Chunk, chunk_create
 from raftmeta.native.marks cimport (MARK_CHANGE_OF_OLD_MEMBERSHIP, MARK_CHANGE_WHILE_CHANGING,
                                     MARK_CHANGE_WITHOUT_QUORUM, MARK_CHANGE_WITH_UNREADY_VOTER,
-                                    MARK_CONFIGURATION_TRUNCATED, MARK_INCARNATION_SWAPPED, MARK_JOINT_LEFT,
-                                    MARK_LEADER_REMOVED_ITSELF, MARK_LEARNER_PROMOTED, MARK_STRANGER_REFUSED, mark)
+                                    MARK_INCARNATION_SWAPPED, MARK_JOINT_LEFT, MARK_LEADER_REMOVED_ITSELF,
+                                    MARK_LEARNER_PROMOTED, MARK_MEMBERSHIP_TRUNCATED, MARK_STRANGER_REFUSED, mark)
 from raftmeta.raft.election cimport heard_members, step_down
 from raftmeta.raft.invariants cimport BROKEN_MEMBERSHIP
 from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint,
@@ -20,14 +20,14 @@ from raftmeta.raft.ready cimport (LEADER, STEPPED_DOWN_REMOVED, TRACE_MEMBERSHIP
                                   TRACE_TRANSFER_ABORTED)
 from raftmeta.raft.state cimport Core, append_entry, broken, has_own_commit, in_force, out_of_memory, own_bit
 from raftmeta.raft.transfer cimport transfer_farewell
-from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
+from raftmeta.raft.types cimport (ENTRY_MEMBERSHIP, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
                                   STANDBY, VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t,
                                   member_mask_t)
 from raftmeta.status cimport BAD_FIELD, NO_LEADER, NO_MEMORY, NO_QUORUM, NOT_READY, OK, STALE, status_t
 
 
 # --- in force ---------------------------------------------------------------------------------------------------------
-cdef status_t configuration_take(Core* core, index_t index, const uint8_t* payload, uint32_t length) noexcept nogil:
+cdef status_t membership_take(Core* core, index_t index, const uint8_t* payload, uint32_t length) noexcept nogil:
     cdef Membership membership
     cdef Membership moved
     cdef size_t i
@@ -52,7 +52,7 @@ cdef status_t configuration_take(Core* core, index_t index, const uint8_t* paylo
     return OK
 
 
-cdef status_t configuration_set(Core* core, const Membership* membership) noexcept nogil:
+cdef status_t membership_set(Core* core, const Membership* membership) noexcept nogil:
     core.memberships.clear()
     if not core.memberships.push(membership[0]):
         out_of_memory(core)
@@ -61,11 +61,11 @@ cdef status_t configuration_set(Core* core, const Membership* membership) noexce
     return OK
 
 
-cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil:
+cdef void membership_on_truncated(Core* core, index_t first) noexcept nogil:
     if in_force(core).index < first:
         return
     while core.memberships.size > 1 and in_force(core).index >= first:
-        mark(MARK_CONFIGURATION_TRUNCATED)
+        mark(MARK_MEMBERSHIP_TRUNCATED)
         core.memberships.pop()
     _put_in_force(core)
 
@@ -79,7 +79,7 @@ cdef bint is_member(Core* core, member_id_t id) noexcept nogil:
     return False
 
 
-# Positions, sets and progress follow the configuration that is in force now.
+# Positions, sets and progress follow the membership that is in force now.
 cdef void _put_in_force(Core* core) noexcept nogil:
     cdef Membership* membership = in_force(core)
     core.electorate.incoming = membership_voters_incoming(membership)
@@ -115,7 +115,7 @@ cdef void _move_progress(Core* core, const Membership* membership) noexcept nogi
         progress_release(&known[j])
 
 
-cdef void configuration_on_committed(Core* core) noexcept nogil:
+cdef void membership_on_committed(Core* core) noexcept nogil:
     # The committed one in front is replaced by the next one that is committed; it is never taken back.
     while core.memberships.size > 1 and core.memberships.data[1].index <= core.log.committed:
         core.memberships.drop_front(1)
@@ -145,13 +145,13 @@ cdef status_t _append(Core* core, const Membership* membership) noexcept nogil:
     status = membership_encode(membership, &core.scratch)
     if status != OK:
         return status
-    status = append_entry(core, ENTRY_CONFIGURATION, core.scratch.data, <uint32_t>core.scratch.size)
+    status = append_entry(core, ENTRY_MEMBERSHIP, core.scratch.data, <uint32_t>core.scratch.size)
     if status != OK:
         return status
-    return configuration_take(core, core.log.last, core.scratch.data, <uint32_t>core.scratch.size)
+    return membership_take(core, core.log.last, core.scratch.data, <uint32_t>core.scratch.size)
 
 
-cdef status_t configuration_change(Core* core, const Membership* next) noexcept nogil:
+cdef status_t membership_begin_change(Core* core, const Membership* next) noexcept nogil:
     cdef Membership joint
     cdef status_t status
     if core.role != LEADER:
@@ -163,7 +163,7 @@ cdef status_t configuration_change(Core* core, const Membership* next) noexcept 
         return NOT_READY
     if next.index != in_force(core).index:
         mark(MARK_CHANGE_OF_OLD_MEMBERSHIP)
-        return STALE        # made from another configuration: it would take back what was changed since
+        return STALE        # made from another membership: it would take back what was changed since
     if not membership_is_plain_text(next, in_force(core)):
         return BAD_FIELD
     status = membership_enter_joint(in_force(core), next, &joint)
@@ -185,8 +185,8 @@ cdef bint _may_change(Core* core) noexcept nogil:
             and in_force(core).index <= core.log.committed)
 
 
-# A new voter is a learner first, with the committed configuration that names it on its disk (thesis 4.2.1). Otherwise:
-#   1. a joint configuration is appended that needs the vote of a blank member   2. the leader dies before that member
+# A new voter is a learner first, with the committed membership that names it on its disk (thesis 4.2.1). Otherwise:
+#   1. a joint membership is appended that needs the vote of a blank member   2. the leader dies before that member
 #   hears of it   3. the blank member votes for nobody, and without it nobody can be elected, for ever.
 cdef bint _adds_unready_voter(Core* core, const Membership* next) noexcept nogil:
     cdef uint32_t i
@@ -251,7 +251,7 @@ cdef bint _has_voter_of_name(const Membership* membership, const Member* wanted)
     return False
 
 
-cdef status_t configuration_forward(Core* core, const Membership* next, uint64_t context) noexcept nogil:
+cdef status_t membership_forward_change(Core* core, const Membership* next, uint64_t context) noexcept nogil:
     cdef Message message
     cdef Chunk* chunk
     cdef status_t status
@@ -278,13 +278,13 @@ cdef status_t configuration_forward(Core* core, const Membership* next, uint64_t
     return OK
 
 
-cdef status_t configuration_on_propose(Core* core, const Message* message) noexcept nogil:
+cdef status_t membership_on_propose(Core* core, const Message* message) noexcept nogil:
     cdef Membership next
     cdef Message response
     cdef status_t status = membership_decode(message.records.data, message.records.length, &next)
     next.index = message.index
     if status == OK:
-        status = configuration_change(core, &next) if is_member(core, message.source) else NO_LEADER
+        status = membership_begin_change(core, &next) if is_member(core, message.source) else NO_LEADER
     if status != OK:
         message_init(core, &response, PROPOSE_RESPONSE, message.source)
         response.term = 0
@@ -296,7 +296,7 @@ cdef status_t configuration_on_propose(Core* core, const Message* message) noexc
 
 
 # --- learners ---------------------------------------------------------------------------------------------------------
-cdef void configuration_tick(Core* core) noexcept nogil:
+cdef void membership_tick(Core* core) noexcept nogil:
     cdef uint32_t i
     for i in range(in_force(core).count):
         if (core.learners >> i) & 1:
@@ -314,7 +314,7 @@ cdef bint _swap_incarnation(Core* core) noexcept nogil:
         if not _is_promotable(core, i) or membership_swap(in_force(core), core.progress[i].id, &target) != OK:
             continue
         target.index = in_force(core).index
-        if configuration_change(core, &target) == OK:
+        if membership_begin_change(core, &target) == OK:
             mark(MARK_INCARNATION_SWAPPED)
             trace(core, TRACE_PROMOTED, core.progress[i].id, 0)
             return True
@@ -342,7 +342,7 @@ cdef void _promote(Core* core) noexcept nogil:
             promoted += 1
     if promoted < wanted or heard + promoted <= (voters + promoted) // 2 + 1:
         return
-    if configuration_change(core, &target) == OK:
+    if membership_begin_change(core, &target) == OK:
         for i in range(promoted):
             mark(MARK_LEARNER_PROMOTED)
             trace(core, TRACE_PROMOTED, chosen[i], 0)
