@@ -1,6 +1,5 @@
-# What the core believes at every step. A belief that proves wrong stops the node and keeps its files
-# (docs/invariants.md): nothing is guessed, and a test, the simulator or a person reads the number and its two
-# contradicting facts.
+# The beliefs of the core at every step. If one proves wrong the node stops and keeps its files (docs/invariants.md).
+# It guesses nothing: a test, the simulator or a person reads the number and the two facts that contradict each other.
 
 # CoreStatus.broken; the two facts stand in broken_a and broken_b.
 cdef enum Invariant:

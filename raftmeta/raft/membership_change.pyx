@@ -35,13 +35,13 @@ cdef status_t membership_take(Core* core, index_t index, const uint8_t* payload,
     if status != OK:
         return status
     membership.index = index
-    # A repaired record may bring one that the committed one in front has replaced long ago.
+    # A repaired record may bring one that the committed one in front replaced long ago.
     if core.memberships.size != 0 and index < core.memberships.data[0].index:
         return OK
     if not core.memberships.push(membership):
         out_of_memory(core)
         return NO_MEMORY
-    # Or one between those that are known.
+    # Or it may bring one that lies between known ones.
     i = core.memberships.size - 1
     while i > 0 and core.memberships.data[i - 1].index > index:
         moved = core.memberships.data[i - 1]
@@ -70,8 +70,8 @@ cdef void membership_on_truncated(Core* core, index_t first) noexcept nogil:
     _put_in_force(core)
 
 
-# May this sender ask something of the cluster here? A sender that is no member is not sent the log, which shows what
-# it waits for.
+# May this sender ask something of the cluster here? A sender that is no member gets no log, and so never sees the
+# result.
 cdef bint is_member(Core* core, member_id_t id) noexcept nogil:
     if membership_position(in_force(core), id) >= 0:
         return True
@@ -79,15 +79,15 @@ cdef bint is_member(Core* core, member_id_t id) noexcept nogil:
     return False
 
 
-# Positions, sets and progress follow the membership that is in force now.
+# Positions, sets and progress follow the membership in force.
 cdef void _put_in_force(Core* core) noexcept nogil:
     cdef Membership* membership = in_force(core)
     core.electorate.incoming = membership_voters_incoming(membership)
     core.electorate.outgoing = membership_voters_outgoing(membership)
     core.learners = membership_learners(membership)
     core.position = membership_position(membership, core.config.id)
-    # A blank member was never named and does not vote. To wait until the naming is known to be committed would be too
-    # long: see _adds_unready_voter.
+    # A blank member was never named and does not vote. It votes before it knows that its naming is committed: see
+    # _adds_unready_voter.
     core.was_named = core.was_named or core.position >= 0
     _move_progress(core, membership)
     if core.transferring != 0 and membership_position(membership, core.transferring) < 0:
@@ -97,7 +97,7 @@ cdef void _put_in_force(Core* core) noexcept nogil:
         trace(core, TRACE_MEMBERSHIP, membership.index, membership.count)
 
 
-# What is known of a member goes with it to its new position; of new ones nothing is known yet.
+# A member's progress moves with it to its new position; a new member starts with none.
 cdef void _move_progress(Core* core, const Membership* membership) noexcept nogil:
     cdef Progress[MEMBERS_MAX] known
     cdef uint32_t i, j
@@ -116,7 +116,7 @@ cdef void _move_progress(Core* core, const Membership* membership) noexcept nogi
 
 
 cdef void membership_on_committed(Core* core) noexcept nogil:
-    # The committed one in front is replaced by the next one that is committed; it is never taken back.
+    # The next committed membership replaces the committed one in front, which is never taken back.
     while core.memberships.size > 1 and core.memberships.data[1].index <= core.log.committed:
         core.memberships.drop_front(1)
     if core.role != LEADER or in_force(core).index > core.log.committed or not has_own_commit(core):
@@ -156,8 +156,9 @@ cdef status_t membership_begin_change(Core* core, const Membership* next) noexce
     cdef status_t status
     if core.role != LEADER:
         return NO_LEADER
-    # Two changes at once could have disjoint majorities; and before its own-term commit a leader cannot know that an
-    # earlier one is committed (thesis 4.1).
+    # Two changes at once could have disjoint majorities. Before its own-term commit a leader cannot know that an
+    # earlier
+    # change is committed (thesis 4.1).
     if not _may_change(core):
         mark(MARK_CHANGE_WHILE_CHANGING)
         return NOT_READY
@@ -187,7 +188,7 @@ cdef bint _may_change(Core* core) noexcept nogil:
 
 # A new voter is a learner first, with the committed membership that names it on its disk (thesis 4.2.1). Otherwise:
 #   1. a joint membership is appended that needs the vote of a blank member   2. the leader dies before that member
-#   hears of it   3. the blank member votes for nobody, and without it nobody can be elected, for ever.
+#   hears of it   3. the blank member votes for nobody, and without it nobody can ever be elected.
 cdef bint _adds_unready_voter(Core* core, const Membership* next) noexcept nogil:
     cdef uint32_t i
     cdef int position
@@ -202,7 +203,7 @@ cdef bint _adds_unready_voter(Core* core, const Membership* next) noexcept nogil
     return False
 
 
-# A name passes to another incarnation only when the old one is silent: its disk may still hold what it promised.
+# A name passes to another incarnation only when the old one is silent: its disk may still hold its promises.
 cdef bint _drops_one_that_answers(Core* core, const Membership* next) noexcept nogil:
     cdef member_mask_t heard = heard_members(core)
     cdef Member* member
@@ -216,7 +217,7 @@ cdef bint _drops_one_that_answers(Core* core, const Membership* next) noexcept n
     return False
 
 
-# Would the voters that answer be no majority of the new electorate? Nothing could be decided in it, nor taken back.
+# Are the voters that answer no majority of the new electorate? It could then decide nothing, nor take the change back.
 cdef bint _lacks_quorum(Core* core, const Membership* next) noexcept nogil:
     cdef member_mask_t heard = heard_members(core)
     cdef uint32_t i, voters = 0, answering = 0
@@ -306,7 +307,8 @@ cdef void membership_tick(Core* core) noexcept nogil:
             _promote(core)
 
 
-# A wiped node came back as a learner: once caught up it takes the vote of its silent old self, one node at a time.
+# A wiped node came back as a learner. Once it has caught up it takes the vote of its silent old self, one node at a
+# time.
 cdef bint _swap_incarnation(Core* core) noexcept nogil:
     cdef Membership target
     cdef uint32_t i
@@ -326,8 +328,9 @@ cdef bint _is_promotable(Core* core, uint32_t position) noexcept nogil:
             and core.progress[position].is_caught_up and (heard_members(core) >> position) & 1)
 
 
-# Voters grow only to an odd number, so in pairs from an odd one (1 -> 2 would halve what may fail), and only when those
-# who answer are a majority of the new electorate without the last one promoted: it survives the loss of one.
+# The number of voters grows only to an odd one, so from an odd one by two (1 -> 2 would halve the failures survived).
+# The
+# voters that answer, without the last one promoted, must be a majority of the new electorate: it survives one loss.
 cdef void _promote(Core* core) noexcept nogil:
     cdef Membership target = in_force(core)[0]
     cdef uint32_t voters = quorum_count(core.electorate.incoming)

@@ -143,7 +143,7 @@ cdef status_t proposals_on_response(Core* core, const Message* message) noexcept
     if not message.reject:
         return STALE
     refused.context = message.context
-    # Only refusals that are known are passed on: a caller must be able to trust "certainly not appended".
+    # Pass on only refusals that are known: a caller must be able to trust "certainly not appended".
     refused.status = <status_t>message.hint
     if refused.status not in (NO_LEADER, NOT_READY, OVERLOADED, NO_SPACE, NO_QUORUM, ALREADY, BAD_FIELD, BAD_LENGTH,
                               STALE):
