@@ -27,9 +27,9 @@ MEMBERSHIP = encode_membership(membership_of([1, 2]))
 def table() -> dict[str, dict[str, str]]:
     """Cells of the two tables at the head of _core.pyx, by message and role."""
     cells: dict[str, dict[str, str]] = {}
-    for line in CORE.read_text().splitlines():
-        words = re.split(r"\s{2,}", line.removeprefix("#").strip())
-        if not line.startswith("#     ") or not re.fullmatch(r"[A-Z_]{4,}", words[0]):
+    for line in CORE.read_text().split('"""')[1].splitlines():
+        words = re.split(r"\s{2,}", line.strip())
+        if not line.startswith("    ") or not re.fullmatch(r"[A-Z_]{4,}", words[0]):
             continue
         if len(words) == 3:  # a member that does not lead, LEADER
             words = [words[0], words[1], words[1], words[1], words[2]]
