@@ -1,8 +1,8 @@
-"""The consensus core: its verbs, what each message meets in each role, how a Ready is made. _core.pxd is the manual.
+"""The consensus core: its verbs, each role's answer to each message, the making of a Ready. _core.pxd is the manual.
 
 Every verb reads alike: refuse when the core has stopped, do one thing in one module of raft/, check the invariants.
-What must leave is decided in core_ready and nowhere else, so that all that happened between two calls shares one
-APPEND, one heartbeat round and one write.
+Only core_ready decides what must leave, so that all that happened between two calls shares one APPEND, one heartbeat
+round and one write.
 
     message of this term   FOLLOWER          PRE_CANDIDATE     CANDIDATE         LEADER
     APPEND                 take records      follow, take      follow, take      impossible (asserted)
@@ -28,7 +28,7 @@ APPEND, one heartbeat round and one write.
     ENTRY_RESPONSE         mend                                      mend (never damaged itself: stale)
 
     A higher term is followed first (paper 5.1), but not for PRE_VOTE, a granted PRE_VOTE_RESPONSE, or a VOTE while a
-    leader is heard. A lower term is answered with ours when it is a leader's or a candidate's, else it is stale.
+    leader is heard. A leader's or candidate's message of a lower term is answered with ours; any other is stale.
 """
 from libc.stdint cimport INT64_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -42,8 +42,6 @@ from raftmeta.native.marks cimport (MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD
                                     MARK_READ_ANSWER_LATE, MARK_READ_ASKED_OF_NO_LEADER, MARK_REPAIR_WRITTEN,
                                     MARK_SNAPSHOT_STREAM_BROKE, MARK_SNAPSHOT_TRANSFER_FAILED, MARK_TRANSFER_FORWARDED,
                                     mark)
-from raftmeta.raft.configuration cimport (configuration_change, configuration_forward, configuration_on_committed,
-                                          configuration_on_propose, configuration_set, configuration_tick, is_member)
 from raftmeta.raft.election cimport (become_follower, campaign, election_on_connected, election_on_persisted,
                                      election_on_refused, election_on_request, election_on_response,
                                      election_on_timeout_now, election_tick, reset_election_timer)
@@ -55,6 +53,9 @@ from raftmeta.raft.log cimport (log_append_damaged, log_append_records, log_begi
                                 log_compact, log_first_damaged, log_init, log_last_term, log_release,
                                 log_release_memory, log_slices, log_tick)
 from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.membership_change cimport (is_member, membership_begin_change, membership_forward_change,
+                                              membership_on_committed, membership_on_propose, membership_set,
+                                              membership_tick)
 from raftmeta.raft.outbox cimport (message_init, outbox_drop_held, outbox_drop_sent, outbox_on_persisted, outbox_send,
                                    response_init)
 from raftmeta.raft.progress cimport (SNAPSHOT_WAIT, Progress, progress_on_lost, progress_on_snapshot_over,
@@ -70,7 +71,7 @@ from raftmeta.raft.repair cimport (repair_on_link, repair_on_log_read, repair_on
 from raftmeta.raft.replication cimport (acknowledgeable, commit_to, replicate, replication_on_append,
                                         replication_on_append_response, replication_on_heartbeat,
                                         replication_on_log_read, replication_on_persisted, replication_on_snapshot,
-                                        replication_on_snapshot_response, take_configurations)
+                                        replication_on_snapshot_response, take_memberships)
 from raftmeta.raft.rounds cimport rounds_on_clock_jumped, rounds_on_heartbeat_response, rounds_send, rounds_tick
 from raftmeta.raft.state cimport (Core, CoreConfig, broken, has_own_commit, in_force, is_removed, is_repairing,
                                   out_of_memory)
@@ -83,7 +84,7 @@ from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_
 from raftmeta.status cimport BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_READY, OK, STALE, status_t
 
 cdef enum:
-    TERM_JUMP_MAX = 1 << 30     # above ours: no election history gets there, a broken sender does
+    TERM_JUMP_MAX = 1 << 30     # above ours: no history of elections gets there, only a broken sender does
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
@@ -168,13 +169,13 @@ cdef status_t core_restore_membership(Core* core, const SnapshotPoint* point,
         return NOT_READY
     log_begin(&core.log, point)
     core.applying = point.index
-    return configuration_set(core, membership)
+    return membership_set(core, membership)
 
 
 cdef status_t core_restore_records(Core* core, const Slice* records) noexcept nogil:
     cdef index_t first = core.log.last + 1
     cdef uint32_t count = _count_records(records)
-    # The chain of a snapshot's point is known but for an empty one given by hand.
+    # The chain of a snapshot's point is known, except for an empty snapshot given by hand.
     cdef bint is_chain_known = core.log.last_chain != 0 or core.log.last == 0
     cdef status_t status
     if core.is_started or core.memberships.size == 0:
@@ -183,10 +184,10 @@ cdef status_t core_restore_records(Core* core, const Slice* records) noexcept no
                                core.log.last_chain, is_chain_known, INT64_MAX)
     if status == OK:
         status = log_append_records(&core.log, records, count, records.chunk != NULL)
-    return status if status != OK else take_configurations(core, first)
+    return status if status != OK else take_memberships(core, first)
 
 
-# Whole records by their own lengths; what is wrong with them log_check_records finds out.
+# Split whole records by their own lengths; log_check_records finds what is wrong with them.
 cdef uint32_t _count_records(const Slice* records) noexcept nogil:
     cdef uint64_t at = 0
     cdef uint32_t count = 0
@@ -207,17 +208,18 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
         return NOT_READY
     core.hard = hard_state[0]
     if core.hard.term < core.log.compacted_term:
-        # A snapshot of a later term was installed, and the hard state had not followed yet: no vote of that term left.
+        # A snapshot of a later term was installed before the hard state followed: no vote of that term left this
+        # member.
         _adopt_term(core, core.log.compacted_term)
     if core.hard.term < log_last_term(&core.log) or applied > core.log.last or applied < core.log.compacted:
         return BAD_FIELD
     core.log.applied = core.applying = applied
-    # On disk the commit index is a hint (decisions.md "Consensus"): the log decides how much of it can be believed.
+    # The commit index on disk is a hint (decisions.md "Consensus"): the log decides how much of it is believed.
     core.log.committed = max(min(hard_state.committed, core.log.last), applied)
     core.log.persisted = core.log.staged = core.log.written = core.log.last
     core.is_started = True
     _forget_damage(core)
-    configuration_on_committed(core)
+    membership_on_committed(core)
     reset_election_timer(core)
     log_release_memory(&core.log, min(core.log.committed, log_first_damaged(&core.log) - 1),
                        0 if buggify(BUGGIFY_LOG_LEFT_ON_DISK) else core.config.log_memory_bytes_max)
@@ -230,7 +232,7 @@ cdef void _adopt_term(Core* core, term_t term) noexcept nogil:
     core.is_hard_dirty = True
 
 
-# What the restored checkpoint holds need not be mended: the log begins behind it.
+# The restored checkpoint holds these entries, so they need no mending: the log begins behind it.
 cdef void _forget_damage(Core* core) noexcept nogil:
     cdef index_t forgotten = 0
     cdef size_t i
@@ -274,7 +276,7 @@ cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil:
     if core.role == LEADER:
         rounds_tick(core)
         transfer_tick(core)
-        configuration_tick(core)
+        membership_tick(core)
     repair_tick(core)
     if core.config.checks and core.fatal == OK:
         _check_invariants(core, True)
@@ -304,7 +306,7 @@ cdef bint _has_term(uint8_t type) noexcept nogil:
     return type not in (PROPOSE, PROPOSE_RESPONSE, READ_INDEX, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERSHIP_PROPOSE)
 
 
-# Input from outside is never asserted (STYLE 16): what makes no sense is refused and changes nothing.
+# Input from outside is never asserted (STYLE 16): a message that makes no sense is refused and changes nothing.
 cdef status_t _check_message(Core* core, const Message* message) noexcept nogil:
     if message.target != core.config.id or message.source == core.config.id or message.source == 0:
         return FOREIGN_NODE
@@ -325,7 +327,7 @@ cdef void _follow_term(Core* core, const Message* message) noexcept nogil:
     become_follower(core, message.term, message.source if _is_of_leader(message.type) else 0)
 
 
-# A leader of the past must learn that it is deposed, or a member on a higher term could never follow it again.
+# A leader of the past must learn that it is deposed. Otherwise a member on a higher term could never follow it again.
 cdef status_t _step_old_term(Core* core, const Message* message) noexcept nogil:
     cdef Message response
     if not _is_of_leader(message.type):
@@ -393,7 +395,7 @@ cdef status_t _step_without_term(Core* core, const Message* message) noexcept no
             _expect_waiting(core, &core.progress[position])
         return _on_read_index(core, message)
     if message.type == MEMBERSHIP_PROPOSE:
-        return configuration_on_propose(core, message)
+        return membership_on_propose(core, message)
     return repair_on_request(core, message) if message.type == ENTRY_REQUEST else repair_on_response(core, message)
 
 
@@ -416,8 +418,8 @@ cdef status_t _on_read_index_response(Core* core, const Message* message) noexce
     if core.role != FOLLOWER or core.leader != message.source:
         mark(MARK_READ_ANSWER_LATE)
         return STALE
-    # The read index is committed: a member that follows this leader need not wait for the next heartbeat to know it.
-    # `matched` holds in the term of the leader alone, so the answer names its term (docs/divergence.md "Reads"):
+    # The read index is committed, so a member that follows this leader commits up to it before the next heartbeat.
+    # `matched` holds only in this leader's term, so the answer names its term (docs/divergence.md "Reads"):
     #   1. a leader of term 5 replicates 238 to a member, and is deposed   2. it drops its tail and leads term 7
     #   3. the member, still in term 5, asks it for a read and hears of 263   4. the member would commit its own 238.
     if not message.reject:
@@ -425,7 +427,7 @@ cdef status_t _on_read_index_response(Core* core, const Message* message) noexce
     return reads_on_response(core, message)
 
 
-# Of this term, or the member asked for it of another leader: what was wished of the past must not depose this one.
+# A TRANSFER of this term; in an earlier term the member asked another leader, and must not depose this one.
 cdef status_t _on_transfer(Core* core, const Message* message) noexcept nogil:
     if not is_member(core, message.source):
         return STALE
@@ -480,14 +482,15 @@ cdef void _on_link(Core* core, Progress* progress, PeerEvent event) noexcept nog
         if progress.state == SNAPSHOT_WAIT:
             mark(MARK_SNAPSHOT_STREAM_BROKE)
             progress_on_snapshot_over(progress, 0)      # its stream broke with the connection
-        # Its process may be another one, which does not know that its log is ours until an APPEND tells it so; until
-        # then it takes no commit index from heartbeats.
+        # The peer may be another process. It does not know that its log is ours until an APPEND shows it, and until
+        # then it
+        # takes no commit index from heartbeats.
         progress_on_lost(progress)
         progress.is_probe_sent = False
         core.must_heartbeat = True
     elif event == PEER_UNREACHABLE or event == PEER_REFUSED:
         progress_on_lost(progress)
-        progress.was_heard = False      # a change of the electorate does not count on it before it answers again
+        progress.was_heard = False      # a membership change does not count on it until it answers again
     elif event == PEER_SNAPSHOT_FAILED:
         mark(MARK_SNAPSHOT_TRANSFER_FAILED)
         progress_on_snapshot_over(progress, 0)
@@ -513,7 +516,8 @@ cdef status_t core_change_membership(Core* core, const Membership* next, uint64_
     cdef status_t status = _begin(core)
     if status != OK:
         return status
-    status = configuration_change(core, next) if core.role == LEADER else configuration_forward(core, next, context)
+    status = (membership_begin_change(core, next) if core.role == LEADER
+              else membership_forward_change(core, next, context))
     return _end(core, status)
 
 
@@ -645,7 +649,7 @@ cdef bint _is_soft_state_changed(Core* core) noexcept nogil:
             or in_force(core).index != core.ready_membership)
 
 
-# What was collected is given out; its array and the one given out before change places, so neither is made again.
+# Give out what was collected. Its array and the one given out before change places, so neither is allocated again.
 cdef void _give_arrays(Core* core, Ready* ready) noexcept nogil:
     cdef Vec[Message] messages = core.sent
     cdef Vec[ReadReady] reads = core.reads_given
@@ -688,7 +692,7 @@ cdef bint _must_write(Core* core) noexcept nogil:
     return core.is_hard_dirty or core.log.staged < core.log.last or core.repaired.size > 0
 
 
-# A damaged record must neither be written nor applied: whoever asks for one here was wrong about what is sound.
+# A damaged record must neither be written nor applied: a caller that asks for one took it for sound.
 cdef void _give_slices(Core* core, index_t first, index_t last, Vec[Slice]* slices) noexcept nogil:
     cdef status_t status = log_slices(&core.log, first, last, slices)
     if status == NO_MEMORY:
@@ -697,7 +701,7 @@ cdef void _give_slices(Core* core, index_t first, index_t last, Vec[Slice]* slic
         broken(core, BROKEN_PLACES, first, last)
 
 
-# One write at a time: what comes meanwhile shares the next one (group commit).
+# One write at a time: changes that come meanwhile share the next one (group commit).
 cdef void _give_write(Core* core, Write* write) noexcept nogil:
     if core.write.id != 0 or not _must_write(core):
         write.first = 1
@@ -751,7 +755,7 @@ cdef void _give_apply(Core* core, Apply* apply) noexcept nogil:
         apply.last = core.fetched_last
         if not core.apply_slices.append(core.fetched.data, core.fetched.size):
             out_of_memory(core)
-        core.fetched.clear()            # the hold on its chunk goes with it
+        core.fetched.clear()            # this drops the hold on its chunk
     else:
         _fetch(core)
         return
@@ -760,7 +764,7 @@ cdef void _give_apply(Core* core, Apply* apply) noexcept nogil:
     core.applying = apply.last
 
 
-# What is to be applied next is not in memory: read it from the log file.
+# The next records to apply are not in memory: read them from the log file.
 cdef void _fetch(Core* core) noexcept nogil:
     cdef LogRead read
     read.peer = 0

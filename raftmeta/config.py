@@ -70,7 +70,7 @@ class Config:
     value_bytes_max: the largest value that callers of this node may put.
     history_bytes_max: the history that past reads and resumed watches answer from; that of the leader counts.
     segment_bytes, wal_bytes_max, reserve_bytes: one file of the log, all of them, and the part kept free for votes,
-        configuration and compaction when the disk is full.
+        memberships and compaction when the disk is full.
     log_memory_bytes_max: applied entries kept in memory for slower members.
     append_bytes_max, inflight_bytes_max, uncommitted_bytes_max: one message, the unanswered messages of one member,
         and the leader's entries without a commit.

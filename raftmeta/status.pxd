@@ -1,4 +1,4 @@
-# What a native function returns: 0 is OK, everything else says what happened. Native code never raises (ARCHITECTURE
+# The result of a native function: 0 is OK, everything else says what happened. Native code never raises (ARCHITECTURE
 # "Native code"); face/ turns a status into the error of raftmeta/errors.py that tells the operation's fate.
 #
 # FORMAT_: statuses 1..63 stand in replicated results and in client frames and may never be renumbered.
@@ -50,23 +50,23 @@ cdef enum:
     FOREIGN_NODE = 71
     OLD_BOOT = 72               # a lower boot number than one already seen
     NOT_FOUND = 73
-    ALREADY = 74                # what was asked is under way or done
-    CORRUPT = 75                # storage: bytes that were synced are not what was written
+    ALREADY = 74                # the request is under way or done already
+    CORRUPT = 75                # storage: bytes that were synced do not match what was written
     IN_USE = 76                 # folder: another process holds it
     NEWER_FORMAT = 77
     STALE = 78                  # a message or completion of the past: ignored
-    REMOVED = 79                # HELLO: a later membership than this peer's last one does not name it any more
+    REMOVED = 79                # HELLO: a membership later than this peer's last one does not name the peer any more
 
     # Fatal: the node stops and keeps its files; 96..
     NO_MEMORY = 96
     DISK_FAILED = 97            # a write or sync failed; never retried (docs/decisions/log.md D5)
-    INVARIANT_BROKEN = 98       # see broken() in native/invariants.pxd
+    INVARIANT_BROKEN = 98       # see broken() in raft/state.pxd
     UNKNOWN_ENTRY = 99          # an entry type or command above the feature level reached apply
     POWER_CUT = 100             # simulated disks only: this node is off
-    STATE_DIVERGED = 101        # the same entries led here to another state than a majority has (engine/divergence)
-    HISTORY_LOST = 102          # a voter's disk is older than what it acknowledged: this one's, or another's
+    STATE_DIVERGED = 101        # the same entries led to another state here than on a majority (engine/divergence)
+    HISTORY_LOST = 102          # a voter's disk, this one or another, is older than what the voter acknowledged
 
 
-# The node stops, keeps its files, and tells this status.
+# Must the node stop, keep its files, and tell this status?
 cdef inline bint is_fatal(status_t status) noexcept nogil:
     return status >= NO_MEMORY

@@ -1,8 +1,9 @@
 # Which rows of a history go together: an operation's two events, and the events of whole components.
 #
-# A bucket holds all events of some components, so that it can be checked apart from everything else: by another
-# process, or from a row group of a file. It decides who shares a bucket. It never judges: what belongs to a component
-# that is tainted, and what belongs to none, is in no bucket.
+# A bucket holds all events of some components, so that another process, or a reader of one row group of a file, can
+# check
+# it alone. This module decides which components share a bucket. It never judges. The events of a tainted component, and
+# events that belong to none, are in no bucket.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from raftmeta.check.load cimport Loaded

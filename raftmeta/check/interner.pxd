@@ -1,5 +1,5 @@
-# Numbers for byte strings: equal bytes, equal number; the first gets 0. It never forgets and never compares by hash
-# alone.
+# Numbers for byte strings: equal bytes have equal numbers, and the first string gets 0. It never forgets and never
+# compares by hash alone.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 

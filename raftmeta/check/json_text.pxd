@@ -1,5 +1,5 @@
-# Just enough of JSON to take canonical text apart: no blanks, keys of objects sorted (raftmeta/check/history.py makes
-# it so). Values are not decoded: equal values have equal text. Every function stays within the bytes that it was given.
+# Just enough JSON to take canonical text apart: no blanks, keys of objects sorted, as raftmeta/check/history.py writes
+# it. Values are not decoded: equal values have equal text. Every function stays within the bytes that it was given.
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
 from libc.string cimport memcmp

@@ -1,14 +1,15 @@
 # The breadth-first search: all configurations that are possible, event by event (Lowe 2017, just-in-time
 # linearization).
 #
-# A configuration is a state and which of the operations under way have already taken effect to reach it. An invocation
-# adds an operation to those under way. At a completion every configuration must have that operation: one that has not
-# is continued by operations under way, in every order that the model allows, only as far as it needs (just in time).
-# When no configuration is left, the history up to this completion has no linearization, and what was possible before it
-# is known: that is the counterexample. Sets are compared themselves, so both answers are proof.
+# A configuration is a state, and the set of operations under way that have already taken effect to reach it. An
+# invocation adds an operation to those under way. At a completion every configuration must contain the completed
+# operation. A configuration that lacks it is continued by operations under way, in every order that the model allows,
+# only as far as it needs (just in time). When no configuration is left, the history up to this completion has no
+# linearization; the configurations before it are the counterexample. Sets are compared themselves, so both answers are
+# proof.
 #
 # It needs memory for the configurations of one moment only, however long the history is. Crashed operations stay under
-# way for ever; a configuration that used fewer of them than another, and is otherwise like it, stands for both.
+# way for ever. Of two configurations that differ only in crashed operations, the one that used fewer stands for both.
 #
 # It decides whether one component is linearizable, from one or from several states. It never reads a clock.
 from libc.stddef cimport size_t

@@ -1,10 +1,12 @@
-# From the columns of a history to components: pairs of events, programs or kinds of operations, keys that belong
+# From the columns of a history to components: pairs of events, programs or kinds of operations, and keys that belong
 # together.
 #
-# Components are the keys of the history, joined where a transaction touches several: each is linearizable on its own or
-# the history is not (Herlihy & Wing 1990, locality; Horn & Kroening 2015, P-compositionality). Everything that comes
-# from outside is looked at here, and only here: an event that makes no sense is written down with a reason, and taints
-# the component that it would have belonged to, or all of them when that cannot be told.
+# Components are the keys of the history, joined where a transaction touches several. The history is linearizable
+# exactly
+# if each component is (Herlihy & Wing 1990, locality; Horn & Kroening 2015, P-compositionality). Here, and only here,
+# input from outside is checked. An event that makes no sense is written down with a reason. It taints the component
+# that
+# it would have belonged to, or all components when nobody can tell which.
 #
 # It decides which operations there were and which keys belong together. It never decides whether an answer was right.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t

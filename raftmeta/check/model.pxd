@@ -1,15 +1,15 @@
-# What an operation does to a state, in the two forms that the engines can run.
+# The effect of an operation on a state, in the two forms that the engines can run.
 #
 # A *program* is an operation on keys with values: guards that compare, then one of two branches of micro-operations,
-# each of which writes a key or demands that a key has a value. What an operation returned is part of its program: a
-# read of 3 demands 3. So registers, compare-and-set and transactions are one native interpreter (docs/checker.md
-# "Models"). A *table* is any other model: its states and kinds of operations have numbers, and a transition that was
-# computed once is looked up from then on. Transitions of native objects are computed by raftmeta/check/objects.pxd,
-# those of a model written in Python are asked for.
+# each of which writes a key or demands that a key has a value. The operation's answer is part of its program: a read of
+# 3 demands 3. So registers, compare-and-set and transactions are one native interpreter (docs/checker.md "Models"). A
+# *table* is any other model: its states and kinds of operations have numbers, and each transition is computed once and
+# then looked up. raftmeta/check/objects.pxd computes transitions of native objects; a model written in Python is asked
+# for its own.
 #
 # A state is one number. With one key it is the number of its value. With several it numbers a vector of values.
 #
-# It decides whether an operation is possible in a state and what comes out. It never knows about time or order.
+# It decides whether an operation is possible in a state and which state follows. It never knows about time or order.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 

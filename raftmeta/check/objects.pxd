@@ -1,10 +1,10 @@
-# Sets, queues, locks, lists, counters and texts as native models: what an operation makes of a state.
+# Sets, queues, locks, lists, counters and texts as native models: the effect of an operation on a state.
 #
 # A state is a string of bytes with a number (Model.states): 32-bit numbers of values for a set (in ascending order), a
 # queue, a list and the owner of a lock; a 64-bit number for a counter; escaped characters for a text. An operation is
 # read once, when the history is loaded, and has the number of its kind (Model.calls). The search asks for a transition
-# once and remembers the answer (Model.transitions), as it does with a model written in Python, whose definitions in
-# raftmeta/check/models.py say the same.
+# once and remembers the answer (Model.transitions), as it does with a model written in Python. The definitions in
+# raftmeta/check/models.py say the same in Python.
 #
 # It decides what an operation may return. It never knows about time, processes or order.
 from libc.stdint cimport int32_t

@@ -1,15 +1,17 @@
-# One component, from the cheapest engine to the dearest, within limits: first answer wins.
+# One component, from the cheapest engine to the dearest, within limits: the first answer wins.
 #
 #     witness      linear; only where all operations tell their revisions
 #     WGL          alone for its first steps, which is enough for nearly all components
 #     WGL and just-in-time, in turn     for the rest: each is quick where the other is not
 #
 # An "illegal" of WGL by fingerprints is searched again with exact keys, so that no collision can accuse anybody. Steps
-# and bytes are counted, and time is asked for by the caller's deadline; each of them ends in "unknown" with its reason,
-# which never counts as ok.
+# and bytes are counted, and the caller's deadline limits time. Each limit ends in "unknown" with its reason, which
+# never
+# counts as ok.
 #
-# Components take turns: a turn has so many steps, and a component that needs more is searched anew, with more steps,
-# when all others had theirs. So an illegal component is found although a hard one stands before it.
+# Components take turns. A turn has a number of steps. A component that needs more is searched anew, with more steps,
+# when
+# all others had their turn. So an illegal component is found although a hard one stands before it.
 #
 # It decides the verdict on one component. It never decides what the operations mean.
 from libc.stddef cimport size_t

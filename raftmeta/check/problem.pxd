@@ -1,8 +1,9 @@
-# One component as the engines want it: its operations in the order of their invocations, its events in the order of the
-# history, without what cannot matter.
+# One component in the form that the engines need: its operations in the order of their invocations and its events in
+# the
+# order of the history, without those that cannot matter.
 #
-# Left out are operations that are certain to have no effect on the answer: a crashed operation that changes no state,
-# and a crashed write of a value that nobody can have noticed (docs/checker.md "Crashed operations").
+# It leaves out operations that certainly cannot change the verdict: a crashed operation that changes no state, and a
+# crashed write of a value that nobody can have noticed (docs/checker.md "Crashed operations").
 from libc.stdint cimport int32_t, uint8_t
 
 from raftmeta.check.model cimport Model, Operation

@@ -4,8 +4,8 @@
 #     write    arguments: the value        delete
 #     cas      arguments: [old,new]        result: true, false
 #     txn      arguments: [["if",key,value], ..., ["r",key,null], ["w",key,value], ..., ["else"], ["r",...], ...]
-#              result: the micro-operations that ran, reads with what they read; in front of them, where there is an
-#              "if", ["if",true] or ["if",false]: all of these comparisons held, or not
+#              result: the micro-operations that ran, reads with what they read; before them, if there is an "if",
+#              ["if",true] or ["if",false]: all of these comparisons held, or not
 from libc.stdint cimport int32_t
 
 from raftmeta.check.json_text cimport Text

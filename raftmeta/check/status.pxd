@@ -1,7 +1,7 @@
-# What an engine says when it returns; all engines use the same words.
+# The answers of an engine; all engines use the same words.
 #
-# An engine never waits and never asks anybody: it runs until it knows, until its budget of steps is used, or until it
-# needs a transition that only a model written in Python can give. It can be called again in all cases but the first.
+# An engine never waits and never asks anybody. It runs until it knows, until its budget of steps is used, or until it
+# needs a transition that only a model written in Python can give. In the last two cases it can be called again.
 
 cdef enum Answer:
     ANSWER_RUNNING = 0          # the budget of steps is used; call again

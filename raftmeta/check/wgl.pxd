@@ -1,12 +1,13 @@
 # The depth-first search for a linearization: Wing & Gong 1993, with the cache of Lowe 2017.
 #
-# It walks along the events that are not yet accounted for. At an invocation it tries to let the operation take effect
-# next: if the model allows that and this set of operations with this state has not been tried before, its two events
-# are cut out of the list and the walk begins again at the front. At a completion it has gone too far, since that
-# operation must have taken effect by now: the last decision is taken back. (Wing & Gong, Testing and Verifying
-# Concurrent Objects; Lowe, Testing for Linearizability, 2017.)
+# It walks along the events that have no place yet. At an invocation it tries to let the operation take effect next. If
+# the model allows that, and this set of operations was not tried with this state before, it cuts the operation's two
+# events out of the list and begins again at the front. At a completion it has gone too far, since that operation must
+# have taken effect by now: it takes the last decision back. (Wing & Gong, Testing and Verifying Concurrent Objects;
+# Lowe, Testing for Linearizability, 2017.)
 #
-# A set is known by a fingerprint that each step changes in constant time: two random words per operation, xor-ed. So an
+# A fingerprint stands for a set, and each step changes it in constant time: two random words per operation, xor-ed. So
+# an
 # "illegal" found by fingerprints may be wrong, once in 2^128 pairs; an "illegal" found with is_exact compares the sets
 # themselves. "Legal" is always proof: the stack is the linearization.
 #

@@ -1,13 +1,14 @@
-# The linear pass: the store itself says in which order it executed, by revisions; believe it, and check every word.
+# The linear pass: by revisions the store itself says in which order it executed. Believe the order, and check it.
 #
-# Ordered by revision, writes before the reads of the same revision, ties by invocation. Then two things are checked,
-# each in one pass: that the model gives each operation the result that it reported, and that no operation completed
-# before one that stands earlier in the order was invoked. If both hold the order *is* a linearization: proof, without a
+# Operations stand in order of revision, writes before reads of the same revision, ties by invocation. Two passes then
+# check that the model gives each operation the result that it reported, and that no operation completed before the
+# invocation of one that stands earlier in the order. If both hold, the order *is* a linearization: proof, without a
 # search. This is the case of Gibbons & Korach (Testing Shared Memories, 1997) in which the order of writes is known: it
 # takes linear time where the general question is NP-complete.
 #
-# A crashed operation has no revision, unless somebody looked it up in the log afterwards. It is put in just before the
-# first operation that is impossible without it, if that was not completed before the crashed one was invoked.
+# A crashed operation has no revision, unless somebody looked it up in the log afterwards. It is put just before the
+# first
+# operation that is impossible without it, if that operation did not complete before the crashed one was invoked.
 #
 # It decides "legal" or nothing: revisions that are wrong accuse the revisions, not the history. It never searches.
 from libc.stdint cimport int32_t, uint64_t

@@ -204,7 +204,7 @@ cdef SnapshotPoint _log_begin(const WalOpened* opened, const Restored* restored)
 
 
 # In force at the beginning of the log. A membership that the copy of the state has from before is that one; later
-# ones stand in the log, and the first that is committed replaces whatever is given here (raft/configuration).
+# ones stand in the log, and the first that is committed replaces whatever is given here (raft/membership_change).
 cdef status_t _membership_at(const WalOpened* opened, const Restored* restored, index_t index,
                              Membership* membership) noexcept nogil:
     cdef const uint8_t* encoded = opened.membership

@@ -76,7 +76,7 @@ cdef struct Submission:
     void* owner                 # ticket; NULL: nobody waits
     void* handle
     uint8_t kind
-    uint8_t is_urgent           # keep-alives, fences, deletes, configuration: never Overloaded
+    uint8_t is_urgent           # keep-alives, fences, deletes, membership changes: never Overloaded
     uint32_t length             # payload bytes behind the struct
     uint32_t key_length         # SUBMIT_WATCH
     uint32_t filter             # SUBMIT_WATCH

@@ -10,7 +10,7 @@ from raftmeta.machine.machine_handle cimport MachineHandle
 from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTES_MAX, Machine
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.record cimport chain_hash, record_payload
-from raftmeta.raft.types cimport ENTRY_CONFIGURATION, Record, SnapshotPoint, index_t
+from raftmeta.raft.types cimport ENTRY_MEMBERSHIP, Record, SnapshotPoint, index_t
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
 from raftmeta.storage.salvage cimport (Salvage, SalvageFile, salvage_last, salvage_read, salvage_record,
                                        salvage_release)
@@ -71,7 +71,7 @@ cdef status_t _follow(Following* following) noexcept nogil:
             break
         if following.machine != NULL:
             status = _apply(following, record)
-        if status == OK and record.type == ENTRY_CONFIGURATION:
+        if status == OK and record.type == ENTRY_MEMBERSHIP:
             following.membership_index = record.index
             following.membership.clear()
             if not following.membership.append(record_payload(record), record.length):

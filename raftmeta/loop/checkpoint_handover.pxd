@@ -1,9 +1,10 @@
-# The hand-over of checkpoints from the native threads of a node to a Python thread, which alone touches LMDB.
+# The hand-over of checkpoints from a node's native threads to a Python thread, which alone touches LMDB.
 #
-# One request at a time. The native side fills the fields, sets `request` and rings; from then on they are the thread's,
-# until it sets `request` back to REQUEST_NONE. Requests of the opening thread wait for that; TAKE does not: the loop
-# asks by poll and never waits for the thread, which may be kept from running by whoever holds the GIL. What is late
-# then is the truncation of the log and nothing else.
+# One request at a time. The native side fills the fields, sets `request` and rings. From then on the fields are the
+# thread's, until it sets `request` back to REQUEST_NONE. The opening thread waits for its requests. The loop does not
+# wait
+# for TAKE: it polls, because a host that holds the GIL may keep the thread from running. That delays the truncation of
+# the log and nothing else.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.engine.snapshots.checkpoint cimport CheckpointHead, CheckpointPort

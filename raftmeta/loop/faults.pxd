@@ -1,12 +1,12 @@
-# Faults of the network on purpose, for tests: what one node loses, repeats or delays on its way to and from a peer.
+# Faults of the network on purpose, for tests: one node loses, repeats or delays frames on their way to and from a peer.
 #
 # A fault belongs to a peer's *name*: the table of links may give a place to another peer, and a peer may come back on
-# another connection. Without faults the loop pays one comparison for each frame. Who sets them: raftmeta/faults.py.
+# another connection. Without faults the loop pays one comparison for each frame. raftmeta/faults.py sets them.
 #
 #     cut to      frames to the peer are lost                   cut from    frames from it are ignored
 #
-# A connection that is open when it is cut stays open, as over a pulled cable: neither side is told. While a peer
-# is cut off in either direction, no new connection to or from it gets through HELLO, which needs both directions.
+# A connection that is open when it is cut stays open, as over a pulled cable: neither side is told. While a peer is cut
+# off in either direction, no new connection to or from it gets through HELLO, which needs both directions.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.engine.state cimport Link

@@ -1,4 +1,4 @@
-# One node as a heap block and three native threads; everything a handle needs, nothing of Python.
+# One node as a heap block and its native threads: everything that a handle needs, and nothing of Python.
 #
 #     loop thread     epoll: sockets, submissions, finished disk jobs, time -> the engine, one turn at a time
 #     write thread    the log (loop/write_thread)

@@ -1,13 +1,13 @@
-# Tickets: what a caller holds while the engine works, and how the answer gets back to it.
+# Tickets: a caller holds one while the engine works, and the answer comes back through it.
 #
-# A ticket is one malloc'ed struct with two holders, the caller and the engine; whoever lets go last frees it. So a
+# A ticket is one malloc'ed struct with two holders, the caller and the engine; the last one to let go frees it. So a
 # caller may leave at any time (time-out, Ctrl-C, cancelled task) without a word to the engine.
 #
 #     QUEUED --claim--> PROPOSED --done--> DONE          the engine
 #     QUEUED --withdraw--> WITHDRAWN                     the caller; from PROPOSED on it is too late
 #
-# The answer of a ticket with a mailbox is posted there, one wake-up for all posted in a turn; without one, a thread
-# sleeps on `state`.
+# The engine posts the answer of a ticket with a mailbox there, with one wake-up for all answers of a turn. Without a
+# mailbox, a thread sleeps on `state`.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.threads cimport Handoff

@@ -38,7 +38,7 @@ from raftmeta.native.atomics cimport store_release
 from raftmeta.native.intrinsics cimport hash128
 from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_REPEATED, MARK_HISTORY_COMPACTED,
                                     MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, mark)
-from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_CONFIGURATION, ENTRY_NOOP
+from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_MEMBERSHIP, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, INVARIANT_BROKEN, KEY_INVALID,
                               LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, SESSION_UNKNOWN, UNKNOWN_ENTRY,
                               VALUE_TOO_LARGE)
@@ -113,7 +113,7 @@ cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyRes
     machine.lease_ms = max(machine.lease_ms, record.lease_ms)
     if record.type == ENTRY_COMMAND:
         return _begin(machine, record, result)
-    if record.type != ENTRY_NOOP and record.type != ENTRY_CONFIGURATION:
+    if record.type != ENTRY_NOOP and record.type != ENTRY_MEMBERSHIP:
         return _fatal(result, UNKNOWN_ENTRY)
     machine.applied = record.index
     result.revision = machine.revision

@@ -1,6 +1,6 @@
 """How a membership becomes the one that somebody asked for: the next step, from what this node sees now.
 
-    add_member(d)           nobody of that name -> learner (or standby); the leader promotes it (raft/configuration)
+    add_member(d)           nobody of that name -> learner (or standby); the leader promotes it (raft/membership_change)
     remove_member(d)        gone; a leader hands over first
     replace_member(c, d)    d a standby -> caught up -> one change in which d gets the vote that c loses
     promote(d), demote(d)   a vote, no vote (and no promotion by the leader either)

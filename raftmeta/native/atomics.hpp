@@ -1,7 +1,7 @@
 // Words that two threads share, by the compiler's atomic builtins: leaves, pure, never block.
 //
 // "shared" is sequentially consistent: for protocols in which two threads each write one word and then read the
-// other's. acquire / release: for handing over what was written before.
+// other's. acquire / release: to hand over earlier writes.
 #pragma once
 #include <sched.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ template <class T> inline bool swap_shared(T* word, T expected, T wanted) noexce
     return __atomic_compare_exchange_n(word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-// Let another thread run that is in the middle of something short.
+// Let another thread run that is inside a short section.
 inline void give_way() noexcept { sched_yield(); }
 
 }  // namespace raftmeta

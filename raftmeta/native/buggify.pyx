@@ -1,8 +1,8 @@
-"""Buggify points from Python: their names. buggify.pxd says what they are."""
+"""Names of the buggify points for Python; buggify.pxd explains them."""
 
 from __future__ import annotations
 
-# As in marks.pyx: of the enum, what is wanted is the names. The last one only counts the others.
+# As in marks.pyx: only the names of the enum are wanted. The last one only counts the others.
 _NAMES = tuple(name.removeprefix("BUGGIFY_") for name in globals().pop("Buggify").__members__)[:-1]
 
 

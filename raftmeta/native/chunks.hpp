@@ -32,8 +32,8 @@ inline Chunk* chunk_create(uint32_t capacity) noexcept {
     if (chunk) { chunk->holders = 1; chunk->capacity = capacity; chunk->used = 0; chunk->reserved = 0; }
     return chunk;
 }
-// The same for bytes that are read at once, of a whole file: a large one takes a page fault for 2 MiB and not for each
-// 4 KiB, and walks through its records meet fewer pages. What is not touched takes no memory, but for the last page.
+// The same for the bytes of a whole file, read at once. A large one takes a page fault for each 2 MiB and not for each
+// 4 KiB, and walks through its records meet fewer pages. Untouched bytes take no memory, except in the last page.
 inline Chunk* chunk_create_image(uint32_t capacity) noexcept {
     if (capacity < 2 * CHUNK_HUGE_PAGE_BYTES) return chunk_create(capacity);
     size_t length = sizeof(Chunk) + static_cast<size_t>(capacity) + CHUNK_HUGE_PAGE_BYTES - 1;

@@ -1,6 +1,6 @@
 // Containers of the native threads: plain structs, valid when zeroed, that never throw.
 //
-// What they decide: nothing. What they never do: throw, call Python, keep a global, run a constructor.
+// They decide nothing. They never throw, call Python, keep a global or run a constructor.
 // Growth that fails returns false or NULL and leaves the container as it was; the caller turns that into a
 // Fatal status that stops the node (ARCHITECTURE "Native code").
 // T must be trivially copyable: elements move by memcpy and no destructor runs. A zeroed struct is an empty

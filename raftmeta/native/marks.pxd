@@ -1,18 +1,18 @@
-# Coverage marks: "this rare state was reached". A mark stands where a rule of the protocol does its work, so a campaign
-# of the simulator that reaches all of them has put all of these rules to the test (docs/faults.md "Marks").
+# Coverage marks: "this rare state was reached". A mark stands where a rule of the protocol does its work. A campaign of
+# the simulator that reaches all marks has tested all of these rules (docs/faults.md "Marks").
 #
-# What it costs: one store of a constant to a constant address, in code that is seldom run. Nothing is read, counted or
-# decided, and threads that reach the same mark write the same byte; so it stays in production.
-# A mark is added by a line here and by `mark(MARK_...)` in the state that it names.
+# A mark costs one store of a constant to a constant address, in code that seldom runs. Nothing is read, counted or
+# decided, and threads that reach the same mark write the same byte; so marks stay in production.
+# To add one, write a line here and `mark(MARK_...)` in the state that it names.
 cpdef enum Mark:
     # elections
     MARK_LEADER_MET_HIGHER_TERM = 0      # a leader heard of a higher term
     MARK_CAMPAIGN_FORBIDDEN              # a member that may not lead let its time-out pass
-    MARK_STRANGER_REFUSED                # a request of one whom the membership in force does not name
-    MARK_LINK_OLDER_THAN_MEMBERSHIP      # a link's unknown incarnation may be one that is dead: it is opened anew
+    MARK_STRANGER_REFUSED                # a request of a peer that the membership in force does not name
+    MARK_LINK_OLDER_THAN_MEMBERSHIP      # a link's unknown incarnation may be dead: the link is opened anew
     MARK_CAMPAIGN_BY_TRANSFER            # a campaign without pre-votes, asked for by the leader
     MARK_EARLY_CAMPAIGN                  # before its time-out, as nobody was heard to lead since the start
-    MARK_EARLY_CAMPAIGN_INSTEAD          # one that heard no leader either was refused: ask instead of it
+    MARK_EARLY_CAMPAIGN_INSTEAD          # it refused another member that heard no leader: it asks instead
     MARK_ELECTION_LOST                   # a majority refused
     MARK_CHECK_QUORUM_FAILED             # a leader heard no majority for an election time-out
     MARK_LEADER_REFUSED_CONNECTION       # the leader's process is gone: campaign at once
@@ -23,18 +23,18 @@ cpdef enum Mark:
     MARK_VOTE_REFUSED_LOG_BEHIND         # a candidate that lacks entries
     MARK_VOTE_OF_HIGHER_TERM_IGNORED     # a leader is alive: the term stays (thesis 4.2.3)
     MARK_VOTE_RESPONSE_LATE              # an answer to a campaign that is over
-    MARK_TIMEOUT_NOW_LATE                # an order of a leader that is followed no more
+    MARK_TIMEOUT_NOW_LATE                # an order of a leader that this member follows no more
     MARK_PRE_CANDIDATE                   # a member asks whether it could win
     MARK_CANDIDATE                       # a member stands for election
     MARK_OWN_VOTE_DURABLE                # a candidate's own vote counts when its disk has it
     # replication
-    MARK_MEMBER_BEHIND_THE_LOG           # what a member needs is compacted here
+    MARK_MEMBER_BEHIND_THE_LOG           # a member needs an entry that is compacted here
     MARK_PROBE_WITHOUT_RECORDS           # a probe of a member that lacks nothing
-    MARK_LOST_APPENDS_SUSPECTED          # an empty APPEND asks what arrived
+    MARK_LOST_APPENDS_SUSPECTED          # an empty APPEND asks which ones arrived
     MARK_FULL_WINDOW_GIVEN_UP            # a full window of lost APPENDs behind a log that was cut
     MARK_APPEND_REFUSED                  # a member's log does not meet ours there
     MARK_SNAPSHOT_RESPONSE_LATE          # an answer to a snapshot that nobody waits for
-    MARK_APPEND_BELOW_THE_LOG            # an APPEND of what a snapshot has replaced
+    MARK_APPEND_BELOW_THE_LOG            # an APPEND of entries that a snapshot has replaced
     MARK_APPEND_DOES_NOT_MEET            # the entry in front of the new ones is another one here, or missing
     MARK_ENTRY_CONFLICTS                 # an entry of another term stands at this index
     MARK_LOG_TRUNCATED                   # a tail that nobody else has was cut (paper 5.3)
@@ -47,27 +47,27 @@ cpdef enum Mark:
     MARK_READ_ASKED_OF_NO_LEADER         # a read was sent to a member that does not lead
     MARK_PROPOSED_WITHOUT_LEADER         # a proposal where no leader is known
     MARK_SNAPSHOT_STREAM_BROKE           # a connection broke in the middle of a snapshot
-    MARK_SNAPSHOT_TRANSFER_FAILED        # a member did not fetch what was offered
+    MARK_SNAPSHOT_TRANSFER_FAILED        # a member did not fetch an offered snapshot
     MARK_TRANSFER_FORWARDED              # a member asked its leader to hand over
-    MARK_INSTALLED_OF_HIGHER_TERM        # a snapshot of a term that was not known here
+    MARK_INSTALLED_OF_HIGHER_TERM        # a snapshot of a term that was unknown here
     MARK_INSTALLED_OVER_NEWER_TAIL       # the tail behind the point of a snapshot stays
     MARK_INSTALLED_AND_LOG_BEGUN         # a snapshot replaced the whole log
     MARK_REPAIR_WRITTEN                  # a mended record goes back to the disk
     # changes of membership
-    MARK_CONFIGURATION_TRUNCATED         # an entry with a configuration was cut: the one before is in force again
-    MARK_JOINT_LEFT                      # a joint configuration was committed and is left
-    MARK_LEADER_REMOVED_ITSELF           # a leader committed a configuration without itself
-    MARK_CHANGE_WHILE_CHANGING           # a change was asked for before the one before was committed
-    MARK_CHANGE_OF_OLD_MEMBERSHIP        # a change was made from a membership that is replaced
-    MARK_CHANGE_WITH_UNREADY_VOTER       # a new voter was no learner that holds its configuration
+    MARK_MEMBERSHIP_TRUNCATED            # an entry with a membership was cut: the one before is in force again
+    MARK_JOINT_LEFT                      # a joint membership was committed and is left
+    MARK_LEADER_REMOVED_ITSELF           # a leader committed a membership without itself
+    MARK_CHANGE_WHILE_CHANGING           # a change was asked for before the last one was committed
+    MARK_CHANGE_OF_OLD_MEMBERSHIP        # a change was made from a membership that was replaced since
+    MARK_CHANGE_WITH_UNREADY_VOTER       # a new voter is not yet a learner with the membership that names it
     MARK_CHANGE_WITHOUT_QUORUM           # too few of the new voters answer
     MARK_INCARNATION_SWAPPED             # a wiped member took the vote of its old self
     MARK_LEARNER_PROMOTED                # learners became voters by themselves
-    # what a leader knows of members
-    MARK_ACKNOWLEDGED_LESS               # an acknowledgement that was overtaken
-    MARK_REFUSAL_BELOW_MATCH             # a refusal that was overtaken by an acknowledgement
+    # a leader's knowledge of members
+    MARK_ACKNOWLEDGED_LESS               # an acknowledgement that a later one overtook
+    MARK_REFUSAL_BELOW_MATCH             # a refusal that an acknowledgement overtook
     MARK_REFUSAL_OF_THE_PAST             # a refusal of an APPEND in front of the probe
-    MARK_PIPELINE_LOST                   # what was sent ahead may be lost: probe again
+    MARK_PIPELINE_LOST                   # APPENDs under way may be lost: probe again
     MARK_LAST_APPENDS_UNANSWERED         # a heartbeat was answered and the last APPENDs were not
     MARK_SNAPSHOT_CAUGHT_UP              # a member reached the log by a snapshot
     MARK_SNAPSHOT_STILL_NEEDED           # it refused the point of the snapshot that it waits for
@@ -75,9 +75,9 @@ cpdef enum Mark:
     MARK_LEARNER_ROUND                   # a learner reached the end of a round of catching up
     MARK_PIPELINED                       # a probe was answered: APPENDs are sent ahead
     # damaged records
-    MARK_REPAIR_REFUSED                  # a peer has not what is damaged here
-    MARK_CONFIGURATION_REPAIRED          # a damaged entry with a configuration was mended
-    MARK_REPAIR_BY_SNAPSHOT              # what is damaged at a peer is in our snapshot only
+    MARK_REPAIR_REFUSED                  # a peer does not have the record that is damaged here
+    MARK_MEMBERSHIP_REPAIRED             # a damaged entry with a membership was mended
+    MARK_REPAIR_BY_SNAPSHOT              # a peer's damaged record is in our snapshot only
     MARK_REPAIR_OFFERED_ALREADY          # a snapshot was offered to a damaged peer just now
     MARK_REPAIRED                        # a damaged record was mended
     MARK_REPAIR_GIVEN                    # a peer's damaged record is here
@@ -91,7 +91,7 @@ cpdef enum Mark:
     MARK_MEMBER_FORGOT_THE_MATCH         # a restarted member must be shown where the logs meet
     MARK_LEASE_CLOCK_ADVANCED            # a quorum confirmed an interval
     MARK_LEASE_CLOCK_HEARD               # a leader told its lease clock
-    MARK_LEASE_CLOCK_OF_A_VOTER          # one that was elected learned from a vote of a later lease clock
+    MARK_LEASE_CLOCK_OF_A_VOTER          # an elected member learned a later lease clock from a vote
     # messages that wait
     MARK_ACKNOWLEDGEMENTS_MERGED         # two acknowledgements wait for one write
     MARK_MESSAGE_HELD                    # an answer waits for the disk
@@ -106,15 +106,15 @@ cpdef enum Mark:
     # leadership transfer
     MARK_TRANSFER_TWICE                  # a transfer while one is under way
     MARK_TRANSFER_TO_NOBODY              # a transfer to no member, or with no other voter
-    MARK_TRANSFER_TARGET_READY           # who is to lead has the whole log
+    MARK_TRANSFER_TARGET_READY           # the target of a transfer has the whole log
     MARK_TRANSFER_TIMED_OUT              # a transfer did not end within an election time-out
     # founding
-    MARK_FOUNDED_BY_ANOTHER              # who accepted heard that all have
+    MARK_FOUNDED_BY_ANOTHER              # a member that accepted heard that all have
     MARK_JOINED_FOUNDED_CLUSTER          # a blank node met a founded cluster
     MARK_FOUNDING_WHILE_PERSISTING       # a proposal came while the last one is written
     MARK_FOUNDING_IS_OVER                # a proposal to a founded node
     MARK_FOUNDING_ACCEPTED_AGAIN         # an acceptance is repeated
-    MARK_LATE_ACCEPTANCE_ANSWERED        # who missed the end of the founding asks again
+    MARK_LATE_ACCEPTANCE_ANSWERED        # a member that missed the end of the founding asks again
     MARK_JOINING_ENDED                   # a node that joined knows its cluster for good
     MARK_FOUNDING_PROPOSED               # a founder heard of everybody
     MARK_FOUNDED_BY_ALL                  # all initial members accepted
@@ -134,48 +134,48 @@ cpdef enum Mark:
     MARK_RECOVERY_VOID_SEGMENT           # a segment of a former incarnation
     MARK_RECOVERY_RECORD_SALVAGED        # a record in a damaged batch was found
     MARK_RECOVERY_RECORD_DAMAGED         # a record in a damaged batch was not found
-    MARK_RECOVERY_HOLE_FILLED            # what a header is gone of is known from its successor or the mark
+    MARK_RECOVERY_HOLE_FILLED            # a lost header's facts are known from its successor or the mark
     MARK_RECOVERY_TORN_RECORDS           # a batch with a header and without its records
     MARK_RECOVERY_TORN_HEADER            # a batch whose header was torn
     MARK_RECOVERY_LAST_HEADER_DAMAGED    # the last batch was synced and its header is gone
     MARK_RECOVERY_WITHOUT_MARK           # the second witness is missing or broken
     MARK_RECOVERY_BATCH                  # a batch was found again
-    # snapshots on their way
+    # transfer of snapshots
     MARK_OFFER_TO_UNCONNECTED            # a snapshot is needed by a member that is not connected
-    MARK_FETCH_OF_GONE_FILE              # a file was fetched that is replaced
+    MARK_FETCH_OF_GONE_FILE              # a replaced file was asked for
     MARK_OFFER_TIMED_OUT                 # an offer was not taken
     MARK_RECEIVING_ABANDONED_MIDWAY      # a transfer was given up in the middle
     MARK_FETCH_FROM_ANOTHER              # a transfer goes on with another member
     MARK_OFFER_NOT_NEEDED                # an offer to a node that is further, or leads
     MARK_OFFER_OF_BETTER_FILE            # a better file was offered while nobody gave the one under way
     MARK_OFFER_WHILE_RECEIVING           # an offer while a transfer goes on
-    MARK_PIECE_OUT_OF_ORDER              # a piece that was not waited for
-    MARK_NOBODY_HAS_THE_FILE             # nobody gives what was offered
+    MARK_PIECE_OUT_OF_ORDER              # a piece out of turn
+    MARK_NOBODY_HAS_THE_FILE             # nobody gives the offered file
     MARK_PIECE_NOT_WRITTEN               # a piece found no room
     MARK_OFFER_TAKEN                     # a transfer begins
     MARK_ALL_PIECES_THERE                # a received file is whole
     # keeping snapshots
     MARK_SNAPSHOT_WITHOUT_ROOM           # a snapshot found no room
-    MARK_OLDER_FILE_RECEIVED             # a received file is older than the own one
+    MARK_OLDER_FILE_RECEIVED             # a received file is older than this node's own
     MARK_FILE_LENT                       # the log waits for a member that fetches
     MARK_SNAPSHOT_DUE                    # the point of a snapshot was applied
-    MARK_OLD_FILE_REMOVED                # a file that nobody needs goes
+    MARK_OLD_FILE_REMOVED                # a file that nobody needs was removed
     # installing them
     MARK_INSTALL_OVERTAKEN               # the log was faster than the snapshot
     MARK_BLOCKED_WRITE_STRIPPED          # a write that found no room belonged to a log that is gone
-    MARK_INSTALLED                       # a received state took the place of the own one
+    MARK_INSTALLED                       # a received state replaced this node's own
     # peers
-    MARK_HELLO_OF_REMOVED                # a member that was removed introduced itself
-    MARK_BOOT_CONTRADICTED               # a HELLO named another boot than the one that answers at this moment
+    MARK_HELLO_OF_REMOVED                # a removed member introduced itself
+    MARK_BOOT_CONTRADICTED               # a HELLO named another boot than the one that answers now
     MARK_FRAME_BEFORE_FOUNDING           # a protocol message before the founding ended
     MARK_FRAME_OF_REMOVED                # a connection of a member that is removed
     MARK_QUORUM_OF_DISKS_LOST            # a majority of the voters has lost its disk
     MARK_LINK_STILL_DOWN                 # a link that was down was refused again
     MARK_LINK_LOST                       # a connection to a peer broke
     MARK_PROPOSAL_TWICE                  # a proposal came a second time, or after a later one
-    MARK_PROPOSAL_FOR_EARLIER_LIFE       # a proposal was on its way while its target started again
-    # what a node does for itself
-    MARK_SESSION_LOST                    # the own session expired
+    MARK_PROPOSAL_FOR_EARLIER_LIFE       # a proposal was on its way while its target restarted
+    # a node's own work
+    MARK_SESSION_LOST                    # its own session expired
     MARK_KEEP_ALIVES_UNANSWERED          # many keep-alives without an answer
     MARK_KEPT_LEASE_LOST                 # a kept lease was gone when a keep-alive was applied
     MARK_KEPT_LEASE_GONE_BY_INSTALL      # a kept lease was gone after an install
@@ -183,14 +183,14 @@ cpdef enum Mark:
     MARK_SESSIONS_EXPIRE                 # sessions of nodes that are gone end
     MARK_WIPED_LEARNER_RETURNS           # a learner returned as another incarnation
     MARK_LEASES_EXPIRE                   # leases that nobody keeps end
-    MARK_SESSION_OPENED                  # the own session stands in the state
+    MARK_SESSION_OPENED                  # its own session is in the state
     MARK_HISTORY_TOO_LARGE               # the oldest history is let go
     # callers
-    MARK_PROPOSED_AGAIN                  # a new leader: what was not answered is proposed once more
+    MARK_PROPOSED_AGAIN                  # a new leader: unanswered commands are proposed once more
     MARK_REFUSED_AND_QUEUED              # a refusal after which the command is proposed again
     MARK_REFUSED_AND_IN_DOUBT            # refused, and perhaps in the log: the command waits for another try
     MARK_SECOND_COPY_APPLIED             # a second copy of an answered command
-    MARK_ANSWERED_BY_INSTALL             # a result that waited came with a snapshot
+    MARK_ANSWERED_BY_INSTALL             # a waiting result came with a snapshot
     MARK_READ_ROUND_VOID                 # a round of reads got no answer
     MARK_COMMAND_PROPOSED                # a caller's command went to the core
     # commands

@@ -1,8 +1,8 @@
-"""Coverage marks from Python: their names, and which of them this process has reached. marks.pxd says what they are."""
+"""Coverage marks for Python: their names, and those that this process has reached. marks.pxd explains them."""
 
 from __future__ import annotations
 
-# Cython shows the header's enum to Python; what is wanted of it is the names, in their order.
+# Cython shows the header's enum to Python; only its names are wanted, in their order.
 NAMES = tuple(name.removeprefix("MARK_") for name in globals().pop("Mark").__members__)
 
 

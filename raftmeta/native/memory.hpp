@@ -1,4 +1,4 @@
-// Memory that was freed goes back to the system only when the allocator is asked: it keeps what it once had.
+// The allocator keeps freed memory until it is asked to give it back to the system.
 #pragma once
 #include <stdlib.h>
 #if defined(__GLIBC__)
@@ -7,7 +7,7 @@
 
 namespace raftmeta {
 
-// Whole free pages of every arena. It takes about 0.2 ms for each MiB given back; other threads wait meanwhile only
+// Give back whole free pages of every arena: about 0.2 ms for each MiB. Other threads wait meanwhile only
 // when they need the arena that it is at.
 inline void give_back_memory() noexcept {
 #if defined(__GLIBC__)

@@ -1,11 +1,11 @@
-// Large pieces of memory for the state, of which one lies ready, touched already.
+// Large pieces of memory for the state. One lies ready, touched already.
 //
 // A page is given at its first touch: a huge page takes a quarter of a millisecond, and on a virtual machine whose host
 // has to find it first 5 to 8 ms. All members of a cluster need the next one at the same entry, so that no quorum would
 // hide it. So a thread of its own makes the next piece as soon as one is taken.
 //
-// What they decide: nothing. What they never do: wait (whoever finds no piece ready makes his own), keep more than one,
-// or make any before the first was asked for: a small state stays small.
+// They decide nothing. They never wait: a caller that finds no piece ready makes its own. They keep at most one ready,
+// and make none before the first was asked for: a small state stays small.
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ namespace raftmeta {
 
 constexpr size_t PIECE_BYTES = 2 * 1024 * 1024;         // one huge page of x86-64 and aarch64
 constexpr size_t PIECE_TOUCH_BYTES = 4096;              // the smallest page there is
-constexpr int PIECE_NICENESS = 19;                      // whoever wakes up meanwhile goes first
+constexpr int PIECE_NICENESS = 19;                      // any other thread goes first
 constexpr uint64_t PIECE_PAUSE_NS = 60ull * 1000000000; // the bell always rings in between
 
 // NULL: no memory. free() gives it back.
@@ -33,10 +33,10 @@ inline void piece_touch(void* piece) noexcept {
     for (size_t at = 0; at < PIECE_BYTES; at += PIECE_TOUCH_BYTES) bytes[at] = 0;
 }
 
-// A zeroed PieceStore has nothing and is nobody's; without its thread it never has anything.
+// A zeroed PieceStore is empty and has no thread; without its thread it stays empty.
 struct PieceStore {
     void* ready;            // shared
-    uint32_t bell;          // shared: counts what was asked for; the thread sleeps on it
+    uint32_t bell;          // shared: counts requests; the thread sleeps on it
     uint32_t is_closing;    // shared
     bool is_running;
     pthread_t thread;
@@ -57,7 +57,7 @@ struct PieceStore {
         if (is_running) {
             __atomic_store_n(&is_closing, 1u, __ATOMIC_SEQ_CST);
             ring();
-            pthread_join(thread, nullptr);      // it is in nothing longer than a piece
+            pthread_join(thread, nullptr);      // the thread is at most one piece away from its end
         }
         is_running = false;
         free(ready);
@@ -71,7 +71,7 @@ private:
     }
     void make() noexcept {
         void* piece = piece_create();
-        if (!piece) return;     // whoever takes finds out for himself
+        if (!piece) return;     // the next caller finds out itself
         piece_touch(piece);
         __atomic_store_n(&ready, piece, __ATOMIC_RELEASE);
     }

@@ -1,4 +1,4 @@
-# Ask for a cache line before its turn. Any address may be given, one that is no memory too; nothing else happens.
+# Ask for a cache line before its turn. Any address may be given, even an invalid one; nothing else happens.
 
 
 cdef extern from *:

@@ -1,4 +1,4 @@
-// Is a piece of bytes text that people may be shown? Names and addresses that others tell are taken only if they are.
+// May these bytes be shown to people as text? Names and addresses from others are taken only if they may.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -6,7 +6,7 @@
 namespace raftmeta {
 
 // UTF-8 (RFC 3629, so no surrogates and no overlong forms) without control characters and line separators. An empty
-// piece is text; whether it may be empty, and how long it may be, each codec says itself.
+// piece is text. Each codec says whether it may be empty, and how long it may be.
 inline bool text_is_plain(const uint8_t* at, size_t length) noexcept {
     const uint8_t* end = at + length;
     while (at != end) {

@@ -1,6 +1,6 @@
 // Threads that meet: sleep on a word until it changes, hand a list over, publish a struct that readers copy.
 //
-// What they never do: take a lock (a thread that the host preempts inside would stop the node's), call Python, throw.
+// They never take a lock: a thread preempted inside would stop the node's. They never call Python and never throw.
 #pragma once
 #include <errno.h>
 #include <linux/futex.h>

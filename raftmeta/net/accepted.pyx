@@ -1,11 +1,11 @@
 """Connections that somebody opened to us: bytes in, whole and sound frames up.
 
-What it decides: when a connection has said too much, too little or nonsense. What it never does: answer such a
-connection (but a HELLO that is not welcome, with the reason), read more of one than a turn can bear, or allocate for
-a length that was only claimed before HELLO.
+It decides when a connection has said too much, too little or nonsense. It never answers such a connection, except an
+unwelcome HELLO with the reason. It never reads more of one than a turn can bear, and never allocates for a length that
+was only claimed before HELLO.
 
-Where bytes live: they are read into a chunk and frames are windows in it, handed up without a copy. A window that the
-engine holds keeps the chunk; its bytes are never written again, reading goes on behind them or in a new chunk.
+Bytes are read into a chunk. Frames are windows in it, handed up without a copy. A window that the engine holds keeps
+the chunk. Its bytes are never written again: reading goes on behind them or in a new chunk.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -92,7 +92,7 @@ cdef void accepted_take_new(Transport* transport) noexcept nogil:
         if status == OK:
             _place(transport, &stream)
         elif status == OVERLOADED:
-            # The listener would be reported ready for ever: it is taken out until descriptors may be free again.
+            # epoll would report the listener ready for ever: take it out until descriptors may be free again.
             posix.epoll_ctl(transport.epoll, posix.EPOLL_CTL_DEL, transport.listener, NULL)
             transport.accept_retry_ns = transport.now_ns + ACCEPT_PAUSE_NS
             transport_wake_at(transport, transport.accept_retry_ns)
@@ -130,7 +130,7 @@ cdef bint _make_room(Accepted* at) noexcept nogil:
     return _move_to_new_chunk(at, max(capacity, at.wanted))
 
 
-# One peer has one connection to us: an older one is the rest of what it lost.
+# A peer has one connection to us: an older one is left over from a broken one.
 cdef void _close_older_of(Transport* transport, uint32_t place) noexcept nogil:
     cdef uint32_t other
     for other in range(transport.accepted_max):

@@ -1,7 +1,7 @@
-"""What is said on a connection before any other frame: HELLO in both directions, or a refusal.
+"""The first frames of a connection: HELLO in both directions, or a refusal.
 
-It decides nothing: whether a HELLO is welcome is the engine's to say. It never waits: a fresh connection takes a frame
-of this size at once, and one that does not is closed.
+It decides nothing: the engine says whether a HELLO is welcome. It never waits: a fresh connection takes a frame of this
+size at once, and a connection that does not is closed.
 """
 
 from libc.stdint cimport uint8_t, uint32_t
@@ -17,7 +17,7 @@ from raftmeta.wire.frame cimport (FRAME_HEADER_BYTES, FRAME_HELLO, FRAME_REFUSED
 from raftmeta.wire.hello cimport hello_decode, hello_encode, refused_decode, refused_encode
 
 
-# Send scratch, which has room for the header in front of the body, as one frame.
+# Send `scratch` as one frame. It has room for the header in front of the body.
 cdef bint _send(Stream* stream, Vec[uint8_t]* scratch, const Hello* own, FrameType type) noexcept nogil:
     cdef FrameIdentity identity
     cdef Slice whole

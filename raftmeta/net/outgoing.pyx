@@ -1,12 +1,12 @@
-"""Our connections to peers: when to try, how to greet, what waits to be sent.
+"""Our connections to peers: attempts, HELLO, and the queue of frames to send.
 
     WAITING -> (RESOLVING ->) CONNECTING -> GREETING -> UP        and back to WAITING from each of them
 
-What it decides: pauses between attempts, and which frames are dropped when a peer does not read. What it never does:
-block, keep frames of a connection for the next one, or read anything but the answer to HELLO.
+It decides the pauses between attempts, and which frames are dropped when a peer does not read. It never blocks, never
+keeps frames of a connection for the next one, and reads nothing but the answer to HELLO.
 
-Why a refused reconnect is told at once: a connection that broke while its reconnect is refused means that the process
-is gone, not the network; a follower need not wait for its election time-out then (decisions.md "Consensus").
+It tells a refused reconnect at once. If a connection broke and its reconnect is refused, the process is gone, not the
+network. A follower then need not wait for its election time-out (decisions.md "Consensus").
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -51,7 +51,7 @@ cdef void _disconnect(Outgoing* at) noexcept nogil:
     _drop_queue(at)
 
 
-# Pause before the next round: at least half of it, the rest drawn, so that peers do not march in step.
+# Pause before the next round of attempts: at least half of it, the rest drawn, so that peers do not march in step.
 cdef void _wait(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     at.state = OUTGOING_WAITING
@@ -194,8 +194,8 @@ cdef void outgoing_tick(Transport* transport) noexcept nogil:
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
-# A connection that was up ended: tell, then try again at once to learn whether the process is still there. Not
-# where a peer takes our HELLO and ends each connection soon after: it refuses what we say, and goes on to do so.
+# A connection that was up ended: tell it, then try again at once to learn whether the process is still there. Do not
+# hurry where a peer takes our HELLO and soon ends each connection: it refuses our frames and will go on to do so.
 cdef void _broke(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     at.was_brief = transport.now_ns - at.up_ns < at.pause_ns
@@ -220,7 +220,7 @@ cdef void _connected(Transport* transport, uint32_t link) noexcept nogil:
     _connect_next(transport, link)
 
 
-# OK: their HELLO is here and welcome. INCOMPLETE: wait for more. Everything else ends the connection.
+# OK: their HELLO is here and welcome. INCOMPLETE: wait for more. Any other status ends the connection.
 cdef status_t _read_reply(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     cdef Hello hello
@@ -256,7 +256,7 @@ cdef bint _take_reply(Transport* transport, uint32_t link) noexcept nogil:
         if got <= 0:
             return False
         at.reply.size += <size_t>got
-        # Up only when link_up returned: what it makes the engine send goes behind.
+        # The link is up only when link_up returned: frames that the engine sends in it go behind.
         status = _read_reply(transport, link)
         if status == OK:
             at.state = OUTGOING_UP
@@ -280,7 +280,7 @@ cdef void outgoing_event(Transport* transport, uint32_t link, uint32_t events) n
             return
     if at.state != OUTGOING_UP:
         return
-    # After HELLO the peer has nothing to say here: the end of the stream, an error, or a byte, all close it.
+    # After HELLO the peer has nothing to say here. The end of the stream, an error and a byte all close the connection.
     if events & (posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR):
         if stream_read(&at.stream, &unexpected, 1) != STREAM_WOULD_BLOCK:
             _broke(transport, link)
@@ -291,7 +291,7 @@ cdef void outgoing_event(Transport* transport, uint32_t link, uint32_t events) n
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
-# Takes one holder of the slice's chunk over. Continues the last one when it stands right behind it in memory.
+# Takes over one hold on the slice's chunk. Extends the last slice if this one stands right behind it in memory.
 cdef void _queue_slice(Outgoing* at, const Slice* slice) noexcept nogil:
     cdef Slice* last
     if at.queue.size != 0:
@@ -320,7 +320,7 @@ cdef bint _copy(Outgoing* at, const uint8_t* bytes, uint32_t length, Slice* copi
     return True
 
 
-# A head without its records would break the stream: both find a place, or neither.
+# A head without its records would break the stream: queue both or neither.
 cdef bint _has_room_for_two(Outgoing* at) noexcept nogil:
     cdef Slice none
     none.chunk = NULL

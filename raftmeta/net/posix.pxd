@@ -1,4 +1,4 @@
-# What Linux offers for sockets and waiting, as far as Cython's own headers do not declare it.
+# Linux functions for sockets and waiting that Cython's own headers do not declare.
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
 cdef extern from "<sys/socket.h>" nogil:

@@ -10,8 +10,8 @@ cdef enum:
 
 cdef struct Resolution:
     Resolution* next
-    uint32_t link               # who asked
-    uint32_t attempt            # of that link: an answer to an older question is thrown away
+    uint32_t link               # link that asks
+    uint32_t attempt            # attempt of that link: the answer to an earlier attempt is thrown away
     uint16_t port
     char[256] host              # ends with 0
     status_t status             # OK or NOT_FOUND
@@ -29,7 +29,7 @@ cdef struct Resolver:
     bint has_thread
 
 cdef Resolver* resolver_create(int wake_fd) noexcept nogil          # NULL: no memory or no descriptor
-# Takes the question over; the thread is started by the first one. NO_MEMORY: no thread could be started.
+# Takes over the question; the first one starts the thread. NO_MEMORY: no thread could be started.
 cdef status_t resolver_ask(Resolver* resolver, Resolution* question) noexcept nogil
 cdef Resolution* resolver_take(Resolver* resolver) noexcept nogil   # answers, in order; the caller frees them
 cdef void resolver_close(Resolver* resolver) noexcept nogil

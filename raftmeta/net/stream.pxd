@@ -1,5 +1,5 @@
-# A non-blocking stream of bytes to another process: plain TCP now. Everything above reads and writes through these
-# functions only, so that a filter (TLS over memory buffers) can stand between them and the socket later.
+# A non-blocking stream of bytes to another process: plain TCP now. Code above reads and writes through these functions
+# only, so that a filter (TLS over memory buffers) can later stand between it and the socket.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 from raftmeta.native.chunks cimport Slice
@@ -17,7 +17,7 @@ cdef struct SocketAddress:
 
 cdef enum ConnectOutcome:
     CONNECT_DONE = 1
-    CONNECT_STARTED = 2         # epoll says writable when it is known; then stream_connected
+    CONNECT_STARTED = 2         # epoll says writable when the outcome is known; then call stream_connected
     CONNECT_REFUSED = 3         # nobody listens there: the process is gone
     CONNECT_FAILED = 4          # unreachable, timed out, no descriptors left
 
@@ -26,20 +26,20 @@ cdef struct Stream:
 
 cdef void stream_init(Stream* stream) noexcept nogil
 cdef ConnectOutcome stream_connect(Stream* stream, const SocketAddress* address) noexcept nogil
-# After CONNECT_STARTED, when the socket became writable or failed.
+# Call it after CONNECT_STARTED, when the socket became writable or failed.
 cdef ConnectOutcome stream_connected(Stream* stream) noexcept nogil
-# OK; INCOMPLETE: nobody waits any more; OVERLOADED: no descriptors left, try later; STALE: that one went away, take
+# OK; INCOMPLETE: nobody waits any more; OVERLOADED: no descriptors left, try later; STALE: this caller went away, take
 # the next.
 cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil
 # Bytes read, 0: the other side ended the stream, STREAM_WOULD_BLOCK, STREAM_BROKEN.
 cdef ssize_t stream_read(Stream* stream, uint8_t* into, size_t room) noexcept nogil
-# Bytes of parts that were taken, the first one from `offset` on; STREAM_WOULD_BLOCK, STREAM_BROKEN.
+# Writes the parts, the first one from `offset` on. Returns bytes taken, or STREAM_WOULD_BLOCK, STREAM_BROKEN.
 cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint32_t offset) noexcept nogil
-# stream_close will end it with a reset, and what the socket still holds is thrown away.
+# stream_close will end the stream with a reset and throw away what the socket still holds.
 cdef void stream_reset_at_close(Stream* stream) noexcept nogil
 cdef void stream_close(Stream* stream) noexcept nogil
 
-# "host:port" apart; port is set and *host_length is that of the host without brackets. BAD_FIELD.
+# Take "host:port" apart; *host_length is the length of the host without brackets. BAD_FIELD.
 cdef status_t address_split(const uint8_t* text, uint8_t length, const uint8_t** host, uint8_t* host_length,
                             uint16_t* port) noexcept nogil
 # A numeric IPv4 or IPv6 address needs no resolver. NOT_FOUND: it is a name.

@@ -1,6 +1,6 @@
 """Sockets as non-blocking streams, and addresses written as numbers.
 
-It decides the options of a socket. It never blocks, waits, or looks at what the bytes say.
+It decides the options of a socket. It never blocks, never waits, and does not know what the bytes mean.
 """
 
 from libc.errno cimport (EAGAIN, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM,
@@ -12,8 +12,8 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
 from raftmeta.status cimport BAD_FIELD, INCOMPLETE, NOT_FOUND, OK, OVERLOADED, STALE, status_t
 
-# A peer that vanished without a word (power, cable) is noticed after about 10 s by the kernel, far after the protocol's
-# own time-outs; it only frees the socket and its queue.
+# The kernel notices a peer that vanished without a word (power, cable) after about 10 s, far after the protocol's own
+# time-outs; this only frees the socket and its queue.
 cdef enum:
     TUNE_KEEPALIVE_IDLE_S = 5
     TUNE_KEEPALIVE_PAUSE_S = 2
@@ -75,7 +75,7 @@ cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil:
         return INCOMPLETE
     if errno == EMFILE or errno == ENFILE or errno == ENOBUFS or errno == ENOMEM:
         return OVERLOADED
-    # The rest are errors of that one connection (accept(2) "Error handling").
+    # The other errors concern that one connection (accept(2) "Error handling").
     return STALE if errno == EINTR or errno == ECONNABORTED or errno == EPERM else INCOMPLETE
 
 

@@ -5,28 +5,28 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.net.transport_state cimport Transport, TransportLimits, TransportPort
 from raftmeta.status cimport status_t
 
-# Before anything else, transport_close included: nothing is open.
+# Call it before anything else, transport_close included: nothing is open.
 cdef void transport_clear(Transport* transport) noexcept nogil
-# `epoll` stays the caller's, `listener` (bound, listening, non-blocking; -1: none) becomes the transport's. wake_fd is
-# rung when a name was resolved: call transport_resolved then. NO_MEMORY.
+# `epoll` stays the caller's; `listener` (bound, listening, non-blocking; -1: none) becomes the transport's. A resolved
+# name rings wake_fd: call transport_resolved then. NO_MEMORY.
 cdef status_t transport_init(Transport* transport, const TransportPort* port, const TransportLimits* limits, int epoll,
                              int listener, int wake_fd, uint64_t seed) noexcept nogil
-# Keep a connection to the peer at this "host:port" (again: the address may have changed), or give it up.
+# Keep a connection to the peer at this "host:port", or give it up. Call again when the address may have changed.
 cdef void transport_want(Transport* transport, uint32_t link, const uint8_t* address, uint8_t length) noexcept nogil
 cdef void transport_unwant(Transport* transport, uint32_t link) noexcept nogil
-# That peer is there just now: try at once instead of at the end of the pause.
+# That peer has just shown up: try at once instead of at the end of the pause.
 cdef void transport_nudge(Transport* transport, uint32_t link) noexcept nogil
-# An event of epoll whose tag is the transport's. Bounded work.
+# Handle an event of epoll that carries the transport's tag. Bounded work.
 cdef void transport_event(Transport* transport, uint64_t tag, uint32_t events, uint64_t now_ns) noexcept nogil
 cdef void transport_resolved(Transport* transport, uint64_t now_ns) noexcept nogil
-# Time-outs and reconnects that are due; call it when deadline_ns has passed.
+# Handle time-outs and reconnects that are due; call it when deadline_ns has passed.
 cdef void transport_tick(Transport* transport, uint64_t now_ns) noexcept nogil
 # NetworkPort.send of ports.pxd; self is the Transport.
 cdef void transport_send(void* self, uint32_t link, const uint8_t* head, size_t head_length,
                          const Slice* records) noexcept nogil
 # Write what was queued since the last flush, as far as the sockets take it.
 cdef void transport_flush(Transport* transport) noexcept nogil
-# Before transport_close: connections end with a reset, and what their sockets still hold is thrown away.
+# Call it before transport_close: connections end with a reset and throw away what their sockets still hold.
 cdef void transport_reset(Transport* transport) noexcept nogil
 # Close everything. transport_close_in_child only closes descriptors: a fork child has no right to more.
 cdef void transport_close(Transport* transport) noexcept nogil

@@ -1,7 +1,7 @@
 """The network of one node: one listener, the connections it accepted, one outgoing connection for each peer.
 
-What it decides: which part an event belongs to, and when time-outs are looked at. What it never does: block, look
-inside a frame beyond its envelope, or say anything on behalf of the engine but HELLO and refusals.
+It decides which part an event belongs to, and when to look at time-outs. It never blocks, never looks inside a frame
+beyond its envelope, and says nothing on behalf of the engine but HELLO and refusals.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

@@ -1,8 +1,8 @@
-# The network of one node as one struct: a listening socket, what it accepted, and one outgoing connection for each
-# peer.
+# The network of one node as one struct: a listening socket, the connections it accepted, and one outgoing connection
+# for each peer.
 #
-# An outgoing connection only sends (after both sides said HELLO), an accepted one only brings frames. So each side
-# alone decides when to reconnect, and no two ends ever argue about which of two connections counts.
+# An outgoing connection only sends, after both sides said HELLO. An accepted one only brings frames. So each side alone
+# decides when to reconnect, and two ends never argue about which of two connections counts.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Chunk, Slice
@@ -16,19 +16,19 @@ from raftmeta.wire.hello cimport Hello
 cdef enum:
     NO_LINK = MEMBERS_MAX       # TransportPort: on a connection that somebody opened to us
 
-# Who uses the network: the loop. All calls on its thread.
+# The user of the network: the loop. All calls are on its thread.
 cdef struct TransportPort:
     void* self
-    # What this node says first: on a connection that it opened, `link` is the peer's; NO_LINK: on another one.
+    # The node's HELLO: `link` is the peer on a connection that this node opened, NO_LINK on an accepted one.
     void (*own_hello)(void* self, uint32_t link, Hello* hello) noexcept nogil
-    # `place` is a position in Transport.accepted. Not OK: FRAME_REFUSED with that status is answered, then it is
-    # closed.
+    # `place` is a position in Transport.accepted. Any status but OK: the transport answers FRAME_REFUSED with it, then
+    # closes the connection.
     status_t (*hello)(void* self, uint32_t place, const Hello* hello) noexcept nogil
     # One whole, sound frame after HELLO. Not OK: the connection is closed.
     status_t (*frame)(void* self, uint32_t place, const Slice* frame) noexcept nogil
     status_t (*link_up)(void* self, uint32_t link, const Hello* hello) noexcept nogil
     void (*link_down)(void* self, uint32_t link, bint was_refused) noexcept nogil
-    # A connection was closed because of what it said (it was not handed up).
+    # The transport closed a connection because of what it said, and handed nothing up.
     void (*refused)(void* self, status_t status, uint32_t link) noexcept nogil
 
 cdef struct TransportLimits:
@@ -41,11 +41,11 @@ cdef struct TransportLimits:
 # Somebody's connection to us.
 cdef struct Accepted:
     Stream stream               # closed: free place
-    uint32_t generation         # of this place: an event of an earlier connection is not taken for this one's
+    uint32_t generation         # of this place, so that an event of an earlier connection is not taken for this one's
     bint is_bound               # said HELLO
     member_id_t peer
     uint64_t since_ns
-    Chunk* chunk                # bytes [begin, end) were read and are not a whole frame yet
+    Chunk* chunk                # bytes [begin, end) were read and are not yet a whole frame
     uint32_t begin
     uint32_t end
     uint32_t wanted             # length of the frame that begins there, as far as it is known
@@ -62,23 +62,23 @@ cdef enum OutgoingState:
 cdef struct Outgoing:
     OutgoingState state
     Stream stream
-    uint32_t attempt            # counts connections: older events and look-ups are told apart by it
+    uint32_t attempt            # counts connections: it tells older events and look-ups apart
     uint8_t text_length
     uint8_t[ADDRESS_BYTES_MAX] text                 # "host:port"
     uint32_t address_count
-    uint32_t address_position   # the one that is tried
-    uint32_t refused_count      # of the addresses tried
+    uint32_t address_position   # the address being tried
+    uint32_t refused_count      # addresses tried that refused
     SocketAddress[RESOLVED_MAX] addresses
     uint64_t retry_ns
     uint64_t pause_ns           # doubles from reconnect_min_ns to reconnect_max_ns
-    uint64_t up_ns              # since when it is up
-    bint was_brief              # the last one was up for less than the pause before it: no reason to hurry
+    uint64_t up_ns              # time at which it came up
+    bint was_brief              # the last connection was up for less than the pause before it: no reason to hurry
     uint64_t deadline_ns
-    Vec[uint8_t] reply          # their HELLO as far as it came
+    Vec[uint8_t] reply          # their HELLO, the part that has come
     Ring[Slice] queue           # frames to send
     uint32_t front_offset       # bytes of the front slice that are gone
     uint64_t queued_bytes
-    Chunk* heads                # where heads of frames are copied to
+    Chunk* heads                # heads of frames are copied here
     bint is_writable            # the last write took everything
     bint is_dirty               # something was queued since the last flush
 
@@ -86,7 +86,7 @@ cdef struct TransportCounters:
     uint64_t accepted
     uint64_t connected
     uint64_t refused            # connections closed for what they said
-    uint64_t evicted            # for what they did not say in time
+    uint64_t evicted            # connections closed because no HELLO came in time
     uint64_t frames_dropped     # full queues
     uint64_t bytes_in
     uint64_t bytes_out
@@ -101,14 +101,14 @@ cdef struct Transport:
     uint64_t random             # state of the jitter's stream
     uint64_t now_ns             # of the turn under way
     uint64_t deadline_ns        # when transport_tick has something to do
-    uint64_t accept_retry_ns    # not 0: no descriptors were left, the listener is silent until then
+    uint64_t accept_retry_ns    # not 0: no descriptors were left, the listener pauses until then
     uint32_t accepted_max
     uint32_t unbound
     Accepted* accepted
     Outgoing[MEMBERS_MAX] outgoing
     Vec[uint8_t] scratch
 
-# What epoll gives back: kind, generation, position.
+# The tag that epoll gives back: kind, generation, position.
 cdef enum TransportTag:
     TAG_LISTENER = 1
     TAG_ACCEPTED = 2

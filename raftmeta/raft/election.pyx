@@ -33,7 +33,7 @@ from raftmeta.raft.types cimport (ENTRY_NOOP, MESSAGE_TRANSFER, PRE_VOTE, PRE_VO
 from raftmeta.status cimport OK, STALE, status_t
 
 cdef enum:
-    TUNE_JITTER_MS = 30     # those that learn at once that nobody leads do not all campaign in the same moment
+    TUNE_JITTER_MS = 30     # members that learn at once that nobody leads do not all campaign in the same moment
 
 
 # --- roles ------------------------------------------------------------------------------------------------------------
@@ -48,12 +48,13 @@ cdef void become_follower(Core* core, term_t term, member_id_t leader) noexcept 
             trace(core, TRACE_STEPPED_DOWN, STEPPED_DOWN_HIGHER_TERM, term)
         _enter_term(core, term, 0)
     if leader != 0 or core.role != FOLLOWER and not core.is_early_campaign:
-        # Not for a higher term alone: a candidate that cannot win must not keep a better one waiting (paper 5.2).
+        # A higher term alone does not reset it: a candidate that cannot win must not keep a better one waiting (paper
+        # 5.2).
         reset_election_timer(core)
     core.role = FOLLOWER
     core.leader = leader
     if leader != 0:
-        core.was_told_removed = False       # whoever leads sends nothing to those that are no members
+        core.was_told_removed = False       # a leader speaks only to members
     core.is_transfer_campaign = core.is_early_campaign = False
     core.transferring = 0
     core.votes_granted = core.votes_refused = 0
@@ -67,7 +68,7 @@ cdef void step_down(Core* core, term_t term, StepDownReason reason) noexcept nog
     become_follower(core, term, 0)
 
 
-# A new term begins here with this vote. What was about to be said in the old one is not said any more.
+# Begin a new term with this vote. Messages of the old term that wait for the disk are dropped.
 cdef void _enter_term(Core* core, term_t term, member_id_t vote) noexcept nogil:
     core.hard.term = term
     core.hard.vote = vote
@@ -77,17 +78,18 @@ cdef void _enter_term(Core* core, term_t term, member_id_t vote) noexcept nogil:
 
 
 cdef void reset_election_timer(Core* core) noexcept nogil:
-    # Drawn anew each time, so that a split vote is not repeated (paper 5.2).
+    # The time-out is drawn anew each time, so that a split vote is not repeated (paper 5.2).
     cdef uint32_t minimum = core.config.election_timeout_ticks
     core.election_tick = core.now + minimum + next_random(&core.random) % minimum
     if buggify(BUGGIFY_ELECTION_WITHOUT_JITTER):
         core.election_tick = core.now + minimum
 
 
-# Also one that the configuration in force drops, until that is committed (thesis 4.2.2, Figure 4.6). Else:
+# A voter of any known membership, so also one that the membership in force drops, until that is committed (thesis
+# 4.2.2, Figure 4.6). Otherwise:
 #   1. a leader of two demotes itself: the joint entry is committed, the leaving entry is on its own disk only
-#   2. both restart. The other one still needs its vote, and it refuses, as its log is longer
-#   3. it alone could be elected, by the other's vote; for its own does not count in the electorate that it left.
+#   2. both restart; the other one still needs the first one's vote, and the first one refuses: its log is longer
+#   3. only the first one can be elected, by the other's vote: its own does not count in the electorate that it left.
 cdef bint _is_voter(Core* core) noexcept nogil:
     cdef int position
     cdef size_t i
@@ -123,7 +125,7 @@ cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
 cdef void _become_pre_candidate(Core* core) noexcept nogil:
     core.role = PRE_CANDIDATE
     core.leader = 0
-    core.votes_granted = own_bit(core)      # would vote for itself: nothing to make durable yet
+    core.votes_granted = own_bit(core)      # it would vote for itself; a pre-vote makes nothing durable
     core.votes_refused = 0
     mark(MARK_PRE_CANDIDATE)
     trace(core, TRACE_BECAME_PRE_CANDIDATE, 0, 0)
@@ -137,7 +139,7 @@ cdef void _become_candidate(Core* core) noexcept nogil:
     core.early_tick = 0
     _enter_term(core, core.hard.term + 1, core.config.id)
     core.role = CANDIDATE
-    # Its own vote counts when it is durable, like every other one (election_on_persisted).
+    # Its own vote counts when it is durable, like every other vote (election_on_persisted).
     core.votes_granted = core.votes_refused = 0
     reset_election_timer(core)
     mark(MARK_CANDIDATE)
@@ -203,7 +205,7 @@ cdef void _become_leader(Core* core) noexcept nogil:
 
 
 cdef status_t hear_leader(Core* core, member_id_t leader) noexcept nogil:
-    # At most one leader is elected in a term (paper 5.2 Election Safety): a second one means that votes were lost.
+    # At most one leader is elected in a term (paper 5.2 Election Safety): a second one means that a vote was forgotten.
     if core.role == LEADER:
         return broken(core, BROKEN_LEADER_APPENDED_TO, core.hard.term, leader)
     if core.role == FOLLOWER and core.leader != 0 and core.leader != leader:
@@ -232,15 +234,17 @@ cdef void election_tick(Core* core) noexcept nogil:
         become_follower(core, core.hard.term, 0)
 
 
-# A sole voter needs no vote but its own (paper 5.2): there is no other candidate whose time-out it must let pass. While
-# it hears a leader, that one is about to leave and still tells others so; and a lease may hold until its time is over.
+# A sole voter needs no vote but its own (paper 5.2): no other candidate exists whose time-out it must let pass. While
+# it
+# hears a leader, it waits: that leader is about to leave and still tells others so. With lease reads it waits, too: a
+# lease may hold until its time is over.
 cdef bint _waits_for_nobody(Core* core) noexcept nogil:
     return (core.role == FOLLOWER and core.leader == 0 and not core.config.lease_reads and _can_lead(core)
             and core.electorate.incoming | core.electorate.outgoing == own_bit(core))
 
 
-# Nobody has led since this member started, as far as it can know: there is no leader whose time-out it must let pass
-# (docs/divergence.md "Elections"). A candidacy that is under way by the ordinary rule needs fewer votes: it goes on.
+# As far as this member can know, nobody has led since it started: it has no leader whose time-out it must let pass
+# (docs/divergence.md "Elections"). A candidacy by the ordinary rule needs fewer votes, so it goes on.
 cdef bint _may_ask_early(Core* core) noexcept nogil:
     return (core.config.campaigns_early and not core.was_led and not core.config.lease_reads and _can_lead(core)
             and (core.role == FOLLOWER or core.is_early_campaign))
@@ -286,7 +290,7 @@ cdef uint32_t _jitter_ticks(Core* core) noexcept nogil:
 
 
 cdef void election_on_refused(Core* core, member_id_t member) noexcept nogil:
-    # A lease holds until its time is over, whatever became of the process that held it.
+    # A lease holds until its time is over, even when the process that held it is gone.
     if core.role != FOLLOWER or core.leader != member or member == 0 or core.config.lease_reads:
         return
     mark(MARK_LEADER_REFUSED_CONNECTION)
@@ -298,14 +302,14 @@ cdef void election_on_refused(Core* core, member_id_t member) noexcept nogil:
 # --- votes ------------------------------------------------------------------------------------------------------------
 cdef bint _hears_leader(Core* core) noexcept nogil:
     if core.role == LEADER:
-        return True                 # check-quorum ends this when it is not true any more
+        return True                 # check-quorum ends this when no quorum answers any more
     # A restart forgets a leader that was heard just before and may still read under its lease (thesis 6.4.1).
     if core.config.lease_reads and core.now < core.config.election_timeout_ticks:
         return True
     return core.leader != 0 and core.now - core.leader_heard_tick < core.config.election_timeout_ticks
 
 
-# Why not to vote for the sender; 0: nothing against it. Members of other configurations are judged alike (thesis 4.1).
+# The reason not to vote for the sender; 0: none. Members of other memberships are judged alike (thesis 4.1).
 cdef uint32_t _refusal(Core* core, const Message* message) noexcept nogil:
     if message.term < core.hard.term:
         mark(MARK_VOTE_REFUSED_TERM_OLD)
@@ -333,7 +337,7 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
         trace(core, TRACE_VOTE_REFUSED, message.source, refusal)
     if is_pre_vote:
         _on_pre_vote(core, refusal)
-    # A refusal because a leader is alive leaves the term alone, or one cut-off member would depose it (thesis 4.2.3).
+    # A refusal because a leader is alive keeps the term. Otherwise one cut-off member would depose it (thesis 4.2.3).
     if refusal == REFUSED_LEADER_ALIVE and not is_pre_vote and message.term > core.hard.term:
         mark(MARK_VOTE_OF_HIGHER_TERM_IGNORED)
         return STALE
@@ -346,8 +350,9 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
     response_init(core, &response, PRE_VOTE_RESPONSE if is_pre_vote else VOTE_RESPONSE, message.source)
     response.reject = refusal != 0
     if is_pre_vote and not refusal:
-        # The term it would have, not ours: a pre-vote changes nothing here. A refusal names our term, so that the
-        # longest log on a lower term learns the higher one and wins with its next attempt.
+        # The answer names the term that the candidate would have: a pre-vote changes nothing here. A refusal names our
+        # term, so
+        # that the longest log on a lower term learns the higher one and wins with its next attempt.
         response.term = message.term
     if not is_pre_vote and not refusal:
         response.lease_ms = rounds_lease_clock_of(core, message.log_term)
@@ -355,7 +360,7 @@ cdef status_t election_on_request(Core* core, const Message* message) noexcept n
     return OK
 
 
-# Whoever asks has heard no leader either.
+# The sender has heard no leader either.
 cdef void _on_pre_vote(Core* core, uint32_t refusal) noexcept nogil:
     if not refusal:
         core.early_tick = 0             # its log is no older than ours: let it go first
@@ -400,7 +405,7 @@ cdef void election_on_persisted(Core* core) noexcept nogil:
 
 
 cdef status_t election_on_timeout_now(Core* core, const Message* message) noexcept nogil:
-    # Only from the leader that this member follows: an order that comes late must not start an election (thesis 3.10).
+    # Only the leader that this member follows may order it: a late order must not start an election (thesis 3.10).
     if core.role != FOLLOWER or core.leader != message.source:
         mark(MARK_TIMEOUT_NOW_LATE)
         return STALE

@@ -1,5 +1,5 @@
-"""Bodies of genesis.pxd, whose first page has the states and the numbered rules. Inputs write down what a peer said;
-`advance` alone decides, from that table and the record, what this node becomes.
+"""Bodies of genesis.pxd, whose first page has the states and the numbered rules. Inputs write down what a peer said.
+From that table and the record, `advance` alone decides what this node becomes.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
@@ -84,7 +84,7 @@ cdef bint send(Vec[GenesisMessage]* queue, const Genesis* genesis, uint8_t type,
     return True
 
 
-# What a refusal says, for the people at the other end: which names this node was started with. Ids mean nothing in it.
+# A refusal tells the people at the other end which names this node was started with. Ids mean nothing in it.
 cdef void tell_own_names(const Genesis* genesis, Membership* membership) noexcept nogil:
     cdef const GenesisPeer* peer
     cdef Member* member
@@ -146,8 +146,8 @@ cdef bint is_own_proposal(const Genesis* genesis) noexcept nogil:
     return genesis.record.state == ACCEPTED and genesis.record.membership.members[FOUNDER].id == genesis.id
 
 
-# Does a peer hold something that another incarnation of a founder proposed (rule 1)? All proposals of one share their
-# cluster_high.
+# Does a peer hold a proposal of another founder, or of another incarnation of this one (rule 1)? All proposals of one
+# incarnation share their cluster_high.
 cdef bint is_foreign(const Genesis* genesis, const GenesisPeer* peer) noexcept nogil:
     if peer.known <= PEER_BLANK:
         return False
@@ -159,7 +159,7 @@ cdef void find_refusal(Genesis* genesis) noexcept nogil:
     cdef bint is_founder = genesis.self_position == FOUNDER
     cdef uint32_t i
     if genesis.refusal == FOREIGN_NODE:
-        return      # a second folder with this name does not go away by what others say
+        return      # a second folder with this name does not go away because of a peer's words
     genesis.refusal = OK
     for i in range(genesis.peer_count):
         peer = &genesis.peers[i]
@@ -167,7 +167,7 @@ cdef void find_refusal(Genesis* genesis) noexcept nogil:
             continue
         if peer.has_other_names:
             genesis.refusal = BAD_FIELD
-        # A BLANK node that is not the founder meets others that have accepted already, in every founding.
+        # In every founding, a BLANK node that is not the founder meets members that have accepted already.
         elif is_foreign(genesis, peer) and (is_founder or genesis.record.state != BLANK):
             genesis.refusal = FOREIGN_CLUSTER
         if genesis.refusal != OK:
@@ -191,7 +191,7 @@ cdef bint everyone_accepted(const Genesis* genesis) noexcept nogil:
     return True
 
 
-# Does the proposal name the incarnations that live now, as far as they are known, and the names of today?
+# Does the proposal name the present names, and their living incarnations as far as they are known?
 cdef bint proposal_is_current(const Genesis* genesis) noexcept nogil:
     cdef uint32_t i
     if not same_names(genesis, &genesis.record.membership):
@@ -242,8 +242,9 @@ cdef status_t found(Genesis* genesis) noexcept nogil:
     return OK
 
 
-# Is it certain that nobody founds what this node accepted (rule 7)? Its founder knows that of itself, and the others
-# when that same incarnation has joined another cluster.
+# Is it certain that nobody founds the accepted proposal (rule 7)? Its founder knows that itself. Others know it when
+# that
+# same incarnation has joined another cluster.
 cdef bint may_give_up(const Genesis* genesis) noexcept nogil:
     cdef const GenesisPeer* founder = &genesis.peers[FOUNDER]
     if is_own_proposal(genesis):
@@ -355,7 +356,7 @@ cdef status_t genesis_hello(Genesis* genesis, const uint8_t* name, uint8_t name_
     namesake = position_of_id(genesis, id)
     if namesake >= 0 and namesake != position:
         return BAD_FIELD        # one folder under two names: no membership could hold both
-    # The numbers of PeerKnown from PEER_BLANK on are those of GenesisState.
+    # From PEER_BLANK on, PeerKnown has the numbers of GenesisState.
     note_peer(&genesis.peers[position], id, state, cluster_low, cluster_high)
     return advance(genesis)
 
@@ -364,12 +365,12 @@ cdef status_t answer(Genesis* genesis, uint8_t type, member_id_t target) noexcep
     return OK if send(&genesis.messages, genesis, type, target) else NO_MEMORY
 
 
-# Who joined later does not know the founding membership; its HELLO says enough.
+# A node that joined later does not know the founding membership; its HELLO says enough.
 cdef status_t tell_founded(Genesis* genesis, member_id_t target) noexcept nogil:
     return answer(genesis, GENESIS_FOUNDED, target) if genesis.record.membership.count else OK
 
 
-# May this node leave what it accepted for `message` (rule 5)?
+# May this node leave the proposal that it accepted for `message` (rule 5)?
 cdef bint supersedes(const Genesis* genesis, const GenesisMessage* message) noexcept nogil:
     return (genesis.record.membership.members[FOUNDER].id == message.source
             and genesis.record.cluster_high == message.cluster_high
@@ -388,7 +389,7 @@ cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint
     cdef const Membership* membership = &message.membership
     if genesis.is_persisting:
         mark(MARK_FOUNDING_WHILE_PERSISTING)
-        return STALE                    # what this node is about to be is not durable yet; the founder repeats
+        return STALE                    # the record of this node is not durable yet; the founder repeats
     if genesis.record.state == FOUNDED and same_cluster(&genesis.record, message.cluster_low, message.cluster_high):
         mark(MARK_FOUNDING_IS_OVER)
         return tell_founded(genesis, message.source)
@@ -400,7 +401,7 @@ cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint
     if membership.members[FOUNDER].id != message.source:
         return BAD_FIELD
     if membership.members[genesis.self_position].id != genesis.id:
-        return STALE                    # meant for an earlier incarnation; the founder will see this one's HELLO
+        return STALE                    # for an earlier incarnation; the founder will see this one's HELLO
     if genesis.record.state == BLANK:
         return accept(genesis, message)
     if genesis.record.state == ACCEPTED:
@@ -417,7 +418,7 @@ cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint
 cdef status_t step_accept(Genesis* genesis, const GenesisMessage* message, GenesisPeer* peer) noexcept nogil:
     if not same_cluster(&genesis.record, message.cluster_low, message.cluster_high):
         return STALE
-    # Who has accepted and was not told yet asks every peer by repeating itself.
+    # A member that accepted and does not know the outcome asks every peer by repeating its acceptance.
     if genesis.record.state == FOUNDED and not genesis.is_persisting:
         mark(MARK_LATE_ACCEPTANCE_ANSWERED)
         return tell_founded(genesis, message.source)
@@ -433,7 +434,7 @@ cdef status_t step_refuse(Genesis* genesis, const GenesisMessage* message, Genes
     if genesis.self_position != FOUNDER:
         return STALE
     if message.cluster_low == 0 or message.cluster_high == genesis.record.cluster_high:
-        peer.has_other_names = True     # it would accept this founder's proposal if that had its own names
+        peer.has_other_names = True     # it would accept this founder's proposal if that had the peer's own names
     elif peer.known == PEER_BLANK:
         note_peer(peer, message.source, PEER_ACCEPTED, message.cluster_low, message.cluster_high)
     return advance(genesis)

@@ -1,13 +1,13 @@
-# A snapshot takes the place of what stood in the log (paper 7, Figure 13), and entries that a snapshot holds go.
+# Put a snapshot in the place of log entries (paper 7, Figure 13), and drop entries that a snapshot holds.
 #
-# The tail behind the snapshot stays when it continues it, and the disk has it that far: it was acknowledged. Else the
-# log begins anew, and what was promised or written of the old one vouches for nothing.
+# The tail behind the snapshot stays if it continues the snapshot and the disk holds the log that far: this member
+# acknowledged the tail. Otherwise the log begins anew, and promises and writes of the old log vouch for nothing.
 from raftmeta.raft.state cimport Core
 from raftmeta.raft.types cimport Membership, SnapshotPoint, index_t
 from raftmeta.status cimport status_t
 
-# As core_snapshot_installed, of a point that is not applied yet; what was given out to apply is the caller's to drop.
+# As core_snapshot_installed, for a point that is not applied yet. The caller drops what it gave out to apply.
 cdef status_t install(Core* core, const SnapshotPoint* point, const Membership* membership,
                       bint* begins) noexcept nogil
-# Entries up to compact_to leave the log.
+# Remove entries up to compact_to from the log.
 cdef void forget_entries(Core* core, index_t compact_to) noexcept nogil

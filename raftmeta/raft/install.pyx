@@ -1,15 +1,15 @@
-"""A snapshot in the place of what stood in the log; install.pxd has the rules."""
+"""Put a snapshot in the place of log entries; install.pxd has the rules."""
 from libc.stdint cimport uint64_t
 
 from raftmeta.native.marks cimport (MARK_INSTALLED_AND_LOG_BEGUN, MARK_INSTALLED_OF_HIGHER_TERM,
                                     MARK_INSTALLED_OVER_NEWER_TAIL, mark)
-from raftmeta.raft.configuration cimport configuration_on_committed, configuration_set
 from raftmeta.raft.election cimport become_follower
 from raftmeta.raft.invariants cimport BROKEN_TRUNCATED_COMMITTED
 from raftmeta.raft.log cimport log_begin, log_chain, log_compact, log_term
+from raftmeta.raft.membership_change cimport membership_on_committed, membership_set
 from raftmeta.raft.outbox cimport outbox_drop_held, outbox_send, response_init
 from raftmeta.raft.ready cimport LEADER
-from raftmeta.raft.replication cimport check_history, take_configurations
+from raftmeta.raft.replication cimport check_history, take_memberships
 from raftmeta.raft.state cimport Core, history_lost
 from raftmeta.raft.types cimport SNAPSHOT_RESPONSE, Membership, Message, SnapshotPoint, index_t
 from raftmeta.status cimport OK, status_t
@@ -26,7 +26,8 @@ cdef status_t install(Core* core, const SnapshotPoint* point, const Membership* 
     if point.term > core.hard.term:
         mark(MARK_INSTALLED_OF_HIGHER_TERM)
         become_follower(core, point.term, 0)        # it came from a member that is ahead of us
-    # The tail stays when it continues the snapshot and the disk has it that far; else the log begins anew after point.
+    # The tail stays if it continues the snapshot and the disk holds the log that far; else the log begins anew after
+    # point.
     if _continues(core, point):
         mark(MARK_INSTALLED_OVER_NEWER_TAIL)
         core.log.committed = max(core.log.committed, point.index)
@@ -43,16 +44,16 @@ cdef status_t install(Core* core, const SnapshotPoint* point, const Membership* 
         core.write_last = 0             # a write under way vouches for nothing that is still in the log
         core.repaired.clear()
         outbox_drop_held(core)
-        status = configuration_set(core, membership)
+        status = membership_set(core, membership)
     core.applying = point.index
     if core.leader != 0:
         core.matched = max(core.matched, point.index)       # committed, so the leader has it too
-    configuration_on_committed(core)
+    membership_on_committed(core)
     _report_snapshot(core, point.index)
     return status
 
 
-# A damaged entry is known by its chain hash alone. What stands behind it was acknowledged and must not be dropped.
+# A damaged entry is known by its chain hash alone. Entries behind it were acknowledged and must not be dropped.
 cdef bint _continues(Core* core, const SnapshotPoint* point) noexcept nogil:
     cdef uint64_t chain = 0
     if core.log.persisted < point.index:
@@ -62,10 +63,10 @@ cdef bint _continues(Core* core, const SnapshotPoint* point) noexcept nogil:
     return log_chain(&core.log, point.index, &chain) and chain == point.chain
 
 
-# The snapshot's configuration, then those of the entries that were kept behind it.
+# Take the snapshot's membership, then those of the entries that were kept behind it.
 cdef status_t _replace_memberships(Core* core, const Membership* membership, index_t index) noexcept nogil:
-    cdef status_t status = configuration_set(core, membership)
-    return status if status != OK else take_configurations(core, index + 1)
+    cdef status_t status = membership_set(core, membership)
+    return status if status != OK else take_memberships(core, index + 1)
 
 
 cdef void _report_snapshot(Core* core, index_t index) noexcept nogil:
@@ -80,7 +81,7 @@ cdef void _report_snapshot(Core* core, index_t index) noexcept nogil:
 cdef void forget_entries(Core* core, index_t compact_to) noexcept nogil:
     cdef size_t i, kept = 0
     log_compact(&core.log, compact_to)
-    # What was mended but is gone now need not be written again.
+    # Mended records that are gone now need not be written again.
     for i in range(core.repaired.size):
         if core.repaired.data[i] > compact_to:
             core.repaired.data[kept] = core.repaired.data[i]

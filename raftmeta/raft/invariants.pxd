@@ -1,6 +1,5 @@
-# What the core believes at every step. A belief that proves wrong stops the node and keeps its files
-# (docs/invariants.md): nothing is guessed, and a test, the simulator or a person reads the number and its two
-# contradicting facts.
+# The beliefs of the core at every step. If one proves wrong the node stops and keeps its files (docs/invariants.md).
+# It guesses nothing: a test, the simulator or a person reads the number and the two facts that contradict each other.
 
 # CoreStatus.broken; the two facts stand in broken_a and broken_b.
 cdef enum Invariant:
@@ -23,6 +22,6 @@ cdef enum Invariant:
     BROKEN_VOTED_TWICE = 17             # a = earlier vote, b = later one in the same term
     BROKEN_APPLIED_BACKWARDS = 19
     BROKEN_WRITE_UNKNOWN = 20           # a = write id that was never given, b = the one under way
-    BROKEN_MEMBERSHIP = 21              # a configuration of our own log cannot be read
+    BROKEN_MEMBERSHIP = 21              # a membership of our own log cannot be read
     BROKEN_LEADER_NOT_DURABLE = 22      # a leader whose vote for itself is not on its disk
     BROKEN_ACKNOWLEDGED_LOST = 23       # a = index that this member acknowledged, b = its last (HISTORY_LOST)

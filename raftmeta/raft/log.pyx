@@ -1,4 +1,4 @@
-"""The log; log.pxd tells its pointers, its shape and what it never does."""
+"""The log; log.pxd has its pointers, its shape and its limits."""
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -50,8 +50,8 @@ cdef void _give_back_spare(Log* log) noexcept nogil:
     log.spares.pop()
 
 
-# Arena chunks that nobody reads any more are kept for the next records: fresh memory costs a page fault every 4 KiB,
-# which is more than the records themselves cost. When none was needed for a while they leave, one with each tick.
+# Keep arena chunks that nobody reads any more for the next records. Fresh memory costs a page fault every 4 KiB, more
+# than the records themselves cost. When none was needed for a while they leave, one with each tick.
 cdef void _drop_chunk(Log* log, Chunk* chunk) noexcept nogil:
     if (chunk != NULL and chunk.holders == 1 and chunk.capacity == log.chunk_bytes
             and log.spares.size < TUNE_SPARES_MAX and log.spares.push(chunk)):
@@ -140,7 +140,7 @@ cdef bint log_is_up_to_date(Log* log, index_t index, term_t term) noexcept nogil
 
 cdef index_t log_find_conflict(Log* log, index_t index, term_t term) noexcept nogil:
     # One step per term and not per entry (paper 5.3, "the protocol can be optimized"). A damaged entry has no term to
-    # compare, so the logs are taken to meet below it.
+    # compare, so the answer lies below it.
     cdef size_t i = log.spans.size
     if index > log.last:
         index = log.last
@@ -158,7 +158,7 @@ cdef index_t log_first_damaged(Log* log) noexcept nogil:
     return log.damages.at(0).index if log.damages.size else UINT64_MAX
 
 
-# Position in runs of the run that holds index, which is in memory.
+# Position in runs of the run that holds index. The index must be in memory.
 cdef size_t _run_of(Log* log, index_t index) noexcept nogil:
     cdef size_t low = 0, high = log.runs.size, middle
     if log.runs.back().first <= index:
@@ -262,7 +262,7 @@ cdef status_t _make_room(Log* log, uint64_t size) noexcept nogil:
     return OK
 
 
-# Make the record that stands at `record`, inside chunk, the new last one. NO_MEMORY: the log is as before.
+# Make the record at `record`, inside chunk, the new last one. NO_MEMORY: the log is as before.
 cdef status_t _attach(Log* log, Chunk* chunk, Record* record) noexcept nogil:
     cdef Run run
     cdef TermSpan span
@@ -414,7 +414,7 @@ cdef status_t log_repair(Log* log, const Slice* slice) noexcept nogil:
     return OK
 
 
-# The sound record in `chunk` takes its damaged place; the run there keeps the chunk.
+# Put the sound record in `chunk` into its damaged place; the run there keeps the chunk.
 cdef void _fill_damaged(Log* log, Chunk* chunk) noexcept nogil:
     cdef Record* record = <Record*>chunk.bytes()
     cdef RecordPtr* place = &log.places.at(record.index - log.offset - 1)
@@ -475,7 +475,7 @@ cdef status_t log_truncate(Log* log, index_t first) noexcept nogil:
     return OK
 
 
-# Entries at and below `index` leave memory; runs go when none of their entries is left.
+# Entries at and below `index` leave memory. A run goes when none of its entries is left.
 cdef void _leave_memory(Log* log, index_t index) noexcept nogil:
     cdef Record* record = log_record(log, index)
     if record != NULL:
@@ -492,7 +492,7 @@ cdef void _leave_memory(Log* log, index_t index) noexcept nogil:
 
 
 cdef void log_release_memory(Log* log, index_t through, uint64_t bytes_max) noexcept nogil:
-    # Only whole runs: half a chunk cannot be given back.
+    # Only whole runs go: half a chunk cannot be given back.
     while log.runs.size and log_memory_bytes(log) > bytes_max and _run_last(log, 0) <= through:
         _leave_memory(log, _run_last(log, 0))
 

@@ -1,4 +1,4 @@
-"""Bodies of membership.pxd; what a membership is and what a change does to it stands there."""
+"""Bodies of membership.pxd, which says what a membership is and what a change does to it."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -28,7 +28,7 @@ cdef bint roles_are_valid(uint8_t roles, bint is_joint) noexcept nogil:
                          or roles == (VOTER_OUTGOING | LEARNER_NEXT | STANDBY))
 
 
-# LEARNER_NEXT is LEARNER already when asked which roles two incarnations would share.
+# For the roles that two incarnations must not share, LEARNER_NEXT counts as LEARNER.
 cdef uint8_t claimed_roles(uint8_t roles) noexcept nogil:
     return roles | LEARNER if roles & LEARNER_NEXT else roles
 
@@ -228,7 +228,7 @@ cdef bint same_members(const Membership* current, const Membership* target) noex
     return True
 
 
-# Roles during the change of a member with `now` in current and `then` in target (0: not there).
+# Roles during the change of a member with role `now` in current and `then` in target (0: not there).
 cdef uint8_t joint_roles(uint8_t now, uint8_t then) noexcept nogil:
     if not now & VOTER_INCOMING:
         return then
@@ -237,7 +237,7 @@ cdef uint8_t joint_roles(uint8_t now, uint8_t then) noexcept nogil:
     return (VOTER_OUTGOING | LEARNER_NEXT | (then & STANDBY)) if then & LEARNER else VOTER_OUTGOING
 
 
-# Names whose vote passes from one incarnation to another in this change.
+# Count the names whose vote passes from one incarnation to another in this change.
 cdef uint32_t swapped_names(const Membership* joint) noexcept nogil:
     cdef const Member* member
     cdef uint32_t i, swaps = 0
@@ -292,7 +292,7 @@ cdef status_t membership_enter_joint(const Membership* current, const Membership
     status = join_members(current, target, joint)
     if status != OK:
         return status
-    # One at a time: each swap is one node whose promises of the past are gone (divergence.md "Incarnations").
+    # One at a time: each swap is one node that lost its promises of the past (divergence.md "Incarnations").
     if swapped_names(joint) > 1:
         return BAD_FIELD
     return membership_check(joint)

@@ -1,4 +1,4 @@
-"""Messages out, held back until what they claim is durable; outbox.pxd has the rule."""
+"""Messages out, held until the disk has what they claim; outbox.pxd has the rule."""
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
@@ -30,7 +30,7 @@ cdef bint is_hard_state_durable(Core* core) noexcept nogil:
     return _hard_state_write(core) == 0
 
 
-# The write that carries term and vote: the next one, the one under way, or 0: they are durable.
+# The write that carries term and vote: the next one or the one under way; 0: they are durable.
 cdef uint64_t _hard_state_write(Core* core) noexcept nogil:
     if core.is_hard_dirty:
         return core.write_id_last + 1
@@ -41,7 +41,7 @@ cdef uint64_t _hard_state_write(Core* core) noexcept nogil:
 cdef uint64_t _record_write(Core* core, index_t index) noexcept nogil:
     if index <= core.log.persisted:
         return 0
-    # A record is in the write under way only as far as that write was not superseded (see replication.pyx).
+    # The write under way carries a record only as far as later records did not supersede it (see replication.pyx).
     if core.write.id != 0 and not core.write.repairs and core.write.first <= index <= core.write_last:
         return core.write.id
     return core.write_id_last + 1
@@ -79,7 +79,7 @@ cdef void _push(Core* core, const Message* message) noexcept nogil:
         out_of_memory(core)
 
 
-# Of several acknowledgements that wait for one write only the highest says anything.
+# Of the acknowledgements that wait for one write, keep only the highest: it says all that the others say.
 cdef bint _merge_acknowledgement(Core* core, const Message* message, uint64_t write_id) noexcept nogil:
     cdef HeldMessage* last
     if message.type != APPEND_RESPONSE or message.reject or core.held.size == 0:

@@ -17,7 +17,7 @@ cdef void progress_init(Progress* progress, member_id_t id, index_t last, uint64
     progress.id = id
     progress.state = PROBE
     progress.next = last + 1
-    progress.heard_tick = now       # an election time-out is given to everybody before check-quorum counts
+    progress.heard_tick = now       # every member gets an election time-out before check-quorum counts
     progress.free_bytes = UINT64_MAX
     progress.catch_up_index = last
     progress.catch_up_tick = now
@@ -61,10 +61,10 @@ cdef bint progress_on_accepted(Progress* progress, index_t index, index_t compac
     cdef bint has_grown = index > progress.match
     if index < progress.match:
         mark(MARK_ACKNOWLEDGED_LESS)
-        return False                # an answer of the past; match never steps back
+        return False                # an old answer; match never steps back
     progress.match = index
     if progress.next <= index:
-        # What is being read from the log's file has arrived: who went on to wait for that read would wait for ever.
+        # The entries that the log file is read for have arrived. To wait on for that read would be to wait for ever.
         progress.next = index + 1
         progress.is_log_read = False
     if progress.state == REPLICATE:
@@ -100,7 +100,7 @@ cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet, 
     if index <= progress.match:
         mark(MARK_REFUSAL_BELOW_MATCH)
         return False
-    # One refusal answers the probe; those of APPENDs that were pipelined before come late and say nothing new.
+    # One refusal answers the probe. Refusals of APPENDs that were pipelined before come late and say nothing new.
     if progress.state != REPLICATE and progress.next - 1 != index:
         mark(MARK_REFUSAL_OF_THE_PAST)
         return False
@@ -114,7 +114,7 @@ cdef bint progress_on_rejected(Progress* progress, index_t index, index_t meet, 
 
 
 cdef void progress_on_lost(Progress* progress) noexcept nogil:
-    # What was sent ahead may be lost: begin again behind what is known to have arrived.
+    # The APPENDs under way may be lost: begin again behind the entries that are known to have arrived.
     if progress.state == REPLICATE:
         mark(MARK_PIPELINE_LOST)
         _become_probe(progress, progress.match + 1)
@@ -126,7 +126,7 @@ cdef void progress_on_heartbeat_answered(Progress* progress, uint64_t round, ind
     if progress.state == PROBE:
         progress.is_probe_sent = False
     elif progress.match < last:
-        # The last APPENDs, or the answer to a snapshot, may be lost with nothing behind them to show it.
+        # The last APPENDs, or the answer to a snapshot, may be lost, and no later message would show the loss.
         mark(MARK_LAST_APPENDS_UNANSWERED)
         progress.must_send_empty = True
         if buggify(BUGGIFY_APPENDS_AGAIN):

@@ -1,11 +1,11 @@
-# Proposals: appended by the leader, forwarded by everybody else, refused when there is no room
+# Proposals: the leader appends them, other members forward them, and the leader refuses them when there is no room
 # (decisions.md "Full disk").
 #
 #     NOT_READY    leadership is being handed over (thesis 3.10)
 #     OVERLOADED   the leader's uncommitted bytes are at their limit
 #     NO_SPACE     no majority, the leader among them, has room for growth; a full leader hands over to one with room
-# Urgent ones (keep-alives, fences, deletes, configuration) pass the last two: they are what ends the shortage.
-# A refusal means: certainly not appended by that leader. No answer means nothing.
+# Urgent ones (keep-alives, fences, deletes, membership changes) pass the last two: they end the shortage.
+# A refusal means that this leader certainly did not append. No answer means nothing.
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice

@@ -6,8 +6,8 @@ from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
 from raftmeta.native.intrinsics cimport load32
 from raftmeta.native.marks cimport (MARK_PROPOSAL_REFUSED, MARK_PROPOSED_WHILE_TRANSFERRING, MARK_REFUSAL_CAME_BACK,
                                     MARK_URGENT_PROPOSED, mark)
-from raftmeta.raft.configuration cimport is_member
 from raftmeta.raft.log cimport log_bytes_between, log_truncate
+from raftmeta.raft.membership_change cimport is_member
 from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.quorum cimport quorum_has
 from raftmeta.raft.ready cimport LEADER, ProposalRefused
@@ -143,7 +143,7 @@ cdef status_t proposals_on_response(Core* core, const Message* message) noexcept
     if not message.reject:
         return STALE
     refused.context = message.context
-    # Only refusals that are known are passed on: a caller must be able to trust "certainly not appended".
+    # Pass on only refusals that are known: a caller must be able to trust "certainly not appended".
     refused.status = <status_t>message.hint
     if refused.status not in (NO_LEADER, NOT_READY, OVERLOADED, NO_SPACE, NO_QUORUM, ALREADY, BAD_FIELD, BAD_LENGTH,
                               STALE):

@@ -1,7 +1,7 @@
 # Majorities as arithmetic on bit masks: no Raft state, no side effect.
 #
-# An electorate is a pair of sets of positions in the membership; outside a change `outgoing` is empty and counts as
-# agreeing with everything (paper 6: a decision needs a majority of each).
+# An electorate is a pair of sets of positions in the membership. Outside a change `outgoing` is empty and agrees with
+# everything (paper 6: a decision needs a majority of each).
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.raft.types cimport member_mask_t
@@ -26,5 +26,5 @@ cdef inline uint32_t quorum_size(member_mask_t voters) noexcept nogil:
 
 cdef bint quorum_has(const Electorate* electorate, member_mask_t agreeing) noexcept nogil
 cdef VoteResult quorum_votes(const Electorate* electorate, member_mask_t granted, member_mask_t refused) noexcept nogil
-# The greatest number that a majority of each set reached; numbers[position]. 0: there are no voters.
+# The greatest number that a majority of each set has reached, of numbers[position]. 0: there are no voters.
 cdef uint64_t quorum_reached(const Electorate* electorate, const uint64_t* numbers) noexcept nogil

@@ -1,4 +1,4 @@
-"""Majorities; quorum.pxd tells what an electorate is."""
+"""Majorities; quorum.pxd says what an electorate is."""
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 
 from raftmeta.raft.types cimport MEMBERS_MAX, member_mask_t
@@ -17,7 +17,7 @@ cdef bint _is_majority(member_mask_t voters, member_mask_t agreeing) noexcept no
 cdef VoteResult quorum_votes(const Electorate* electorate, member_mask_t granted, member_mask_t refused) noexcept nogil:
     if quorum_has(electorate, granted):
         return VOTE_WON
-    # It is lost when even all who have not answered could not make it.
+    # It is lost when even the votes of all that have not answered would not suffice.
     return VOTE_PENDING if quorum_has(electorate, ~refused) else VOTE_LOST
 
 
@@ -31,7 +31,7 @@ cdef uint64_t quorum_reached(const Electorate* electorate, const uint64_t* numbe
 
 
 cdef uint64_t _majority_reached(member_mask_t voters, const uint64_t* numbers) noexcept nogil:
-    # Insertion sort, falling: electorates are small, and the k-th number is what k members have reached.
+    # Insertion sort, falling: electorates are small, and k members have reached the k-th number.
     cdef uint64_t[MEMBERS_MAX] sorted_numbers
     cdef uint32_t count = 0, place, position
     for position in range(<uint32_t>MEMBERS_MAX):

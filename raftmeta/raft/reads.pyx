@@ -44,7 +44,7 @@ cdef void reads_join_round(Core* core) noexcept nogil:
         i -= 1
         read = &core.reads.at(i)
         if read.round != 0:
-            return                  # in order of arrival: all before it joined earlier rounds
+            return                  # reads stand in order of arrival: all before it joined earlier rounds
         mark(MARK_READ_JOINED_ROUND)
         read.round = core.round
         read.index = core.log.committed

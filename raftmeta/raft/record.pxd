@@ -1,6 +1,6 @@
 # A record: how an entry becomes bytes, how its bytes are proved sound, and the hash that chains it to all before it.
 #
-# Pure leaves, inline because they run once per entry. They never look at a term's meaning; raft/log decides what stays.
+# Pure leaves, inline because they run once per entry. They do not know what a term means; raft/log decides what stays.
 #
 # FORMAT_: chain_hash and the crc may never change for existing data (docs/formats.md "Record" has test vectors).
 from libc.stddef cimport size_t
@@ -28,19 +28,20 @@ cdef inline uint8_t* record_payload(const Record* record) noexcept nogil:
     return <uint8_t*>record + RECORD_HEAD_BYTES
 
 # The chain hash of `record` after an entry whose chain hash is `previous` (0 before the first entry). It covers all
-# that replicas must agree on: the past by `previous`, the term, and bytes [32, 64 + length) of the record.
+# that
+# replicas must agree on: the past through `previous`, the term, and bytes [32, 64 + length) of the record.
 cdef inline uint64_t chain_hash(uint64_t previous, const Record* record) noexcept nogil:
     cdef term_t term = record.term
     return hash64(hash64(previous, &term, sizeof(term)), <const uint8_t*>record + RECORD_CHAIN_FROM,
                   RECORD_HEAD_BYTES - RECORD_CHAIN_FROM + <size_t>record.length)
 
-# Fill chain and crc of a record whose other fields and payload stand.
+# Fill chain and crc of a record that has its other fields and its payload.
 cdef inline void record_seal(Record* record, uint64_t previous_chain) noexcept nogil:
     record.chain = chain_hash(previous_chain, record)
     record.crc = crc32c(0, <uint8_t*>record + RECORD_CRC_FROM,
                         RECORD_HEAD_BYTES - RECORD_CRC_FROM + <size_t>record.length)
 
-# Is there one whole, undamaged record at `bytes`, of which `length` bytes are there? Its place in a log is not judged.
+# Do the `length` bytes at `bytes` begin with one whole, undamaged record? Its place in a log is not judged.
 cdef inline status_t record_check(const uint8_t* bytes, uint64_t length) noexcept nogil:
     cdef const Record* record = <const Record*>bytes
     if length < RECORD_HEAD_BYTES:

@@ -3,17 +3,17 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create
-from raftmeta.native.marks cimport (MARK_CONFIGURATION_REPAIRED, MARK_REPAIRED, MARK_REPAIR_BY_SNAPSHOT,
+from raftmeta.native.marks cimport (MARK_MEMBERSHIP_REPAIRED, MARK_REPAIRED, MARK_REPAIR_BY_SNAPSHOT,
                                     MARK_REPAIR_GIVEN, MARK_REPAIR_OFFERED_ALREADY, MARK_REPAIR_REFUSED, mark)
-from raftmeta.raft.configuration cimport configuration_take
 from raftmeta.raft.log cimport Damage, log_record, log_repair
 from raftmeta.raft.membership cimport membership_position
+from raftmeta.raft.membership_change cimport membership_take
 from raftmeta.raft.outbox cimport message_init, outbox_send, trace
 from raftmeta.raft.progress cimport Progress
 from raftmeta.raft.ready cimport TRACE_REPAIR, TRACE_SNAPSHOT_NEEDED, LogRead
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_payload
 from raftmeta.raft.state cimport Core, EntryWanted, in_force, out_of_memory
-from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERS_MAX, Message, Record,
+from raftmeta.raft.types cimport (ENTRY_MEMBERSHIP, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERS_MAX, Message, Record,
                                   index_t, member_id_t)
 from raftmeta.status cimport NO_MEMORY, OK, STALE, status_t
 
@@ -32,8 +32,8 @@ cdef void repair_tick(Core* core) noexcept nogil:
         _ask_all(core, &core.log.damages.data[i])
 
 
-# Members, and whoever else is connected: this member's configuration may be older than what the cluster is now, and the
-# chain hash proves an answer, whoever gives it.
+# Ask members and all connected peers. This member's membership may be out of date, and the chain hash proves an answer
+# from anybody.
 cdef void _ask_all(Core* core, const Damage* damage) noexcept nogil:
     cdef size_t i
     for i in range(in_force(core).count):
@@ -85,9 +85,9 @@ cdef status_t repair_take(Core* core, const Slice* slice, member_id_t source) no
     mark(MARK_REPAIRED)
     trace(core, TRACE_REPAIR, index, source)
     record = log_record(&core.log, index)
-    if record.type == ENTRY_CONFIGURATION:
-        mark(MARK_CONFIGURATION_REPAIRED)
-        return configuration_take(core, index, record_payload(record), record.length)
+    if record.type == ENTRY_MEMBERSHIP:
+        mark(MARK_MEMBERSHIP_REPAIRED)
+        return membership_take(core, index, record_payload(record), record.length)
     return OK
 
 
@@ -108,7 +108,7 @@ cdef status_t repair_on_request(Core* core, const Message* message) noexcept nog
     return _answer(core, message.source, message.index, message.context, NULL)
 
 
-# The entry is gone here, but it is in our snapshot. A snapshot is committed state: it needs no leader to be right.
+# The entry is gone here, but our snapshot has it. A snapshot is committed state: it needs no leader to be right.
 cdef void _offer_snapshot(Core* core, member_id_t member) noexcept nogil:
     cdef int position = membership_position(in_force(core), member)
     cdef Progress* progress
@@ -117,7 +117,7 @@ cdef void _offer_snapshot(Core* core, member_id_t member) noexcept nogil:
     progress = &core.progress[position]
     if progress.was_offered and core.now - progress.offered_tick < core.config.election_timeout_ticks:
         mark(MARK_REPAIR_OFFERED_ALREADY)
-        return                      # it asks at every heartbeat; one stream at a time is enough
+        return                      # the member asks at every heartbeat; one stream at a time is enough
     progress.was_offered = True
     progress.offered_tick = core.now
     trace(core, TRACE_SNAPSHOT_NEEDED, member, core.log.snapshotted)
@@ -129,7 +129,7 @@ cdef status_t _read_log(Core* core, const Message* message) noexcept nogil:
     cdef EntryWanted wanted
     cdef LogRead read
     if core.entries_wanted.size >= TUNE_ENTRIES_WANTED:
-        return STALE                # it asks again
+        return STALE                # the member asks again
     wanted.source = message.source
     wanted.index = message.index
     wanted.chain = message.context
@@ -154,7 +154,7 @@ cdef status_t repair_on_log_read(Core* core, const LogRead* read, const Slice* r
     return STALE
 
 
-# Give the first record of `slice` when it is the one that was asked for; NULL: we have it not.
+# Give the first record of `slice` if it is the one asked for; NULL: we do not have it.
 cdef status_t _answer(Core* core, member_id_t target, index_t index, uint64_t chain, const Slice* slice) noexcept nogil:
     cdef Message response
     cdef const Record* record
@@ -173,7 +173,7 @@ cdef status_t _answer(Core* core, member_id_t target, index_t index, uint64_t ch
     return OK
 
 
-# A chunk of its own: repairs are rare, and the log's chunk need not be kept for one record.
+# The record gets a chunk of its own: repairs are rare, and one record should not keep the log's chunk.
 cdef bint _copy_record(Core* core, const Record* record, Slice* slice) noexcept nogil:
     cdef Chunk* chunk = chunk_create(<uint32_t>record_bytes(record.length))
     if chunk == NULL:

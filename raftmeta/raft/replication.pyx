@@ -8,13 +8,13 @@ from raftmeta.native.marks cimport (MARK_APPEND_BELOW_THE_LOG, MARK_APPEND_DOES_
                                     MARK_FULL_WINDOW_GIVEN_UP, MARK_LOG_TRUNCATED, MARK_LOST_APPENDS_SUSPECTED,
                                     MARK_MEMBER_BEHIND_THE_LOG, MARK_PROBE_WITHOUT_RECORDS, MARK_SNAPSHOT_NOT_NEEDED,
                                     MARK_SNAPSHOT_RESPONSE_LATE, mark)
-from raftmeta.raft.configuration cimport configuration_on_committed, configuration_on_truncated, configuration_take
 from raftmeta.raft.election cimport hear_leader
 from raftmeta.raft.invariants cimport (BROKEN_ACKNOWLEDGED_LOST, BROKEN_COMMITTED_BEYOND_LAST,
                                        BROKEN_TRUNCATED_COMMITTED)
 from raftmeta.raft.log cimport (log_append_records, log_chain, log_check_records, log_find_conflict, log_first_damaged,
                                 log_record, log_slice, log_term, log_truncate)
 from raftmeta.raft.membership cimport membership_decode, membership_position
+from raftmeta.raft.membership_change cimport membership_on_committed, membership_on_truncated, membership_take
 from raftmeta.raft.outbox cimport message_init, outbox_send, response_init, trace
 from raftmeta.raft.progress cimport (PROBE, REPLICATE, SNAPSHOT_WAIT, Progress, progress_can_send, progress_on_accepted,
                                      progress_on_rejected, progress_on_sent, progress_on_snapshot_needed,
@@ -26,7 +26,7 @@ from raftmeta.raft.repair cimport repair_take
 from raftmeta.raft.rounds cimport rounds_hear_lease_clock, rounds_on_entries
 from raftmeta.raft.state cimport Core, broken, history_lost, in_force, out_of_memory
 from raftmeta.raft.transfer cimport transfer_advance
-from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_CONFIGURATION, HEARTBEAT, HEARTBEAT_RESPONSE,
+from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_MEMBERSHIP, HEARTBEAT, HEARTBEAT_RESPONSE,
                                   MEMBERS_MAX, MESSAGE_REPAIRING, MESSAGE_WAITING,
                                   SNAPSHOT, Membership, Message, Record, index_t, term_t)
 from raftmeta.status cimport BAD_FIELD, CORRUPT, NO_MEMORY, OK, STALE, status_t
@@ -55,8 +55,8 @@ cdef void _replicate_to(Core* core, Progress* progress) noexcept nogil:
         _send_commit(core, progress)
 
 
-# Whether the last APPENDs were lost. When the log no longer reaches back to them, it does not matter: a full window
-# would wait for their answers for ever, and nothing could be sent again.
+# Find out whether the last APPENDs were lost. If the log no longer reaches back to them, give the window up without an
+# answer: a full window would wait for ever, and nothing could be sent again.
 cdef void _find_out(Core* core, Progress* progress) noexcept nogil:
     if progress.next > core.log.compacted:
         mark(MARK_LOST_APPENDS_SUSPECTED)
@@ -91,7 +91,7 @@ cdef bint _send_records(Core* core, Progress* progress) noexcept nogil:
     return progress.state == REPLICATE
 
 
-# An APPEND of the records [progress.next, last], which stand in slice; none: slice is NULL.
+# Send an APPEND of the records [progress.next, last], which stand in slice. NULL: no records.
 cdef void _send_append(Core* core, Progress* progress, index_t last, const Slice* slice) noexcept nogil:
     cdef Message message
     message_init(core, &message, APPEND, progress.id)
@@ -109,7 +109,7 @@ cdef void _send_append(Core* core, Progress* progress, index_t last, const Slice
     outbox_send(core, &message)
 
 
-# Callers wait there: they should not have to wait for the next heartbeat too.
+# Callers wait at the member and should not wait for the next heartbeat too.
 cdef void _send_commit(Core* core, Progress* progress) noexcept nogil:
     cdef Message message
     message_init(core, &message, HEARTBEAT, progress.id)
@@ -154,7 +154,7 @@ cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Sli
     progress.is_log_read = False
     core.must_replicate = True
     if status != OK:
-        # Compacted meanwhile, or damaged on this disk: a snapshot has it.
+        # The records were compacted meanwhile, or are damaged on this disk: a snapshot has them.
         if progress.next - 1 >= core.log.snapshotted:
             return status
         _need_snapshot(core, progress)
@@ -164,15 +164,16 @@ cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Sli
     last = _last_record(records, &term)
     if last < read.first or last > core.log.last:
         return BAD_FIELD
-    # The sender reads records from the file of an earlier term; this member may have cut them since. Such records are
-    # not sent in this term. Equal index and term mean an equal past (paper 5.3).
+    # The sender reads records from the file of an earlier term, and this member may have cut them since. It sends no
+    # such
+    # record in this term. Equal index and term mean an equal past (paper 5.3).
     if log_term(&core.log, last) != term:
         return STALE
     _send_append(core, progress, last, records)
     return OK
 
 
-# Index and term of the last of these records, 0: they are none.
+# Index and term of the last of these records; 0: there are none.
 cdef index_t _last_record(const Slice* records, term_t* term) noexcept nogil:
     cdef uint64_t at = 0
     cdef index_t last = 0
@@ -189,14 +190,15 @@ cdef status_t replication_on_append_response(Core* core, const Message* message,
     cdef index_t meet
     core.must_replicate = True
     if message.reject:
-        # The member named the last place where its terms can agree with ours; skip our terms above its one too.
+        # The member named the last place where its terms can agree with ours. Skip our terms above that place's term
+        # too.
         meet = min(message.hint, log_find_conflict(&core.log, message.hint, message.log_term))
         mark(MARK_APPEND_REFUSED)
         return OK if progress_on_rejected(progress, message.index, meet, core.log.compacted) else STALE
     if message.index > core.log.last:
         return BAD_FIELD            # it cannot hold what was never sent
     if message.flags & MESSAGE_REPAIRING and message.index < core.log.compacted and progress.state != SNAPSHOT_WAIT:
-        _need_snapshot(core, progress)      # what is damaged there is gone here
+        _need_snapshot(core, progress)      # the damaged record is gone here
         return OK
     if progress_on_accepted(progress, message.index, core.log.compacted):
         commit_by_count(core)
@@ -221,7 +223,7 @@ cdef void replication_on_persisted(Core* core) noexcept nogil:
     #   2. a leader of term 3 replaces 6..8 by its own 6; truncation clips write_last to 5, write 8 is to follow
     #   3. the disk completes write 7: 6..8 of term 2 are durable
     #   4. "6 is durable" would acknowledge the 6 of term 3, which exists in memory only
-    # So what write 7 vouches for is [first, write_last] and nothing above it.
+    # So write 7 vouches for [first, write_last] and nothing above it.
     if core.write_last > core.log.persisted:
         core.log.persisted = core.write_last
     if core.role != LEADER:
@@ -241,7 +243,7 @@ cdef void commit_by_count(Core* core) noexcept nogil:
     for i in range(in_force(core).count):
         matches[i] = core.progress[i].match
     reached = quorum_reached(&core.electorate, matches)
-    # Only entries of the current term are counted; those before are committed with them (paper 5.4.2, Figure 8).
+    # Only entries of the current term are counted; earlier ones are committed with them (paper 5.4.2, Figure 8).
     if reached >= core.term_first:
         mark(MARK_COMMITTED_BY_COUNT)
         commit_to(core, reached)
@@ -256,7 +258,7 @@ cdef void commit_to(Core* core, index_t index) noexcept nogil:
     core.log.committed = index
     core.must_replicate = True
     trace(core, TRACE_COMMITTED, index, 0)
-    configuration_on_committed(core)
+    membership_on_committed(core)
 
 
 # --- member -----------------------------------------------------------------------------------------------------------
@@ -270,7 +272,7 @@ cdef index_t acknowledgeable(Core* core, index_t match) noexcept nogil:
     return match if match < limit else limit - 1
 
 
-# Each leader has the entries that a member knows as committed (paper 5.4.3 Leader Completeness). One that has another
+# Each leader has all entries that a member knows as committed (paper 5.4.3 Leader Completeness). A leader with another
 # entry there was elected by a voter that forgot what it had acknowledged (divergence.md "Lost history").
 cdef status_t check_history(Core* core, index_t index, term_t term) noexcept nogil:
     cdef term_t own = log_term(&core.log, index)
@@ -285,7 +287,7 @@ cdef status_t replication_on_append(Core* core, const Message* message) noexcept
     if status != OK:
         return status
     if message.index < core.log.compacted:
-        # All of it up to here is in a snapshot already, so it is committed and equal.
+        # A snapshot holds everything up to here already, so it is committed and equal.
         mark(MARK_APPEND_BELOW_THE_LOG)
         _accept(core, message, core.log.committed)
         return OK
@@ -321,8 +323,9 @@ cdef void _refuse(Core* core, const Message* message) noexcept nogil:
     response_init(core, &response, APPEND_RESPONSE, message.source)
     response.reject = True
     response.index = message.index
-    # The last entry here that is not younger than the leader's: all above it must conflict (paper 5.3). What is
-    # committed here is in every leader's log.
+    # The last entry here that is not younger than the leader's: all above it must conflict (paper 5.3). Every leader's
+    # log
+    # has the entries that are committed here.
     response.hint = max(log_find_conflict(&core.log, message.index, message.log_term), core.log.committed)
     response.hint = min(response.hint, message.index, log_first_damaged(&core.log) - 1)
     response.log_term = log_term(&core.log, response.hint)
@@ -345,7 +348,7 @@ cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
     if status == OK:
         status = _skip_known(core, &rest, &count)
     if status == OK and count:
-        status = _check_configurations(&rest, count)
+        status = _check_memberships(&rest, count)
     if status != OK or count == 0:
         return status
     status = _cut_conflict(core, (<const Record*>rest.data).index)
@@ -355,16 +358,16 @@ cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
     if status == NO_MEMORY:
         out_of_memory(core)
     rounds_on_entries(core)
-    return status if status != OK else take_configurations(core, (<const Record*>rest.data).index)
+    return status if status != OK else take_memberships(core, (<const Record*>rest.data).index)
 
 
-# Do the records continue another entry than the committed one that stands in front of them here?
+# Do the records continue another entry than the committed one that stands before them here?
 cdef bint _is_of_another_past(Core* core, const Message* message, uint64_t chain) noexcept nogil:
     cdef const Record* first = <const Record*>message.records.data
     return message.index <= core.log.committed and chain_hash(chain, first) != first.chain
 
 
-# Skip the records that this log has already; damaged ones among them are mended.
+# Skip the records that this log has already, and mend damaged ones among them.
 cdef status_t _skip_known(Core* core, Slice* rest, uint32_t* count) noexcept nogil:
     cdef const Record* record
     cdef uint64_t size, chain = 0
@@ -375,14 +378,14 @@ cdef status_t _skip_known(Core* core, Slice* rest, uint32_t* count) noexcept nog
             return OK
         term = log_term(&core.log, record.index) if record.index > core.log.compacted else record.term
         if term == 0 and repair_take(core, rest, 0) != OK:
-            return OK               # its damaged predecessor was another entry: a conflict
+            return OK               # the record before it was another entry: a conflict
         if term != 0 and term != record.term:
             mark(MARK_ENTRY_CONFLICTS)
             return OK
         if log_chain(&core.log, record.index, &chain) and chain != record.chain:
             if record.index <= core.log.committed:
                 return history_lost(core, BROKEN_TRUNCATED_COMMITTED, record.index, core.log.committed)
-            return CORRUPT          # same index and term, another past: not a message of this cluster's history
+            return CORRUPT          # same index and term, another past: no message of this cluster's history
         size = record_bytes(record.length)
         rest.data += size
         rest.length -= <uint32_t>size
@@ -390,7 +393,7 @@ cdef status_t _skip_known(Core* core, Slice* rest, uint32_t* count) noexcept nog
     return OK
 
 
-# Entries at and above first conflict with the leader's, or there are none.
+# Cut the entries at and above first: they conflict with the leader's. There may be none.
 cdef status_t _cut_conflict(Core* core, index_t first) noexcept nogil:
     cdef index_t old_last = core.log.last
     if first > old_last:
@@ -402,13 +405,13 @@ cdef status_t _cut_conflict(Core* core, index_t first) noexcept nogil:
     # The write under way no longer vouches for what was cut (see replication_on_persisted).
     core.write_last = min(core.write_last, first - 1)
     core.matched = min(core.matched, first - 1)
-    configuration_on_truncated(core, first)
+    membership_on_truncated(core, first)
     trace(core, TRACE_TRUNCATED, first, old_last)
     return OK
 
 
-# Configurations are read before anything is changed: a message that carries nonsense changes nothing.
-cdef status_t _check_configurations(const Slice* records, uint32_t count) noexcept nogil:
+# Read the memberships before anything changes: a message that carries nonsense changes nothing.
+cdef status_t _check_memberships(const Slice* records, uint32_t count) noexcept nogil:
     cdef Membership membership
     cdef const Record* record
     cdef uint64_t at = 0
@@ -416,20 +419,20 @@ cdef status_t _check_configurations(const Slice* records, uint32_t count) noexce
     for _i in range(count):
         record = <const Record*>(records.data + at)
         at += record_bytes(record.length)
-        if record.type == ENTRY_CONFIGURATION:
+        if record.type == ENTRY_MEMBERSHIP:
             if membership_decode(record_payload(record), record.length, &membership) != OK:
                 return BAD_FIELD
     return OK
 
 
-cdef status_t take_configurations(Core* core, index_t first) noexcept nogil:
+cdef status_t take_memberships(Core* core, index_t first) noexcept nogil:
     cdef Record* record
     cdef index_t index = first
     cdef status_t status
     while index <= core.log.last:
         record = log_record(&core.log, index)
-        if record != NULL and record.type == ENTRY_CONFIGURATION:      # a damaged one is taken when it is repaired
-            status = configuration_take(core, index, record_payload(record), record.length)
+        if record != NULL and record.type == ENTRY_MEMBERSHIP:      # a damaged one is taken when it is repaired
+            status = membership_take(core, index, record_payload(record), record.length)
             if status != OK:
                 return status
         index += 1
@@ -441,8 +444,9 @@ cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexc
     cdef status_t status = hear_leader(core, message.source)
     if status != OK:
         return status
-    # The leader clamped it to what we acknowledged. A log that ends before is not the one that we acknowledged with:
-    # its folder was put back to an older copy.
+    # The leader clamped it to our acknowledgement. A log that ends before it is not the log that we acknowledged with:
+    # its
+    # folder was put back to an older copy.
     if message.commit > core.log.last:
         return history_lost(core, BROKEN_ACKNOWLEDGED_LOST, message.commit, core.log.last)
     commit_to(core, min(message.commit, core.matched))
@@ -450,7 +454,8 @@ cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexc
     if message.context != 0:
         response_init(core, &response, HEARTBEAT_RESPONSE, message.source)
         response.context = message.context
-        # After a restart in this term nothing is known of the leader's log: a commit index means nothing here until an
+        # After a restart in this term the member knows nothing of the leader's log. A commit index means nothing here
+        # until an
         # APPEND has shown where the logs meet.
         response.reject = message.commit > core.matched
         outbox_send(core, &response)
@@ -463,5 +468,5 @@ cdef status_t replication_on_snapshot(Core* core, const Message* message) noexce
         status = check_history(core, message.index, message.log_term)
     if status == OK and message.index <= core.log.committed:
         mark(MARK_SNAPSHOT_NOT_NEEDED)
-        _accept(core, message, core.log.committed)      # it has all that already
+        _accept(core, message, core.log.committed)      # the member has all that already
     return status

@@ -1,7 +1,7 @@
 # Heartbeat rounds: what a leader can prove with the answers of a quorum.
 #
 # A round is one HEARTBEAT to every member with a number that is never used twice. Once a quorum has answered round n,
-# no other leader had been elected when round n was sent. On that rest
+# no other leader had been elected when round n was sent. On this rest
 #     reads       a read index taken before round n was sent is good (thesis 6.4)
 #     lease reads for a while nobody else can be elected, counted from when round n was SENT (thesis 6.4.1; an option)
 #     lease clock it advances over the time between two confirmed rounds, by send time, and stands still otherwise: a
@@ -15,14 +15,14 @@ from raftmeta.status cimport status_t
 
 cdef void rounds_begin_term(Core* core) noexcept nogil
 cdef void rounds_tick(Core* core) noexcept nogil
-# Send the round that is due, if one is. Reads that wait take part in it.
+# Send the round that is due, if any. Waiting reads take part in it.
 cdef void rounds_send(Core* core) noexcept nogil
 cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, int position) noexcept nogil
-# A leader's lease clock was told, by itself or by one that voted for us. `term` is that leader's.
+# A leader's lease clock was told, by the leader or by a member that voted for us. `term` is that leader's.
 cdef void rounds_hear_lease_clock(Core* core, term_t term, uint64_t lease_ms) noexcept nogil
 # What this member knows of the lease clock of the leader of that term; 0: nothing, or its log is not of that term.
 cdef uint64_t rounds_lease_clock_of(Core* core, term_t term) noexcept nogil
-# Entries of the leader were appended here.
+# This member appended entries of the leader.
 cdef void rounds_on_entries(Core* core) noexcept nogil
-# This process was paused or its clock leapt: what is under way proves nothing any more.
+# This process was paused or its clock leapt: rounds under way prove nothing any more.
 cdef void rounds_on_clock_jumped(Core* core) noexcept nogil

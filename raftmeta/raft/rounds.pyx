@@ -1,4 +1,4 @@
-"""Heartbeat rounds; rounds.pxd tells what they prove."""
+"""Heartbeat rounds; rounds.pxd says what they prove."""
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.native.buggify cimport BUGGIFY_HEARTBEAT_EXTRA, buggify
@@ -25,7 +25,7 @@ cdef void rounds_begin_term(Core* core) noexcept nogil:
     core.lease_is_off = False
     core.lease_ms = max(core.log.last_lease_ms, _lease_clock_now(core))
     core.lease_term = core.hard.term
-    core.lease_tick = core.now      # a quorum has just elected it: nobody else leads
+    core.lease_tick = core.now      # a quorum has just elected this member: nobody else leads
     core.lease_is_running = True
     core.must_heartbeat = True
 
@@ -57,7 +57,7 @@ cdef void rounds_send(Core* core) noexcept nogil:
         message_init(core, &message, HEARTBEAT, core.progress[i].id)
         message.context = core.round
         message.lease_ms = core.lease_ms + _lease_step(core, core.now)
-        # Never beyond what the member is known to hold: it takes the number as it stands (paper 5.3).
+        # Never beyond the entries that the member is known to hold: it takes the number as it stands (paper 5.3).
         message.commit = min(core.progress[i].match, core.log.committed)
         core.progress[i].commit_sent = max(core.progress[i].commit_sent, message.commit)
         outbox_send(core, &message)
@@ -95,17 +95,17 @@ cdef void _confirm(Core* core) noexcept nogil:
         reads_on_confirmed(core, confirmed)
 
 
-# What the lease clock advances up to `tick`: at most one election time-out, and nothing where no interval has begun.
+# The advance of the lease clock up to `tick`: at most one election time-out, and none where no interval has begun.
 cdef uint64_t _lease_step(Core* core, uint64_t tick) noexcept nogil:
     if not core.lease_is_running or tick <= core.lease_tick:
         return 0
     return min(tick - core.lease_tick, core.config.election_timeout_ticks) * core.config.tick_ms
 
 
-# The clock of the leader whose entry ends this log is the only one that this log's leases were granted by:
+# Leases in this log were granted only by the clock of the leader whose entry ends the log. So no other clock counts:
 #   1. a leader's clock runs on between two entries, and its followers hear that   2. most of them restart and forget it
 #   3. one of these leads, goes on from the log, and grants a lease   4. one that did not restart leads. By the clock
-#   that it was told in 1, the new lease would be over at once; but now its log ends with an entry of 3.
+#   that it heard in 1, the new lease would be over at once; but now its log ends with an entry of 3.
 cdef uint64_t rounds_lease_clock_of(Core* core, term_t term) noexcept nogil:
     return core.lease_ms if core.lease_term == term and log_last_term(&core.log) == term else 0
 
@@ -128,8 +128,8 @@ cdef void rounds_hear_lease_clock(Core* core, term_t term, uint64_t lease_ms) no
     core.lease_tick = core.now + 1      # the tick under way may be nearly over
 
 
-# A lease in them was granted just before, by a clock that showed no more than we were told: what passed until now is
-# not credited to it.
+# The leader granted a lease in these entries just before, by a clock that showed no more than we were told. So the time
+# until now does not count.
 cdef void rounds_on_entries(Core* core) noexcept nogil:
     core.lease_tick = max(core.lease_tick, core.now + 1)
 

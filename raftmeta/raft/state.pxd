@@ -1,11 +1,11 @@
-# The state of one member: paper Figure 2 "State" and what the departures of docs/divergence.md add to it.
+# The state of one member: paper Figure 2 "State", and what the departures of docs/divergence.md add to it.
 #
 # Only _core.pyx and the modules of raft/ look inside; the world sees CoreStatus and Ready. One concern per module:
-#     outbox         what may leave when                       log, progress, quorum, record: leaves
-#     election       roles, terms, votes, time-outs            configuration  members in force, changes, promotion
-#     replication    appends, acknowledgements, commit         rounds         heartbeats, quorum contact, leases
-#     reads          ReadIndex                                 transfer       leadership handed over
-#     proposals      appended, forwarded, refused              repair         damaged records
+#     outbox         when a message may leave                  membership_change  members in force, changes, promotion
+#     election       roles, terms, votes, time-outs            rounds             heartbeats, quorum contact, leases
+#     replication    appends, acknowledgements, commit         transfer           leadership handed over
+#     proposals      appended, forwarded, refused              repair             damaged records
+#     reads          ReadIndex                                 log, progress, quorum, record: leaves
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
@@ -22,7 +22,7 @@ from raftmeta.status cimport HISTORY_LOST, INVARIANT_BROKEN, NO_MEMORY, status_t
 cdef struct CoreConfig:
     member_id_t id                      # this member's incarnation
     uint64_t seed                       # of time-outs, jitter and contexts; another one for each boot
-    uint32_t tick_ms                    # what one core_tick stands for
+    uint32_t tick_ms                    # time that one core_tick stands for
     uint32_t heartbeat_ticks            # 1 or more
     uint32_t election_timeout_ticks     # the minimum, more than heartbeat_ticks; drawn anew from [this, 2 x this)
     uint32_t append_bytes_max           # records of one APPEND; one record may be longer
@@ -32,9 +32,9 @@ cdef struct CoreConfig:
     uint64_t log_memory_bytes_max       # records that are applied and persisted leave memory above it
     uint64_t free_bytes_min             # a member with less room has no space for growth
     bint lease_reads                    # reads without a round while a quorum cannot elect another (thesis 6.4.1)
-    bint campaigns_early                # before the time-out, with all voters, while nobody was heard to lead
-    bint promotes_learners              # caught-up learners become voters by the leader's own proposal
-    bint checks                         # dear invariants too
+    bint campaigns_early                # campaign before the time-out, with all voters, while no leader was heard
+    bint promotes_learners              # the leader proposes learners that have caught up as voters
+    bint checks                         # check dear invariants too
 
 cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t seed) noexcept nogil:
     # Defaults for a local network; paper 5.6: broadcast time << election time-out << time between failures.
@@ -89,7 +89,7 @@ cdef struct Core:
     HardState hard
     bint is_hard_dirty          # term or vote changed since the last write was given out
     Write write                 # under way; id 0: none
-    index_t write_last          # write.last as far as it was not superseded since
+    index_t write_last          # write.last, lowered when later records superseded some
     Vec[Slice] write_slices
     uint64_t write_id_last      # of the last write given out
     Vec[index_t] repaired       # mended in memory, not yet written again
@@ -106,9 +106,9 @@ cdef struct Core:
     bint is_transfer_campaign   # this candidacy was ordered by TIMEOUT_NOW
     bint is_early_campaign      # these pre-votes were asked for before the time-out: all voters must grant them
     bint was_led                # a leader was heard, or this member led, since it started: it asks early no more
-    uint64_t early_tick         # when to ask before the time-out; 0: not
-    bint was_named              # a configuration of its own log or snapshot named this member: it may vote
-    bint was_told_removed       # by a peer, since a leader spoke to it last
+    uint64_t early_tick         # when to ask before the time-out; 0: never
+    bint was_named              # a membership of its own log or snapshot named this member: it may vote
+    bint was_told_removed       # a peer said so, since a leader last spoke to it
     uint64_t waiting_until      # callers wait here for what was forwarded
 
     # --- members
@@ -130,24 +130,24 @@ cdef struct Core:
     uint64_t lease_until        # lease reads may be served before this tick
     bint lease_is_off           # until the end of the term: a transfer was tried
     member_id_t transferring
-    uint64_t transfer_tick      # when it is given up
+    uint64_t transfer_tick      # when the leader gives the transfer up
     bint is_timeout_now_sent
     uint64_t free_bytes         # room of this member's own log
 
     # --- lease clock, of this leader or as a leader told it (docs/divergence.md "Time")
     uint64_t lease_ms
-    term_t lease_term           # of that leader; to others than itself it holds while the log ends with its entries
-    uint64_t lease_tick         # it showed lease_ms then: when a confirmed round was sent, or after it was told
+    term_t lease_term           # that leader's; other members believe it while their logs end with its entries
+    uint64_t lease_tick         # when the clock showed lease_ms: a confirmed round was sent, or just after it was told
     bint lease_is_running       # lease_tick is the beginning of an interval
 
     # --- reads
     Ring[PendingRead] reads
     uint64_t read_number        # last READ_INDEX sent
-    uint64_t read_tick          # when reads that wait are asked for again
-    uint64_t repair_tick        # when damaged records are asked for again
+    uint64_t read_tick          # when to ask again for waiting reads
+    uint64_t repair_tick        # when to ask again for damaged records
     Vec[member_id_t] connected          # peers whose link is up, members or not, as repair asks them
-    Vec[EntryWanted] entries_wanted     # by members that repair; being read from the log file
-    Vec[Slice] fetched          # records for apply that came from the log file: at most one
+    Vec[EntryWanted] entries_wanted     # requests of members that repair; the log file is being read for them
+    Vec[Slice] fetched          # records for apply that came from the log file: at most one slice
     index_t fetched_last
     bint is_fetching
 
@@ -172,7 +172,7 @@ cdef struct Core:
     member_id_t ready_leader
     index_t ready_membership
 
-# The first belief that was wrong is remembered; nothing is done any more (docs/invariants.md).
+# Remember the first belief that was wrong; the core does nothing any more (docs/invariants.md).
 cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) noexcept nogil:
     if core.broken == 0:
         core.broken = what
@@ -181,13 +181,13 @@ cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) 
     core.fatal = INVARIANT_BROKEN
     return INVARIANT_BROKEN
 
-# A belief is wrong because a disk went back in time, this one's or another voter's (docs/divergence.md "Lost history").
+# A belief is wrong because a disk went back in time, this one or another voter's (docs/divergence.md "Lost history").
 cdef inline status_t history_lost(Core* core, Invariant what, uint64_t a, uint64_t b) noexcept nogil:
     broken(core, what, a, b)
     core.fatal = HISTORY_LOST
     return HISTORY_LOST
 
-# Growth failed somewhere below: the verb under way ends with NO_MEMORY, and so do all after it.
+# Growth failed somewhere below: the verb under way and all later ones end with NO_MEMORY.
 cdef inline void out_of_memory(Core* core) noexcept nogil:
     core.fatal = NO_MEMORY
 
@@ -197,7 +197,7 @@ cdef inline member_mask_t own_bit(Core* core) noexcept nogil:
 cdef inline Membership* in_force(Core* core) noexcept nogil:
     return &core.memberships.back()
 
-# A member that was, and is none any more, by its own log or by what a peer said.
+# Was it a member, and is it none any more, by its own log or by what a peer said?
 cdef inline bint is_removed(Core* core) noexcept nogil:
     if core.was_told_removed or not core.was_named:
         return core.was_told_removed

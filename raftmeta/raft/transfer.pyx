@@ -42,7 +42,7 @@ cdef member_mask_t _other_voters(Core* core) noexcept nogil:
     return voters & ~(<member_mask_t>1 << core.position) if core.position >= 0 else voters
 
 
-# Position of the one among `candidates` that holds most of the log and was heard last; -1: there are none.
+# Position of the candidate with the longest log, of several the one heard last; -1: there are none.
 cdef int _most_advanced(Core* core, member_mask_t candidates) noexcept nogil:
     cdef int best = -1
     cdef uint32_t i
@@ -83,8 +83,8 @@ cdef void transfer_tick(Core* core) noexcept nogil:
         _leave_to_one_with_room(core)
 
 
-# A leader whose disk is full refuses growth (raft/proposals). When the others have room for it without this one, one of
-# them leads better (decisions.md "Full disk").
+# A leader whose disk is full refuses growth (raft/proposals). When a quorum of the others has room, one of them leads
+# better (decisions.md "Full disk").
 cdef void _leave_to_one_with_room(Core* core) noexcept nogil:
     cdef member_mask_t roomy = 0
     cdef uint32_t i

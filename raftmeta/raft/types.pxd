@@ -1,8 +1,9 @@
 # Words and shapes of the protocol: entries as records, messages, hard state, membership.
 #
-# A record is the one form of an entry everywhere: in the core's arena, inside an APPEND and in the log file the
-# same bytes, made once by the leader and never changed (docs/formats.md "Record"). So nothing is encoded or copied
-# again between a socket, the log and the disk.
+# A record is the one form of an entry everywhere. The core's arena, an APPEND and the log file hold the same bytes,
+# which
+# the leader makes once and nobody changes (docs/formats.md "Record"). So an entry is never encoded or copied again
+# between a socket, the log and the disk.
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
@@ -23,7 +24,7 @@ ctypedef uint32_t member_mask_t
 cdef enum EntryType:
     ENTRY_NOOP = 1              # first entry of a leader's term (paper 8, thesis 6.4)
     ENTRY_COMMAND = 2           # payload: a command envelope of wire/commands
-    ENTRY_CONFIGURATION = 3     # payload: a Membership as raft/membership encodes it
+    ENTRY_MEMBERSHIP = 3        # payload: a Membership as raft/membership encodes it
 
 # 64 bytes, little-endian, then `length` payload bytes, then zeros up to a multiple of 8.
 cdef packed struct Record:
@@ -40,13 +41,13 @@ cdef packed struct Record:
     uint8_t version             # FORMAT_RECORD_VERSION
     uint16_t flags              # 0
 
-# What must be on disk before a promise of that term leaves the node (paper Figure 2 "persistent state").
+# The state that must be on disk before a promise of its term leaves the node (paper Figure 2 "persistent state").
 cdef struct HardState:
     term_t term
     member_id_t vote            # 0: none in this term
     index_t committed           # a hint: clamped to the log at open, never trusted alone
 
-# The point up to which the log is replaced by a snapshot: the entry at `index` and all before it.
+# A snapshot replaces the log up to this point: the entry at `index` and all before it.
 cdef struct SnapshotPoint:
     index_t index
     term_t term
@@ -58,7 +59,7 @@ cdef enum MemberRole:
     VOTER_OUTGOING = 2          # votes in the old electorate of a change under way
     LEARNER = 4                 # receives entries, does not vote (thesis 4.2.1)
     LEARNER_NEXT = 8            # votes in OUTGOING now, becomes LEARNER when the change is left
-    STANDBY = 16                # beside LEARNER or LEARNER_NEXT: caught up or not, the leader does not promote it
+    STANDBY = 16                # beside LEARNER or LEARNER_NEXT: the leader does not promote it, caught up or not
 
 cdef struct Member:
     member_id_t id
@@ -68,36 +69,36 @@ cdef struct Member:
     uint8_t[NAME_BYTES_MAX] name            # unique, except that two incarnations of a node may stand side by side
     uint8_t[ADDRESS_BYTES_MAX] address      # "host:port"
 
-# The configuration in force: the last in the log, committed or not (thesis 4.1).
+# The membership in force is the last in the log, committed or not (thesis 4.1).
 cdef struct Membership:
     uint8_t count
     uint8_t is_joint
     index_t index               # of the entry that carries it; 0: the founding one
     Member[MEMBERS_MAX] members
 
-# Beside type, source, target, reject and flags a message uses only the fields named here; all others are 0. `term` is
-# the sender's term, 0 in the types marked "no term": they promise nothing and are answered by their context alone.
-# Responses of a member also carry free_bytes (4, 14: and index is durable when they leave).
+# A message uses type, source, target, reject, flags and the fields named here; all others are 0. `term` is the sender's
+# term. It is 0 in the types marked "no term": they promise nothing, and an answer to them names only their context.
+# Responses of a member also carry free_bytes. (4, 14: index is durable when they leave.)
 cdef enum MessageType:
     APPEND = 1                  # leader -> member: count records after (index, log_term), commit
     APPEND_RESPONSE = 2         # index = match; reject: index = refused previous index, (hint, log_term) = look there
     HEARTBEAT = 3               # leader -> member: commit clamped to the match, context = round (0: no answer wanted),
                                 # lease_ms = what the lease clock shows once a quorum has answered (no round: 0)
-    HEARTBEAT_RESPONSE = 4      # context = round; reject: send an APPEND, I know not whether my log is yours that far
-    PRE_VOTE = 5                # thesis 9.6; term = the term it would campaign in; (index, log_term) = its last entry
+    HEARTBEAT_RESPONSE = 4      # context = round; reject: send an APPEND, I do not know how far my log equals yours
+    PRE_VOTE = 5                # thesis 9.6; term = the term of its campaign; (index, log_term) = its last entry
     PRE_VOTE_RESPONSE = 6       # granted: term of the request; reject: the responder's own term
     VOTE = 7                    # (index, log_term) = its last entry
     VOTE_RESPONSE = 8           # granted: lease_ms = lease clock as told by the leader of the candidate's log term
     PROPOSE = 9                 # member -> leader, no term: `count` payloads, each u32 length + bytes; context: batch
-    PROPOSE_RESPONSE = 10       # no term; reject only: context, hint = status; what is accepted shows in the log
+    PROPOSE_RESPONSE = 10       # no term; reject only: context, hint = status; an accepted batch shows in the log
     READ_INDEX = 11             # member -> leader, no term: context
     READ_INDEX_RESPONSE = 12    # index = read index for context, committed in this term; reject: ask again
-    SNAPSHOT = 13               # leader -> member: you need the snapshot at (index, log_term); chunks go beside
+    SNAPSHOT = 13               # leader -> member: you need the snapshot at (index, log_term); its pieces travel beside
     SNAPSHOT_RESPONSE = 14      # installed: index = its point; reject: failed
     TRANSFER = 15               # member -> leader: hand over to `context` (member; 0: the most advanced)
     TIMEOUT_NOW = 16            # thesis 3.10
     ENTRY_REQUEST = 17          # any -> any, no term: send me the record at index whose chain hash is context (repair)
-    ENTRY_RESPONSE = 18         # no term; index and context of the request, count = 1 record; reject: I have it not
+    ENTRY_RESPONSE = 18         # no term; index and context of the request, count = 1 record; reject: I do not have it
     MEMBERSHIP_PROPOSE = 19     # member -> leader, no term: records = an encoded membership made from the one of entry
                                 # `index`; context as in PROPOSE
 
@@ -119,7 +120,7 @@ cdef struct Message:
     Slice records
 
 cdef enum:
-    MESSAGE_TRANSFER = 1        # VOTE / PRE_VOTE: campaign of a leadership transfer, stickiness does not apply
+    MESSAGE_TRANSFER = 1        # VOTE / PRE_VOTE: campaign of a transfer; a voter answers it although it hears a leader
     MESSAGE_WAITING = 2         # PROPOSE, APPEND_RESPONSE: callers wait here; send the commit index at once
-    MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes, configuration (core_propose is_urgent)
+    MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes, membership changes (is_urgent)
     MESSAGE_REPAIRING = 4       # responses: this member's log is damaged; it does not count for elections

@@ -88,7 +88,7 @@ cdef inline bint _is_tombstone(const uint8_t* version) noexcept nogil:
     return (<const DumpVersion*>version).flags & ENTRY_TOMBSTONE != 0
 
 
-# Neighbours of one key follow one another. A key that its first change created was not at the floor.
+# Changes of one key follow one another. A key that its first change created was not at the floor.
 cdef status_t _find_previous(ChangeRows* held, uint64_t low) noexcept nogil:
     cdef Change* change
     cdef Change* before = NULL
@@ -125,7 +125,7 @@ cdef status_t _read_floor(ChangeRows* held, SnapshotRows* rows) noexcept nogil:
         if status != OK:
             return status
         if rows.key == NULL or versions_compare(rows.key, change.version) != 0:
-            return CORRUPT                      # only what is there is deleted, or changed without being created
+            return CORRUPT                      # only an existing key is deleted, or changed without being created
         version = <const DumpVersion*>rows.key
         change.previous = <const uint8_t*>held.floor_bytes.size
         if not held.floor_bytes.append(rows.key, sizeof(DumpVersion) + version.key_length + version.value_length):

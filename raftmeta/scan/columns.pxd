@@ -1,7 +1,7 @@
 # Rows of the keyspace and of its changes as the buffers of Arrow columns: numbers, offsets, bytes, bits of validity.
 #
-# It decides how a row stands in memory. It never decides which rows there are, and makes no object: whoever takes the
-# buffers hands them to Arrow (raftmeta/scan/batches.py). Source: Arrow Columnar Format, Variable-size Binary Layout.
+# This module decides how a row stands in memory. It never decides which rows there are, and makes no object:
+# raftmeta/scan/batches.py hands the buffers to Arrow. Source: Arrow Columnar Format, Variable-size Binary Layout.
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
@@ -51,13 +51,13 @@ cdef struct TextColumn:
 cdef struct Columns:
     uint32_t wanted             # bits 1 << COLUMN_
     size_t rows
-    size_t bytes                # of keys and values looked at, wanted or not
+    size_t bytes                # of keys and values, wanted or not
     NumberColumn[NUMBER_COLUMNS] numbers
     TextColumn[TEXT_COLUMNS] texts
 
 # False: no memory; the columns must be released.
 cdef bint columns_append(Columns* columns, const Row* row) noexcept nogil
-# No rows, the memory is kept.
+# Drop all rows and keep the memory.
 cdef void columns_clear(Columns* columns) noexcept nogil
 cdef void columns_release(Columns* columns) noexcept nogil
 cdef bint is_utf8(const uint8_t* text, size_t length) noexcept nogil

@@ -36,7 +36,7 @@ cdef void rows_close(SnapshotRows* rows) noexcept nogil:
     rows.overlay.release()
 
 
-# One walk: sealed_split walks from the first one each time.
+# One walk for all: sealed_split walks from the first split each time.
 cdef status_t _read_places(SnapshotRows* rows) noexcept nogil:
     cdef SealedSplit split
     cdef Place place
@@ -109,7 +109,7 @@ cdef status_t rows_record(SnapshotRows* rows, const DumpHead** head, const uint8
     return _check_record(head[0], body[0])
 
 
-# What the lengths inside of a version say must be what its record holds.
+# The lengths inside a version must match the length of its record.
 cdef inline status_t _check_record(const DumpHead* head, const uint8_t* body) noexcept nogil:
     cdef const DumpVersion* version = <const DumpVersion*>body
     if head.kind == DUMP_REVISION:
@@ -211,7 +211,7 @@ cdef bint _overlay(SnapshotRows* rows, const uint8_t* body, size_t length) noexc
     return rows.overlay.push(item) and rows.overlay_bytes.append(body, length)
 
 
-# By key, one of each: the last change.
+# Sort by key and keep one of each: the last change.
 cdef status_t _sort_overlay(SnapshotRows* rows) noexcept nogil:
     cdef size_t kept = 0
     cdef size_t i
@@ -230,7 +230,7 @@ cdef status_t _sort_overlay(SnapshotRows* rows) noexcept nogil:
     return OK
 
 
-# How many places have a key that is not behind this one.
+# The number of places whose key is not behind this one.
 cdef size_t _places_up_to(const SnapshotRows* rows, const uint8_t* key, size_t length) noexcept nogil:
     cdef size_t low = 0
     cdef size_t high = rows.key_places
@@ -246,7 +246,7 @@ cdef size_t _places_up_to(const SnapshotRows* rows, const uint8_t* key, size_t l
     return low
 
 
-# To the last place whose key is not behind the start.
+# Go to the last place whose key is not behind the start.
 cdef status_t _seek_start(SnapshotRows* rows) noexcept nogil:
     cdef size_t places = _places_up_to(rows, rows.start.data, rows.start.size)
     return rows_seek(rows, places - 1) if places else rows_first(rows)
@@ -331,7 +331,7 @@ cdef status_t changes_begin(SnapshotRows* rows, size_t place, bint is_first, uin
     return history_begin(rows) if is_first else rows_seek(rows, place)
 
 
-# A revision follows the one before it, which is whole. The first one is at or before that behind `low`.
+# A revision follows the one before it, which is whole. The first one is at or before the one behind `low`.
 cdef status_t _begin_revision(SnapshotRows* rows, const DumpRevision* revision) noexcept nogil:
     if rows.changes_left:
         return CORRUPT
@@ -428,7 +428,7 @@ cdef status_t history_survey(SnapshotRows* rows, size_t bytes_each, Vec[Mark]* m
     return OK if status == NOT_FOUND else status
 
 
-# Does the record open the chunk of that place? The chunk's number is the split's, and the record is its first.
+# Does the record open the chunk of that place? The chunk's number must be the split's, and the record its first.
 cdef bint _is_at(const SnapshotRows* rows, size_t place, const uint8_t* body) noexcept nogil:
     cdef SealedSplit split
     memcpy(&split, rows.reader.splits.data + rows.places.data[place].key - sizeof(SealedSplit), sizeof(SealedSplit))

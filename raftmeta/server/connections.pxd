@@ -1,4 +1,4 @@
-# Connections of clients: bytes in, whole requests up; messages down, bytes out.
+# Connections of clients: bytes come in and whole requests go up; messages come down and bytes go out.
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.server.state cimport ClientServer, Connection

@@ -1,4 +1,4 @@
-# User machines of clients: a command's outcome and a read, asked of this node's copy.
+# User machines for clients: the outcome of a command, and a read, from this node's copy.
 from libc.stdint cimport uint64_t
 
 from raftmeta.loop.tickets cimport Ticket

@@ -1,4 +1,4 @@
-# What a client asks about the cluster: status, members, the steps of a change of them, leadership.
+# Requests about the cluster: status, members, the steps of a membership change, leadership.
 from libc.stdint cimport uint64_t
 
 from raftmeta.server.state cimport ClientServer, Connection

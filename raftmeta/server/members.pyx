@@ -127,7 +127,7 @@ cdef status_t _pass_on(ClientServer* server, Connection* connection, const Clien
     pending.kind = request.kind
     pending.id = request.id
     submission.number = number
-    # An operator's step is urgent, as configuration is on the node itself.
+    # An operator's step is urgent, as a membership change is on the node itself.
     if (request_is_crowded(server, True)
             or request_submit(server, connection, kind, &pending, NULL, payload, &submission) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)

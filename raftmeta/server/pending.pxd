@@ -1,6 +1,6 @@
-# What is under way for clients: how a request is handed to the loop, and how it is answered.
+# Requests of clients that are under way: how one is handed to the loop, and how it is answered.
 #
-# It knows no kind of request; server/requests has the table of those, and each of their modules uses this one.
+# This module knows no kind of request. server/requests has the table of kinds, and their modules use this one.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.engine.state cimport Submission

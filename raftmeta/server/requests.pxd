@@ -1,4 +1,4 @@
-# What a client asks and what it is answered.
+# The requests of clients and their answers.
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.loop.tickets cimport Ticket

@@ -1,4 +1,4 @@
-# Clients of a node: one native thread that accepts them, submits what they ask to the loop and brings the answers back.
+# Clients of a node: one native thread accepts them, submits their requests to the loop and brings the answers back.
 #
 # Order of life: clients_create, clients_start after the loop has started; clients_stop before the loop is stopped;
 # clients_destroy after it has.

@@ -1,4 +1,4 @@
-# Backups that clients fetch: a sealed file of this node, opened for one connection and given piece by piece.
+# Backups that clients fetch: the node opens a sealed file for one connection and gives it piece by piece.
 from libc.stdint cimport uint64_t
 
 from raftmeta.loop.tickets cimport Ticket

@@ -1,7 +1,7 @@
 # The struct of the clients of one node: connections, requests under way, watches; shared by server/*.
 #
-# It belongs to one native thread. What other threads touch stands at the end of ClientServer, and the WatchSignals,
-# which the loop writes to until the unwatch is answered.
+# It belongs to one native thread. Other threads touch only the end of ClientServer and the WatchSignals, which the loop
+# writes to until the unwatch is answered.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.loop.loop cimport LinkTable, Loop, NodeStatus

@@ -1,4 +1,4 @@
-# Watches of clients: opened and closed through the loop, taken on the clients' thread as their connections drain.
+# Watches of clients: the loop opens and closes them, and the clients' thread empties them as their connections drain.
 from libc.stdint cimport uint64_t
 
 from raftmeta.loop.tickets cimport Ticket

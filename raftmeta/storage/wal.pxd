@@ -23,7 +23,7 @@ cdef struct WalBatch:
     const uint8_t* membership       # encoded membership in force after this batch (segment headers carry it)
     uint32_t membership_length      # 0: unchanged
     index_t membership_index
-    bint is_urgent                  # may use the reserve: hard state, configuration, deletes
+    bint is_urgent                  # may use the reserve: hard state, memberships, deletes
     bint repairs                    # [first, last] were damaged: replace exactly these, supersede nothing
 
 cdef enum WalState:

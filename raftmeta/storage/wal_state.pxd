@@ -15,7 +15,7 @@ cdef enum:
 cdef struct WalLimits:
     uint32_t segment_bytes          # of a preallocated segment; 64 MiB in production, 4 KiB upwards in simulation
     uint64_t log_bytes_max          # wal_append gives NO_SPACE above it (wal_bytes_max of Config); 0: the disk only
-    uint64_t reserve_bytes          # preallocated, for hard state, configuration and compaction when the disk is full
+    uint64_t reserve_bytes          # preallocated, for hard state, memberships and compaction when the disk is full
     uint32_t alignment_bytes        # 512 or 4096, 0: 4096; a sector with acknowledged bytes is never written again
     uint64_t owner                  # incarnation, 0: not known; another one's segment or mark is refused,
     uint64_t void_owner             # but for this one's, which count for nothing; 0: none

@@ -1,7 +1,8 @@
-# What a client and a node say to each other (docs/formats.md "Client protocol"): frames, requests, messages.
+# Frames between a client and a node: requests and messages (docs/formats.md "Client protocol").
 #
-# It decides whether bytes are a frame and a frame's body a request or a message. It allocates nothing for a length that
-# was only claimed, and never looks into a command, a record or a result: they are windows into the body.
+# This module decides whether bytes are a frame, and whether a frame's body is a request or a message. It allocates
+# nothing for a length that was only claimed, and never looks into a command, a record or a result: they are windows
+# into the body.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
@@ -38,7 +39,7 @@ cdef enum:
     REQUEST_KIND_MAX = REQUEST_LEASES
 
 cdef enum ClientReadFlags:
-    READ_LOCAL = 1              # what the node has applied, without asking for the leader
+    READ_LOCAL = 1              # the state that the node has applied, without asking the leader
     READ_KEYS_ONLY = 2
     READ_COUNT_ONLY = 4
 
@@ -46,7 +47,7 @@ cdef enum ClientMessageKind:
     CLIENT_ANSWER = 1
     CLIENT_EVENTS = 2           # items of a watch
     CLIENT_PING = 3
-    CLIENT_LEADER = 4           # who leads, and the limits of a session
+    CLIENT_LEADER = 4           # the leader's name, and the limits of a session
     CLIENT_REFUSED = 5          # the connection closes
 
 # Fields that a kind does not have are zero.
@@ -68,19 +69,19 @@ cdef struct ClientMessage:
     uint64_t index
     Bytes body
 
-# Look at the first `length` bytes of a stream. OK: *total is the whole frame's length and all of it is there and sound.
-# INCOMPLETE: *total is what is needed (the header's, then the frame's). BAD_LENGTH, BAD_CHECKSUM: close the connection.
+# Look at the first `length` bytes of a stream. OK: a whole, sound frame of *total bytes is there. INCOMPLETE: *total
+# bytes are needed (the header's, then the frame's). BAD_LENGTH, BAD_CHECKSUM: close the connection.
 cdef status_t client_frame_decode(const uint8_t* bytes, size_t length, uint32_t body_bytes_max,
                                   size_t* total) noexcept nogil
-# Room for a header at the end of `out`; the body is appended behind it, then client_frame_end(out, start) with the
-# place where the frame began fills it in. NO_MEMORY.
+# Make room for a header at the end of `out`. Append the body behind it; then client_frame_end(out, start) fills the
+# header in, where `start` is the place at which the frame begins. NO_MEMORY.
 cdef status_t client_frame_begin(Vec[uint8_t]* out, size_t* start) noexcept nogil
 cdef void client_frame_end(Vec[uint8_t]* out, size_t start) noexcept nogil
 
 # Append a whole frame. NO_MEMORY: `out` is as it was.
 cdef status_t client_request_encode(const ClientRequest* request, Vec[uint8_t]* out) noexcept nogil
 cdef status_t client_message_encode(const ClientMessage* message, Vec[uint8_t]* out) noexcept nogil
-# The body of a frame; windows point into it. BAD_LENGTH, BAD_FIELD: close the connection. BAD_VERSION: a kind of a
-# later version, of which only kind and id were read; it is answered so.
+# Decode the body of a frame; windows point into it. BAD_LENGTH, BAD_FIELD: close the connection. BAD_VERSION: a kind of
+# a later version, of which only kind and id were read; answer so.
 cdef status_t client_request_decode(const uint8_t* body, uint32_t length, ClientRequest* request) noexcept nogil
 cdef status_t client_message_decode(const uint8_t* body, uint32_t length, ClientMessage* message) noexcept nogil

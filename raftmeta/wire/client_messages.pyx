@@ -15,7 +15,7 @@ from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read
 
 cdef enum:
     MESSAGE_ELEMENTS = 6
-    REQUEST_ELEMENTS_MAX = 15           # more than any has: what a later version asks is answered, not refused
+    REQUEST_ELEMENTS_MAX = 15           # more than any has: a request of a later version is answered, not refused
     STATUS_MAX = 127
     READ_FLAGS_ALL = READ_LOCAL | READ_KEYS_ONLY | READ_COUNT_ONLY
     FILTER_ALL = 15             # machine/watches WatchFilter
@@ -70,7 +70,7 @@ cdef status_t _end(Vec[uint8_t]* out, size_t start, status_t status) noexcept no
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
-# What follows kind and id: RequestFields, on the wire in the order of their bits.
+# The fields behind kind and id, as a set of bits; on the wire they stand in the order of their bits.
 cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
     if kind == REQUEST_COMMAND or kind == REQUEST_TRANSFER:
         return HAS_KEY
@@ -93,7 +93,7 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
     return HAS_KEY | HAS_END if kind == REQUEST_MEET else 0
 
 
-# Of a request, kind and id counted.
+# Elements of a request, with kind and id.
 cdef inline uint32_t _elements(uint8_t fields) noexcept nogil:
     cdef uint32_t count = 2
     while fields:

@@ -1,13 +1,13 @@
-# Commands and their results: the payload of an ENTRY_COMMAND and the answer that its caller gets.
+# Commands and their results: the payload of an ENTRY_COMMAND, and the answer that its caller gets.
 #
-# msgpack arrays, decoded by schema with caps before any allocation; bytes equal those of the msgpack package
-# (use_bin_type=True), and every other text of the same meaning is refused. docs/formats.md "Commands" and "Results"
-# list every field. All or nothing: a command changes all it names or, refused, nothing; one entry makes one revision if
-# it changed a key. This module knows what a command is and never what a key holds.
+# msgpack arrays, decoded by schema with caps before any allocation. The bytes equal those of the msgpack package
+# (use_bin_type=True); any other encoding of the same value is refused. docs/formats.md "Commands" and "Results" list
+# every field. A command changes all that it names or, refused, nothing. An entry that changed a key makes one revision.
+# This module knows what a command is and never what a key holds.
 #
-# What a decoded command is known to be, so that the machine need not ask again:
+# The decoder guarantees, so that the machine need not check again:
 #   keys are 1 .. KEY_BYTES_MAX bytes (bounds of ranges may be empty), with room for the digits of OP_KEY_FROM_RESULT;
-#   flags are those the operation knows, fields it does not have are zero; OP_KEEP_VALUE comes with an empty value,
+#   flags are known to the operation, fields that it does not have are zero; OP_KEEP_VALUE comes with an empty value,
 #   OP_KEEP_LEASE with lease 0; OP_KEY_FROM_RESULT names an OP_ADD that stands earlier in the same list;
 #   operations and compares together are at most OPS_MAX, transactions nest at most TXN_DEPTH_MAX deep (the root is 1);
 #   expected revisions, sequences, COMPACT revisions, times, pointers, offsets and totals are at most 2^63 - 1; ids may
@@ -25,7 +25,7 @@ cdef enum:
     OPS_MAX = 10_000            # operations and compares of one transaction, nested ones counted
     TXN_DEPTH_MAX = 4
     LEASES_MAX = 10_000         # leases (or sessions) of one keep-alive or expire
-    NUMBER_DIGITS = 20          # that OP_KEY_FROM_RESULT puts behind the key
+    NUMBER_DIGITS = 20          # digits that OP_KEY_FROM_RESULT puts behind the key
 
 # FORMAT_: numbers stand in the log.
 cdef enum CommandKind:
@@ -57,7 +57,7 @@ cdef enum OpFlags:
     OP_WANT_PREVIOUS = 1        # result carries the previous record
     OP_MUST_EXIST = 2
     OP_KEEP_LEASE = 4           # PUT / UPDATE: leave the lease as it is
-    OP_KEY_FROM_RESULT = 8      # key is followed by the number of an earlier OP_ADD of this txn, 20 decimal digits
+    OP_KEY_FROM_RESULT = 8      # the number of an earlier OP_ADD of this txn follows the key, 20 decimal digits
     OP_KEEP_VALUE = 16          # PUT / UPDATE: only the lease changes
 
 cdef enum CompareTarget:
@@ -74,7 +74,7 @@ cdef enum CompareResult:
     COMPARE_LESS = 3
     COMPARE_GREATER = 4
 
-# A window in the decoded payload, valid as long as it is.
+# A window in the decoded payload, valid as long as the payload is.
 cdef struct Bytes:
     const uint8_t* data
     uint32_t length
@@ -108,8 +108,8 @@ cdef struct Txn:
     uint32_t else_first
     uint32_t else_count
 
-# Proof that a lead, lock, membership or lease is still held: the key exists with exactly this create revision (and its
-# lease, if the store attached one, has not expired). Checked before anything else of the command.
+# Proof that a lead, lock, membership or lease is still held: the key exists with exactly this create revision, and its
+# lease, if the store attached one, has not expired. The machine checks it before anything else of the command.
 cdef struct Fence:
     bint is_present
     Bytes key
@@ -117,7 +117,7 @@ cdef struct Fence:
 
 cdef struct LeaseItem:
     uint64_t lease
-    uint64_t deadline_ms        # LEASE_EXPIRE: the deadline the leader saw, on the lease clock
+    uint64_t deadline_ms        # LEASE_EXPIRE: the deadline that the leader saw, on the lease clock
 
 cdef struct Command:
     uint8_t kind                # CommandKind
@@ -128,18 +128,18 @@ cdef struct Command:
     uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL), digest (USER_DUMP)
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
-    Bytes name                  # USER, USER_DUMP: which machine
+    Bytes name                  # USER, USER_DUMP: name of the machine
     Bytes data
     uint64_t pointer            # USER_DUMP: index of the last command in the dump
     uint64_t offset             # ... of this part in it
     uint64_t total              # ... its bytes
-    # Arenas, reused between decodes: position 0 of txns is the root transaction of COMMAND_KEYS.
+    # Arenas, reused between decodes. Position 0 of txns is the root transaction of COMMAND_KEYS.
     Vec[Txn] txns
     Vec[Compare] compares
     Vec[Op] ops
     Vec[LeaseItem] leases
 
-# A key record as results, watches and reads show it.
+# A key record in results, watches and reads.
 cdef struct KeyView:
     Bytes key
     Bytes value
@@ -151,25 +151,28 @@ cdef struct KeyView:
 
 cdef void command_init(Command* command) noexcept nogil
 cdef void command_release(Command* command) noexcept nogil
-# Decode a payload into command (cleared first); windows point into payload.
-# BAD_LENGTH: cut short or bytes left over; BAD_FIELD: a wrong type, count or range, or not the shortest form: no node
-# of ours wrote this. COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE (the whole command): refused, as results say it.
+# Clear `command` and decode a payload into it; windows point into payload.
+# BAD_LENGTH: cut short or bytes left over. BAD_FIELD: a wrong type, count or range, or not the shortest form; no node
+# of
+# ours wrote this. COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE (the whole command): refused, and results say it so.
 # NO_MEMORY.
-# After a failure command.session and .sequence are right if they could be read, else 0: whose answer the failure is.
+# After a failure, command.session and .sequence are right if they could be read, else 0. They say whose answer it is.
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil
-# Append the payload of command to `out`. What command_decode would refuse is refused here with the same status, and
-# `out` is left as it was.
+# Append the payload of command to `out`. A command that command_decode would refuse is refused with the same status,
+# and
+# `out` stays as it was.
 cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil
 # The common single operation without building a Command: [COMMAND_KEYS, ...] of one Op that is no OP_TXN. `fence` may
-# be NULL. The same bytes as command_encode.
+# be NULL. The bytes equal those of command_encode.
 cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
                                 const Fence* fence, Vec[uint8_t]* out) noexcept nogil
 
 # --- results ----------------------------------------------------------------------------------------------------------
-# A result is [status, revision, body]; body depends on the kind: nil; for COMMAND_KEYS [succeeded, [op result, ...]]
+# A result is [status, revision, body]. The body depends on the kind: nil; for COMMAND_KEYS [succeeded, [op result,
+# ...]]
 # where an op result is nil, a key record [key, value, create, mod, version, lease, flags], a number,
-# [count, [record, ...]] or nested [succeeded, [...]]; lease id for grants; refused: [status, revision seen, detail].
-# Writers below append msgpack; the machine builds results with them and session tables keep the bytes.
+# [count, [record, ...]] or nested [succeeded, [...]]; a lease id for grants. Refused: [status, revision seen, detail].
+# The writers below append msgpack. The machine builds results with them, and session tables keep the bytes.
 cdef status_t result_begin(Vec[uint8_t]* out, status_t status, uint64_t revision) noexcept nogil
 cdef status_t result_nil(Vec[uint8_t]* out) noexcept nogil
 cdef status_t result_array(Vec[uint8_t]* out, uint32_t count) noexcept nogil

@@ -1,8 +1,8 @@
 """The codec of commands and results.
 
 A schema says for each kind which fields follow, as a set of bits; the fields of a set always stand in the order of
-their enum. One reader and one writer walk the sets. What a field may hold stands once, in the _check functions, and
-is asked in both directions. A new kind is a new line in a schema; an old line never changes.
+their enum. One reader and one writer walk the sets. The _check functions say once which values a field may hold, and
+both directions ask them. A new kind is a new line in a schema; an old line never changes.
 """
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -42,7 +42,7 @@ cdef enum OpField:
 cdef struct OpSchema:
     uint32_t fields                     # 0: no such operation
     uint32_t elements                   # of its array
-    uint8_t flags                       # OpFlags it knows
+    uint8_t flags                       # OpFlags that it knows
 
 cdef inline OpSchema _op_schema_of(uint32_t fields, uint8_t flags) noexcept nogil:
     cdef OpSchema schema
@@ -134,7 +134,7 @@ cdef inline status_t _check_op(const Op* op, OpSchema schema) noexcept nogil:
         return COMMAND_INVALID
     return OK
 
-# What the reader has by construction: fields that the operation does not have are zero, numbers are in range.
+# The reader guarantees these by construction: an operation's missing fields are zero, numbers are in range.
 cdef inline status_t _check_unlisted(const Op* op, uint32_t fields) noexcept nogil:
     if op.expected_revision > number_max():
         return BAD_FIELD
@@ -145,7 +145,7 @@ cdef inline status_t _check_unlisted(const Op* op, uint32_t fields) noexcept nog
         return COMMAND_INVALID
     return OK
 
-# The number that is put behind a key comes from an addition that stands before it in its own list.
+# The number behind a key comes from an addition that stands earlier in the same list.
 cdef inline status_t _check_result_from(const Op* list, uint32_t position) noexcept nogil:
     if not list[position].flags & OP_KEY_FROM_RESULT:
         return OK
@@ -161,7 +161,7 @@ cdef status_t _check_compare(const Compare* compare) noexcept nogil:
     if compare.result < COMPARE_EQUAL or compare.result > COMPARE_GREATER:
         return COMMAND_INVALID
     if compare.target == COMPARE_RANGE_EMPTY:
-        # A range is empty or it is not; there is no less.
+        # A range is empty or not; a comparison cannot be less.
         if compare.result > COMPARE_NOT_EQUAL or compare.value.length or compare.number:
             return COMMAND_INVALID
         return KEY_INVALID if compare.key.length > KEY_BYTES_MAX or compare.end.length > KEY_BYTES_MAX else OK
@@ -308,8 +308,9 @@ cdef void _read_txn(Reader* reader, Command* command, uint32_t position, int dep
     if reader.status == OK:
         command.txns.data[position] = txn
 
-# The count of one more list of operations or compares: bounded by the bytes that are left and by OPS_MAX in all, so
-# that its arena can grow before its elements are read.
+# The count of one more list of operations or compares. The bytes left and OPS_MAX in all bound it, so the arena can
+# grow
+# before the elements are read.
 cdef inline uint32_t _read_list(Reader* reader, const Command* command) noexcept nogil:
     cdef uint32_t count = read_array_max(reader, ~<uint32_t>0)
     if command.compares.size + command.ops.size + count > OPS_MAX:
@@ -364,7 +365,7 @@ cdef void _read_ops(Reader* reader, Command* command, uint32_t* first, uint32_t*
         if status != OK:
             read_fail(reader, status)
 
-# Into the zeroed place `position` of the arena, which moves when a nested transaction makes it grow.
+# Read into the zeroed place `position` of the arena, which moves when a nested transaction makes it grow.
 cdef inline void _read_op(Reader* reader, Command* command, uint32_t position, int depth) noexcept nogil:
     cdef Op* op = command.ops.data + position
     cdef uint32_t elements = read_array_max(reader, OP_ELEMENTS + 16)
@@ -445,7 +446,7 @@ cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequenc
         status = _check_op(op, schema)
     if status == OK:
         status = _check_unlisted(op, schema.fields)
-    # The only operation of its list has no earlier one to take a number from, and nothing nested stands beside it.
+    # The only operation of its list has no earlier one to take a number from, and nothing is nested beside it.
     if status == OK and (op.flags & OP_KEY_FROM_RESULT or op.kind == OP_TXN):
         status = COMMAND_INVALID
     if status != OK:
@@ -589,7 +590,7 @@ cdef void _write_op(Writer* writer, const Op* op, OpSchema schema) noexcept nogi
     if at is not NULL:
         write_up_to(writer, _pack_op(at, op, schema))
 
-# All but the transaction of an OP_TXN, which follows.
+# Write all but the transaction of an OP_TXN, which follows.
 cdef inline uint8_t* _pack_op(uint8_t* at, const Op* op, OpSchema schema) noexcept nogil:
     cdef uint32_t fields = schema.fields
     at = pack_array(at, schema.elements)

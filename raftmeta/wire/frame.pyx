@@ -60,7 +60,7 @@ cdef status_t frame_decode(const uint8_t* bytes, size_t length, uint32_t body_by
         return BAD_CHECKSUM
     return OK
 
-# Whoever does not speak this protocol is found out by his first bytes: he is not waited for.
+# The first bytes show a sender of another protocol: do not wait for more.
 cdef status_t _check_beginning(const uint8_t* bytes, size_t length) noexcept nogil:
     cdef uint32_t magic = FORMAT_FRAME_MAGIC
     cdef size_t i
@@ -71,7 +71,7 @@ cdef status_t _check_beginning(const uint8_t* bytes, size_t length) noexcept nog
         return BAD_VERSION
     return OK
 
-# The header has a checksum of its own, so that a damaged length is never waited for.
+# The header has a checksum of its own, so that nobody waits for a damaged length.
 cdef status_t _check_header(const FrameHeader* header, uint32_t body_bytes_max) noexcept nogil:
     if header.header_crc != _header_crc(<const uint8_t*>header):
         return BAD_CHECKSUM
@@ -99,7 +99,7 @@ cdef status_t frame_check_identity(const FrameHeader* header, const FrameIdentit
         return FOREIGN_NODE
     if header.source_boot < identity.peer_boot:
         return OLD_BOOT
-    # A connection belongs to one life of a node; the next one comes with a connection of its own.
+    # A connection belongs to one life of a node; the next life opens its own.
     if header.source_boot > identity.peer_boot:
         return FOREIGN_NODE
     if not is_same_cluster and (header.type == FRAME_MESSAGE or header.type == FRAME_SNAPSHOT):

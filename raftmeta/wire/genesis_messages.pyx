@@ -1,4 +1,4 @@
-"""The codec of genesis messages. One form for all types: founding a cluster is rare, one text is easier to trust."""
+"""The codec of genesis messages. One form for all types: founding is rare, and one form is easier to trust."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 

@@ -1,5 +1,5 @@
-"""The codec of HELLO: one text for peers and clients. It is the one body that is read from somebody unknown, so it has
-the smallest cap (FRAME_HELLO_BYTES_MAX) and never changes its form: what a later version wants to say, it says after.
+"""The codec of HELLO: one form for peers and clients. It is the one body that is read from an unknown sender, so it has
+the smallest cap (FRAME_HELLO_BYTES_MAX). It never changes its form: a later version says more after HELLO.
 """
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -74,13 +74,14 @@ cdef status_t _check(const Hello* hello) noexcept nogil:
         return BAD_FIELD
     if hello.name_length > NAME_BYTES_MAX or not 1 <= hello.cluster_name_length <= NAME_BYTES_MAX:
         return BAD_FIELD
-    # They are shown to people and written into logs, so they are text; they come from somebody unknown.
+    # Names and addresses come from an unknown sender and are shown to people and written into logs, so they must be
+    # text.
     if not (text_is_plain(hello.name, hello.name_length) and text_is_plain(hello.address, hello.address_length)
             and text_is_plain(hello.cluster_name, hello.cluster_name_length)):
         return BAD_FIELD
     if hello.boot > number_max() or hello.membership > number_max():
         return BAD_FIELD
-    # A client is nobody's member: it has no state, no boot number, no membership and need not have a name.
+    # A client is no member: it has no state, no boot number and no membership, and need not have a name.
     if hello.purpose == HELLO_CLIENT:
         return OK if not (hello.genesis_state or hello.boot or hello.membership) else BAD_FIELD
     if hello.purpose != HELLO_PEER or not hello.id or not hello.name_length:

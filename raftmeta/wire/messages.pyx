@@ -22,7 +22,7 @@ cdef extern from *:
 
 # Fields behind [type, in this order.
 cdef enum MessageField:
-    FIELD_FLAGS = 1 << 0                # MESSAGE_* bits; a bit that the core does not know is its own business
+    FIELD_FLAGS = 1 << 0                # MESSAGE_* bits; unknown ones pass
     FIELD_TERM = 1 << 1                 # at most 2^63 - 1, as all terms and indexes
     FIELD_REJECT = 1 << 2
     FIELD_INDEX = 1 << 3
@@ -33,7 +33,7 @@ cdef enum MessageField:
     FIELD_FREE_BYTES = 1 << 8           # any 64 bits
     FIELD_COUNT = 1 << 9                # any 32 bits
     FIELD_LEASE = 1 << 10               # lease clock
-    # Not in the body: what stands behind it.
+    # Not in the body: the records behind it.
     RECORDS_ENTRIES = 1 << 16           # `count` records after (index, log_term)
     RECORDS_ENTRY = 1 << 17             # one record at index, or a reject
     RECORDS_PAYLOADS = 1 << 18          # `count` payloads
@@ -43,13 +43,13 @@ cdef enum:
     BODY_FIELDS = 0xffff
     ELEMENTS_MAX = 15
 
-# Fields that a type has since version 2.
+# Fields that a type got in version 2.
 cdef inline uint32_t _schema_added(uint8_t type) noexcept nogil:
     if type == HEARTBEAT or type == VOTE_RESPONSE:
         return FIELD_LEASE
     return FIELD_TERM if type == READ_INDEX_RESPONSE or type == TRANSFER else 0
 
-# What each type carries (raft/types MessageType). Without FIELD_TERM: the types that promise nothing. 0: no such type.
+# The fields of each type (raft/types MessageType). Types without FIELD_TERM promise nothing. 0: no such type.
 cdef inline uint32_t _schema(uint8_t type) noexcept nogil:
     cdef uint32_t requests = FIELD_FLAGS | FIELD_TERM
     cdef uint32_t responses = FIELD_FLAGS | FIELD_TERM | FIELD_REJECT | FIELD_FREE_BYTES
@@ -111,7 +111,7 @@ cdef inline bint _is_in_range(const Message* message) noexcept nogil:
             and message.commit <= number_max() and message.hint <= number_max() and message.lease_ms <= number_max()
             and message.reject <= 1)
 
-# A field that would be lost on the way must not be set.
+# A set field that the type does not carry would be lost on the way.
 cdef inline bint _is_listed(const Message* message, uint32_t schema) noexcept nogil:
     cdef bint has_records = (schema & ~<uint32_t>BODY_FIELDS) != 0
     return not (not schema & FIELD_FLAGS and message.flags or not schema & FIELD_TERM and message.term

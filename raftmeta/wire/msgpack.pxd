@@ -1,15 +1,17 @@
 # The part of msgpack that raftmeta speaks: nil, booleans, integers, bin and arrays, in their shortest form only.
 #
-# Every value has one encoding, the one the `msgpack` package writes with use_bin_type=True, and the reader refuses
-# every other: two texts never mean the same, so bytes can be compared, hashed and signed. There is no map, no str, no
-# float, no ext, and nothing here allocates for what it reads: bin gives a window into the input.
+# Every value has one encoding, the one that the `msgpack` package writes with use_bin_type=True. The reader refuses
+# every
+# other, so two encodings never mean the same, and bytes can be compared, hashed and signed. There is no map, no str, no
+# float and no ext. Nothing here allocates for what it reads: a bin is a window into the input.
 #
 #   pack_*    write to memory that the caller has reserved, return the next free byte (PACK_BYTES_MAX each)
 #   write_*   the same at the end of a Vec, which grows; the first failure sticks in Writer.status
 #   read_*    take one value; the first failure sticks in Reader.status, every later read gives 0 and no progress
 #
-# So a walker over a schema reads straight down and looks at the status once, at the end; only what would loop or
-# allocate by a value that was read has to look before (read_array_max bounds it by the bytes that are left).
+# So a walker over a schema reads straight down and looks at the status once, at the end. Before it loops or allocates
+# by
+# a value it must look earlier (read_array_max bounds the value by the bytes that are left).
 # Source: github.com/msgpack/msgpack, the format specification.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -115,7 +117,7 @@ cdef inline uint8_t* pack_bin(uint8_t* at, const uint8_t* data, uint32_t length)
 # --- write: at the end of a Vec ---------------------------------------------------------------------------------------
 cdef struct Writer:
     Vec[uint8_t]* out
-    status_t status             # OK or NO_MEMORY, or what the caller found wrong with what it was to write
+    status_t status             # OK or NO_MEMORY, or the caller's own verdict on its data
 
 cdef inline Writer writer_at(Vec[uint8_t]* out) noexcept nogil:
     cdef Writer writer
@@ -174,7 +176,7 @@ cdef inline void write_bin(Writer* writer, const uint8_t* data, uint32_t length)
 cdef struct Reader:
     const uint8_t* at
     const uint8_t* end
-    status_t status             # OK, BAD_LENGTH: cut short or more than was asked, BAD_FIELD: not what was asked
+    status_t status             # OK, BAD_LENGTH: cut short or more than was asked, BAD_FIELD: a value of another kind
 
 cdef inline Reader reader_over(const uint8_t* bytes, size_t length) noexcept nogil:
     cdef Reader reader
@@ -183,7 +185,7 @@ cdef inline Reader reader_over(const uint8_t* bytes, size_t length) noexcept nog
     reader.status = OK
     return reader
 
-# The first failure is kept; nothing is left to read after it.
+# Keep the first failure; nothing is left to read after it.
 cdef inline void read_fail(Reader* reader, status_t status) noexcept nogil:
     if reader.status == OK:
         reader.status = status
@@ -192,7 +194,7 @@ cdef inline void read_fail(Reader* reader, status_t status) noexcept nogil:
 cdef inline size_t read_left(const Reader* reader) noexcept nogil:
     return <size_t>(reader.end - reader.at)
 
-# The status of the whole: everything was read and nothing is left over.
+# The status of the whole: OK if everything was read and nothing is left over.
 cdef inline status_t read_done(Reader* reader) noexcept nogil:
     if reader.at != reader.end:
         read_fail(reader, BAD_LENGTH)
@@ -214,7 +216,7 @@ cdef inline uint64_t _read_big(Reader* reader, int width) noexcept nogil:
     reader.at += 1 + width
     return value
 
-# The length behind a tag, which has to be too large for the next shorter form.
+# The length behind a tag; it must be too large for the next shorter form.
 cdef inline uint64_t _read_above(Reader* reader, int width, uint64_t floor) noexcept nogil:
     cdef uint64_t value = _read_big(reader, width)
     if value <= floor:
@@ -251,7 +253,7 @@ cdef inline uint64_t read_uint(Reader* reader, uint64_t most) noexcept nogil:
 cdef inline int64_t read_int(Reader* reader) noexcept nogil:
     cdef uint8_t tag = read_peek(reader)
     cdef int64_t value
-    cdef int64_t ceiling            # what the next shorter form still reaches
+    cdef int64_t ceiling            # the greatest value of the next shorter form
     if tag >= MSGPACK_NEGATIVE_FIXED:
         reader.at += 1
         return <int8_t>tag
@@ -278,7 +280,7 @@ cdef inline bint read_bool(Reader* reader) noexcept nogil:
     reader.at += 1
     return tag == MSGPACK_TRUE
 
-# True when the next value is nil, which is taken.
+# True if the next value is nil; takes it.
 cdef inline bint read_nil(Reader* reader) noexcept nogil:
     if read_peek(reader) != MSGPACK_NIL:
         return False

@@ -1,8 +1,9 @@
-# What members say about sealed files in FRAME_SNAPSHOT: who has which, and their pieces (docs/formats.md "Snapshots").
+# Messages of members about sealed files in FRAME_SNAPSHOT: offers, and pieces (docs/formats.md "Snapshots").
 #
-# The receiver leads: it asks for every piece by offset, from whoever has the same file, as Kafka's FetchSnapshot does.
-# So a broken connection costs the pieces on their way, a holder that dies is replaced by another, and nobody sends what
-# was not asked for.
+# The receiver leads: it asks for every piece by offset, from any member with the same file, as in Kafka's
+# FetchSnapshot.
+# So a broken connection costs the pieces on their way, another holder replaces one that dies, and nobody sends what was
+# not asked for.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
@@ -15,11 +16,11 @@ cdef enum:
 
 cdef enum SnapshotMessageType:
     SNAPSHOT_OFFER = 1          # I have this file, and you need it
-    SNAPSHOT_FETCH = 2          # send me `length` bytes from `offset` on; 0 bytes: I am still busy with it
+    SNAPSHOT_FETCH = 2          # send me `length` bytes from `offset` on; 0 bytes: I am still at work on the file
     SNAPSHOT_PIECE = 3          # the bytes stand behind the body
     SNAPSHOT_GONE = 4           # I do not have it (any more)
 
-# Which file: two with the same identity are the same bytes.
+# Names a file: two files with the same identity are the same bytes.
 cdef struct SnapshotFile:
     SnapshotPoint point         # index 0: none
     uint64_t size_bytes
@@ -38,6 +39,6 @@ cdef inline bint is_same_file(const SnapshotFile* file, const SnapshotFile* othe
 
 # Append the body. BAD_FIELD: a mistake of the sender, nothing was appended; NO_MEMORY.
 cdef status_t snapshot_message_encode(const SnapshotMessage* message, Vec[uint8_t]* body) noexcept nogil
-# piece_bytes: how many raw bytes stand behind the body. BAD_FIELD, BAD_LENGTH: not such a message.
+# piece_bytes: length of the raw bytes behind the body. BAD_FIELD, BAD_LENGTH: not such a message.
 cdef status_t snapshot_message_decode(const uint8_t* body, uint32_t length, uint32_t piece_bytes,
                                       SnapshotMessage* message) noexcept nogil

@@ -1,4 +1,4 @@
-# What a member's state was after an entry, as a msgpack body: [index, state hash low, state hash high].
+# A member's state after an entry, as a msgpack body: [index, state hash low, state hash high].
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.native.containers cimport Vec

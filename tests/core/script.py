@@ -301,7 +301,7 @@ def matches(message: Message, filters: tuple[str, ...]) -> bool:
 
 
 def describe_entry(entry: Entry) -> str:
-    text = {"NOOP": "noop", "CONFIGURATION": "configuration"}.get(entry.type) or entry.payload.decode()
+    text = {"NOOP": "noop", "MEMBERSHIP": "membership"}.get(entry.type) or entry.payload.decode()
     return f"{entry.index}/{entry.term} {text}"
 
 

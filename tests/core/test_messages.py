@@ -27,9 +27,9 @@ MEMBERSHIP = encode_membership(membership_of([1, 2]))
 def table() -> dict[str, dict[str, str]]:
     """Cells of the two tables at the head of _core.pyx, by message and role."""
     cells: dict[str, dict[str, str]] = {}
-    for line in CORE.read_text().splitlines():
+    for line in CORE.read_text().split('"""')[1].splitlines():
         words = re.split(r"\s{2,}", line.strip())
-        if len(words) < 3 or not re.fullmatch(r"[A-Z_]{4,}", words[0]):
+        if not line.startswith("    ") or not re.fullmatch(r"[A-Z_]{4,}", words[0]):
             continue
         if len(words) == 3:  # a member that does not lead, LEADER
             words = [words[0], words[1], words[1], words[1], words[2]]
@@ -409,7 +409,7 @@ def test_a_stranger_deposes_nobody() -> None:
 
 @pytest.mark.parametrize("type", ["APPEND_RESPONSE", "HEARTBEAT_RESPONSE", "SNAPSHOT_RESPONSE"])
 def test_an_answer_of_a_stranger_counts_for_nothing(type: str) -> None:
-    """Paper 5.3: only members of the configuration in force are counted."""
+    """Paper 5.3: only members of the membership in force are counted."""
     cluster = in_role("LEADER")
     before = view(cluster)
     assert cluster.give(message(type, cluster)._replace(source=STRANGER)) == "STALE"

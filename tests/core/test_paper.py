@@ -459,7 +459,7 @@ def test_5_6_the_heartbeat_interval_must_be_below_the_election_time_out(heartbea
         CoreHandle(1, heartbeat_ticks=heartbeat, election_timeout_ticks=election)
 
 
-def test_6_a_configuration_is_in_force_as_soon_as_it_is_in_the_log() -> None:
+def test_6_a_membership_is_in_force_as_soon_as_it_is_in_the_log() -> None:
     """paper 6: a server always uses the latest configuration in its log, regardless of whether it is committed."""
     cluster = led_with_learners(4)
     committed = cluster[1].status().committed
@@ -471,7 +471,7 @@ def test_6_a_configuration_is_in_force_as_soon_as_it_is_in_the_log() -> None:
 
 
 @pytest.mark.parametrize("side", [[1, 4, 5], [1, 2, 3]])
-def test_6_joint_consensus_needs_a_majority_of_both_configurations(side: list[int]) -> None:
+def test_6_joint_consensus_needs_a_majority_of_both_memberships(side: list[int]) -> None:
     """paper 6: agreement requires separate majorities from both the old and new configurations."""
     cluster = led_with_learners(4, 5)
     committed = cluster[1].status().committed
@@ -506,17 +506,17 @@ def test_6_a_candidate_in_joint_consensus_needs_both_majorities() -> None:
     assert electorates(cluster[4].membership()) == [{1, 4, 5}], "2 was elected and ended the change, which removed it"
 
 
-def test_6_the_final_configuration_follows_by_itself() -> None:
+def test_6_the_final_membership_follows_by_itself() -> None:
     """paper 6: once the joint configuration is committed, the leader appends the new one."""
     cluster = led(5)
     cluster.act(1, "change_membership", membership_of([1, 2, 3]))
     cluster.settle()
     cluster.beat(1)
-    assert [entry.type for entry in cluster[1].log()] == ["NOOP", "CONFIGURATION", "CONFIGURATION"]
+    assert [entry.type for entry in cluster[1].log()] == ["NOOP", "MEMBERSHIP", "MEMBERSHIP"]
     assert electorates(cluster[2].membership()) == [{1, 2, 3}]
 
 
-def test_6_a_leader_outside_the_new_configuration_steps_down_when_it_is_committed() -> None:
+def test_6_a_leader_outside_the_new_membership_steps_down_when_it_is_committed() -> None:
     """paper 6, thesis 4.2.2: it manages the change without counting itself."""
     cluster = led()
     cluster.act(1, "change_membership", membership_of([2, 3]))

@@ -45,7 +45,7 @@ def test_thesis_4_1_no_change_before_an_entry_of_the_own_term_is_committed() -> 
     assert cluster.act(1, "change_membership", membership_of([1, 2])) == "OK"
 
 
-def test_thesis_4_1_a_truncated_configuration_is_not_in_force_any_more() -> None:
+def test_thesis_4_1_a_truncated_membership_is_not_in_force_any_more() -> None:
     """thesis 4.1: a server must be prepared to fall back to the previous configuration in its log."""
     cluster = led()
     cluster.act(1, "change_membership", membership_of([1]))
@@ -57,14 +57,14 @@ def test_thesis_4_1_a_truncated_configuration_is_not_in_force_any_more() -> None
     assert electorates(cluster[1].membership()) == [{1, 2, 3}]
 
 
-def test_thesis_4_1_votes_are_given_to_members_of_other_configurations() -> None:
+def test_thesis_4_1_votes_are_given_to_members_of_other_memberships() -> None:
     """thesis 4.1: a server grants its vote to a candidate that is not part of its latest configuration."""
     cluster = alone(term=1)
     (response,) = answers(cluster, Message("VOTE", 77, 1, term=2))
     assert not response.reject
 
 
-def test_thesis_4_1_requests_of_a_leader_outside_the_configuration_are_accepted() -> None:
+def test_thesis_4_1_requests_of_a_leader_outside_the_membership_are_accepted() -> None:
     """thesis 4.1: servers process incoming RPC requests without consulting their current configurations."""
     cluster = alone(term=1)
     (response,) = answers(cluster, Message("APPEND", 77, 1, term=2))

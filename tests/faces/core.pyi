@@ -47,7 +47,7 @@ class Member(NamedTuple):
     address: str = ""
 
 class Membership(NamedTuple):
-    """A configuration; `name` of a member defaults to "n<id>"."""
+    """A membership; `name` of a member defaults to "n<id>"."""
 
     members: tuple[Member, ...]
     is_joint: bool = False
@@ -68,7 +68,7 @@ class SnapshotPoint(NamedTuple):
     chain: int = 0
 
 class Entry(NamedTuple):
-    """One record, read. `type` is "NOOP", "COMMAND", "CONFIGURATION" or the number of an unknown one."""
+    """One record, read. `type` is "NOOP", "COMMAND", "MEMBERSHIP" or the number of an unknown one."""
 
     index: int  # type: ignore[assignment]
     term: int
@@ -274,7 +274,7 @@ class CoreHandle:
         """The core's own words."""
 
     def membership(self) -> Membership:
-        """The configuration in force."""
+        """The membership in force."""
 
     def progress(self) -> list[ProgressView]:
         """What this member knows as leader, by position in the membership; meaningful on a leader."""
@@ -303,7 +303,7 @@ def make_records(
     """Records of (term, payload) that continue a log which ends at index with this chain hash."""
 
 def encode_membership(membership: Membership) -> bytes:
-    """The payload of an ENTRY_CONFIGURATION."""
+    """The payload of an ENTRY_MEMBERSHIP."""
 
 def chain_at(records: bytes, index: int) -> int:
     """The chain hash of the record at index among these."""

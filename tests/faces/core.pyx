@@ -40,7 +40,7 @@ _MESSAGE_TYPES = (
     "VOTE_RESPONSE", "PROPOSE", "PROPOSE_RESPONSE", "READ_INDEX", "READ_INDEX_RESPONSE", "SNAPSHOT",
     "SNAPSHOT_RESPONSE", "TRANSFER", "TIMEOUT_NOW", "ENTRY_REQUEST", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE",
 )
-_ENTRY_TYPES = ("", "NOOP", "COMMAND", "CONFIGURATION")
+_ENTRY_TYPES = ("", "NOOP", "COMMAND", "MEMBERSHIP")
 _ROLES = ("", "FOLLOWER", "PRE_CANDIDATE", "CANDIDATE", "LEADER")
 _STATES = ("", "PROBE", "REPLICATE", "SNAPSHOT_WAIT")
 _TRACES = (
@@ -411,7 +411,7 @@ cdef class CoreHandle:
         )
 
     def membership(self):
-        """The configuration in force."""
+        """The membership in force."""
         cdef const CMembership* m = core_membership(self.core)
         if m == NULL:
             raise ValueError("not restored")
@@ -501,7 +501,7 @@ def make_records(entries, *, index=0, chain=0, type="COMMAND", lease_ms=0):
 
 
 def encode_membership(membership):
-    """The payload of an ENTRY_CONFIGURATION."""
+    """The payload of an ENTRY_MEMBERSHIP."""
     cdef CMembership m
     cdef Vec[uint8_t] out
     cdef status_t status

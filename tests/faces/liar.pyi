@@ -36,7 +36,7 @@ class SmallLiar:
     def forget_disks(self) -> None:
         """As if no disk held anything, and nothing had been committed."""
 
-    def call_all_configurations(self) -> None:
+    def call_all_memberships(self) -> None:
         """As if every entry changed the membership."""
 
     def lose_records(self) -> None:

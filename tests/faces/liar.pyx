@@ -83,10 +83,10 @@ cdef class SmallLiar:
         for i in range(self.native.nodes.size):
             memset(self.native.nodes.data[i].durable, 0, sizeof(self.native.nodes.data[i].durable))
 
-    def call_all_configurations(self) -> None:
+    def call_all_memberships(self) -> None:
         cdef size_t i
         for i in range(self.native.nodes.size):
-            memset(self.native.nodes.data[i].configurations, 1, sizeof(self.native.nodes.data[i].configurations))
+            memset(self.native.nodes.data[i].memberships, 1, sizeof(self.native.nodes.data[i].memberships))
 
     def lose_records(self) -> None:
         cdef SmallNode* node = self._node()

@@ -59,7 +59,7 @@ class Liar:
         """As if the node had acknowledged up to index."""
 
     def open_change(self, number: int, drops: int) -> None:
-        """As if a configuration without the first `drops` members came next, in one step. The world must not go on."""
+        """As if a membership without the first `drops` members came next, in one step. The world must not go on."""
 
     def owe_reads(self, entries: int) -> None:
         """As if entries that no node has were acknowledged."""
@@ -112,11 +112,11 @@ class Liar:
     def blame_frames(self) -> None:
         """As if every frame under way were not what was sent."""
 
-    def forget_configurations(self) -> None:
-        """As if no configuration had been committed but the founding one."""
+    def forget_memberships(self) -> None:
+        """As if no membership had been committed but the founding one."""
 
-    def change_configurations(self) -> None:
-        """As if each committed configuration had other bytes than those that the nodes work under."""
+    def change_memberships(self) -> None:
+        """As if each committed membership had other bytes than those that the nodes work under."""
 
     def ask_later(self, more_ns: int) -> None:
         """As if every call that is open, and every question to a leader, had been asked so much later."""

@@ -115,7 +115,7 @@ cdef class Liar:
         node.acked_term = status.term
 
     def open_change(self, number: int, drops: int) -> None:
-        """As if a configuration without the first `drops` members came next, in one step. The world must not go on."""
+        """As if a membership without the first `drops` members came next, in one step. The world must not go on."""
         cdef SimNode* node = self._node(number)
         cdef Membership membership = node.engine.core.memberships.back()
         cdef int i
@@ -211,18 +211,18 @@ cdef class Liar:
             if self.world.native.events.heap.data[i].kind == SIM_FRAME:
                 (<SimFrame*>self.world.native.events.heap.data[i].data).is_corrupt = True
 
-    def forget_configurations(self) -> None:
-        """As if no configuration had been committed but the founding one."""
-        self.world.native.truth.committed_configurations.clear()
+    def forget_memberships(self) -> None:
+        """As if no membership had been committed but the founding one."""
+        self.world.native.truth.committed_memberships.clear()
 
-    def change_configurations(self) -> None:
-        """As if each committed configuration had other bytes than those that the nodes work under."""
+    def change_memberships(self) -> None:
+        """As if each committed membership had other bytes than those that the nodes work under."""
         cdef size_t i
         cdef int number
-        for i in range(self.world.native.truth.committed_configurations.size):
-            self.world.native.truth.committed_configurations.data[i].hash ^= 2
+        for i in range(self.world.native.truth.committed_memberships.size):
+            self.world.native.truth.committed_memberships.data[i].hash ^= 2
         for number in range(self.world.native.config.nodes):
-            self.world.native.nodes[number].configuration_checked = 0
+            self.world.native.nodes[number].membership_checked = 0
 
     def ask_later(self, more_ns: int) -> None:
         """As if every call that is open, and every question to a leader, had been asked so much later."""

@@ -38,7 +38,7 @@ UNKNOWN_ENTRY = 99
 
 # Entry types (raftmeta/raft/types.pxd).
 NOOP = 1
-CONFIGURATION = 3
+MEMBERSHIP = 3
 
 # Commands, operations, flags and compares (raftmeta/wire/commands.pxd).
 KEYS, GRANT, REVOKE, KEEP_ALIVE, EXPIRE, OPEN, CLOSE, SESSION_EXPIRE, COMPACT, LEVEL, USER, USER_DUMP = range(1, 13)

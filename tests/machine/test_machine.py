@@ -22,7 +22,7 @@ def test_revision_counts_entries_that_changed_keys() -> None:
     assert machine.handle.status().applied == 4
 
 
-@pytest.mark.parametrize("entry_type", [c.NOOP, c.CONFIGURATION])
+@pytest.mark.parametrize("entry_type", [c.NOOP, c.MEMBERSHIP])
 def test_entries_of_the_protocol_advance_applied_and_the_lease_clock_only(entry_type: int) -> None:
     machine = MachineHandle()
     before = machine.status()

@@ -192,7 +192,7 @@ class MachineComparison(RuleBasedStateMachine):
         self.apply([c.EXPIRE, 0, 0, 0, None, [list(item) for item in leases + wrong]])
         self.apply([c.SESSION_EXPIRE, 0, 0, 0, None, [list(item) for item in sessions]])
 
-    @rule(entry_type=st.sampled_from([c.NOOP, c.CONFIGURATION]))
+    @rule(entry_type=st.sampled_from([c.NOOP, c.MEMBERSHIP]))
     def other_entry(self, entry_type: int) -> None:
         self.model.applied += 1
         self.model.lease_ms = max(self.model.lease_ms, self.clock_ms)

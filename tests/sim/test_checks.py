@@ -179,23 +179,23 @@ def changed_world() -> World:
     return world
 
 
-def test_a_configuration_that_nobody_committed_is_seen() -> None:
+def test_a_membership_that_nobody_committed_is_seen() -> None:
     """I10: the committed log has the founding one only, and a node works under another."""
     world = changed_world()
-    Liar(world).forget_configurations()
+    Liar(world).forget_memberships()
     Liar(world).look(leader_of(world)["number"])
     expect(world, "I10")
 
 
-def test_a_configuration_with_other_members_than_the_committed_one_is_seen() -> None:
+def test_a_membership_with_other_members_than_the_committed_one_is_seen() -> None:
     """I10: the index is right and the bytes are not."""
     world = changed_world()
-    Liar(world).change_configurations()
+    Liar(world).change_memberships()
     Liar(world).look(leader_of(world)["number"])
     expect(world, "I10")
 
 
-def test_a_configuration_without_an_entry_is_seen(world: World) -> None:
+def test_a_membership_without_an_entry_is_seen(world: World) -> None:
     """I10: the node works under one that its log does not have."""
     leader = leader_of(world)["number"]
     Liar(world).open_change(leader, 0)

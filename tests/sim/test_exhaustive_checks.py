@@ -67,7 +67,7 @@ def test_a_lie_is_seen(
 def test_two_open_changes_are_seen(world: Exhaustive) -> None:
     """I10: a leader with two entries that are not committed, as if both changed the membership."""
     liar = SmallLiar(world, LEADER, length=2, is_writing=True)
-    assert told(liar, SmallLiar.call_all_configurations, world) == "I10"
+    assert told(liar, SmallLiar.call_all_memberships, world) == "I10"
 
 
 def test_a_vote_that_is_not_on_the_disk_is_seen(world: Exhaustive) -> None:

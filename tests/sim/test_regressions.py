@@ -203,8 +203,8 @@ def test_a_leader_that_demoted_itself_may_be_needed_once_more() -> None:
 
     1. The leader of two demoted itself: the joint entry was committed, the leaving entry reached its own disk only.
     2. Both were started again. The other one still needed its vote, and did not get it: its log was the shorter one.
-    3. The former leader did not stand for election, as its last configuration gave it no vote.
-    Mended in raft/election: until that configuration is committed, it campaigns, without a vote of its own.
+    3. The former leader did not stand for election, as its last membership gave it no vote.
+    Mended in raft/election: until that membership is committed, it campaigns, without a vote of its own.
     """
     for seed in range(16):
         world = World(seed, nodes=2, membership_ppm=800_000, crash_all_ppm=400_000, isolate_ppm=300_000,

@@ -32,7 +32,7 @@ from raftmeta.native.marks cimport (MARK_FILE_LENT, MARK_OLDER_FILE_RECEIVED, MA
                                     MARK_SNAPSHOT_WITHOUT_ROOM, mark)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.record cimport record_bytes, record_payload
-from raftmeta.raft.types cimport ENTRY_CONFIGURATION
+from raftmeta.raft.types cimport ENTRY_MEMBERSHIP
 from raftmeta.status cimport NO_MEMORY, NO_SPACE, NOT_READY, OK, is_fatal
 from raftmeta.wire.snapshot_messages cimport is_same_file
 
@@ -50,7 +50,7 @@ cdef status_t snapshots_applied(Engine* engine, const Record* record) noexcept n
     snapshots.last.chain = record.chain
     snapshots.last_wall_ms = record.wall_ms
     snapshots.log_bytes += record_bytes(record.length)
-    if record.type == ENTRY_CONFIGURATION:
+    if record.type == ENTRY_MEMBERSHIP:
         snapshots.membership_index = record.index
         snapshots.membership.clear()
         if not snapshots.membership.append(record_payload(record), record.length):

@@ -110,6 +110,6 @@ cdef uint32_t _check_changes(Exhaustive* exhaustive, const SmallNodeState* state
     cdef index_t index = exhaustive.entries.data[exhaustive.successor.committed].index + 1
     cdef uint32_t changes = 0
     while index <= state.log_length:
-        changes += state.configurations[index]
+        changes += state.memberships[index]
         index += 1
     return SMALL_MEMBERSHIP if changes > 1 else 0

@@ -14,7 +14,7 @@ from raftmeta.status cimport status_t
 cdef enum:
     SMALL_NODES_MAX = 5
     SMALL_TERMS_MAX = 8         # leaders by term stand in one word
-    SMALL_LOG_MAX = 15          # entries of a log, noops and configurations among them
+    SMALL_LOG_MAX = 15          # entries of a log, noops and memberships among them
     BITS_PER_TERM = 4           # of SmallWorld.leaders, and of each bound in a packed state
 
 # What may happen so often; the position of its bound.
@@ -60,7 +60,7 @@ cdef struct SmallNodeState:
     uint8_t durable_length
     uint8_t incoming            # voters in force, bit by position in the world
     uint8_t outgoing
-    uint8_t[SMALL_LOG_MAX + 1] configurations       # 1: the entry at this index changes the membership
+    uint8_t[SMALL_LOG_MAX + 1] memberships          # 1: the entry at this index changes the membership
     term_t term
     term_t durable_term
     index_t committed

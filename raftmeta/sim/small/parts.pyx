@@ -9,7 +9,7 @@ from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.log cimport log_record
 from raftmeta.raft.quorum cimport Electorate, quorum_has
 from raftmeta.raft.record cimport record_bytes
-from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, HEARTBEAT, VOTER_INCOMING, VOTER_OUTGOING, Membership,
+from raftmeta.raft.types cimport (ENTRY_MEMBERSHIP, HEARTBEAT, VOTER_INCOMING, VOTER_OUTGOING, Membership,
                                   Message, Record, index_t, member_mask_t)
 from raftmeta.sim.small.exhaustive_state cimport (ACT_CHANGE, ACT_CRASH_AFTER_WRITE, ACT_DELIVER, ACT_HEARTBEAT,
                                                   ACT_PERSIST, ACT_PROPOSE, ACT_TIME_OUT, Exhaustive, SmallEntry,
@@ -111,7 +111,7 @@ cdef bint _describe(Exhaustive* exhaustive, SmallNodeState* state) noexcept nogi
     for index in range(1, status.last + 1):
         record = log_record(&state.node.core.log, index)
         state.log[index] = _entry(exhaustive, record, state.log[index - 1])
-        state.configurations[index] = record.type == ENTRY_CONFIGURATION
+        state.memberships[index] = record.type == ENTRY_MEMBERSHIP
         if state.log[index] == 0:
             return False
     for index in range(1, state.node.records.size + 1):

@@ -317,7 +317,7 @@ cdef void _begin_life(World* world, SimNode* node) noexcept nogil:
     node.next_sequence = 0
     node.session_seen = 0
     node.calls_open = 0
-    node.configuration_checked = 0
+    node.membership_checked = 0
     node.floor_seen = 0
     node.hung_until_ns = 0
     node.host_seen_ns = world.now_ns

@@ -7,7 +7,7 @@
 
 What it decides: who is struck, by the faults' random stream. What it never does: judge whether that is safe. Every
 change names the membership it was made from and is asked of any node (engine/members, as production does); the
-leader's core refuses what would leave no quorum (raft/configuration), so a refused change is no error here.
+leader's core refuses what would leave no quorum (raft/membership_change), so a refused change is no error here.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

@@ -22,9 +22,9 @@ from raftmeta.raft.state cimport Core
 from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE,
                                   VOTE_RESPONSE, Membership, Message, Record, index_t, member_id_t, member_mask_t,
                                   term_t)
-from raftmeta.sim.world.configurations cimport configurations_check, configurations_committed, configurations_note
 from raftmeta.sim.world.disk cimport SimFile, sim_disk_durable
 from raftmeta.sim.world.leases cimport leases_check
+from raftmeta.sim.world.memberships cimport memberships_check, memberships_committed, memberships_note
 from raftmeta.sim.world.read_proofs cimport proofs_look
 from raftmeta.sim.world.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
                                              VIOLATION_CUT_SILENTLY, VIOLATION_LEADER_INCOMPLETE,
@@ -124,7 +124,7 @@ cdef void _note_record(World* world, SimNode* node, const Record* record) noexce
     if record.index <= world.truth.committed and world.truth.terms.data[record.index] == record.term:
         if world.truth.chains.data[record.index] != record.chain:
             violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
-    configurations_note(world, record)
+    memberships_note(world, record)
     _forget_damage(durable, record.index, record.index)
     if record.index <= durable.filed:
         return
@@ -322,7 +322,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     truth.terms.data[index] = term
     truth.committed_in.data[index] = node.engine.core.hard.term
     truth.committed = index
-    configurations_committed(world, index)
+    memberships_committed(world, index)
     if not _was_quorum_durable(world, node, index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
 
@@ -400,7 +400,7 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
         _note_committed(world, node, index)
     if node.engine.core.memberships.size > 1 or status.membership_index > world.truth.membership_index:
         _check_memberships(world, node, &status)
-    configurations_check(world, node, status.committed, status.is_repairing)
+    memberships_check(world, node, status.committed, status.is_repairing)
     proofs_look(world, node)
     node.committed = status.committed
     node.term = status.term
@@ -460,7 +460,7 @@ cdef bint _are_new(SimNode* node, const CoreStatus* status) noexcept nogil:
     return True
 
 
-# I10: each configuration after the one before it; a leader has one open change at most (thesis 4.1).
+# I10: each membership after the one before it; a leader has one open change at most (thesis 4.1).
 #
 # While a member repairs its log, one between two may be among what it cannot read.
 cdef void _check_memberships(World* world, SimNode* node, const CoreStatus* status) noexcept nogil:

@@ -12,11 +12,11 @@ from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.sim.world.buggify cimport buggify_begin, buggify_enter, buggify_leave
 from raftmeta.sim.world.clients cimport clients_act
-from raftmeta.sim.world.configurations cimport configurations_release
 from raftmeta.sim.world.events cimport (SIM_BACKGROUND, SIM_CLIENT, SIM_CONNECT, SIM_COPY, SIM_FAULT, SIM_FRAME,
                                         SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE, SIM_REST, SIM_RESTART, SIM_REVEAL, SIM_ROOM,
                                         SIM_SENDING, SIM_WAKE, SimEvent, events_pop)
 from raftmeta.sim.world.faults cimport faults_heal, faults_reveal, faults_strike
+from raftmeta.sim.world.memberships cimport memberships_release
 from raftmeta.sim.world.network cimport network_connect, network_deliver, network_heal, network_release
 from raftmeta.sim.world.nodes cimport (node_background, node_boot, node_create, node_destroy, node_disk, node_disk_done,
                                        node_run)
@@ -117,7 +117,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.votes.release()
     world.truth.numbers.release()
     world.truth.files.release()
-    configurations_release(world)
+    memberships_release(world)
     proofs_release(world)
     world.scratch.release()
     world.items.release()

@@ -13,7 +13,7 @@
 # clients    clients of other processes, with sessions, retries and fences (I14, I18b); calls: what all of them wait for
 # watches    what watches show, over resumptions (I15, I16)
 # leases     leases that clients keep, and when they may end (I17)
-# read_proofs    reads, and the rounds that prove them (I13); configurations   memberships against the log (I10)
+# read_proofs    reads, and the rounds that prove them (I13); memberships   memberships against the log (I10)
 # witness    what clients saw, from values and times alone (I24)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
 # swarm      which faults a seed has; buggify: which points of production code do the rare thing
@@ -290,8 +290,8 @@ cdef struct SimHeard:
     term_t term
     uint64_t sent_ns            # when that round was sent first
 
-# A configuration of the committed log (I10).
-cdef struct SimConfiguration:
+# A membership of the committed log (I10).
+cdef struct SimMembership:
     index_t index
     uint64_t hash
 
@@ -367,7 +367,7 @@ cdef struct SimNode:
     term_t term
     uint64_t memberships_seen   # hash of what names those that were compared (I10)
     index_t membership_index    # of the newest membership in its log, committed or not; of a node that is down too
-    index_t configuration_checked   # index of the one at its commit index that was last compared; 0: none (I10)
+    index_t membership_checked      # index of the one at its commit index that was last compared; 0: none (I10)
     Vec[uint64_t] rounds_sent   # by number: when a round was sent first in this life (I13)
     SimHeard[MEMBERS_MAX] heard
     uint64_t proven_ns          # reads that were asked until then may be served
@@ -434,8 +434,8 @@ cdef struct SimTruth:
     uint64_t guarded_revision   # the newest accepted guarded write that was answered, and its token
     uint64_t guarded_token
     index_t membership_index    # of the newest committed membership
-    Map64[uint64_t] configurations      # chain hash of an entry that is a configuration -> hash of its bytes
-    Vec[SimConfiguration] committed_configurations
+    Map64[uint64_t] memberships         # chain hash of an entry with a membership -> hash of its bytes
+    Vec[SimMembership] committed_memberships
     Map64[uint64_t] questions   # hash of incarnation and context of a READ_INDEX -> when it was sent first (I13)
 
 cdef enum SimViolation:

@@ -1,12 +1,12 @@
-"""Configurations in force and their changes; configuration.pxd has the rules."""
+"""Memberships in force and their changes; membership_change.pxd has the rules."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.native.chunks cimport Chunk, chunk_create
 from raftmeta.native.marks cimport (MARK_CHANGE_OF_OLD_MEMBERSHIP, MARK_CHANGE_WHILE_CHANGING,
                                     MARK_CHANGE_WITHOUT_QUORUM, MARK_CHANGE_WITH_UNREADY_VOTER,
-                                    MARK_CONFIGURATION_TRUNCATED, MARK_INCARNATION_SWAPPED, MARK_JOINT_LEFT,
-                                    MARK_LEADER_REMOVED_ITSELF, MARK_LEARNER_PROMOTED, MARK_STRANGER_REFUSED, mark)
+                                    MARK_INCARNATION_SWAPPED, MARK_JOINT_LEFT, MARK_LEADER_REMOVED_ITSELF,
+                                    MARK_LEARNER_PROMOTED, MARK_MEMBERSHIP_TRUNCATED, MARK_STRANGER_REFUSED, mark)
 from raftmeta.raft.election cimport heard_members, step_down
 from raftmeta.raft.invariants cimport BROKEN_MEMBERSHIP
 from raftmeta.raft.membership cimport (membership_decode, membership_encode, membership_enter_joint,
@@ -20,14 +20,14 @@ from raftmeta.raft.ready cimport (LEADER, STEPPED_DOWN_REMOVED, TRACE_MEMBERSHIP
                                   TRACE_TRANSFER_ABORTED)
 from raftmeta.raft.state cimport Core, append_entry, broken, has_own_commit, in_force, out_of_memory, own_bit
 from raftmeta.raft.transfer cimport transfer_farewell
-from raftmeta.raft.types cimport (ENTRY_CONFIGURATION, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
+from raftmeta.raft.types cimport (ENTRY_MEMBERSHIP, MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE_RESPONSE,
                                   STANDBY, VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t,
                                   member_mask_t)
 from raftmeta.status cimport BAD_FIELD, NO_LEADER, NO_MEMORY, NO_QUORUM, NOT_READY, OK, STALE, status_t
 
 
 # --- in force ---------------------------------------------------------------------------------------------------------
-cdef status_t configuration_take(Core* core, index_t index, const uint8_t* payload, uint32_t length) noexcept nogil:
+cdef status_t membership_take(Core* core, index_t index, const uint8_t* payload, uint32_t length) noexcept nogil:
     cdef Membership membership
     cdef Membership moved
     cdef size_t i
@@ -35,13 +35,13 @@ cdef status_t configuration_take(Core* core, index_t index, const uint8_t* paylo
     if status != OK:
         return status
     membership.index = index
-    # A repaired record may bring one that the committed one in front has replaced long ago.
+    # A repaired record may bring one that the committed one in front replaced long ago.
     if core.memberships.size != 0 and index < core.memberships.data[0].index:
         return OK
     if not core.memberships.push(membership):
         out_of_memory(core)
         return NO_MEMORY
-    # Or one between those that are known.
+    # Or it may bring one that lies between known ones.
     i = core.memberships.size - 1
     while i > 0 and core.memberships.data[i - 1].index > index:
         moved = core.memberships.data[i - 1]
@@ -52,7 +52,7 @@ cdef status_t configuration_take(Core* core, index_t index, const uint8_t* paylo
     return OK
 
 
-cdef status_t configuration_set(Core* core, const Membership* membership) noexcept nogil:
+cdef status_t membership_set(Core* core, const Membership* membership) noexcept nogil:
     core.memberships.clear()
     if not core.memberships.push(membership[0]):
         out_of_memory(core)
@@ -61,17 +61,17 @@ cdef status_t configuration_set(Core* core, const Membership* membership) noexce
     return OK
 
 
-cdef void configuration_on_truncated(Core* core, index_t first) noexcept nogil:
+cdef void membership_on_truncated(Core* core, index_t first) noexcept nogil:
     if in_force(core).index < first:
         return
     while core.memberships.size > 1 and in_force(core).index >= first:
-        mark(MARK_CONFIGURATION_TRUNCATED)
+        mark(MARK_MEMBERSHIP_TRUNCATED)
         core.memberships.pop()
     _put_in_force(core)
 
 
-# May this sender ask something of the cluster here? A sender that is no member is not sent the log, which shows what
-# it waits for.
+# May this sender ask something of the cluster here? A sender that is no member gets no log, and so never sees the
+# result.
 cdef bint is_member(Core* core, member_id_t id) noexcept nogil:
     if membership_position(in_force(core), id) >= 0:
         return True
@@ -79,15 +79,15 @@ cdef bint is_member(Core* core, member_id_t id) noexcept nogil:
     return False
 
 
-# Positions, sets and progress follow the configuration that is in force now.
+# Positions, sets and progress follow the membership in force.
 cdef void _put_in_force(Core* core) noexcept nogil:
     cdef Membership* membership = in_force(core)
     core.electorate.incoming = membership_voters_incoming(membership)
     core.electorate.outgoing = membership_voters_outgoing(membership)
     core.learners = membership_learners(membership)
     core.position = membership_position(membership, core.config.id)
-    # A blank member was never named and does not vote. To wait until the naming is known to be committed would be too
-    # long: see _adds_unready_voter.
+    # A blank member was never named and does not vote. It votes before it knows that its naming is committed: see
+    # _adds_unready_voter.
     core.was_named = core.was_named or core.position >= 0
     _move_progress(core, membership)
     if core.transferring != 0 and membership_position(membership, core.transferring) < 0:
@@ -97,7 +97,7 @@ cdef void _put_in_force(Core* core) noexcept nogil:
         trace(core, TRACE_MEMBERSHIP, membership.index, membership.count)
 
 
-# What is known of a member goes with it to its new position; of new ones nothing is known yet.
+# A member's progress moves with it to its new position; a new member starts with none.
 cdef void _move_progress(Core* core, const Membership* membership) noexcept nogil:
     cdef Progress[MEMBERS_MAX] known
     cdef uint32_t i, j
@@ -115,8 +115,8 @@ cdef void _move_progress(Core* core, const Membership* membership) noexcept nogi
         progress_release(&known[j])
 
 
-cdef void configuration_on_committed(Core* core) noexcept nogil:
-    # The committed one in front is replaced by the next one that is committed; it is never taken back.
+cdef void membership_on_committed(Core* core) noexcept nogil:
+    # The next committed membership replaces the committed one in front, which is never taken back.
     while core.memberships.size > 1 and core.memberships.data[1].index <= core.log.committed:
         core.memberships.drop_front(1)
     if core.role != LEADER or in_force(core).index > core.log.committed or not has_own_commit(core):
@@ -145,25 +145,26 @@ cdef status_t _append(Core* core, const Membership* membership) noexcept nogil:
     status = membership_encode(membership, &core.scratch)
     if status != OK:
         return status
-    status = append_entry(core, ENTRY_CONFIGURATION, core.scratch.data, <uint32_t>core.scratch.size)
+    status = append_entry(core, ENTRY_MEMBERSHIP, core.scratch.data, <uint32_t>core.scratch.size)
     if status != OK:
         return status
-    return configuration_take(core, core.log.last, core.scratch.data, <uint32_t>core.scratch.size)
+    return membership_take(core, core.log.last, core.scratch.data, <uint32_t>core.scratch.size)
 
 
-cdef status_t configuration_change(Core* core, const Membership* next) noexcept nogil:
+cdef status_t membership_begin_change(Core* core, const Membership* next) noexcept nogil:
     cdef Membership joint
     cdef status_t status
     if core.role != LEADER:
         return NO_LEADER
-    # Two changes at once could have disjoint majorities; and before its own-term commit a leader cannot know that an
-    # earlier one is committed (thesis 4.1).
+    # Two changes at once could have disjoint majorities. Before its own-term commit a leader cannot know that an
+    # earlier
+    # change is committed (thesis 4.1).
     if not _may_change(core):
         mark(MARK_CHANGE_WHILE_CHANGING)
         return NOT_READY
     if next.index != in_force(core).index:
         mark(MARK_CHANGE_OF_OLD_MEMBERSHIP)
-        return STALE        # made from another configuration: it would take back what was changed since
+        return STALE        # made from another membership: it would take back what was changed since
     if not membership_is_plain_text(next, in_force(core)):
         return BAD_FIELD
     status = membership_enter_joint(in_force(core), next, &joint)
@@ -185,9 +186,9 @@ cdef bint _may_change(Core* core) noexcept nogil:
             and in_force(core).index <= core.log.committed)
 
 
-# A new voter is a learner first, with the committed configuration that names it on its disk (thesis 4.2.1). Otherwise:
-#   1. a joint configuration is appended that needs the vote of a blank member   2. the leader dies before that member
-#   hears of it   3. the blank member votes for nobody, and without it nobody can be elected, for ever.
+# A new voter is a learner first, with the committed membership that names it on its disk (thesis 4.2.1). Otherwise:
+#   1. a joint membership is appended that needs the vote of a blank member   2. the leader dies before that member
+#   hears of it   3. the blank member votes for nobody, and without it nobody can ever be elected.
 cdef bint _adds_unready_voter(Core* core, const Membership* next) noexcept nogil:
     cdef uint32_t i
     cdef int position
@@ -202,7 +203,7 @@ cdef bint _adds_unready_voter(Core* core, const Membership* next) noexcept nogil
     return False
 
 
-# A name passes to another incarnation only when the old one is silent: its disk may still hold what it promised.
+# A name passes to another incarnation only when the old one is silent: its disk may still hold its promises.
 cdef bint _drops_one_that_answers(Core* core, const Membership* next) noexcept nogil:
     cdef member_mask_t heard = heard_members(core)
     cdef Member* member
@@ -216,7 +217,7 @@ cdef bint _drops_one_that_answers(Core* core, const Membership* next) noexcept n
     return False
 
 
-# Would the voters that answer be no majority of the new electorate? Nothing could be decided in it, nor taken back.
+# Are the voters that answer no majority of the new electorate? It could then decide nothing, nor take the change back.
 cdef bint _lacks_quorum(Core* core, const Membership* next) noexcept nogil:
     cdef member_mask_t heard = heard_members(core)
     cdef uint32_t i, voters = 0, answering = 0
@@ -251,7 +252,7 @@ cdef bint _has_voter_of_name(const Membership* membership, const Member* wanted)
     return False
 
 
-cdef status_t configuration_forward(Core* core, const Membership* next, uint64_t context) noexcept nogil:
+cdef status_t membership_forward_change(Core* core, const Membership* next, uint64_t context) noexcept nogil:
     cdef Message message
     cdef Chunk* chunk
     cdef status_t status
@@ -278,13 +279,13 @@ cdef status_t configuration_forward(Core* core, const Membership* next, uint64_t
     return OK
 
 
-cdef status_t configuration_on_propose(Core* core, const Message* message) noexcept nogil:
+cdef status_t membership_on_propose(Core* core, const Message* message) noexcept nogil:
     cdef Membership next
     cdef Message response
     cdef status_t status = membership_decode(message.records.data, message.records.length, &next)
     next.index = message.index
     if status == OK:
-        status = configuration_change(core, &next) if is_member(core, message.source) else NO_LEADER
+        status = membership_begin_change(core, &next) if is_member(core, message.source) else NO_LEADER
     if status != OK:
         message_init(core, &response, PROPOSE_RESPONSE, message.source)
         response.term = 0
@@ -296,7 +297,7 @@ cdef status_t configuration_on_propose(Core* core, const Message* message) noexc
 
 
 # --- learners ---------------------------------------------------------------------------------------------------------
-cdef void configuration_tick(Core* core) noexcept nogil:
+cdef void membership_tick(Core* core) noexcept nogil:
     cdef uint32_t i
     for i in range(in_force(core).count):
         if (core.learners >> i) & 1:
@@ -306,7 +307,8 @@ cdef void configuration_tick(Core* core) noexcept nogil:
             _promote(core)
 
 
-# A wiped node came back as a learner: once caught up it takes the vote of its silent old self, one node at a time.
+# A wiped node came back as a learner. Once it has caught up it takes the vote of its silent old self, one node at a
+# time.
 cdef bint _swap_incarnation(Core* core) noexcept nogil:
     cdef Membership target
     cdef uint32_t i
@@ -314,7 +316,7 @@ cdef bint _swap_incarnation(Core* core) noexcept nogil:
         if not _is_promotable(core, i) or membership_swap(in_force(core), core.progress[i].id, &target) != OK:
             continue
         target.index = in_force(core).index
-        if configuration_change(core, &target) == OK:
+        if membership_begin_change(core, &target) == OK:
             mark(MARK_INCARNATION_SWAPPED)
             trace(core, TRACE_PROMOTED, core.progress[i].id, 0)
             return True
@@ -326,8 +328,9 @@ cdef bint _is_promotable(Core* core, uint32_t position) noexcept nogil:
             and core.progress[position].is_caught_up and (heard_members(core) >> position) & 1)
 
 
-# Voters grow only to an odd number, so in pairs from an odd one (1 -> 2 would halve what may fail), and only when those
-# who answer are a majority of the new electorate without the last one promoted: it survives the loss of one.
+# The number of voters grows only to an odd one, so from an odd one by two (1 -> 2 would halve the failures survived).
+# The
+# voters that answer, without the last one promoted, must be a majority of the new electorate: it survives one loss.
 cdef void _promote(Core* core) noexcept nogil:
     cdef Membership target = in_force(core)[0]
     cdef uint32_t voters = quorum_count(core.electorate.incoming)
@@ -342,7 +345,7 @@ cdef void _promote(Core* core) noexcept nogil:
             promoted += 1
     if promoted < wanted or heard + promoted <= (voters + promoted) // 2 + 1:
         return
-    if configuration_change(core, &target) == OK:
+    if membership_begin_change(core, &target) == OK:
         for i in range(promoted):
             mark(MARK_LEARNER_PROMOTED)
             trace(core, TRACE_PROMOTED, chosen[i], 0)
