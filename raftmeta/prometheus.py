@@ -210,7 +210,7 @@ class PrometheusServer:
 def serve(node: Measured, address: str, *, insecure: bool = False) -> PrometheusServer:
     """Serve the node's metrics at http://address/metrics, and the probes /livez and /readyz, until close().
 
-    insecure: allow an address that other machines reach; whoever reaches it can read the metrics.
+    insecure: allow an address that other machines reach; every program that reaches it can read the metrics.
     Raises ConfigError: no such address, or an address that is not loopback without insecure; AddressInUse.
     """
     where = Address.parse(address, "address")

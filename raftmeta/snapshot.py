@@ -113,7 +113,7 @@ def save(
     source: a Node; or a Client of any node, which gets the file piece by piece and checks it as by verify() before it
         counts. Both block: on an event loop use asyncio.to_thread(), or an aio.Client and await the result.
         Or at least one folder of stopped nodes of one cluster. Then the file holds all that is left in the folders, the
-        copy of the state and the log behind it, and the call returns what that is. It changes nothing in the folders.
+        copy of the state and the log behind it, and the call returns Salvaged. It changes nothing in the folders.
     path: the new file replaces an existing one once it is complete; its name is at most 63 bytes.
     timeout_s: wall time until there is a file to copy, in seconds; None: no limit. It does not bind folders.
     on_progress: called with the bytes so far and the bytes in all, on whichever thread copies; not for folders.
