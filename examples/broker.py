@@ -2,9 +2,9 @@
 
     python examples/broker.py 1 /var/lib/broker/1 1=127.0.0.1:7001 2=127.0.0.1:7002 3=127.0.0.1:7003
 
-Start it three times, with ids 1, 2 and 3. Every broker joins the group "brokers", and one is elected controller. The
-controller alone decides who leads which partition, and each of its writes carries its lead as a fence: a controller
-that was frozen, or cut off, and comes back late is refused by the store, whatever it believes. All brokers follow the
+Start it three times, with ids 1, 2 and 3. Every broker joins the group "brokers", and one is elected controller. Only
+the controller decides which broker leads which partition, and each of its writes carries its lead as a fence. So the
+store refuses a controller that was frozen or cut off and comes back late, whatever it believes. All brokers follow the
 metadata by watch, so they answer their clients from memory. Keys and values have the shapes that Kafka keeps in
 ZooKeeper. Copy this file and make it yours.
 """
@@ -41,7 +41,7 @@ def as_json(value: Any) -> bytes:
 class Broker:
     """One broker: a member, a candidate for the controller, and a follower of the metadata.
 
-    states: the state of each partition by its key, and the revision of that, as far as this broker has followed.
+    states: the state of each partition by its key, and its revision, as far as this broker has followed.
     lead: the last lead that this broker had as controller, None before the first.
     """
 
@@ -79,14 +79,14 @@ class Broker:
             thread.join()
 
     def _registration(self) -> bytes:
-        """As below /brokers/ids."""
+        """The value of this broker's key below /brokers/ids."""
         port = 9092 + self.id
         endpoints = [f"PLAINTEXT://127.0.0.1:{port}"]
         return as_json({"version": 4, "host": "127.0.0.1", "port": port, "endpoints": endpoints, "rack": None})
 
     # --- what every broker does ---------------------------------------------------------------------------------------
     def _follow_metadata(self) -> None:
-        """Keep the states of all partitions in memory: all there is first, then every change, none left out."""
+        """Keep the states of all partitions in memory: first all existing ones, then every change, none left out."""
         with self.node.watch(prefix=TOPICS, start_revision=1, reset=True) as changes:
             for change in changes:
                 if isinstance(change, raftmeta.WatchReset):  # the history does not reach back so far
@@ -134,7 +134,7 @@ class Broker:
     def create_topics(self, names: list[str], *, partitions: int = 3, replicas: int = 3) -> None:
         """Create topics, as the controller. Raises Fenced when this broker is not the controller any more.
 
-        Topics that exist stay as they are.
+        Existing topics stay as they are.
         """
         if self.lead is None:
             raise raftmeta.Fenced("this broker never was the controller")
@@ -152,7 +152,7 @@ class Broker:
             self.node.txn([Version(topic) == 0], then, fence=self.lead)
 
     def lead_partitions(self, lead: Held) -> int:
-        """Take brokers that are gone out of every ISR, and those that are back in; return how many states changed.
+        """Take lost brokers out of every ISR, and put returned ones back in; return how many states changed.
 
         A real broker is back in an ISR when its log has caught up; this one has no log.
         """
@@ -181,7 +181,7 @@ class Broker:
         return len(changes)
 
     def _state(self, lead: Held, leader: int, epoch: int, isr: list[int]) -> dict[str, Any]:
-        """As below /brokers/topics/<topic>/partitions/<number>/state."""
+        """The value of a key below /brokers/topics/<topic>/partitions/<number>/state."""
         return {"controller_epoch": lead.epoch, "leader": leader, "version": 1, "leader_epoch": epoch, "isr": isr}
 
 

@@ -2,9 +2,9 @@
 
     python examples/broker_asyncio.py 1 /var/lib/1 127.0.0.1:8001 1=127.0.0.1:7001 2=127.0.0.1:7002 3=127.0.0.1:7003
 
-Clients send lines: `CREATE topic`, `TOPICS`, `CONTROLLER`. Any broker answers. What it reads comes from its own memory;
-what it writes is refused unless it is the controller, by the store and not by a guess. examples/broker.py is the same
-in blocking code, with partitions.
+Clients send lines: `CREATE topic`, `TOPICS`, `CONTROLLER`. Any broker answers. It answers reads from its own memory.
+Unless it is the controller, the store refuses its writes; the broker does not guess. examples/broker.py is the same in
+blocking code, with partitions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Broker:
         self._lead: AioHeld | None = None
 
     async def run(self, host: str, port: int) -> None:
-        """Until it is cancelled."""
+        """Serve until the task is cancelled."""
         await self.node.group("brokers").join(self.id, json.dumps({"host": host, "port": port}))
         election = self.node.election("controller")
         await election.add_listener(self._on_controller)

@@ -1,10 +1,11 @@
-"""What a broker cluster went through: brokers lost, leaders moved, replicas missing. Needs the extra spark and Java 17.
+"""The history of a broker cluster: brokers lost, leaders moved, replicas missing. Needs the extra spark and Java 17.
 
     python -m examples.churn /tmp/churn-example
 
-Three brokers of examples/broker.py in one process get two topics; one broker leaves and comes back. A lake is fed from
-their store, and from the lake come tables and report.html; a backup holds the same for a while, and sizes are read
-out of one. With a cluster of yours: `raftmeta pipeline feed`, then `raftmeta pipeline churn LAKE --out DIR`.
+Three brokers of examples/broker.py in one process get two topics; one broker leaves and comes back. A feed fills a lake
+from their store, and tables and report.html come from the lake. A backup can stand in for a lake for a while; the
+example reads sizes from one. With a cluster of yours: `raftmeta pipeline feed`, then
+`raftmeta pipeline churn LAKE --out DIR`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A lake of all changes: who changed a key and when, and the state of long ago. It needs the extra spark and Java 17.
+"""A lake of all changes: who changed a key and when, and an old state. It needs the extra spark and Java 17.
 
     python examples/lake.py /tmp/lake-example
 
-A node of its own gets a few topics, whose settings change; the store forgets its history (compact), the lake does not.
-With a cluster of yours it is `raftmeta --url raft://... pipeline feed --out LAKE`, from cron or with --follow, and
+A node of its own gets a few topics, whose settings change. The store forgets its history (compact), the lake does not.
+With a cluster of yours run `raftmeta --url raft://... pipeline feed --out LAKE`, from cron or with --follow, and
 `raftmeta pipeline history|state LAKE`.
 """
 
@@ -18,7 +18,7 @@ from raftmeta.spark import ClientSource, changes, feed, merge, spark_session, st
 
 
 def change_topics(client: raftmeta.Client) -> int:
-    """Some life; returns a revision in the middle of it."""
+    """Make some changes; return a revision in the middle of them."""
     middle = 0
     for hours in (24, 48, 72):
         for topic in range(3):

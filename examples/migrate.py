@@ -2,9 +2,9 @@
 
     python examples/migrate.py /tmp/migrate-example [DATADIR]
 
-DATADIR is the dataDir of a ZooKeeper server, which may be running: nothing is written there. Without one the old system
-is a PySyncObj node in this process (the extra pysyncobj). The new one is a cluster of three nodes here; with a cluster
-of yours it is `raftmeta --url raft://... migrate zookeeper DATADIR`, with --dry-run, --compare or --update.
+DATADIR is the dataDir of a ZooKeeper server, which may be running: nothing is written there. Without DATADIR the old
+system is a PySyncObj node in this process (the extra pysyncobj). The new system is a cluster of three nodes here. With
+a cluster of yours run `raftmeta --url raft://... migrate zookeeper DATADIR`, with --dry-run, --compare or --update.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from raftmeta.testing import Cluster
 
 
 class OldSystem:
-    """A dictionary on PySyncObj, and its dump, which is what is migrated."""
+    """A dictionary on PySyncObj, and its dump, which the example migrates."""
 
     def __init__(self, folder: Path) -> None:
         from pysyncobj import SyncObj, SyncObjConf
@@ -40,7 +40,7 @@ class OldSystem:
         self._data.set(key, value, sync=True)
 
     def save(self) -> Path:
-        """A fresh dump of all that was put."""
+        """A fresh dump of all keys."""
         self.dump.unlink(missing_ok=True)
         self._node.forceLogCompaction()
         wait_for(self.dump.exists)
@@ -99,7 +99,7 @@ def from_pysyncobj(client: raftmeta.Client, folder: Path) -> int:
 
 
 def main(folder: Path, data_dir: Path | None = None) -> dict[bytes, bytes]:
-    """Run it; returns what the new cluster has, but for what the migration keeps beside the data."""
+    """Run it; return the keys of the new cluster, but not those that the migration keeps beside the data."""
     (folder / "cluster").mkdir(parents=True, exist_ok=True)
     config = raftmeta.Config(local_clients=True)
     with Cluster(3, folder=folder / "cluster", config=config) as cluster:

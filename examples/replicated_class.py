@@ -2,7 +2,7 @@
 
     python examples/replicated_class.py
 
-Each office is a node; here all three run in one process, in production each in its own. The house is a plain class: its
+Each office is a node. Here all three run in one process, in production each in its own. The house is a plain class: its
 commands run on every node in the same order, so each office has all of it and answers questions by itself.
 """
 
@@ -34,7 +34,7 @@ class House:
 
     @raftmeta.invariant
     def house_is_not_larger(self) -> bool:
-        """Asked after every command by: raftmeta sim examples.replicated_class:House"""
+        """An invariant: `raftmeta sim examples.replicated_class:House` asks it after every command."""
         return all(1 <= seat <= 100 for seat in self.seats)
 
 

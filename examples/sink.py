@@ -2,9 +2,9 @@
 
     python examples/sink.py /tmp/sink-example
 
-Settings of topics lie as JSON in a folder, as some other job left them; a stream of Spark puts each into the store, a
-few files in each transaction. Run it again: what is written is not written twice. In a program of yours the client is
-one of your cluster.
+Settings of topics lie as JSON in a folder, as some other job left them. A stream of Spark puts each into the store, a
+few files in each transaction. Run it again: it writes nothing twice. In a program of yours the client is one of your
+cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def left_by_another_job(folder: Path) -> None:
 
 
 def write_stream(client: raftmeta.Client, folder: Path) -> None:
-    """Until all files that are there now have been written."""
+    """Run the stream until it has written all present files."""
     with Sink(client, "topic-settings") as sink, spark_session("local[2]") as spark:
 
         def write(batch: DataFrame, number: int) -> None:
@@ -46,7 +46,7 @@ def write_stream(client: raftmeta.Client, folder: Path) -> None:
 
 
 def main(folder: Path) -> dict[str, int]:
-    """Run it; returns the days of each key that the store has at the end."""
+    """Run it; return the days of each key that the store has at the end."""
     if not (folder / "in").exists():
         left_by_another_job(folder / "in")
     with contextlib.ExitStack() as stack:

@@ -2,9 +2,9 @@
 
     python examples/stream.py /tmp/stream-example
 
-A cluster of three nodes in this process gets orders in transactions. A stream writes them into Parquet, is ended, and
-goes on from its checkpoint with what came meanwhile, while one node is killed. What it has at the end is compared with
-the store. With a cluster of yours the url is raft://host:port,host:port.
+A cluster of three nodes in this process gets orders in transactions. A stream writes them into Parquet, ends, and goes
+on from its checkpoint with later orders, while one node is killed. At the end the example compares the files with the
+store. With a cluster of yours the url is raft://host:port,host:port.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def place_orders(node: raftmeta.Node, first: int) -> None:
 
 
 def follow(spark: SparkSession, url: str, folder: Path) -> None:
-    """Everything that there is now, from the checkpoint on. Without the trigger it goes on until it is stopped."""
+    """Write all present changes, from the checkpoint on. Without the trigger the stream goes on until it is stopped."""
     changes = spark.readStream.format("raftmeta").options(
         url=url, table="changes", prefix="orders/", revisions_per_batch="4"
     )
@@ -43,7 +43,7 @@ def follow(spark: SparkSession, url: str, folder: Path) -> None:
 
 
 def main(folder: Path) -> list[tuple[int, int]]:
-    """Run it; returns revision and place of each change that the stream wrote."""
+    """Run it; return revision and place of each change that the stream wrote."""
     (folder / "cluster").mkdir(parents=True, exist_ok=True)
     config = raftmeta.Config(local_clients=True)
     with Cluster(3, folder=folder / "cluster", config=config) as cluster, spark_session("local[2]") as spark:

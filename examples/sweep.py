@@ -1,9 +1,9 @@
-"""Many simulated clusters on Spark: which seeds fail, and what was reached. It needs the extra spark and Java 17.
+"""Many simulated clusters on Spark: failing seeds, and the rare states reached. It needs the extra spark and Java 17.
 
     python examples/sweep.py /tmp/sweep-example [SEEDS]
 
-Each seed is a whole cluster under faults (docs/faults.md). Seeds that the folder has are not lived again: call it again
-with more. The same is `raftmeta pipeline sweep --seeds 0:SEEDS --out DIR`; with --master on a Spark cluster.
+Each seed is a whole cluster under faults (docs/faults.md). The sweep does not live again the seeds that the folder has:
+call it again with more. `raftmeta pipeline sweep --seeds 0:SEEDS --out DIR` does the same; with --master on a cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUDGET = Budget(1000, 2_000_000)  # events under faults, and at most so many to 
 
 
 def main(folder: Path, seeds: int = 200) -> tuple[int, int]:
-    """Run it; returns how many seeds the folder has, and how many of them failed."""
+    """Run it; return how many seeds the folder has, and how many of them failed."""
     swept = sweep(0, seeds, folder / "sweep", budget=BUDGET, block_seeds=max(1, seeds // 8), master="local[2]")
     print(f"{swept.seeds} seeds, {swept.lived} of them lived now; {len(swept.failures)} failures")
     for failure in swept.failures:

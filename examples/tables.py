@@ -2,8 +2,8 @@
 
     python examples/tables.py /tmp/tables-example
 
-A cluster of three nodes in this process gets topics and brokers, whose keys go with leases. They are read from the
-running cluster, as of now and as of a revision of before, and out of a backup. With a cluster of yours the url is
+A cluster of three nodes in this process gets topics and brokers, whose keys go with leases. Spark reads them from the
+running cluster, as of now and as of an earlier revision, and from a backup. With a cluster of yours the url is
 raft://host:port,host:port, and `pipeline sizes` and `pipeline history` answer without a program.
 """
 
@@ -19,9 +19,9 @@ from raftmeta.testing import Cluster
 
 
 def change_topics(node: raftmeta.Node, leases: list[raftmeta.Lease]) -> int:
-    """Some life; returns the revision before retention was changed.
+    """Make some changes; return the revision before retention was changed.
 
-    leases: holds those of the brokers. A lease is kept alive as long as somebody holds its object.
+    leases: takes the leases of the brokers. A lease is kept alive as long as somebody holds its object.
     """
     for broker in (1, 2, 3):
         leases.append(node.lease(60.0))
@@ -36,7 +36,7 @@ def change_topics(node: raftmeta.Node, leases: list[raftmeta.Lease]) -> int:
 
 
 def main(folder: Path) -> dict[str, int]:
-    """Run it; returns what each question found."""
+    """Run it; return the answer to each question."""
     (folder / "cluster").mkdir(parents=True, exist_ok=True)
     config = raftmeta.Config(local_clients=True)
     found = {}

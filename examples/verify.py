@@ -1,10 +1,10 @@
-"""Was what clients saw linearizable while a leader was killed? It needs the extra spark and Java 17.
+"""Was the history of clients linearizable while a leader was killed? It needs the extra spark and Java 17.
 
     python examples/verify.py /tmp/verify-example
 
-Clients write and read registers of a cluster of three nodes in this process, while its leader is killed. What they saw
-is recorded as a run (docs/pipeline.md "A run") and checked on Spark; so is a copy in which one read was falsified.
-With runs of yours it is `raftmeta pipeline verify RUNS... --out DIR`.
+Clients write and read registers of a cluster of three nodes in this process, while its leader is killed. The example
+records their history as a run (docs/pipeline.md "A run") and checks it on Spark, and a copy with one falsified read.
+With runs of yours use `raftmeta pipeline verify RUNS... --out DIR`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEYS, PROCESSES, EACH = 5, 4, 60
 
 
 def use(node: raftmeta.Node, recorder: Recorder, process: int) -> None:
-    """One client: an operation at a time, each recorded before it is asked for and after it was answered."""
+    """One client: one operation at a time, recorded before the client asks and after it has the answer."""
     rng = random.Random(process)
     for number in range(EACH):
         key = f"register-{rng.randrange(KEYS)}"
@@ -47,7 +47,7 @@ def use(node: raftmeta.Node, recorder: Recorder, process: int) -> None:
 
 
 def record(cluster: Cluster) -> History:
-    """What the clients of two nodes saw, while the third one, which led, was killed."""
+    """The history of the clients of two nodes, while the third node, which led, was killed."""
     recorder = Recorder()
     leader = cluster.leader()
     others = [node for node in cluster.running() if node.name != leader.name]
@@ -63,7 +63,7 @@ def record(cluster: Cluster) -> History:
 
 
 def falsified(history: History) -> History:
-    """The same with one read that saw what nobody wrote."""
+    """The same history with one read of a value that nobody wrote."""
     events = list(history)
     for position in reversed(range(len(events))):
         if events[position].kind == "ok" and isinstance(events[position].result, int):
@@ -80,7 +80,7 @@ def save(folder: Path, history: History) -> Path:
 
 
 def main(folder: Path) -> Verified:
-    """Run it; returns what was found about the run and the falsified one."""
+    """Run it; return the findings for the run and for the falsified one."""
     with Cluster(3) as cluster:
         history = record(cluster)
     runs = [save(folder / "runs" / "seen", history), save(folder / "runs" / "falsified", falsified(history))]

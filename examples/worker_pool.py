@@ -3,8 +3,8 @@
     python examples/worker_pool.py /var/lib/pool 4 20
 
 One process runs the node (here a cluster of its own; give it peers and it is one of three). The workers are plain
-processes that import no engine: they take jobs from a queue, each job once, in order, and write the result in the same
-transaction that removes the job. Kill a worker with kill -9 and its job is done by another one.
+processes that import no engine. They take jobs from a queue, each job once, in order, and write the result in the same
+transaction that removes the job. Kill a worker with kill -9, and another worker does its job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TTL_S = 2.0  # a worker that is silent for so long has its job taken by another 
 
 
 def work(folder: str) -> None:
-    """One worker, until it is told to end by an empty job."""
+    """Run one worker until an empty job ends it."""
     with raftmeta.Client(f"raft+unix://{folder}") as client:
         queue = Queue(client, QUEUE, ttl_s=TTL_S)
         while True:

@@ -62,41 +62,41 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Settings of one node. Members may differ in them: what an entry does never depends on a setting.
+    """Settings of one node. Members may differ in them: the effect of an entry never depends on a setting.
 
     tick_s: how often the node looks at its timers.
-    heartbeat_s, election_timeout_s: a leader that is silent for a time drawn from [election_timeout_s, twice that) is
-        replaced; paper 5.6: the heartbeat must be well below it.
+    heartbeat_s, election_timeout_s: the others replace a leader that is silent for a time drawn from
+        [election_timeout_s, twice that). The heartbeat must be well below the time-out (paper 5.6).
     value_bytes_max: the largest value that callers of this node may put.
-    history_bytes_max: the history that past reads and resumed watches answer from; that of the leader counts.
+    history_bytes_max: the history that past reads and resumed watches answer from; the leader's setting counts.
     segment_bytes, wal_bytes_max, reserve_bytes: one file of the log, all of them, and the part kept free for votes,
-        memberships and compaction when the disk is full.
+        changes of membership and compaction when the disk is full.
     log_memory_bytes_max: applied entries kept in memory for slower members.
     append_bytes_max, inflight_bytes_max, uncommitted_bytes_max: one message, the unanswered messages of one member,
         and the leader's entries without a commit.
-    snapshot_log_bytes, snapshot_entries (cluster): after so many bytes (at most a quarter of wal_bytes_max), or so many
-        entries, of log a snapshot is taken; after a crash a start applies at most as much again. The log is kept back
-        to the one before it: members that are no further behind need no snapshot. Members that differ here work, but
-        cannot go on with each other's transfers.
-    session_ttl_s, session_window: how long results of a silent node are kept, and how many.
+    snapshot_log_bytes, snapshot_entries (cluster): the node takes a snapshot after so many bytes of log (at most a
+        quarter of wal_bytes_max), or so many entries. After a crash a start applies at most as much again. The node
+        keeps the log back to the snapshot before: members that are no further behind need no snapshot. Members that
+        differ here work, but cannot go on with each other's transfers.
+    session_ttl_s, session_window: how long the cluster keeps the results of a silent node, and how many.
     outstanding_max: operations of this node under way before Overloaded; at most session_window.
     watch_queue_bytes_max: events waiting for one watcher before it has lagged.
     apply_slice_s: the longest the node applies without looking at the network.
     link_queue_bytes_max: bytes waiting for one peer's connection before frames are dropped.
     unbound_connections_max, hello_timeout_s: connections that have not said who they are, and for how long.
     reconnect_min_s, reconnect_max_s: pause between attempts to reach a peer.
-    host_watchdog_s: keep this node's leases alive only while Python ran in this process within that time: a hung host
-        loses its place, at most that time and the lease's ttl later. 0: keep them whatever the host does.
+    host_watchdog_s: keep this node's leases alive only while Python ran in this process within that time. A hung host
+        loses its place, at most that time and the lease's ttl later. 0: keep them alive whatever the host does.
     close_timeout_s: how long close() takes at most. A quarter of it may go to leaving groups and elections, another
         one to the wait for a new leader, and the rest belongs to the disk.
     local_clients: serve clients of this machine on a Unix socket in the folder, for this user only.
     client_connections_max, client_bytes_max: clients connected at once, and the bytes of their requests under way
         before Overloaded.
-    client_memory_bytes_max: what waits for all clients together until they read it: half of it answers, half events of
-        watches. Each connection has a share. One that is over it is not served until it reads; its watches lag.
-    client_idle_s: a client that is silent for so long is asked whether it lives; one that does not read for so long
-        is disconnected.
-    lease_reads: serve reads from the leader's lease instead of a round; trusts the clocks' rates, off by default.
+    client_memory_bytes_max: answers and events that wait until clients read them, of all clients together; half for
+        each. Every connection has a share. The node does not serve one above its share until it reads; its watches lag.
+    client_idle_s: the node asks a client that is silent for so long whether it lives, and disconnects one that does
+        not read for so long.
+    lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication.
     """
@@ -198,7 +198,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only processes of this machine reach it. A name other than localhost does not count."""
+        """Whether only processes of this machine reach the address. A name other than localhost does not count."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -206,7 +206,7 @@ class Address:
 
 
 def _is_text(text: str) -> bool:
-    """Whether it has a UTF-8 form."""
+    """Whether the text has a UTF-8 form."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -231,7 +231,7 @@ def check_name(name: str, field: str) -> str:
 
 
 def check_path(path: str | os.PathLike[str], field: str) -> Path:
-    """A path that names a place; a ConfigError names field. The system would end it at its first NUL."""
+    """A path that names a place; a ConfigError names field. A NUL is refused: the system would end the path there."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
     try:
         os.fsencode(text)
@@ -267,7 +267,7 @@ class Identity:
         cluster: str,
         config: Config,
     ) -> Identity:
-        """Validate the arguments of Node(); a ConfigError names the field, and nothing was written."""
+        """Validate the arguments of Node() before anything is written; a ConfigError names the field."""
         check_name(name, "name")
         check_name(cluster, "cluster")
         if not isinstance(peers, Mapping) or not 0 < len(peers) <= MEMBERS_MAX:

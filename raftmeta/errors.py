@@ -1,4 +1,4 @@
-"""Every error of raftmeta, arranged by the only question that matters after a failure: what became of the operation?
+"""Every error of raftmeta, arranged by the most important question after a failure: what happened to the operation?
 
     RaftmetaError
     ├── NotExecuted                 certainly not applied: safe to try again
@@ -21,7 +21,7 @@
     │   ├── CommandRefused          over a limit, not a counter, ...: the message says which
     │   ├── Rejected                a command of a user machine said no; `details` as it gave them
     │   ├── CommandFailed           ... raised something else: nothing of it stays; `kind` names the exception
-    │   └── ChangeRefused           of the membership: would leave no quorum, names no member, ...
+    │   └── ChangeRefused           a change of membership: would leave no quorum, names no member, ...
     ├── OutcomeUnknown              may be applied or not; `ticket.result(timeout_s)` goes on with the same operation
     │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
     ├── Lagged                      a watcher was too slow; `revision` is where to go on
@@ -91,7 +91,7 @@ __all__ = [
 class RaftmetaError(Exception):
     """Base of every error that raftmeta raises.
 
-    items_done: of put_many, so many of its first items are certainly set; the error is about those that follow.
+    items_done: after put_many, so many of its first items are certainly set; the error is about the items that follow.
     """
 
     items_done: int = 0
@@ -111,9 +111,9 @@ class NoLeader(NotExecuted):
 class NotReady(NotExecuted):
     """This node cannot serve yet.
 
-    unreachable: names of the peers it has no connection to. lost_disks: names of voters whose folders are blank; when
-    those left are no majority, only a backup brings the cluster back. problems: (kind, text) of each reason, as in
-    NodeStatus.problems; the message has the texts.
+    unreachable: names of the peers without a connection. lost_disks: names of voters whose folders are blank; when
+    the other voters are no majority, only a backup brings the cluster back. problems: (kind, text) of each reason, as
+    in NodeStatus.problems; the message has the texts.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class ReadyTimeout(NotReady, TimeoutError):
 class NodeRemoved(NotReady):
     """The node is no member of the cluster any more; its members serve on.
 
-    revision: of an ended watch, where it goes on at a member; nothing before it was missed. Else 0.
+    revision: where an ended watch goes on at a member; the watch missed nothing before it. Otherwise 0.
     """
 
     def __init__(self, message: str, *, revision: int = 0) -> None:
@@ -146,7 +146,7 @@ class NodeRemoved(NotReady):
 
 
 class Overloaded(NotExecuted):
-    """Too many operations are under way; this one was refused at once."""
+    """Too many operations are under way; the node refused this one at once."""
 
 
 class NoSpace(NotExecuted):
@@ -154,7 +154,7 @@ class NoSpace(NotExecuted):
 
 
 class Withdrawn(NotExecuted, TimeoutError):
-    """The time-out passed before the operation was proposed; it was taken back."""
+    """The time-out passed before the operation was proposed; the node took it back."""
 
 
 class NodeClosed(NotExecuted):
@@ -174,7 +174,7 @@ class Unsupported(NotExecuted):
 
 
 class MachineStopped(NotExecuted):
-    """This node's copy of the user machine cannot go on; other nodes' may. reason: what happened to it."""
+    """This node's copy of the user machine cannot go on; copies on other nodes may. reason: why the copy stopped."""
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
@@ -205,15 +205,15 @@ class CompareFailed(Refused):
 
 
 class Fenced(Refused):
-    """The fence given is no longer held."""
+    """The given fence is no longer held."""
 
 
 class IdConflict(Refused):
-    """The id chosen is taken."""
+    """Another member or candidate has the chosen id."""
 
 
 class LeaseExpired(Refused):
-    """The lease expired, was revoked or never granted."""
+    """The lease expired, was revoked or was never granted."""
 
 
 class Compacted(Refused):
@@ -221,15 +221,15 @@ class Compacted(Refused):
 
 
 class FutureRevision(Refused):
-    """The revision asked for does not exist yet at this node."""
+    """This node has not reached the requested revision yet."""
 
 
 class CommandRefused(Refused):
-    """The command is over a limit or makes no sense for what the keys hold."""
+    """The command is over a limit or makes no sense for the content of the keys."""
 
 
 class Rejected(Refused):
-    """A command of a user machine says no; it is raised before anything is changed, for what was changed stays.
+    """A command of a user machine says no. Raise it before any change, because earlier changes stay.
 
     details: any plain value (raftmeta/user_machines/values.py), for the caller.
     """
@@ -248,7 +248,7 @@ class CommandFailed(Refused):
 
 
 class ChangeRefused(Refused):
-    """The membership must not become that: it would leave no quorum, or names what is not there."""
+    """The membership must not change in this way: it would leave no quorum, or names no member."""
 
 
 # --- fate not known -------------------------------------------------------------------------------------------------
@@ -257,8 +257,8 @@ class ChangeRefused(Refused):
 class OutcomeUnknown(RaftmetaError):
     """The operation may or may not be applied.
 
-    ticket: ticket.result(timeout_s) goes on with the same operation, which is applied at most once; None when nothing
-    more can be learned (the node was closed or its session ended).
+    ticket: ticket.result(timeout_s) goes on with the same operation, which is applied at most once. None when there is
+    nothing more to learn (the node was closed or its session ended).
     """
 
     def __init__(self, message: str, *, ticket: Any = None) -> None:
@@ -274,7 +274,7 @@ class OutcomeTimeout(OutcomeUnknown, TimeoutError):
 
 
 class Lagged(RaftmetaError):
-    """A watcher was too slow for its queue. revision: from which to go on; nothing before it was missed."""
+    """A watcher was too slow for its queue. revision: where to go on; the watcher missed nothing before it."""
 
     def __init__(self, message: str, *, revision: int) -> None:
         super().__init__(message)
@@ -289,12 +289,12 @@ class Fatal(RaftmetaError):
 
 
 class DiskFailed(Fatal):
-    """A call of the disk failed, and the message says which and why. A write or sync is never tried again: the page
-    cache can no longer be trusted."""
+    """A call of the disk failed; the message says which and why. The node never tries a write or sync again, because
+    the page cache can no longer be trusted."""
 
 
 class StorageCorrupt(Fatal):
-    """The folder holds bytes that are not what was written."""
+    """The bytes in the folder differ from those that were written."""
 
 
 class InvariantBroken(Fatal):
@@ -306,13 +306,13 @@ class OutOfMemory(Fatal):
 
 
 class StateDiverged(Fatal):
-    """Applying the same entries led this node to another state than a majority has."""
+    """The same entries led this node to another state than a majority."""
 
 
 class HistoryLost(Fatal):
-    """A folder is older than what its node acknowledged: this node's own, or that of another voter.
+    """A folder is older than what its node acknowledged: this node's own folder, or that of another voter.
 
-    The entries behind it may be lost. docs/operations.md "A folder that was put back" says what to do.
+    The missing entries may be lost. docs/operations.md "A folder that was put back" says what to do.
     """
 
 
@@ -333,7 +333,7 @@ class AddressInUse(ConfigError):
 
 
 class FolderInUse(ConfigError):
-    """Another process runs a node in the folder. pid: of that process, 0 when it could not be read."""
+    """Another process runs a node in the folder. pid: of this process; 0 when the node could not read it."""
 
     def __init__(self, message: str, *, pid: int) -> None:
         super().__init__(message, field="data_dir")
@@ -345,11 +345,11 @@ class ForeignFolder(ConfigError):
 
 
 class NewerFormat(ConfigError):
-    """The folder was written by a newer version of raftmeta."""
+    """A newer version of raftmeta wrote the folder."""
 
 
 class SnapshotDamaged(ConfigError):
-    """A snapshot file is not what was written, or was never finished."""
+    """The bytes of a snapshot file differ from those that were written, or the file was never finished."""
 
 
 class InvalidArgument(RaftmetaError, ValueError):

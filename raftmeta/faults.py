@@ -1,11 +1,11 @@
-"""Faults on purpose: what a test may do to a node that a user's program never should.
+"""Faults on purpose, for tests. A user's program must never do these to a node.
 
     faults.set_link_faults(node, {"b": LinkFault(cut_to=True, cut_from=True)})      a cable is pulled
     faults.set_link_faults(node, {})                                                and put back
     faults.abort(node)                                                              kill -9, as far as one process can
 
-raftmeta.testing.Cluster is made of these and is what tests want (docs/testing.md). Nothing here costs a node anything
-that does not use it, and `import raftmeta` does not load it.
+raftmeta.testing.Cluster is made of these functions; most tests want it instead (docs/testing.md). They cost a node
+nothing that does not use them, and `import raftmeta` does not load them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DELAY_S_MAX = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFault:
-    """What becomes of frames between a node and one peer, as this node sends and receives them.
+    """The fate of frames between a node and one peer, as this node sends and receives them.
 
-    cut_to: frames to the peer are lost. cut_from: frames from it are ignored. Connections that are open stay open, as
-    over a cable that was pulled; new ones are not made while either is cut. One of both alone is a one-way partition.
+    cut_to: frames to the peer are lost. cut_from: frames from it are ignored. Open connections stay open, as over a
+    cable that was pulled; no new ones are made while either is cut. One of both alone is a one-way partition.
     drop, duplicate: probabilities from 0 to 1 for each frame sent. delay_s: seconds that each frame sent waits.
     """
 
@@ -44,19 +44,20 @@ class LinkFault:
 
 
 def set_link_faults(node: NodeBase, faults: Mapping[str, LinkFault], *, seed: int = 1) -> None:
-    """Give a node these faults, by name of the peer, and take away all it had; {} heals.
+    """Give a node these faults, by name of the peer, in place of all its earlier ones; {} heals.
 
-    On a running node they hold when this returns, on one that was not started from its start on.
-    seed: of the choice which frames are lost and repeated.
+    On a running node they hold when this returns; a node that was not started has them from its start on.
+    seed: decides which frames are lost and repeated.
     """
     face.set_link_faults(node, faults, seed)
 
 
 def abort(node: NodeBase) -> None:
-    """End a running node without a word: no hand-over, nothing sent or written that was not begun, connections reset.
+    """End a running node without a word: no hand-over, nothing new sent or written, connections reset.
 
-    Differs from kill -9 in three things: a disk write that is under way is waited for, the turn of the loop that runs
-    is run to its end without sending, and callers in this process are told: NodeClosed for what was not proposed,
-    OutcomeUnknown for the rest. Its folder may be opened again when this returns. Raises NodeClosed if it does not run.
+    It differs from kill -9 in three things. It waits for a disk write that is under way. It lets the present turn of
+    the loop end, without sending. And it tells callers in this process: NodeClosed for operations that were not
+    proposed, OutcomeUnknown for the rest. The folder may be opened again when this returns. Raises NodeClosed if the
+    node does not run.
     """
     face.abort(node)

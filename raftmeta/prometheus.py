@@ -3,12 +3,12 @@
     with raftmeta.prometheus.serve(node, "127.0.0.1:9464"):
         ...
 
-That address serves three paths: `/metrics`, `/livez` (200 while the node runs, else 503) and `/readyz` (200 while it is
+The address serves three paths: `/metrics`, `/livez` (200 while the node runs, else 503) and `/readyz` (200 while it is
 ready, else 503 and why). Every other path is 404.
 
 Or register a NodeCollector with a registry of your own. Every name begins with `raftmeta_`, counters end with `_total`,
-times are in seconds, and every sample names its node and cluster. It decides only how a number is called there;
-docs/operations.md "Metrics" says what each means.
+times are in seconds, and every sample names its node and cluster. This module only decides the names of numbers there;
+docs/operations.md "Metrics" explains each number.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Measured(Protocol):
 
 
 class NodeCollector(Collector):
-    """The metrics of one node, read when Prometheus asks. A node that is closed has the one metric `raftmeta_up` 0."""
+    """The metrics of one node, read when Prometheus asks. A closed node has only the metric `raftmeta_up`, 0."""
 
     def __init__(self, node: Measured) -> None:
         self._node = node
@@ -127,7 +127,7 @@ def _of_peers(status: NodeStatus) -> Iterator[Metric]:
 
 
 def liveness(node: Measured) -> tuple[bool, str]:
-    """Whether the node runs, and a line for whoever asks. One that stopped by itself stays so: restart its process."""
+    """Whether the node runs, and a line that says so. A node that stopped by itself stays so: restart its process."""
     try:
         state = node.status().state
     except RaftmetaError as error:
@@ -149,7 +149,7 @@ _PROBES = {"/livez": liveness, "/readyz": readiness}
 
 
 class _Pages:
-    """What is served, by path."""
+    """The pages by path."""
 
     def __init__(self, node: Measured) -> None:
         registry = CollectorRegistry()
@@ -185,7 +185,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 class PrometheusServer:
-    """An HTTP endpoint with the metrics and probes of one node; serve() makes it. Closing it leaves the node."""
+    """An HTTP endpoint with the metrics and probes of one node, made by serve(). Closing it does not close the node."""
 
     def __init__(self, node: Measured, address: Address) -> None:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
@@ -210,8 +210,8 @@ class PrometheusServer:
 def serve(node: Measured, address: str, *, insecure: bool = False) -> PrometheusServer:
     """Serve the node's metrics at http://address/metrics, and the probes /livez and /readyz, until close().
 
-    insecure: allow an address that other machines reach; whoever reaches it can read the metrics.
-    Raises ConfigError: no such address, or one that is not loopback without insecure; AddressInUse.
+    insecure: allow an address that other machines reach; every program that reaches it can read the metrics.
+    Raises ConfigError: no such address, or an address that is not loopback without insecure; AddressInUse.
     """
     where = Address.parse(address, "address")
     if not where.is_loopback and not insecure:

@@ -1,5 +1,5 @@
-"""What a node answers: members, status, events and what watches deliver, as plain values. Key records and results of
-transactions are in raftmeta/operations.py."""
+"""The answers of a node as plain values: members, status, events and the changes that watches tell. The records of keys
+and the results of transactions are in raftmeta/operations.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TxnReply:
-    """What a transaction answered. revision: of its changes, or the one it saw when it changed nothing."""
+    """The answer to a transaction. revision: of its changes, or the revision it saw when it changed nothing."""
 
     succeeded: bool
     results: list[int | KeyRecord | RangeResult | TxnResult | None]
@@ -33,10 +33,10 @@ class TxnReply:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One member or named peer. id: incarnation, 0 when this node has not heard from it.
+    """One member or named peer. id: incarnation, 0 when this node has not heard from the member.
 
-    role: "voter", "learner" (promoted when it has caught up and that helps), "standby" (a learner that is not
-        promoted), or "" when the membership does not name it.
+    role: "voter", "learner" (the leader promotes it when it has caught up and that helps), "standby" (a learner that
+        the leader does not promote), or "" when the membership does not name it.
     is_connected: our connection to it is up; always true for this node itself.
     bytes_in, bytes_out: of frames from it and to it since this node started, as of the last 10 ms.
     """
@@ -52,7 +52,7 @@ class MemberStatus:
 
 
 class Problem(NamedTuple):
-    """A state that a node cannot leave by itself, or not while it lasts: kind for programs, text for people.
+    """A state that a node cannot leave by itself, or not while it lasts. kind is for programs, text for people.
 
     docs/operations.md "A node that is not ready" lists the kinds and what to do about each.
     """
@@ -68,11 +68,11 @@ class NodeStatus:
     state: "starting" (not yet part of a founded cluster), "joining" (waits for add_member), "running", "removed" (no
         member any more), or "stopped".
     leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
-    problems: what keeps this node from being ready, or soon will; empty when nothing does, and in the status that a
-        client asks for.
-    lost_disks: voters whose folders are blank, so that another incarnation answers under their name; a leader takes
+    problems: reasons why this node is not ready, or soon will not be. Empty when there are none, and in the status that
+        a client asks for.
+    lost_disks: voters whose folders are blank, so that another incarnation answers under their name. A leader takes
     them back one at a time, as long as a majority of voters has its disk.
-    feature_level: of the cluster, what all members can apply. version: of raftmeta on this node.
+    feature_level: the level that all members can apply. version: of raftmeta on this node.
     The indexes are those of the log; revision and compacted bound the history that reads and watches can name.
     """
 
@@ -106,7 +106,7 @@ class NodeStatus:
 
 
 class NodeEvent(NamedTuple):
-    """Something that a node decided or noticed: fixed words and numbers, for logs and tests.
+    """A decision or an observation of a node: fixed words and numbers, for logs and tests.
 
     number: counts the events of this node; a gap means that the reader was too slow.
     """
@@ -123,7 +123,7 @@ class NodeEvent(NamedTuple):
 class WatchEvent(NamedTuple):
     """One change of one key. type: "put" or "delete"; previous only if asked for.
 
-    record: after the change; of a delete, key and mod_revision count, the value is empty.
+    record: after the change. After a delete only its key and mod_revision count; the value is empty.
     """
 
     type: str
@@ -153,7 +153,7 @@ class WatchBatch(NamedTuple):
 
 
 class WatchReset(NamedTuple):
-    """History since the revision to resume from is gone: here is all that matches, as of revision."""
+    """History since the revision to resume from is gone. The reset has everything that matches, as of revision."""
 
     revision: int
     records: list[KeyRecord]

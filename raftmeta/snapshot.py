@@ -1,13 +1,13 @@
 """Backups: a consistent copy of all data in one file, its inspection, and a new cluster made from it.
 
     raftmeta.snapshot.save(node, "backup.sealed")           # or a raftmeta.Client, in any process
-    raftmeta.snapshot.save(["/old/a"], "backup.sealed")     # or what is left in the folders of stopped nodes
+    raftmeta.snapshot.save(["/old/a"], "backup.sealed")     # or the data left in the folders of stopped nodes
     raftmeta.snapshot.inspect("backup.sealed").revision
     raftmeta.snapshot.restore("backup.sealed", "/new/a", "a", {"a": "h1:7000", "b": "h2:7000", "c": "h3:7000"})
 
 A file holds the whole state after one entry: keys, history, leases, sessions (docs/formats.md "Sealed file"). Restoring
-makes another cluster: all data, history and revisions go on, but its cluster id is a new one, and no node of the old
-cluster is let in, nor the other way round.
+makes another cluster: all data, history and revisions go on, but the cluster id is new. The new cluster refuses nodes
+of the old one, and the old cluster refuses nodes of the new one.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class SnapshotMember:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """What a snapshot file holds.
+    """The content of a snapshot file.
 
-    index, term: of the last entry in it. wall_ms: when that was written, milliseconds since 1970, for people.
-    revision, compacted: history goes from the second to the first. cluster_id, state_hash: 32 hex digits.
+    index, term: of its last entry. wall_ms: when that entry was written, milliseconds since 1970, for people.
+    revision, compacted: history goes from compacted to revision. cluster_id, state_hash: 32 hex digits.
     """
 
     cluster_id: str
@@ -108,17 +108,17 @@ def save(
 ) -> Coroutine[Any, Any, None] | Salvaged | None:
     """Write a snapshot of all data to path while writes go on; durable on return.
 
-    It holds every write that was acknowledged anywhere before the call, and of those under way each whole or not at
-    all. The node writes it into its own folder first, so that needs room, too.
-    source: a Node; or a Client of any node, which gets the file piece by piece, and has it checked as by verify()
-        before it counts. Both block: on an event loop use asyncio.to_thread(), or an aio.Client and await the result.
-        Or the folders of stopped nodes of one cluster, one at least: then the file holds all that is left in them, the
-        copy of the state and the log behind it, and the call returns what that is. Nothing in the folders is changed.
-    path: a file that is there is replaced once the new one is complete; its name is at most 63 bytes.
+    The file holds every write that was acknowledged anywhere before the call. It holds each write under way whole or
+    not at all. The node writes the file into its own folder first, which needs room, too.
+    source: a Node; or a Client of any node, which gets the file piece by piece and checks it as by verify() before it
+        counts. Both block: on an event loop use asyncio.to_thread(), or an aio.Client and await the result.
+        Or at least one folder of stopped nodes of one cluster. Then the file holds all that is left in the folders, the
+        copy of the state and the log behind it, and the call returns Salvaged. It changes nothing in the folders.
+    path: the new file replaces an existing one once it is complete; its name is at most 63 bytes.
     timeout_s: wall time until there is a file to copy, in seconds; None: no limit. It does not bind folders.
     on_progress: called with the bytes so far and the bytes in all, on whichever thread copies; not for folders.
-    committed_only: of folders, leave out the entries that are not certainly committed. Acknowledged writes may be
-        among those (docs/operations.md "A majority of the disks is lost").
+    committed_only: for folders, leave out the entries that are not certainly committed. These may include acknowledged
+        writes (docs/operations.md "A majority of the disks is lost").
     Raises InvalidArgument. Raises NotExecuted (NotReady, NodeClosed, Withdrawn: not within timeout_s, as on a full
     disk), OSError from writing path, or SnapshotDamaged from a client or a folder: there is no new file at path.
     """
@@ -154,7 +154,7 @@ async def _save_from(
 
 
 def _folders(source: object) -> list[Path] | None:
-    """The folders that source names; None: it names none."""
+    """The folders that source names; None if it names none."""
     if isinstance(source, str | os.PathLike):
         return [Path(source)]
     if isinstance(source, list | tuple) and all(isinstance(one, str | os.PathLike) for one in source):
@@ -175,7 +175,7 @@ def _salvage(folders: list[Path], target: Path, committed_only: bool) -> Salvage
 
 
 class _NewFile:
-    """A file that takes its place when it is kept, and is not there otherwise."""
+    """A file that takes its place when it is kept; otherwise it does not exist."""
 
     def __init__(self, path: str | Path) -> None:
         self._target = _named(path)
@@ -212,7 +212,7 @@ def _copy(source: BinaryIO, sink: BinaryIO, on_progress: Progress | None) -> Non
 
 
 def _sealed_file(node: NodeBase, timeout_s: float | None) -> BinaryIO:
-    """A newer file may have made the node remove this one: then there is that."""
+    """A newer file may have made the node remove this one; then there is a newer one to open."""
     while True:
         try:
             return Path(sealed_path(node, timeout_s)).open("rb")
@@ -245,7 +245,7 @@ def _load(path: str | Path) -> BackupFile:
 
 
 def inspect(path: str | Path) -> SnapshotInfo:
-    """Read and check the whole file at path and return what it holds; takes the memory of that state meanwhile.
+    """Read and check the whole file at path and return its content; takes the memory of the state meanwhile.
 
     Raises InvalidArgument: there is no such file. Raises SnapshotDamaged: a checksum, a record or the state hash is
     wrong, or the file was never finished. Raises NewerFormat.
@@ -275,17 +275,17 @@ def restore(
 ) -> None:
     """Make data_dir the folder of member `name` of a new cluster with all data of the snapshot at path.
 
-    name, peers, cluster: as for Node(), with which the folder is then started. Do this once for each name in peers,
-    from the same file and with the same token; the members so made find each other, without another founding.
-    token: any text. The new cluster's id comes of file, names and token: give another one when the same file was
-        restored for the same names before, so that what is left of that attempt is refused.
+    name, peers, cluster: as for Node(), which you then start with the folder. Call restore() once for each name in
+        peers, from the same file and with the same token; the members find each other, without another founding.
+    token: any text. The new cluster's id follows from file, names and token. Give another token when you restored the
+        same file for the same names before, so that the new cluster refuses the rest of that attempt.
     config: sizes of the log's files; the default Config if not given.
 
     Keys, history, revisions and leases go on; leases have their full time again. Sessions do not: a client opens a new
-    one, and what was under way in the old cluster is not known to the new one. The folder is complete and durable on
-    return, or not there.
-    Raises ConfigError: the arguments, or data_dir is there and not empty: nothing was touched. Raises InvalidArgument,
-    SnapshotDamaged, NewerFormat: as inspect(). Raises NoSpace, DiskFailed.
+    one, and the new cluster does not know operations that were under way in the old one. On return the folder is
+    complete and durable; after an error there is none.
+    Raises ConfigError: an argument is wrong, or data_dir is there and not empty; nothing was touched. Raises
+    InvalidArgument, SnapshotDamaged, NewerFormat: as inspect(). Raises NoSpace, DiskFailed.
     """
     config = Config() if config is None else config
     # A folder is made where it will not be listened: any address is allowed here, and checked again by Node().

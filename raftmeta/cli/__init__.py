@@ -1,7 +1,7 @@
 """The command line `raftmeta`: run a node, look at a cluster, read and write keys, change members, keep backups.
 
-It is a user of the public names like any other program: nothing here knows how a cluster works. One file per subject;
-`app` puts them together and decides the exit code.
+It uses the public names like any other program: nothing here knows how a cluster works. One file per subject; `app`
+puts them together and decides the exit code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The command line put together: options before the command, and the commands of each file.
 
-A file is imported when one of its commands is asked for: what the simulator, the checker and the pipeline bring along
-is as much as all the rest, and a shell waits for it with each command.
+A file is imported when the shell asks for one of its commands. The simulator, the checker and the pipeline import as
+much as all the rest, and otherwise every command would wait for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE_OF = {command: file for file, commands in FILES.items() for command in comm
 
 
 class Commands(click.Group):
-    """Those of FILES, and those that stand here."""
+    """The commands of FILES, and those of this file."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*FILE_OF, *super().list_commands(ctx)])

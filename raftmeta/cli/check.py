@@ -51,7 +51,7 @@ def check_command(
 ) -> None:
     """Check whether the history in PATH (.jsonl, .edn or .parquet) is linearizable.
 
-    Exit codes: 0 it is, 1 it is not, 2 unknown: a limit was reached, events make no sense, or there are none.
+    Exit codes: 0 it is, 1 it is not, 2 unknown: a limit was reached, events make no sense, or there are no events.
     """
     limits = Limits(time_s=time_limit, memory_bytes=memory_limit << 20)
     try:

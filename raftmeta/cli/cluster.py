@@ -15,7 +15,7 @@ _HASH_TRIES_S = 0.05
 
 
 def _statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, str]]:
-    """(endpoint, status, error) of every address in the URL; each is asked by itself."""
+    """(endpoint, status, error) of every address in the URL; each node answers for itself."""
     found: list[tuple[str, raftmeta.NodeStatus | None, str]] = []
     for url in session.endpoints():
         try:
@@ -31,9 +31,9 @@ def _statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, s
 @click.command()
 @pass_session
 def status(session: Session) -> None:
-    """Show every node of the URL, and the members that are not in it: role, term, log, lag behind the leader, version.
+    """Show every node of the URL, and the other members: role, term, log, lag behind the leader, version.
 
-    Exit code 1: a node of the URL does not answer. 3: none does.
+    Exit code 1: a node of the URL does not answer. 3: no node answers.
     """
     with fates():
         answers = _statuses(session)
@@ -72,7 +72,7 @@ def _status_row(url: str, status: raftmeta.NodeStatus | None, error: str, furthe
 
 
 def _unasked(statuses: list[raftmeta.NodeStatus]) -> list[dict[str, Any]]:
-    """Members at none of the addresses, as those who answer see them."""
+    """Members at none of the addresses, as the answering nodes see them."""
     names = {status.name for status in statuses}
     seen = [one for status in statuses for one in status.members if one.role and one.name not in names]
     rows = {}
@@ -108,7 +108,7 @@ _STATUS_COLUMNS = (
 @click.command("hash")
 @pass_session
 def hash_(session: Session) -> None:
-    """Compare the state hashes of all nodes of the URL at one log index. Exit code 1: they differ. 3: none answers."""
+    """Compare the state hashes of all nodes of the URL at one log index. Exit code 1: they differ. 3: no answer."""
     end = time.monotonic() + session.timeout_s
     with fates():
         while True:

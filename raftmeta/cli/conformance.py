@@ -33,7 +33,7 @@ def tck(
     """Run the conformance suite on the back end behind the URLs, and print what it promises and keeps.
 
     Give two URLs or more of one cluster: many contracts are between two parties. A raft:// URL counts as two. Exit code
-    1: a check failed. A check that is marked "?" was not run, and says what it needs.
+    1: a check failed. A check that is marked "?" did not run, and says what it needs.
     """
     if (stop is None) != (start is None):
         raise click.UsageError("--stop and --start belong together")

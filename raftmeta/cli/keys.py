@@ -41,7 +41,7 @@ def get(session: Session, key: str, revision: int, local: bool) -> None:
 @click.option("--update", "must_exist", is_flag=True, help="Refuse if the key does not exist.")
 @pass_session
 def put(session: Session, key: str, value: str | None, lease: int, must_be_new: bool, must_exist: bool) -> None:
-    """Set KEY to VALUE, or to what comes on standard input, and print the revision."""
+    """Set KEY to VALUE, or to the text on standard input, and print the revision."""
     if must_be_new and must_exist:
         raise click.UsageError("--create and --update exclude each other")
     raw = sys.stdin.buffer.read() if value is None else value.encode()
@@ -60,7 +60,7 @@ def put(session: Session, key: str, value: str | None, lease: int, must_be_new: 
 @click.option("--prefix", is_flag=True, help="Every key that begins with KEY; at most 10,000.")
 @pass_session
 def delete(session: Session, key: str, prefix: bool) -> None:
-    """Remove KEY and print how many keys that were. Exit code 1: none."""
+    """Remove KEY and print how many keys were removed. Exit code 1: none."""
     with session.client() as client:
         if prefix:
             revision = client.delete_range(prefix=key, timeout_s=session.timeout_s)
@@ -122,7 +122,7 @@ def range_(
 @click.option("--else", "otherwise", multiple=True, metavar="OPERATION", help="Done when a compare fails.")
 @pass_session
 def txn(session: Session, compares: tuple[str, ...], then: tuple[str, ...], otherwise: tuple[str, ...]) -> None:
-    """Do every --then if every --if holds, else every --else: in one revision. Exit code 1: a compare failed."""
+    """Do every --then if every --if holds, else every --else, in one revision. Exit code 1: a compare failed."""
     with session.client() as client:
         reply = client.txn(
             _parse_all(parse_compare, compares, "--if"),
@@ -176,7 +176,7 @@ def watch(session: Session, key: str, prefix: bool, from_revision: int, count: i
 
 @click.group()
 def lease() -> None:
-    """Leases: keys attached to one are removed when it runs out."""
+    """Leases: the keys attached to a lease are removed when it runs out."""
 
 
 @lease.command("hold")

@@ -1,4 +1,4 @@
-"""raftmeta member: who belongs to the cluster, and changes of that through any node that serves clients."""
+"""raftmeta member: list and change the members of the cluster through any node that serves clients."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ _wait = click.option(
 def member() -> None:
     """Members: list, add, remove, replace, promote, demote.
 
-    A change states what should be: it is done already, or safe to ask for again. ADDRESS is where its peers reach a
-    node, HOST:PORT.
+    A change states a goal, so you may safely ask for it again. ADDRESS is HOST:PORT where peers reach the node.
     """
 
 
 @member.command("list")
 @pass_session
 def list_(session: Session) -> None:
-    """Who belongs to the cluster, as last committed."""
+    """List the members, as last committed."""
     with session.client() as client:
         session.show_table(
             [
@@ -71,7 +70,7 @@ def remove(session: Session, name: str, wait_s: float) -> None:
 @_wait
 @pass_session
 def replace(session: Session, old: str, name: str, address: str, wait_s: float) -> None:
-    """Give the place of the member OLD to the node NAME at ADDRESS, once that has caught up."""
+    """Give the place of the member OLD to the node NAME at ADDRESS, once the node has caught up."""
     with session.client() as client:
         client.replace_member(old, name, address, timeout_s=wait_s)
         session.show({"replaced": old, "by": name}, f"replaced {old} by {name}")

@@ -1,7 +1,7 @@
 """raftmeta migrate: read another system's files, load them into the cluster, compare, and bring it up to date.
 
-A comparison is a join on Spark, or with --merge one of two sorted streams in this process. With --until-empty it is
-made again, of the files as they then are, until nothing differs.
+A comparison is a join on Spark; with --merge it is a merge of two sorted streams in this process. --until-empty repeats
+the comparison, each time with the files as they then are, until nothing differs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Tell = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the options that all three have in common said."""
+    """The values of the options that all three commands share."""
 
     mode: str
     prefix: str
@@ -140,7 +140,7 @@ def zookeeper(session: Session, /, path: Path, logs: Path | None, held: str, **s
 @_common
 @pass_session
 def etcd(session: Session, /, path: Path, held: str, skip_hash_check: bool, **settings: Any) -> None:
-    """Load the keys of an etcd 3.5 database: PATH is what `etcdctl snapshot save` wrote."""
+    """Load the keys of an etcd 3.5 database: PATH is the file of `etcdctl snapshot save`."""
     options = _options(settings)
 
     def read(tell: Tell) -> moving.Source:
@@ -157,7 +157,7 @@ def etcd(session: Session, /, path: Path, held: str, skip_hash_check: bool, **se
 @_common
 @pass_session
 def pysyncobj(session: Session, /, path: Path, journal: Path | None, **settings: Any) -> None:
-    """Load the objects of a PySyncObj dump; nothing in it is run."""
+    """Load the objects of a PySyncObj dump; no code in the dump is run."""
     options = _options(settings)
 
     def read(tell: Tell) -> moving.Source:
@@ -171,7 +171,7 @@ def pysyncobj(session: Session, /, path: Path, journal: Path | None, **settings:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A source that was read and planned, and where it goes. spark: for a comparison, unless it is a merge."""
+    """A source that was read and planned, and its target. spark: for a comparison, unless it is a merge."""
 
     session: Session
     source: moving.Source
@@ -200,7 +200,7 @@ def _run(session: Session, options: Options, mapping: moving.Mapping, read: Call
 
 
 def _needs_spark(options: Options, plan: moving.Plan) -> bool:
-    """Whether the comparison is a join on Spark: it was named, its table is wanted, or one process would take long."""
+    """Whether the comparison is a join on Spark: Spark or its table was asked for, or one process would take long."""
     if options.mode != "compare" or options.is_merge:
         return False
     is_large = plan.key_bytes + plan.value_bytes > MERGED_BYTES_MAX

@@ -1,4 +1,4 @@
-"""raftmeta pipeline: what runs on Spark."""
+"""raftmeta pipeline: the commands that run on Spark."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def verify(
     """Check the RUNS, folders of fault runs or .parquet histories, and write tables and report.html into --out.
 
     Exit codes: 0 everything is right, 1 something is contradicted, 2 unknown: a limit was reached, events make no
-    sense, a history has no events, or the runs could not be read.
+    sense, a history has no events, or the command could not read the runs.
     """
     limits = Limits(time_s=time_limit, memory_bytes=memory_limit << 20)
     with answered("verify"), shown() as tell:
@@ -119,8 +119,8 @@ def sweep(
 ) -> None:
     """Run simulated clusters, a block of seeds in each task, and write a table of failures and one of coverage.
 
-    Seeds that the folder has are not run again. Exit codes: 0 every invariant held in all of the folder, 1 one fell,
-    2 it could not be run.
+    Seeds that the folder has do not run again. Exit codes: 0 every invariant held in the whole folder, 1 one fell, 2
+    the sweep could not run.
     """
     budget = Budget(events, settle)
     with answered("sweep"), shown() as tell:

@@ -1,4 +1,4 @@
-"""raftmeta pipeline churn and sizes: what a lake or a backup tells of a broker cluster, and of its keys."""
+"""raftmeta pipeline churn and sizes: the history of a broker cluster, and of its keys, from a lake or a backup."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def churn(
     depth: int,
     master: str,
 ) -> None:
-    """What the broker cluster of a LAKE went through: brokers, leaders, replicas, controllers. Tables and a report."""
+    """Tell the history of the broker cluster in a LAKE: brokers, leaders, replicas, controllers, with a report."""
     with answered("churn"), shown() as tell, lake_of(lake) as held:
         churned = churn_of(
             held,
@@ -73,7 +73,7 @@ def churn(
 @lake_master_option
 @pass_session
 def sizes(session: Session, lake: Path, revision: int | None, depth: int, out: Path | None, master: str | None) -> None:
-    """Keys and bytes by prefix in a LAKE, and what watches of the prefix were sent."""
+    """Count keys and bytes by prefix in a LAKE, and the changes and bytes that a watch of the prefix was sent."""
     with answered("sizes"), lake_of(lake) as held:
         table = sizes_of(held, out, depth=depth, revision=revision, master=master)
     session.show_table(table.to_pylist())

@@ -1,4 +1,4 @@
-"""raftmeta pipeline feed, history, state: a lake or a topic of all changes, and what a lake tells."""
+"""raftmeta pipeline feed, history, state: fill a lake or a topic with all changes, and ask a lake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ lake_argument = click.argument("lake", type=FOLDER)
 
 
 class Time(click.ParamType[datetime.datetime, str]):
-    """A time as ISO 8601 writes it; UTC where it names no zone."""
+    """A time in ISO 8601; UTC where it names no zone."""
 
     name = "time"
 
@@ -93,7 +93,7 @@ def feed(
 ) -> None:
     """Bring the lake --out, or a topic of Kafka, up to the newest revision of the store at --url, or of a backup.
 
-    Every change is there once, whatever was killed before. Exit code 2: it could not be done, the lake is whole.
+    Every change is there once, whatever was killed before. Exit code 2: the feed failed, and the lake is whole.
     """
     if kafka is not None:
         with answered("feed"), shown() as tell:
@@ -205,7 +205,7 @@ def history(
     limit: int,
     master: str | None,
 ) -> None:
-    """Who changed a key and when: the changes in the LAKE, oldest first."""
+    """Show who changed a key and when: the changes in the LAKE, oldest first."""
     app = "raftmeta pipeline history"
     with answered("history"), lake_of(lake) as held:
         if _is_answered_here(held, master):
@@ -242,7 +242,7 @@ def state_command(
     limit: int,
     master: str | None,
 ) -> None:
-    """All keys of the LAKE as of a revision or a time."""
+    """Show all keys of the LAKE as of a revision or a time."""
     with answered("state"):
         if out is not None and out.suffix != ".parquet":
             raise ConfigError(f"out: {out} shall be a file that ends in .parquet", field="out")
@@ -264,7 +264,7 @@ def state_command(
 
 
 def _is_answered_here(lake: Lake, master: str | None) -> bool:
-    """Whether the question is answered in this process: Spark was not named, and the lake is small."""
+    """Whether this process answers the question: nobody named Spark, and the lake is small."""
     if master is not None:
         return False
     from raftmeta.spark.lake_answers import is_small
@@ -273,7 +273,7 @@ def _is_answered_here(lake: Lake, master: str | None) -> bool:
 
 
 def _folded(lake: Lake, revision: int | None, at: datetime.datetime | None, prefix: str | None) -> pa.Table:
-    """As raftmeta.spark.state gives it, in order of keys."""
+    """The same state as raftmeta.spark.state, in order of keys."""
     import pyarrow as pa
 
     from raftmeta.spark.lake_answers import bounds_of, fold

@@ -1,4 +1,4 @@
-"""What the verbs of `raftmeta pipeline` share: options, progress, and one line for what went wrong."""
+"""The shared parts of the verbs of `raftmeta pipeline`: options, progress, and one line for an error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ lake_master_option = click.option(
 
 @contextlib.contextmanager
 def answered(verb: str) -> Iterator[None]:
-    """What goes wrong is one line and exit code 2."""
+    """Turn an error into one line and exit code 2."""
     try:
         yield
     except (RaftmetaError, RuntimeError, OSError) as error:
@@ -38,7 +38,7 @@ def answered(verb: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shown() -> Iterator[Told]:
-    """What to tell of the progress of a job: shown on a terminal, and nowhere else."""
+    """A callback for the progress of a job: it shows the progress on a terminal, and nowhere else."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

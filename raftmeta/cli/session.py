@@ -1,4 +1,4 @@
-"""What every command needs: where the cluster is, how long to wait, how to print, and which exit code an error is.
+"""The shared needs of every command: where the cluster is, how long to wait, how to print, the exit code of an error.
 
     0   done
     1   the answer is no: refused, no such key, states differ
@@ -6,9 +6,9 @@
     3   certainly not executed: trying again is safe
     4   it is not known whether it was executed
     5   stopped, or files that are damaged
-    130 ended by Ctrl-C, with the report of what was done until then
+    130 ended by Ctrl-C, with the report up to that moment
 
-It never retries: a command line says what happened and lets its caller decide.
+It never retries: a command line reports the outcome and leaves the decision to its caller.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def fail(message: str, exit_code: int) -> NoReturn:
 
 @contextlib.contextmanager
 def fates() -> Iterator[None]:
-    """Turn what raftmeta raises into one line and an exit code."""
+    """Turn each error of raftmeta into one line and an exit code."""
     try:
         yield
     except tuple(kind for kind, _, _ in _FATES) as error:
@@ -75,7 +75,7 @@ def fates() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the options before the command said."""
+    """The options before the command."""
 
     url: str
     cluster: str
@@ -102,14 +102,14 @@ class Session:
 
     # --- printing -----------------------------------------------------------------------------------------------------
     def show(self, value: Any, text: str | None = None) -> None:
-        """One answer: as a line of JSON, or as text for people (nothing when it is empty)."""
+        """Print one answer: as a line of JSON, or as text for people (nothing when it is empty)."""
         if self.is_json:
             click.echo(json.dumps(plain(value)))
         elif text:
             click.echo(text)
 
     def show_raw(self, value: Any, raw: bytes) -> None:
-        """As show; without JSON the bytes as they are, and a newline."""
+        """Print as show; without JSON the bytes as they are, and a newline."""
         if self.is_json:
             click.echo(json.dumps(plain(value)))
         else:

@@ -1,7 +1,7 @@
 """raftmeta sim: whole clusters under faults, many seeds in several processes, or one seed once more.
 
-A violation is printed with the line that replays it, and the exit code is 1. The same for small worlds, of which every
-history is taken (sim_exhaustive), and for a user's own class (sim_user).
+The command prints a violation with the line that replays it, and exits with 1. It does the same for small worlds, whose
+every history it takes (sim_exhaustive), and for a user's own class (sim_user).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOLDER = click.Path(exists=True, file_okay=False, writable=True, path_type=Path)
 
 
 class Number(click.ParamType[int, str]):
-    """A whole number as Python writes it: 255 or 0xff."""
+    """A whole number in Python's notation: 255 or 0xff."""
 
     name = "number"
 
@@ -108,12 +108,12 @@ def sim(
 ) -> None:
     """Run simulated clusters under faults and check every invariant after every event.
 
-    Each seed is one history, to the byte: its size, its faults, its clients. Exit code 1: an invariant fell; the line
-    that is printed replays it, and its tape, the list of the faults that struck, is written beside. Ctrl-C ends it
-    with the report of what was lived until then, and exit code 130.
+    Each seed is one history, to the byte: its size, its faults, its clients. Exit code 1: an invariant fell. The
+    command then prints the line that replays it, and writes its tape, the list of the faults that struck, beside.
+    Ctrl-C ends it with the report up to that moment, and exit code 130.
 
     TARGET: module:Class, a replicated class of yours. Then each seed is a history of its commands, on three nodes that
-    crash, lag and load dumps; --events is how many commands.
+    crash, lag and load dumps; --events is the number of commands.
     """
     session = Session(session.url, session.cluster, session.timeout_s, is_json or session.is_json)
     usual = click.get_current_context().get_parameter_source("events") is ParameterSource.DEFAULT
@@ -173,9 +173,9 @@ def _keep(life: Life, budget: Budget, tapes: Path, shrink_s: float | None) -> No
 
 
 def _write(case: Case, tapes: Path, shrink_s: float | None) -> None:
-    """Write the tape, before anything is tried with it; shrink_s: then make it small for so long, None: do not.
+    """Write the tape before anything is tried with it. shrink_s: then make it small for so long; None: do not.
 
-    Raises KeyboardInterrupt when that was stopped by Ctrl-C, after all was written.
+    Raises KeyboardInterrupt after all was written, when Ctrl-C stopped the shrinking.
     """
     path = tapes / f"raftmeta-sim-{case.seed:x}.json"
     case.save(path)

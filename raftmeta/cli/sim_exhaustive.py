@@ -15,7 +15,7 @@ TOLD_S = 10.0  # between two lines of progress
 
 
 def exhaust(session: Session, bounds: str, states_max: int | None) -> None:
-    """Search the small world of these bounds and show how far it came; exit code 1: an invariant fell."""
+    """Search the small world of these bounds and show how far the search came; exit code 1: an invariant fell."""
     try:
         world = small_world(bounds)
     except ValueError as error:

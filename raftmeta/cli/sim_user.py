@@ -15,7 +15,7 @@ from raftmeta.sim import Replicas, UserLife, live_user
 
 
 def try_class(session: Session, target: str, seeds: Iterable[int], commands: int | None, minutes: float | None) -> None:
-    """Live one life for each seed, and say what became of the class; exit code 1: it is not right."""
+    """Live one life for each seed, and report on the class; exit code 1: it is not right."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does: the class is found where the user stands
     until = None if minutes is None else time.monotonic() + 60 * minutes

@@ -48,7 +48,7 @@ def snapshot() -> None:
 )
 @pass_session
 def save(session: Session, path: Path, wait_s: float, folders: tuple[Path, ...], committed_only: bool) -> None:
-    """Save everything to the file PATH while writes go on. It is checked, and there only when it is whole."""
+    """Save everything to the file PATH while writes go on. The command checks the file before it is there."""
     if folders:
         with fates():
             salvaged = files.save(folders, path, committed_only=committed_only)
@@ -63,7 +63,7 @@ def save(session: Session, path: Path, wait_s: float, folders: tuple[Path, ...],
 
 
 def _told(path: Path, salvaged: files.Salvaged) -> str:
-    """What the file holds, for people."""
+    """The content of the file, for people."""
     behind = salvaged.possibly_committed
     certain = f"entries up to {salvaged.committed} are certainly committed"
     doubtful = f"; entries {salvaged.committed + 1} to {salvaged.index} may be" if behind else ""
@@ -101,7 +101,7 @@ def _progress(session: Session) -> Iterator[Callable[[int, int], None]]:
 @_file
 @pass_session
 def inspect(session: Session, path: Path) -> None:
-    """Print what the file PATH holds, by its header and footer."""
+    """Print the content of the file PATH, by its header and footer."""
     with fates():
         facts = plain(files.inspect(path))
         session.show(facts, "\n".join(f"{name}: {value}" for name, value in facts.items()))

@@ -2,8 +2,8 @@
 
     report = run(["raft://127.0.0.1:7700", "raft://127.0.0.1:7701"])
 
-A check whose capability the back end does not declare is not run ("not promised"); everything else must pass. So a back
-end keeps exactly what it declares, and the report is a matrix of promises. It knows nothing of any back end.
+A check whose capability the back end does not declare does not run ("not promised"); everything else must pass. So a
+back end keeps exactly what it declares, and the report is a matrix of promises. It knows nothing of any back end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AREAS = (membership, election, storage, faults, promises)  # importing them col
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """state: "passed", "failed", "not promised", or "not run" (why tells what it would need)."""
+    """state: "passed", "failed", "not promised", or "not run" (why tells what the check would need)."""
 
     check: Check
     state: str
@@ -73,9 +73,9 @@ def run(
     """Connect to every URL (of one cluster, each independent of the others) and run every check.
 
     party_url: for processes that are killed and frozen; it may be one of the URLs if several can use it at once.
-    has_owners: its URL takes an option `owner`. servers: how to crash what they all talk to. is_aio: check the asyncio
-    face, by the same checks.
-    on_outcome: told of each outcome when it is there. Raises what connect raises.
+    has_owners: its URL takes an option `owner`. servers: how to crash the servers that all of them talk to. is_aio:
+    check the asyncio face, by the same checks.
+    on_outcome: called with each outcome as soon as there is one. Raises the errors of connect.
     """
     with ExitStack() as stack:
         backends: list[Any]

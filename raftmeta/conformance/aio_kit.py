@@ -1,7 +1,7 @@
-"""The asyncio face of a back end, driven by blocking calls: so the checks, which are written once, hold both faces.
+"""The asyncio face of a back end, driven by blocking calls, so that checks are written once and test both faces.
 
 An event loop runs on a thread of its own. Each call runs there as a coroutine, and the caller waits for it; listeners
-are called there. It changes nothing of what a call does.
+run there, too. It changes nothing about the effect of a call.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class EventLoop:
         self._thread.start()
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call on the loop's thread, and wait for what can be awaited."""
+        """Call on the loop's thread, and wait for the result if it can be awaited."""
 
         async def call() -> Any:
             outcome = function(*arguments, **options)
@@ -46,7 +46,7 @@ class EventLoop:
         return asyncio.run_coroutine_threadsafe(call(), self.loop).result(CALL_S)
 
     def close(self) -> None:
-        """As asyncio.run ends: what is left is cancelled."""
+        """End the loop as asyncio.run does: cancel the remaining tasks."""
         self.call(self._cancel_all)
         self.call(self.loop.shutdown_asyncgens)
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -87,7 +87,7 @@ class _Driven:
         return method
 
     def _listener(self, listener: Any) -> Any:
-        """A listener of a check may block, which no callable may on an event loop: it is called on a thread."""
+        """A listener of a check may block, which no callable may on an event loop; so this calls it on a thread."""
         if not inspect.isfunction(listener) and not isinstance(listener, Told):
             return listener
         if listener not in self._listeners:
@@ -117,7 +117,7 @@ class _Driven:
 
 
 def _bare(value: Any) -> Any:
-    """What is held, as the face itself has it: it is asked for its fence on the event loop, which cannot wait."""
+    """The held object of the asyncio face itself. The event loop, which cannot wait, asks it for its fence."""
     return value._subject if isinstance(value, _Driven) else value
 
 

@@ -1,4 +1,4 @@
-"""What the four interfaces keep when a process is killed or frozen."""
+"""The promises of the four interfaces that hold when a process is killed or frozen."""
 
 from __future__ import annotations
 

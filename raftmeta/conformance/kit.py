@@ -1,8 +1,8 @@
-"""What a check of the conformance suite works with, and how checks are collected.
+"""The tools of a check in the conformance suite, and the collection of checks.
 
-A check is a function with a sentence: what every back end does, or what one does that declares a capability. It gets a
-Kit: some back ends of one cluster that know nothing of each other, names that nobody used before, and processes that
-may be killed or frozen. It raises CheckFailed, or returns.
+A check is a function with a sentence. The sentence is true of every back end, or of those that declare a capability. A
+check gets a Kit: some back ends of one cluster that know nothing of each other, names that nobody used before, and
+processes that may be killed or frozen. It raises CheckFailed, or returns.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class CheckFailed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """needs: a capability without which nothing is promised. lacks: one that must not be declared.
+    """needs: the check runs only with this capability. lacks: it runs only without this one.
 
-    parties: how many back ends that are independent of each other it needs. processes: it kills or freezes some.
-    servers: it crashes what all back ends talk to.
+    parties: how many independent back ends the check needs. processes: it kills or freezes some.
+    servers: it crashes the servers that all back ends talk to.
     """
 
     interface: str
@@ -110,7 +110,7 @@ def eventually(condition: Callable[[], bool], what: str, *, timeout_s: float = E
 
 
 class Told:
-    """A listener that keeps what it is told."""
+    """A listener that keeps every change."""
 
     def __init__(self) -> None:
         self.changes: list[Any] = []
@@ -146,7 +146,7 @@ class Party:
         self._read()  # it is connected
 
     def ask(self, verb: str, *arguments: Any) -> Any:
-        """Do it there. Raises CheckFailed with what it raised there."""
+        """Do the verb in the process. Raises CheckFailed with the error from there."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([verb, *arguments]) + "\n")
         self._process.stdin.flush()
@@ -169,7 +169,7 @@ class Party:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """As kill -9; on return it is gone. Killing it twice does nothing."""
+        """End the process as kill -9 does; on return it is gone. Killing it twice does nothing."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -179,10 +179,10 @@ class Party:
 
 
 class Servers:
-    """What all back ends of a kit talk to, crashed and started by commands of a shell.
+    """The servers that all back ends of a kit talk to, crashed and started by commands of a shell.
 
-    stop: returns when every server is gone, as by kill -9. start: returns when they are started; the same folders and
-    addresses. A command that fails, or takes more than COMMAND_S, fails the check.
+    stop: returns when every server is gone, as by kill -9. start: returns when they are started over the same folders
+    and addresses. A command that fails, or takes more than COMMAND_S, fails the check.
     """
 
     def __init__(self, *, start: str, stop: str) -> None:
@@ -211,10 +211,10 @@ class Servers:
 
 
 class Kit:
-    """One back end for each URL. party_url: for processes of their own; None: such checks are not run.
+    """One back end for each URL. party_url: for processes of their own; None: such checks do not run.
 
     has_owners: the URL takes an option `owner`; else two processes of one URL are lives of one owner.
-    servers: how to crash what the back ends talk to; None: such checks are not run.
+    servers: how to crash the servers that the back ends talk to; None: such checks do not run.
     """
 
     def __init__(
@@ -243,11 +243,11 @@ class Kit:
 
     @property
     def second_or_first(self) -> Backend:
-        """Another back end than the first, if there is one."""
+        """The second back end, or the first if there is only one."""
         return self.backends[-1]
 
     def crash_servers(self) -> None:
-        """All at once, and start them again; on return they may not answer yet."""
+        """Crash all servers at once, and start them again; on return they may not answer yet."""
         assert self.servers is not None
         self.servers.crash()
 
@@ -260,7 +260,7 @@ class Kit:
         return f"{word}-{self._run}-{next(self._numbers)}"
 
     def party(self, owner: str = "") -> Party:
-        """A back end in a process of its own. owner: who it says it is, for back ends that know owners."""
+        """A back end in a process of its own. owner: the name that it gives, for back ends that know owners."""
         assert self.party_url is not None
         mark = "&" if "?" in self.party_url else "?"
         party = Party(f"{self.party_url}{mark}owner={owner}" if owner and self.has_owners else self.party_url)

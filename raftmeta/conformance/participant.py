@@ -46,7 +46,7 @@ class Participant:
         return self._backend.storage.put(key, data)
 
     def fenced_put(self, id: str, key: str) -> str:
-        """The name of the error that a write with the fence of what was held gets, "" for none."""
+        """The name of the error for a write with the fence of the held object, "" for none."""
         try:
             self._backend.storage.put(key, "late", fence=self._held[id])
         except raftmeta.RaftmetaError as error:

@@ -1,7 +1,7 @@
-"""What a back end promises of crashes of its servers, of broken connections, and of time: checked, not believed.
+"""The promises of a back end about crashes of its servers, broken connections, and time: checked, not believed.
 
-Servers are stopped and started by commands (Kit.servers): all of them at once, as kill -9 or a power cut does it. A
-promise that no command lets anybody check is "not run", and the report says what it would need.
+Commands stop and start the servers (Kit.servers): all of them at once, as kill -9 or a power cut does it. A promise
+that no command can check is "not run", and the report says what it would need.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PUTS = 200
 
 
 def _is_back(kit: Kit) -> None:
-    """Wait until every party has an answer again; it may be told meanwhile that nobody answers."""
+    """Wait until every party has an answer again; meanwhile a party may get the error that nobody answers."""
     for backend in kit.backends:
         eventually(lambda backend=backend: _answers(backend), "answers after the servers' crash", timeout_s=BACK_S)  # type: ignore[misc]
 
@@ -60,7 +60,7 @@ def _(kit: Kit) -> None:
 
 @check(AREA, "a call of unknown outcome is gone on with, and made at most once", needs="exactly_once", servers=True)
 def _(kit: Kit) -> None:
-    """Keys that only this writer puts: KeyExists would be its own write, made twice."""
+    """Only this writer puts the keys, so KeyExists would mean that its own write was made twice."""
     fates: dict[str, str] = {}
     tickets: dict[str, Any] = {}
     has_begun, name = threading.Event(), kit.name("key")

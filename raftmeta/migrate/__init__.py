@@ -6,8 +6,8 @@
         assert not any(migrate.compare(client, source, mapping))
 
 The readers are plain iterators over files, in bounded memory, and need nothing but the files: `ZooKeeperSource`
-(snapshot and transaction logs), `EtcdSource` (database), `PySyncObjSource` (dump and journal). What becomes of each
-part of the old system stands in docs/migration.md.
+(snapshot and transaction logs), `EtcdSource` (database), `PySyncObjSource` (dump and journal). docs/migration.md says
+what becomes of each part of the old system.
 """
 
 from raftmeta.migrate.catch_up import update

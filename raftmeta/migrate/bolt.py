@@ -1,13 +1,13 @@
 """A bbolt database file, read without a lock and without trusting any of it: buckets, in order of their keys.
 
-It decides which of the two meta pages counts (the newer one whose checksum is right), and checks every page it is led
-to: its own number, its kind, its bounds, and that keys go upward. It never follows a page twice, so that a file
-which leads in circles ends, too. bbolt keeps no checksum of branch and leaf pages: a bit that changed within a value
-cannot be found here. etcd appends a SHA-256 to what `etcdctl snapshot save` writes, and raftmeta/migrate/etcd.py
-checks that.
+It decides which of the two meta pages counts: the newer one whose checksum is right. It checks every page that it
+visits: its own number, its kind, its bounds, and that keys go upward. It never follows a page twice, so that it ends
+even on a file that leads in circles. bbolt keeps no checksum of branch and leaf pages, so this module cannot find a bit
+that changed within a value. `etcdctl snapshot save` appends a SHA-256 to its file, and raftmeta/migrate/etcd.py checks
+it.
 
 A page, little-endian: number 8, kind 2, elements 2, further pages 4; then elements (leaf: flags, position, sizes of key
-and value, 4 each; branch: position 4, size of key 4, page 8), then what they point to.
+and value, 4 each; branch: position 4, size of key 4, page 8), then the bytes that they point to.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Meta(NamedTuple):
 class BoltFile(Closing):
     """The file at path, as of its last committed transaction. As a context it is closed. Raises SourceDamaged.
 
-    size: how much of the file is the database, if something was appended to it.
+    size: the bytes of the file that are the database, if something was appended to it.
     """
 
     def __init__(self, path: Path, *, size: int | None = None) -> None:
@@ -114,7 +114,7 @@ class BoltFile(Closing):
         return ((key, value) for key, value, _ in chain.from_iterable(self.leaves(bucket)))
 
     def leaves(self, bucket: bytes) -> Iterator[list[tuple[bytes, bytes, int]]]:
-        """As rows, page by page, and with flags."""
+        """The rows of rows(), page by page, and with flags."""
         for key, value, flags in chain.from_iterable(list(self._leaves(self._meta.root))):
             if key == bucket and flags & BUCKET:
                 if len(value) < _BUCKET.size:

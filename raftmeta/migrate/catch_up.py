@@ -1,8 +1,8 @@
-"""Brings a cluster up to date with an old system that went on: only what differs is written.
+"""Brings a cluster up to date with an old system that went on: it writes only differences.
 
-It writes what compare() finds, in transactions that are whole or not at all, and each key only if it still has the
-revision that was compared: what somebody else wrote since is not overwritten. It may be interrupted and called again;
-the progress key is set when all differences are written.
+It writes the differences of compare(), in transactions that are whole or not at all. It writes a key only if the key
+still has the revision that was compared, so it never overwrites somebody else's later write. You may interrupt it and
+call it again; it sets the progress key when all differences are written.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def update(
 ) -> Counter[str]:
     """Write all differences and return how many there were of each kind (Difference.what).
 
-    delete: also delete what is extra: keys that are gone from the old system, and every other key in the regions of the
-    mapping; without it they are only counted. A key that is attached to a lease keeps it; one that is missing is
-    attached as a load does it. Raises KeyExists, KeyMissing, CompareFailed: somebody wrote a key meanwhile, and nothing
-    of its batch was written. Raises LeaseExpired: one that a load granted ended just now. Raises NotExecuted,
+    delete: also delete extra keys: those that are gone from the old system, and every other key in the regions of the
+    mapping; without it they are only counted. A key that is attached to a lease keeps the lease; a missing key is
+    attached as in a load. Raises KeyExists, KeyMissing, CompareFailed: somebody wrote a key meanwhile, and nothing of
+    its batch was written. Raises LeaseExpired: a lease that a load granted ended just now. Raises NotExecuted,
     OutcomeUnknown: as client.txn(). Call it again after any of these.
     """
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What holds files while it is used: a context that closes at its end."""
+"""Objects that hold files while they are used: contexts that close at their end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["Closing"]
 
 
 class Closing(ABC):
-    """As a context it is closed at the end of the block, whatever ended that."""
+    """As a context the object is closed at the end of the block, by an error too."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what it holds; nothing more can be asked of it."""
+        """Let go of the files; the object answers nothing more."""
 
     def __enter__(self) -> Self:
         return self

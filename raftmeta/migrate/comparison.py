@@ -1,8 +1,9 @@
-"""What is different between an old system and a cluster: a merge of two sorted streams, in the memory of one page.
+"""The differences between an old system and a cluster: a merge of two sorted streams, in the memory of one page.
 
 It decides equality of records as a load would write them, one region after another (raftmeta/migrate/mapping.py). It
-reads the cluster at one revision, so that a cluster that is written to meanwhile is not compared with a mixture. An
-update needs it, which writes in the order of keys, and who has no Java; raftmeta/spark/comparison.py joins instead.
+reads the cluster at one revision, so that later writes do not make a mixture of states. An update needs this merge,
+because an update writes in the order of keys. So does a machine without Java; raftmeta/spark/comparison.py makes a join
+instead.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Keyed = TypeVar("Keyed", Record, KeyRecord)
 
 
 class Difference(NamedTuple):
-    """One key that is not alike. what: "missing" in the cluster, "extra" there, or "differs".
+    """One key that differs. what: "missing" in the cluster, "extra" there, or "differs".
 
-    source: what a load would write, None if extra. target: the record that is there, None if missing.
+    source: the record that a load would write, None if extra. target: the record in the cluster, None if missing.
     """
 
     what: str
@@ -67,7 +68,7 @@ def _sorted(stream: Iterable[Keyed], name: str) -> Iterator[Keyed]:
 def target_records(
     client: raftmeta.Client, prefix: bytes, *, without: bytes = b"", revision: int = 0, timeout_s: float = 30.0
 ) -> Iterator[KeyRecord]:
-    """The records with a prefix at one revision, one answer of a node after the other; without: a prefix left out.
+    """The records with a prefix at one revision, one answer of a node after the other; without: a prefix to leave out.
 
     revision: 0: the newest. Raises Compacted, FutureRevision, and NotExecuted when no node answers.
     """
@@ -92,7 +93,7 @@ def compared_revision(client: raftmeta.Client, mapping: Mapping, *, timeout_s: f
 
 
 def compared_spans(source: Source, mapping: Mapping) -> list[tuple[int, list[tuple[bytes, bytes]]]]:
-    """(number of a region, the ranges [start, end) of its keys in the cluster) of all that is compared."""
+    """(number of a region, the ranges [start, end) of its keys in the cluster) of all compared keys."""
     regions = list(enumerate(mapping.regions(source)))
     return [(number, _spans(region, mapping.side)) for number, region in regions if not number or mapping.has_side]
 
@@ -100,9 +101,9 @@ def compared_spans(source: Source, mapping: Mapping) -> list[tuple[int, list[tup
 def compare(
     client: raftmeta.Client, source: Source, mapping: Mapping, *, timeout_s: float = 30.0
 ) -> Iterator[Difference]:
-    """All differences between what a load would write and what the cluster has now, region by region.
+    """All differences between the records that a load would write and those of the cluster now, region by region.
 
-    Leases are not compared: what is attached to one vanishes with it. Raises Compacted if the cluster forgets the
+    Leases are not compared: a key that is attached to one vanishes with it. Raises Compacted if the cluster forgets the
     revision meanwhile (its history is bounded): compare again.
     """
     revision = compared_revision(client, mapping, timeout_s=timeout_s)

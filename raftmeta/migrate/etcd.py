@@ -1,8 +1,8 @@
 """An etcd 3.5 database as a source: the keys as of its last revision, or every revision that it still has.
 
-It decides what a row means (main revision, "_", sub revision, "t" for a tombstone) and whether the file is what etcd
-wrote: `etcdctl snapshot save` appends a SHA-256, and only with that is every byte checked. A file copied out of a data
-folder has none; it is read only if the caller says so, and lacks what etcd had not yet committed to it.
+It decides what a row means (main revision, "_", sub revision, "t" for a tombstone) and whether etcd wrote the file:
+`etcdctl snapshot save` appends a SHA-256, and only this checks every byte. A file copied from a data folder has no
+hash. It is read only if the caller says so, and lacks changes that etcd had not yet committed to it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class EtcdChange(NamedTuple):
-    """One change of one key. revision, sub: when, and which of that revision. is_delete: then only the key counts."""
+    """One change of one key. revision, sub: its revision and its place there. is_delete: then only the key counts."""
 
     revision: int
     sub: int
@@ -93,7 +93,7 @@ class EtcdSource(Closing):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def _check_hash(self, allow_unhashed: bool) -> int:
-        """How much of the file is the database."""
+        """The number of bytes that are the database."""
         size = self.path.stat().st_size
         if size % SECTOR != HASH_BYTES:
             if not allow_unhashed:
@@ -136,7 +136,7 @@ class EtcdSource(Closing):
         self._side_dropped = Counter(self.dropped)
 
     def changes(self) -> Iterator[EtcdChange]:
-        """Every change that the database still has, in order of revisions; below the compaction only what was alive."""
+        """Every change in the database, in order of revisions; below the compaction only those of keys alive then."""
         for rows in self._file.leaves(b"key"):
             yield from map(EtcdChange._make, self._sound(changes_of, rows))
 

@@ -1,7 +1,7 @@
-"""What every source gives and every migration takes: items in order of their keys, and what became of the rest.
+"""The shape that every source gives and every migration takes: items in order of their keys, and counts of the rest.
 
-An item is one key of the old system with what the new one has no field for. A source never decides how that is stored
-(raftmeta/migrate/mapping.py), and counts everything that it leaves out: nothing is dropped in silence.
+An item is one key of the old system, with the facts that the new one has no field for. A source never decides how these
+are stored (raftmeta/migrate/mapping.py). It counts everything that it leaves out: it drops nothing in silence.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["Item", "Record", "Source"]
 class Item(NamedTuple):
     """One key of the old system.
 
-    metadata: a JSON object, as text, of what the old system knew beside the value. holder: the session or lease with
-    which it would vanish, 0: none. counter: where numbers of sequential children go on, None: it had no children.
-    is_counter: the value is one itself, 8 bytes, big-endian and signed.
+    metadata: a JSON object, as text, with the old system's facts beside the value. holder: the session or lease with
+    which the key would vanish, 0: none. counter: the next number of sequential children, None: the key had none.
+    is_counter: the value is itself a counter, 8 bytes, big-endian and signed.
     """
 
     key: bytes
@@ -30,9 +30,9 @@ class Item(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One key to be written. holder: of the item, where it is attached to a lease; else 0.
+    """One key to write. holder: of the item, where the key is attached to a lease; else 0.
 
-    is_counter: it becomes a counter, which `add` moves; the value shows its number.
+    is_counter: the key becomes a counter, which `add` moves; the value shows its number.
     """
 
     key: bytes
@@ -44,9 +44,9 @@ class Record(NamedTuple):
 class Source(Protocol):
     """A state that was read whole and found sound.
 
-    kind: of the old system. root: what every key begins with. position: where in its history this state is, for people
-    and for comparing two reads. warnings: what somebody should know. dropped: how many things of which kind are no
-    items; complete after items().
+    kind: of the old system. root: the beginning of every key. position: the place of this state in the old system's
+    history, for people and for comparing two reads. warnings: facts that somebody should know. dropped: counts by kind
+    of things that are no items; complete after items().
     """
 
     kind: str
@@ -65,4 +65,4 @@ class Source(Protocol):
         """Counts for the report."""
 
     def close(self) -> None:
-        """Remove what was needed meanwhile."""
+        """Remove temporary files."""

@@ -1,12 +1,12 @@
-"""Writes what a plan says into a cluster: batch by batch, each whole or not at all, and gone on with after any crash.
+"""Writes a plan into a cluster: batch by batch, each whole or not at all, and goes on after any crash.
 
-It decides what stands in one transaction, and nothing about what is written (raftmeta/migrate/mapping.py). Exactly
-once, in steps:
-    1. each batch is one transaction that also sets the progress key, from what it was to what it then is;
-    2. so a batch is refused if the batch before it is not there, or if it is there itself;
+It decides which keys one transaction has, and nothing about their content (raftmeta/migrate/mapping.py). Exactly once,
+in steps:
+    1. each batch is one transaction that also moves the progress key from its value before to its value after;
+    2. so the store refuses a batch if the batch before it is missing, or if the batch itself is there already;
     3. a loader that was killed reads the progress key and goes on behind its last key;
-    4. the progress key names the fingerprint of all that is written: another source, or other options, are refused.
-Only new keys are written: a key that is there already refuses its batch, and nothing is overwritten.
+    4. the progress key names the fingerprint of all that is written; another source or other options are refused.
+The loader writes only new keys: an existing key refuses its batch, so nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LEASE_TTL_MIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the progress key says. last: key of the last item written, as base64. position: of the source."""
+    """The content of the progress key. last: key of the last item written, as base64. position: of the source."""
 
     kind: str
     position: str
@@ -87,13 +87,12 @@ def load(
     timeout_s: float = 30.0,
     on_progress: Callable[[int], object] = lambda items: None,
 ) -> Progress:
-    """Write all items of the source, or those that an interrupted load has not; on return all are committed.
+    """Write all items of the source, or those that an interrupted load left; on return all are committed.
 
     plan: of the same source and mapping. timeout_s: for each batch. on_progress: called with the items written so far.
-    Raises NotMigratable: the region is not empty, or another migration was begun there; nothing was written by this
-    call.
-    Raises NotExecuted, OutcomeUnknown: as client.txn(); every batch is there whole or not at all, and the same call
-    goes on with it.
+    Raises NotMigratable: the region is not empty, or another migration was begun there; this call wrote nothing.
+    Raises NotExecuted, OutcomeUnknown: as client.txn(). Every batch is there whole or not at all; make the same call
+    again, and the load goes on.
     """
     progress = read_progress(client, mapping, timeout_s=timeout_s)
     if progress is None:
@@ -170,7 +169,7 @@ class Leases:
 
 
 class _Writer:
-    """Makes transactions of records, and the leases that they need."""
+    """Makes transactions of records, and the leases that these need."""
 
     def __init__(self, client: raftmeta.Client, mapping: Mapping, source: Source, timeout_s: float) -> None:
         self._client = client
@@ -194,7 +193,7 @@ class _Writer:
         return compares, operations
 
     def write(self, compares: list[CompareOperator], operations: list[Operation]) -> TxnReply:
-        """One batch: its outcome is waited for, whatever it takes to learn it."""
+        """Write one batch and wait until its outcome is known, however long that takes."""
         try:
             return self._client.txn(compares, operations, timeout_s=self._timeout_s)
         except raftmeta.OutcomeUnknown as error:
@@ -206,7 +205,7 @@ class _Writer:
             raise NotMigratable(f"{self._present(operations)}; nothing of this batch was written") from error
 
     def _present(self, operations: list[Operation]) -> str:
-        """Which of the keys to be created are there."""
+        """Which of the keys to create exist already."""
         wanted = [Get(operation.key) for operation in operations if isinstance(operation, Create)]
         found = self._client.txn((), wanted, timeout_s=self._timeout_s).results
         present = [record.key for record in found if isinstance(record, KeyRecord)]

@@ -1,8 +1,8 @@
-"""What becomes of an item of the old system in the store: one table, the same for loading and for comparing.
+"""The keys in the store for an item of the old system: one table, the same for loading and for comparing.
 
     prefix + key                        the value
-    side prefix + "item/" + key         what the store has no field for (rights, versions, times), as JSON
-    side prefix + "counter/" + key      where the numbers of sequential children go on, as a counter that `add` moves
+    side prefix + "item/" + key         facts that the store has no field for (rights, versions, times), as JSON
+    side prefix + "counter/" + key      the next number of sequential children, as a counter that `add` moves
     side prefix + "progress"            how far the load is; it stays, as a note of where the data came from
 
 It decides names only. Keys begin with the whole of their prefix, so each of the three regions is sorted like the items.
@@ -34,10 +34,10 @@ _DATA = 0  # the first region
 
 @dataclass(frozen=True, kw_only=True)
 class Mapping:
-    """prefix: of all data. side: of everything else. has_side: write what the store has no field for.
+    """prefix: of all data. side: of everything else. has_side: write the facts that the store has no field for.
 
-    held: what becomes of keys that vanish with a session or a lease: "drop" leaves them out, "keep" makes them keys
-    like any other, "lease" attaches them to a lease of the same time. Dropping is done by the source.
+    held: decides about keys that vanish with a session or a lease. "drop" leaves them out, "keep" makes them keys like
+    any other, "lease" attaches them to a lease of the same time. The source does the dropping.
     """
 
     side: bytes
@@ -59,16 +59,16 @@ class Mapping:
 
     @cached_property
     def names(self) -> Names:
-        """What makes records of items."""
+        """The object that makes records of items."""
         regions = (self.prefix, self.side + b"item/", self.side + b"counter/")
         return Names(*regions, has_side=self.has_side, is_leased=self.held == "lease")
 
     def regions(self, source: Source) -> list[bytes]:
-        """What the keys begin with: data, side, counters."""
+        """The beginnings of the keys: data, side, counters."""
         return [self.prefix + source.root, self.side + b"item/", self.side + b"counter/"]
 
     def records(self, item: Item) -> list[Record]:
-        """All that is written for an item, in one transaction."""
+        """All records for an item, in one transaction."""
         return self.names.records(item)
 
     def region(self, source: Source, number: int) -> Iterator[Record]:
@@ -83,7 +83,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a load will write. fingerprint: of all of it, so that a load is only gone on with from the same source."""
+    """The content of a load. fingerprint: of all of it, so that only a load from the same source goes on."""
 
     items: int
     records: int
@@ -95,7 +95,7 @@ class Plan:
 
 
 def plan(source: Source, mapping: Mapping, *, value_bytes_max: int = VALUE_BYTES_MAX) -> Plan:
-    """Look at everything that would be written, without writing.
+    """Look at every key to write, without writing.
 
     Raises NotMigratable, with examples: keys or values that the store does not take, or that meet the side keys.
     """
@@ -128,7 +128,7 @@ def plan(source: Source, mapping: Mapping, *, value_bytes_max: int = VALUE_BYTES
 
 
 def _chunks(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """All items, some at a time: few enough that their copies are nothing beside what one value may have."""
+    """All items, some at a time: so few that their copies take little beside the largest value."""
     found: list[Item] = []
     size = 0
     for item in items:

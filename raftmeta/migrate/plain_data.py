@@ -1,9 +1,9 @@
 """Data out of a file in Python's object format, without running any of it.
 
-That format is a program: its opcodes import names and call them. Here only those are followed that make data (None,
-numbers, texts, bytes, lists, tuples, dicts, sets); everything that would import, call or build is refused, but for the
-few names with which Python itself writes data, and those are not imported: what they would make is made here. The
-opcodes are taken apart by the standard library's pickletools, which executes nothing.
+The format is a program: its opcodes import names and call them. This module follows only opcodes that make data (None,
+numbers, texts, bytes, lists, tuples, dicts, sets). It refuses everything that would import, call or build, except the
+few names with which Python itself writes data. It does not import those either: it makes their results itself. The
+standard library's pickletools takes the opcodes apart and executes nothing.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class NotData(RaftmetaError):
 
 
 class Opaque:
-    """In the place of an object whose class is known to be no data, and that nobody needs. name: of the class."""
+    """Stands in for an object whose class is known to be no data and that nobody needs. name: of the class."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 def _bytes_of(arguments: tuple[Any, ...]) -> bytes:
-    """How protocol 2 writes bytes: a text, to be encoded as Latin-1."""
+    """Bytes as protocol 2 writes them: a text, to be encoded as Latin-1."""
     text, encoding = arguments
     if encoding != "latin1":
         raise ValueError(f"an encoding {encoding!r}")
@@ -57,7 +57,7 @@ _MAKERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
 
 
 class _Name:
-    """A name that may stand where it is called, and nowhere else."""
+    """A name that may be called, and used in no other way."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -198,7 +198,7 @@ class _Reader:
         self._stack.append(Opaque(called.name) if maker is None else maker(arguments))
 
     def build(self, _argument: Any) -> None:
-        """The state of an object: of one that nobody needs it is thrown away."""
+        """Throw away the state of an Opaque; setting the state of any other object is refused."""
         self._pop()
         if not isinstance(self._stack[-1], Opaque):
             raise _Refused("it would set the state of an object")

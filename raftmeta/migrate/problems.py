@@ -1,7 +1,7 @@
-"""What can be wrong with a source: it is damaged, or it holds what cannot be migrated.
+"""The errors of a source: it is damaged, or it has content that cannot be migrated.
 
-A source is somebody's data: it is never mended here. Every error names the file and the byte at which reading stopped,
-and what can be done; a state that is not certain is never given out as one.
+A source is somebody's data: nothing here mends it. Every error names the file and the byte at which reading stopped,
+and what to do. A reader never gives out an uncertain state as a certain one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["NotMigratable", "SourceDamaged", "wrong_source"]
 
 
 class SourceDamaged(RaftmetaError):
-    """A file of the source is not what was written. path: the file. offset: of the first byte that makes no sense."""
+    """The bytes of a source differ from those that were written. path: the file. offset: of the first wrong byte."""
 
     def __init__(self, path: Path, offset: int, what: str, advice: str = "") -> None:
         super().__init__(f"{path}, byte {offset}: {what}" + (f"; {advice}" if advice else ""))
@@ -23,9 +23,9 @@ class SourceDamaged(RaftmetaError):
 
 
 class NotMigratable(Refused):
-    """The source is sound and holds what the store or the options do not allow; nothing was written.
+    """The source is sound, and has content that the store or the options do not allow; nothing was written.
 
-    count: how much of it.
+    count: the number of such parts.
     """
 
     def __init__(self, message: str, *, count: int = 0) -> None:

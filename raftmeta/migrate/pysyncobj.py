@@ -1,8 +1,8 @@
 """PySyncObj's dump and journal as a source, without running a byte of them.
 
-It decides what an object of PySyncObj's own classes is as keys. A dump is what every node holds in memory, so it is
-held in memory here. Values of a user's own classes are refused, with their name: only their program can tell what they
-mean. Locks and queues belong to processes that run, and are counted and left out, as are members.
+It decides which keys stand for an object of PySyncObj's own classes. Memory holds the whole dump, as on every node of
+PySyncObj. It refuses values of a user's own classes and names the class: only the user's program knows what they mean.
+Locks and queues belong to running processes; they are counted and left out, as are members.
 
     a dict          key of the dict        bytes and texts as they are, other values as JSON
     a set           element                empty
@@ -10,8 +10,8 @@ mean. Locks and queues belong to processes that run, and are counted and left ou
     a counter       "counter"              a counter of the store
     others          attribute              as in a dict
 
-Behind the prefix stands "<kind>-<number>/" where there is more than one object. Entries of the journal are applied up
-to the commit index that PySyncObj noted; those behind it may or may not have been committed, and are counted.
+"<kind>-<number>/" follows the prefix where there is more than one object. Entries of the journal are applied up to the
+commit index that PySyncObj noted. Later entries may or may not have been committed; they are only counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FORCE_DUMP = "call forceLogCompaction() on a node, wait for its dump and copy th
 
 
 class PySyncObjSource(Closing):
-    """The objects of a PySyncObj cluster as one of its nodes dumped them. As a context, for symmetry with the others.
+    """The objects of a PySyncObj cluster as one of its nodes dumped them; a context, like the other sources.
 
     path: the dump (SyncObjConf.fullDumpFile). journal: SyncObjConf.journalFile, with its ".meta" beside it; None:
     the dump alone.
@@ -110,7 +110,7 @@ class PySyncObjSource(Closing):
         return [main, *states[1:]], index, term
 
     def _known(self, states: list[State]) -> tuple[list[str], list[State]]:
-        """Kind and state of each object; what is left out is counted."""
+        """Kind and state of each object; objects that are left out are counted."""
         kinds, known = [], []
         for number, state in enumerate(states):
             kind = _kind_of(state)
@@ -219,7 +219,7 @@ def _kind_of(state: State) -> str:
 
 
 def _kept(kind: str, state: State) -> State:
-    """What of an object's attributes is needed, under short names."""
+    """The needed part of an object's attributes, under short names."""
     if kind in KINDS:
         attribute, name, _ = KINDS[kind]
         return {name: state[attribute]}
@@ -227,7 +227,7 @@ def _kept(kind: str, state: State) -> State:
 
 
 def _commit_index(path: Path) -> int:
-    """What PySyncObj noted, at most a second before its end; 0 without the file."""
+    """The index that PySyncObj noted, at most a second before its end; 0 without the file."""
     if not path.is_file():
         return 0
     try:
@@ -246,7 +246,7 @@ def _key(key: Any) -> bytes:
 
 
 def _item(key: bytes, value: Any, *, of_key: Any = "") -> Item:
-    """Bytes and texts as they are; the metadata tells what they were."""
+    """Bytes and texts as they are; the metadata tells their types."""
     metadata = f'{{"type":"{_type_name(value)}"'
     if not isinstance(of_key, str):
         metadata += f',"key_type":"{_type_name(of_key)}"'
@@ -265,7 +265,7 @@ def _counter(key: bytes, value: Any) -> Item:
 
 
 def _json(value: Any) -> bytes:
-    """Without loss: what JSON has no form for is an object with the name of its type."""
+    """JSON without loss: a value without a form in JSON becomes an object with the name of its type."""
 
     def plain(part: Any) -> Any:
         if isinstance(part, bytes):

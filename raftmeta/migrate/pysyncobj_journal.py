@@ -1,9 +1,9 @@
-"""PySyncObj's journal, and what its commands do to the classes that come with it.
+"""PySyncObj's journal, and the effect of its commands on PySyncObj's own classes.
 
-A journal is "PYSYNCOBJ", versions, the offset of its end, then (size, index, term, command, size) for each entry; it
-has no checksum, so that both sizes, indexes without gaps and an end within the file are all that can be checked. A
-command names its method by a number: methods of all replicated objects are counted in order of (version, object,
-name). These numbers are known here for PySyncObj's own classes only; nothing of a user's class is imported or run.
+A journal is "PYSYNCOBJ", versions, the offset of its end, then (size, index, term, command, size) for each entry. It
+has no checksum, so a reader can check only three things: both sizes, indexes without gaps, and an end within the file.
+A command names its method by a number: methods of all replicated objects are counted in order of (version, object,
+name). This module knows the numbers of PySyncObj's own classes only, and imports and runs nothing of a user's class.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 class UnknownMethod(Exception):
-    """A command calls what is not PySyncObj's own."""
+    """A command calls a method that is not PySyncObj's own."""
 
 
 def read_journal(path: Path) -> Iterator[Entry]:
@@ -172,7 +172,7 @@ def method_names(kinds: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def apply_command(path: Path, entry: Entry, kinds: Sequence[str], states: Sequence[State]) -> None:
-    """Do what a command did. Raises UnknownMethod, or SourceDamaged."""
+    """Make the change of a command. Raises UnknownMethod, or SourceDamaged."""
     if entry.command[:1] != bytes([REGULAR]):
         return  # a new leader, a change of members, or of the code's version
     try:

@@ -1,8 +1,8 @@
-"""A table of rows in order of their keys, on disk: how a migration sorts more than memory holds.
+"""A table of rows in order of their keys, on disk, by which a migration sorts more than memory holds.
 
-Neither a ZooKeeper snapshot nor an etcd database has its keys in order, and a transaction log must be replayed on
-a tree that is looked up at random. Both are done in an SQLite file without a name: its cache is bounded,
-and nothing of it is left when the process ends, however that is. It is made anew from the source, which is not touched.
+Neither a ZooKeeper snapshot nor an etcd database has its keys in order, and replaying a transaction log looks up a tree
+at random. An SQLite file without a name does both. Its cache is bounded, and nothing of it is left when the process
+ends, in whatever way. Each migration makes it anew from the source, and does not touch the source.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INSERT_MANY = _INSERT + ", (?, ?)" * (TUNE_ROWS_PER_INSERT - 1)
 class Scratch(Closing):
     """Rows (key, row), and pairs (group, key) for those that belong together. As a context it is closed.
 
-    folder: where the file takes room, about the size of the data; None: where the system has its temporary files.
+    folder: the place of the file, which takes about the size of the data; None: the system's temporary folder.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -56,12 +56,12 @@ class Scratch(Closing):
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def put_many(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Set rows; of one key the last counts."""
+        """Set rows; of several rows with one key the last counts."""
         self._flush()
         self._insert([field for row in rows for field in row])
 
     def put(self, key: bytes, row: bytes) -> None:
-        """Set a row. A parent is set again for each of its children: rows wait in memory, and many become one."""
+        """Set a row. Each child sets its parent again, so rows wait in memory, and many become one."""
         self._set(key, row)
 
     def delete(self, key: bytes) -> None:

@@ -1,7 +1,7 @@
 """Snappy as Java writes it (xerial SnappyOutputStream): a header, then blocks of raw snappy, each behind its length.
 
-The blocks are unpacked by pyarrow, which comes with an extra of the package; the frame around them carries no
-checksum, so whoever reads verifies what comes out.
+pyarrow, which comes with an extra of the package, unpacks the blocks. The frame around them has no checksum, so the
+reader of the stream must verify its content.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SnappyFile(Closing):
 
 
 def _unpacked_size(block: bytes) -> int:
-    """The varint with which a raw block begins."""
+    """The varint at the beginning of a raw block."""
     size = 0
     for position, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * position)

@@ -1,8 +1,8 @@
 """A ZooKeeper server's folder as a source: its newest sound snapshot, and every transaction behind it.
 
-It decides which files belong together, and whether they are complete: zxids of one epoch follow one another, so a log
-that is missing is noticed. It reads the folder of a server that runs as well as of one that is stopped; what the server
-writes meanwhile is in the next read. It never writes there.
+It decides which files belong together, and whether they are complete: zxids of one epoch follow one another, so it
+notices a missing log. It reads the folder of a running server as well as of a stopped one; the next read has the
+server's later writes. It never writes there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ZooKeeperSource(Closing):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def _load_newest(self, snapshots: list[tuple[int, Path]]) -> tuple[Scratch, ZooKeeperTree, Path]:
-        """A server that dies leaves a snapshot half written: then the one before it counts, as the server does it."""
+        """A dying server leaves a half-written snapshot; then the one before it counts, as for the server itself."""
         first_error: SourceDamaged | None = None
         for zxid, path in snapshots:
             scratch = Scratch(self._scratch_place)
@@ -158,7 +158,7 @@ def _numbered(folder: Path, name: re.Pattern[str]) -> list[tuple[int, Path]]:
 
 
 def _logs_of(folder: Path | None, zxid: int) -> list[tuple[int, Path]]:
-    """The logs that may hold what follows zxid: a log is named after its first transaction."""
+    """The logs that may hold transactions after zxid: a log is named after its first transaction."""
     if folder is None:
         return []
     logs = _numbered(folder, _LOG_NAME)

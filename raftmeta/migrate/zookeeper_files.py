@@ -1,7 +1,7 @@
 """The files of ZooKeeper 3.9, read as they were written: snapshots (ZKSN) and transaction logs (ZKLG).
 
-It decides what is sound: every checksum is verified, every length is checked before it is believed, and what follows
-the end must be nothing. It never decides what a transaction does: raftmeta/migrate/zookeeper_tree.py replays them.
+It decides what is sound: it verifies every checksum, checks every length before it uses it, and allows nothing behind
+the end. It never decides what a transaction does: raftmeta/migrate/zookeeper_tree.py replays them.
 
 A snapshot, big-endian throughout, gzip or snappy around all of it or neither:
 
@@ -13,8 +13,8 @@ A snapshot, big-endian throughout, gzip or snappy around all of it or neither:
     digest, seal      since 3.6: (zxid, version, digest) of the tree, where that was on
     zxid, seal        since 3.9: of the last transaction in it
 
-A transaction log is "ZKLG", version, database id, then (Adler32, length, transaction, "B") and, up to the size that was
-allocated in advance, zeros. Its last record may be torn: the server died while it wrote. Everything else is damage.
+A transaction log is "ZKLG", version, database id, then (Adler32, length, transaction, "B") and zeros up to the size
+that was allocated in advance. Its last record may be torn: the server died while it wrote. Everything else is damage.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LogRecord(NamedTuple):
 
 
 class _Window:
-    """A stream read in large pieces, with the position and the Adler32 of what was consumed."""
+    """A stream read in large pieces, with the position and the Adler32 of the consumed bytes."""
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
@@ -116,7 +116,7 @@ class _Window:
             raise self.damaged(f"{what} that is not UTF-8") from error
 
     def count(self, what: str) -> int:
-        """Of elements of at least a byte each: more than the longest string is none."""
+        """A count of elements of at least a byte each; a count above the longest string is no count."""
         count: int
         (count,) = self.unpack(_INT, what)
         if not -1 <= count <= LENGTH_MAX:
@@ -128,7 +128,7 @@ class _Window:
         return self.checksum
 
     def _count_consumed(self) -> None:
-        """The checksum goes up to the position, and what is before it is let go."""
+        """Extend the checksum to the position, and let go of the bytes before it."""
         self.checksum = zlib.adler32(memoryview(self.buffer)[: self.position], self.checksum)
         self._before += self.position
         self.buffer = self.buffer[self.position :]
@@ -152,8 +152,8 @@ class SnapshotFile:
     def nodes(self) -> Iterator[list[tuple[bytes, bytes]]]:
         """Batches of (path, record): data with its length, number of the list of rights, stat.
 
-        The root has the empty path. Raises SourceDamaged, at the latest when the last batch was taken: what was given
-        out before must be thrown away then.
+        The root has the empty path. Raises SourceDamaged, at the latest after the last batch; then throw away the
+        earlier batches.
         """
         with _unpacked(self.path) as stream:
             window = _Window(self.path, stream)
@@ -176,7 +176,7 @@ class SnapshotFile:
             self.acls[number] = tuple((*window.unpack(_INT, "a right"), *_identity(window)) for _ in entries)
 
     def _read_back(self, window: _Window) -> None:
-        """What newer servers write behind the first seal; each part has a seal of its own."""
+        """Read the parts that newer servers write behind the first seal; each part has a seal of its own."""
         if window.has(1):
             zxid, version, value = window.unpack(_DIGEST, "the digest")
             _check_seal(window)
@@ -201,7 +201,7 @@ def _identity(window: _Window) -> tuple[str, str]:
 
 
 def _read_nodes(window: _Window) -> Iterator[list[tuple[bytes, bytes]]]:
-    """All nodes, as many at a time as stand whole in the window; whatever is not one, is for _has_node to judge."""
+    """All nodes, as many at a time as stand whole in the window; _has_node judges a record that is no node."""
     is_first = True
     while _has_node(window):
         batch, window.position = whole_nodes(window.buffer, window.position, BATCH_NODES)
@@ -250,7 +250,7 @@ def read_log(path: Path, *, is_last: bool) -> Iterator[LogRecord]:
     """The transactions of one log, each with its checksum verified.
 
     is_last: there is no later log, so that its last record may be torn. A file of no bytes has no transactions: the
-    server died when it had made it. Raises SourceDamaged.
+    server died just after it made the file. Raises SourceDamaged.
     """
     with path.open("rb") as file:
         head = file.read(_HEADER.size)
@@ -302,7 +302,7 @@ def _record_body(path: Path, file: BinaryIO, offset: int, head: bytes, is_last: 
 
 
 def _check_end(path: Path, file: BinaryIO, offset: int) -> None:
-    """Behind the last record there are zeros only; else a record lost its length, and all behind it would be."""
+    """Only zeros may follow the last record; else a record lost its length, and with it all records behind it."""
     if _has_more(file):
         raise SourceDamaged(path, offset, "a hole: there are more transactions behind it")
 
@@ -316,7 +316,7 @@ def _has_more(file: BinaryIO) -> bool:
 
 
 def _holds_whole_record(rest: bytes, checksum: int) -> bool:
-    """Does a record that seems to go on behind what was written fit its checksum if it is shorter?"""
+    """Does a record that seems to go on behind the written bytes fit its checksum if it is shorter?"""
     found = 1
     for position in range(len(rest)):
         if found == checksum and rest[position : position + 1] == b"B":
@@ -341,7 +341,7 @@ def read_acl(body: bytes, position: int) -> tuple[Acl, int]:
 
 
 def read_string(body: bytes, position: int) -> tuple[bytes, int]:
-    """A string or data in a transaction, and where it ends; of length -1 it is empty."""
+    """A string or data in a transaction, and where it ends; length -1 makes it empty."""
     (length,) = _INT.unpack_from(body, position)
     position += 4
     if length < -1 or position + length > len(body):

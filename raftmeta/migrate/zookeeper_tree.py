@@ -1,12 +1,12 @@
 """ZooKeeper's tree, rebuilt: the nodes of a snapshot and the transactions behind it, applied as a server applies them.
 
-A snapshot is fuzzy: it is written while transactions go on, so a node may be newer than the snapshot's zxid, and its
-neighbour not. Every transaction from that zxid on is applied again, and each is made so that this ends in one state;
-where a node is already there, or already gone, only the parent's counters move. This follows ZooKeeper's own DataTree:
-create does not overwrite, delete takes what is there, a version is set and not counted.
+A snapshot is fuzzy: the server writes it while transactions go on, so a node may be newer than the snapshot's zxid, and
+its neighbour not. Every transaction from that zxid on is applied again, in such a way that the result is one state.
+Where a node is already there, or already gone, only the parent's counters move. This follows ZooKeeper's own DataTree:
+create does not overwrite, delete takes an existing node, a version is set and not counted.
 
-The tree lives in a Scratch, not in memory. Since 3.6 servers sum up a digest over all nodes, and write it with each
-transaction: it is kept here, too, and compared, which proves that both trees are the same.
+The tree lives in a Scratch, not in memory. Servers since 3.6 sum up a digest over all nodes, and write it with each
+transaction. This module keeps the digest, too, and compares, which proves that both trees are the same.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ OTHER_SERVER = "use snapshot and logs of another server"
 class ZooKeeperNode(NamedTuple):
     """One node. data: None if it was created without any. owner: the session of an ephemeral, else 0.
 
-    is_container, ttl_ms: how it would be removed when it is empty. cversion: how often children were created, which
-    is where the numbers of sequential children go on. Times in milliseconds since 1970.
+    is_container, ttl_ms: when the server would remove it, once it is empty. cversion: the number of creations of
+    children, which is the next number of sequential children. Times in milliseconds since 1970.
     """
 
     path: bytes
@@ -96,7 +96,7 @@ def _is_session(owner: int) -> bool:
 
 
 def _ttl_ms(owner: int) -> int:
-    """The time of a TTL node, which stands in the place of its owner; 0: it is none."""
+    """The time of a TTL node, which stands in the place of its owner; 0: it is no TTL node."""
     raw = owner & _U64
     return raw & TTL_VALUE_MASK if raw & (TTL_MARK | TTL_MASK) == TTL_MARK else 0
 
@@ -119,7 +119,7 @@ class ZooKeeperTree:
     # --- the snapshot -------------------------------------------------------------------------------------------------
 
     def load(self, snapshot: SnapshotFile) -> None:
-        """Take all nodes of a snapshot. Raises SourceDamaged: the tree is worth nothing then."""
+        """Take all nodes of a snapshot. Raises SourceDamaged: then the tree is useless."""
         used: set[int] = set()
         for batch in snapshot.nodes():
             rows = batch if batch[0][0] else [(b"/", batch[0][1]), *batch[1:]]
@@ -139,7 +139,7 @@ class ZooKeeperTree:
             self._sharp_from = max(self._sharp_from, snapshot.digest[0])
 
     def check_complete(self, snapshot: Path) -> None:
-        """All transactions were applied: is that a state which the server had? Raises SourceDamaged."""
+        """Check, after all transactions, that the tree is a state which the server had. Raises SourceDamaged."""
         if self.zxid < self._sharp_from:
             raise SourceDamaged(
                 snapshot,
@@ -238,7 +238,7 @@ class ZooKeeperTree:
         return position
 
     def _apply_multi(self, body: bytes, position: int, session: int, zxid: int, time_ms: int) -> int:
-        """All parts, or none if one of them failed: the others stand there as what they would have done."""
+        """Apply all parts, or none if one of them failed: then the log has the other parts as they would have been."""
         count = _int_at(body, position)
         position += 4
         parts = []
@@ -255,7 +255,7 @@ class ZooKeeperTree:
         return position
 
     def _apply_close_session(self, body: bytes, position: int, session: int, zxid: int) -> int:
-        """Since 3.6 the paths to delete are named; before, they are those that the session has."""
+        """Since 3.6 the record names the paths to delete; before, they are the paths of the session."""
         self.sessions.pop(session, None)
         paths, position = _read_paths(body, position)
         for path in [*paths, *self._scratch.members(session)]:
@@ -315,7 +315,7 @@ class ZooKeeperTree:
         self._scratch.put(path, after)
 
     def _number_of_bytes(self, rights: bytes) -> int:
-        """As _number_of, of the list as a transaction has it: nearly all have one of few."""
+        """The number of a list of rights as a transaction has it: nearly all transactions have one of a few lists."""
         number = self._known_rights.get(rights)
         if number is None:
             number = self._known_rights[rights] = self._number_of(read_acl(rights, 0)[0])
@@ -346,7 +346,7 @@ class ZooKeeperTree:
             yield make((path, data, acls[number], czxid, mzxid, pzxid, ctime, mtime, *versions))
 
     def items(self, *, has_ephemerals: bool, dropped: Counter[str]) -> Iterator[Item]:
-        """All nodes that are data, in order of their paths as bytes; what is left out is counted."""
+        """All nodes that are data, in order of their paths as bytes; other nodes are counted."""
         rights = {number: json.dumps(acl, separators=(",", ":")) for number, acl in self._acls.items()}
         rights |= {number: "" for number, acl in self._acls.items() if acl == WORLD}
         for rows in self._scratch.rows():
@@ -380,13 +380,13 @@ def _int_at(body: bytes, position: int) -> int:
 
 
 def _read_data(body: bytes, position: int) -> tuple[bytes | None, int]:
-    """As read_string, but data of length -1 are none."""
+    """As read_string, but length -1 means no data."""
     data, end = read_string(body, position)
     return (None if _int_at(body, position) == -1 else data), end
 
 
 def _read_paths(body: bytes, position: int) -> tuple[list[bytes], int]:
-    """The paths at the end of a session, and where they end; there are none where they do not fit what follows."""
+    """The paths at the end of a session, and where they end; none, if they do not fit the bytes that follow."""
     paths = []
     end = position + 4
     try:

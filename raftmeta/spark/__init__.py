@@ -5,7 +5,7 @@
     verified = verify(["build/jepsen/20261120-register"], "checked")
     print(verified.verdict)
 
-Needs the extra `spark` and Java 17; both are looked for when a pipeline is started, not when this is imported.
+Needs the extra `spark` and Java 17. A pipeline looks for both when it starts; importing this module does not.
 """
 
 from __future__ import annotations

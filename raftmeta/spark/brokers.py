@@ -1,10 +1,10 @@
 """Brokers, controllers and outages out of the changes of their keys, one after the other: they are few.
 
-Rows come in order of revision, those of the state before first (is_base). A broker is up while its key is there; one
-whose key was replaced in one step came back before it was missed. The controller is who has the controller's key, or
-of those who may be it, whose key was created first.
+Rows come in order of revision; those of the state before come first (is_base). A broker is up while its key is there. A
+broker whose key was replaced in one step came back before it was missed. The controller is the holder of the
+controller's key, or the candidate whose key was created first.
 
-It decides what is an event. What it cannot read it gives back as unreadable.
+It decides what is an event. It gives back rows that it cannot read as unreadable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _ms(row: Row) -> int:
 
 
 def _part_in(key: str, patterns: tuple[str, ...], part: str) -> str | None:
-    """What stands in this key for {part}; "" when the pattern has no such part, None when no pattern fits."""
+    """The part of this key for {part}; "" when the pattern has no such part, None when no pattern fits."""
     for pattern in patterns:
         regex, parts = regex_of(pattern)
         match = re.match(regex, key)
@@ -47,7 +47,7 @@ def _unreadable(row: Row) -> Row:
 
 # --- brokers ----------------------------------------------------------------------------------------------------------
 def broker_rows(rows: list[Row], layout: Layout) -> tuple[list[Row], list[Row]]:
-    """Rows of the table brokers, and those whose registration cannot be read, which are events all the same.
+    """Rows of the table brokers, and rows whose registration cannot be read; the latter are events, too.
 
     event: there (at the beginning), up, down, rejoined (a new registration in the place of the old one), changed.
     """
@@ -93,7 +93,7 @@ def _event(row: Row, was: Row | None) -> str:
 
 
 def _registration(row: Row) -> dict[str, Any] | None:
-    """What a broker says of itself; {} for one that says nothing."""
+    """The registration that a broker wrote; {} for an empty one, None for one that cannot be read."""
     value = row["value"]
     if row["key_text"].startswith(HOLDERS):
         value = unpack_holder(value).data
@@ -142,7 +142,7 @@ def _outage(downs: list[Row], brokers: list[Row], end_ms: int) -> Row:
 
 # --- controllers ------------------------------------------------------------------------------------------------------
 def controller_rows(rows: list[Row], layout: Layout, end_ms: int) -> tuple[list[Row], list[Row]]:
-    """Rows of the table controllers: who was it from when on, for how long, and how long there was none before."""
+    """Rows of the table controllers: the controller, its beginning, its duration, and the time without one before."""
     strange: list[Row] = []
     found: list[Row] = []
     free_since_ms: int | None = None
@@ -161,7 +161,7 @@ def controller_rows(rows: list[Row], layout: Layout, end_ms: int) -> tuple[list[
 
 
 def _controllers(rows: list[Row], layout: Layout, strange: list[Row]) -> Iterator[tuple[Row, str | None, int | None]]:
-    """Each change of (who is the controller, its epoch), looked at after each whole revision."""
+    """Each change of (controller, epoch), looked at after each whole revision."""
     candidates: dict[str, tuple[int, str]] = {}
     holder: str | None = None
     epoch: int | None = None

@@ -1,13 +1,13 @@
-"""What a lake tells of a broker cluster: `raftmeta pipeline churn` and `sizes`.
+"""The history of a broker cluster from a lake: `raftmeta pipeline churn` and `sizes`.
 
     lake ──► rows of the layout's keys ──► partitions, isr_changes ──► churn, flapping ──► report
                                       └──► brokers, controllers, outages
 
-Partitions may be many and are rows of Spark; brokers and controllers are few and are followed one change after the
-other. What a change was before it stands in the change itself, so nothing depends on where one begins.
+Partitions may be many and are rows of Spark. Brokers and controllers are few; one process follows them change by
+change. Each change has the record before it, so the result does not depend on where reading begins.
 
 It decides what counts as under-replicated, as flapping and as falling out together. It never leaves out a value that it
-cannot read: that is a row of `unreadable`.
+cannot read: such a value is a row of `unreadable`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SORTED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class Churned:
-    """What was found. figures: of the whole time, for people and programs. counts: rows of each table."""
+    """The findings. figures: of the whole time, for people and programs. counts: rows of each table."""
 
     figures: dict[str, Any]
     counts: dict[str, int]
@@ -79,10 +79,10 @@ def churn(
     """Read the history of a broker cluster out of a lake; write tables and report.html into the folder out.
 
     since, until: the time that counts; None: all that the lake has, behind its last gap. window_s: seconds of a row of
-    churn. together_s: brokers that leave within so many seconds of one another fall out together. min_isr: fewer
-    replicas in sync than that is below_min_isr. depth: parts of a key that make its prefix in sizes.
+    churn. together_s: brokers that leave within so many seconds of one another fall out together. min_isr: a partition
+    with fewer replicas in sync is below_min_isr. depth: parts of a key that make its prefix in sizes.
     Raises ConfigError: out holds something else. MissingRevisions: a time that the lake does not know. RuntimeError:
-    the job failed. The folder is exchanged whole when everything stands.
+    the job failed. The whole folder is exchanged at the end.
     """
     import_pyspark()
     folder = Path(out).resolve()
@@ -127,7 +127,7 @@ def _revisions(lake: Lake, since: datetime.datetime | None, until: datetime.date
 
 
 def _start_ms(lake: Lake, first: int) -> int:
-    """When the first change happened: what was there before is counted from then on."""
+    """The time of the first change; earlier states count from then on."""
     for one in lake.files:
         if one.last >= first:
             return one.first_ms
@@ -135,7 +135,7 @@ def _start_ms(lake: Lake, first: int) -> int:
 
 
 def _end_ms(lake: Lake, until: datetime.datetime | None) -> int:
-    """Until when what was not changed any more lasted."""
+    """The end of states that did not change any more."""
     if until is not None:
         return round(until.timestamp() * 1000)
     return max(lake.current_ms, max((one.last_ms for one in lake.files), default=0))
@@ -193,7 +193,7 @@ def _is_one_of(patterns: Iterable[str]) -> Column:
 
 
 def _part(patterns: Iterable[str], part: str) -> Column:
-    """What stands in a key for {part}."""
+    """The part of a key for {part}."""
     from pyspark.sql import functions as f
 
     found = []
@@ -228,7 +228,7 @@ def _events(spark: SparkSession, lake: Lake, settings: _Settings, happened: Data
 
 
 def _state_of(column: str, layout: Layout) -> Column:
-    """A partition's state out of its JSON; null where it is none."""
+    """A partition's state from its JSON; null where the value is no state."""
     from pyspark.sql import functions as f
 
     kinds = {
@@ -242,7 +242,7 @@ def _state_of(column: str, layout: Layout) -> Column:
 
 
 def _partition_rows(events: DataFrame, settings: _Settings) -> DataFrame:
-    """Each state of each partition, with what was before, the replicas of then, and how long it lasted."""
+    """Each state of each partition, with the state before, the replicas of then, and its duration."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -373,7 +373,7 @@ def _missing_ms(partitions: DataFrame, settings: _Settings) -> DataFrame:
 
 
 def _flapping(partitions: DataFrame, settings: _Settings) -> DataFrame:
-    """Per partition: how often it changed, and how far that is from what the others do, in robust deviations."""
+    """Per partition: how often it changed, and how far that is from the other partitions, in robust deviations."""
     from pyspark.sql import functions as f
 
     moved = f.col("before").isNotNull() & ~f.col("is_base")
@@ -421,7 +421,7 @@ def _prefix(depth: int) -> Column:
 
 
 def _sizes(records: DataFrame, happened: DataFrame, depth: int) -> DataFrame:
-    """Per prefix: what there is, and what a watch of it was sent."""
+    """Per prefix: the present keys, and the changes that a watch of it was sent."""
     from pyspark.sql import functions as f
 
     size = f.length("key") + f.coalesce(f.length("value"), f.lit(0))
@@ -440,10 +440,10 @@ def _sizes(records: DataFrame, happened: DataFrame, depth: int) -> DataFrame:
 def sizes(
     lake: Lake, out: str | Path | None = None, *, depth: int = 2, revision: int | None = None, master: str | None = None
 ) -> Any:
-    """Keys and bytes by prefix as of a revision (None: the newest), and what was changed up to it, as a table of Arrow.
+    """Keys and bytes by prefix as of a revision (None: the newest), and the changes up to it, as a table of Arrow.
 
     out: a .parquet file to write it into as well. depth: how many parts of a key are its prefix. Changes count from
-    the lake's last gap on. master: of Spark, None: Spark is started only for a large lake. Raises as churn.
+    the lake's last gap on. master: of Spark; None: only a large lake starts Spark. Raises as churn.
     """
     if out is not None and Path(out).suffix != ".parquet":
         raise ConfigError(f"out: {out} shall be a file that ends in .parquet", field="out")
@@ -469,7 +469,7 @@ def sizes(
 
 # --- the whole time ---------------------------------------------------------------------------------------------------
 def _figures(tables: dict[str, Any], settings: _Settings) -> dict[str, Any]:
-    """What an operator asks first."""
+    """The answers to an operator's first questions."""
     import pyarrow.compute as pc
 
     def total(name: str, column: str) -> int:

@@ -1,7 +1,8 @@
-"""The report of `churn`: one page of HTML that loads nothing, with what an operator asks first at its top.
+"""The report of `churn`: one page of HTML that loads nothing, with the answers to an operator's first questions on top.
 
-Figures, then time: brokers that were away and controllers as bars, partitions without all their replicas and without a
-leader, moves per window; then the worst partitions, outages, prefixes. It decides how things look, and nothing else.
+Figures come first. Plots over time follow: absent brokers and controllers as bars, partitions without all their
+replicas and without a leader, moves per window. The worst partitions, outages and prefixes end it. It decides only how
+things look.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SHOWN_PARTITIONS_MAX = 20
 
 
 def churn_report(tables: dict[str, Any], figures: dict[str, Any]) -> str:
-    """The page. tables: by name, as Arrow; figures: what stands in summary.json."""
+    """The page. tables: by name, as Arrow; figures: the content of summary.json."""
     unreadable = figures["unreadable"]
     parts = [
         f"<h1>Churn: {_time(figures['start_ms'])} to {_time(figures['end_ms'])}</h1>",
@@ -68,7 +69,7 @@ def _at(ms: float) -> datetime.datetime:
 
 
 def _brokers(tables: dict[str, Any], figures: dict[str, Any]) -> str:
-    """When who was away, and who was controller."""
+    """The absence of brokers over time, and the controllers."""
     away: list[tuple[str, float, float]] = []
     since: dict[str, float] = {}
     for row in tables["brokers"].to_pylist():
@@ -135,7 +136,7 @@ def _short(partitions: Any, figures: dict[str, Any]) -> str:
 
 
 def _moves(churn: Any) -> str:
-    """What happened in each window, summed over brokers, and leads taken by each broker."""
+    """The events of each window, summed over brokers, and leads taken by each broker."""
     rows = churn.to_pylist()
     if not rows:
         return ""

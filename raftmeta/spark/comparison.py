@@ -1,13 +1,14 @@
-"""What is different between an old system and a cluster, as a join: any size, on as many executors as there are.
+"""The differences between an old system and a cluster, as a join: any size, on as many executors as there are.
 
     with spark_session() as spark, ZooKeeperSource("/var/lib/zookeeper") as source:
         print(compare(spark, client, source, Mapping(side=b"migrated/zookeeper/")).counts)
 
-The old side is what a load would write (raftmeta/migrate/mapping.py), written once as Parquet, in bounded memory; the
-new side is the table kv at one revision. Both meet in a full outer join on the key; what is not alike is a table.
+The old side is everything that a load would write (raftmeta/migrate/mapping.py), written once as Parquet, in bounded
+memory. The new side is the table kv at one revision. A full outer join on the key compares them; the result is a table
+of differences.
 
-It decides which rows are compared, and nothing about what a difference is: that is raftmeta/migrate/comparison.py. It
-never writes to the cluster.
+It decides which rows are compared. raftmeta/migrate/comparison.py decides what a difference is. It never writes to the
+cluster.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ U64 = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a comparison found. counts: of each kind (Difference.what). first: some of them, in order, data first.
+    """The result of a comparison. counts: of each kind (Difference.what). first: some of them, in order, data first.
 
     revision: of the cluster, at which it was read. position: of the old system.
     """
@@ -68,13 +69,13 @@ def compare(
     timeout_s: float = 30.0,
     on_progress: Progress | None = None,
 ) -> Compared:
-    """Find all differences between what a load would write and what the cluster has now.
+    """Find all differences between the records that a load would write and those of the cluster now.
 
-    shown: how many are given back as such. out: a folder for the table of all of them, which is exchanged whole.
-    scratch: where a temporary folder is made, of about the size of the data; on a cluster of Spark it must mean the
-    same on every executor. Leases are not compared: what is attached to one vanishes with it.
-    Raises RuntimeError: the job failed; where the cluster forgot the revision meanwhile (its history is bounded),
-    compare again. Raises ConfigError: out holds something else.
+    shown: how many differences are in `first`. out: a folder for the table of all of them, which is exchanged whole.
+    scratch: the place of a temporary folder, of about the size of the data; on a cluster of Spark it must mean the
+    same on every executor. Leases are not compared: a key that is attached to one vanishes with it.
+    Raises RuntimeError: the job failed. If the cluster forgot the revision meanwhile (its history is bounded), compare
+    again. Raises ConfigError: out holds something else.
     """
     if out is not None:
         expect_ours(out, MARKER, what="comparison")
@@ -101,7 +102,7 @@ def compare(
 def _joined(
     spark: SparkSession, client: raftmeta.Client, source: OldSystem, mapping: Mapping, old_files: Path, revision: int
 ) -> DataFrame:
-    """One row for each key that is not alike; the columns of the side that has none are null."""
+    """One row for each key that differs; the columns of a side without the key are null."""
     from pyspark.sql import functions as f
 
     old = spark.read.parquet(str(old_files))
@@ -131,7 +132,7 @@ def _records(spark: SparkSession, client: raftmeta.Client, start: bytes, end: by
 
 
 def _write_source(source: OldSystem, mapping: Mapping, folder: Path) -> None:
-    """What a load would write, as Parquet: row groups are what tasks share."""
+    """Write the records of a load as Parquet; tasks share its row groups."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,15 +1,15 @@
-"""A Delta log beside the changes of a lake: so that other engines, which read by path, see exactly what counts.
+"""A Delta log beside the changes of a lake: other engines, which read by path, see exactly the files that count.
 
-    changes/_delta_log/<version>.json                   what came and went, a line each
-    changes/_delta_log/<version>.checkpoint.parquet     all that counts as of a version
+    changes/_delta_log/<version>.json                   files that came and went, a line each
+    changes/_delta_log/<version>.checkpoint.parquet     all files that count as of a version
 
-A lake's own list is lake.json. After it was replaced, and before a file goes that it no longer names, the log is
-brought up to it by one commit. So the table is at every moment what some lake.json said: after a crash it may be one
-step behind, and the next driver makes that step first. The commits are written here and not by a library of Delta: none
-of them can replace some files by others in one commit without writing the data itself (deltalake 1.6 appends, or
-overwrites everything). Source: Delta Transaction Log Protocol, reader version 1, writer version 2.
+A lake's own list is lake.json. One commit brings the log up to it, after lake.json was replaced and before a file goes
+that it no longer names. So at every moment the table is what some lake.json said. After a crash it may be one step
+behind, and the next driver makes that step first. This module writes the commits itself, because no library of Delta
+can replace some files by others in one commit without writing the data itself (deltalake 1.6 appends, or overwrites
+everything). Source: Delta Transaction Log Protocol, reader version 1, writer version 2.
 
-It decides what the log says. It never decides what counts.
+It decides what the log says. It never decides which files count.
 """
 
 from __future__ import annotations

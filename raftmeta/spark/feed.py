@@ -2,13 +2,13 @@
 
     store ──► Source: the state once, then every change ──► Lake.append ──► files
 
-The source here is a client's store: its keys and changes come as columns made natively, out of pages and out of a watch
-of the whole keyspace, also while it is followed, and go on at another node when one dies. Whatever else gives whole
-revisions in order may take its place (Source), as a sealed file does (raftmeta/spark/feed_file.py): the lake itself
-sees to it that each counts once and that none is missing.
+The source here is a client's store. Its keys and changes come as columns made natively, from pages and from a watch of
+the whole keyspace, also while the feed follows it. When a node dies, they come from another one. Anything else that
+gives whole revisions in order may take its place (Source), as a sealed file does (raftmeta/spark/feed_file.py): the
+lake itself makes sure that each revision counts once and that none is missing.
 
-It decides where to begin, when a file is full, and that a gap is an error unless it was asked for. It never reads the
-lake.
+It decides where to begin, when a file is full, and that a gap is an error unless the caller allows it. It never reads
+the lake.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ OnProgress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a lake is behind its store. last: its newest revision. revisions: that the store had beyond it.
+    """How far a lake is behind its store. last: its newest revision. revisions: number that the store has beyond it.
 
-    seconds: how long ago the time is up to which the lake knows everything, by the clocks of the store and of this
-    machine.
+    seconds: the age of the time up to which the lake knows everything, by the clocks of the store and of this machine.
     """
 
     last: int
@@ -81,16 +80,16 @@ class Source(Protocol):
     """Where changes come from."""
 
     def cluster_id(self) -> str:
-        """Of the store; a lake belongs to one."""
+        """The id of the store's cluster; a lake belongs to one."""
 
     def floor(self) -> int:
-        """The oldest revision of which the state is known; changes are known from the next one on."""
+        """The oldest revision whose state is known; changes are known from the next one on."""
 
     def tip(self) -> int:
         """A revision that is not older than anything acknowledged before the call."""
 
     def now_ms(self) -> int:
-        """Milliseconds of 1970 (UTC) now; of a source that stands still the time as of which it knows everything."""
+        """Milliseconds of 1970 (UTC) now; for a source that stands still, the time as of which it knows everything."""
 
     def state(self, revision: int) -> Iterator[list[KeyRecord] | pa.Table]:
         """All keys as of a revision, in pages: records, or rows of lake_rows.BASE. Raises Compacted, FutureRevision."""
@@ -98,7 +97,7 @@ class Source(Protocol):
     def changes(self, first: int) -> Generator[Whole | pa.Table | None, None, None]:
         """Every revision from first on, whole and in order; None now and then when there is none. Raises Compacted.
 
-        One revision, or rows of lake_rows.CHANGES. It never ends by itself: whether anybody is there, tip tells.
+        One revision, or rows of lake_rows.CHANGES. It never ends by itself: tip() tells whether anybody is there.
         """
 
 
@@ -126,7 +125,7 @@ class ClientSource:
         return time.time_ns() // 1_000_000
 
     def state(self, revision: int) -> Iterator[pa.Table]:
-        """As Source says, as tables of Arrow."""
+        """See Source.state; as tables of Arrow."""
         from raftmeta.spark.lake_rows import BASE, keys_in
 
         if revision:
@@ -134,7 +133,7 @@ class ClientSource:
                 yield from map(keys_in, scan.keys(Scope(columns=tuple(BASE.names)), revision))
 
     def changes(self, first: int) -> Generator[pa.Table | None, None, None]:
-        """As Source says; what is there already as fast as it comes, then what is written."""
+        """See Source.changes; first existing changes as fast as they come, then new ones."""
         from raftmeta.spark.lake_rows import changes_in
 
         scope = Scope(columns=columns_of("changes", previous=True))
@@ -153,7 +152,7 @@ class ClientSource:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a feed did. first, last: revisions that it added, [first, last]; first > last: there was nothing new."""
+    """The result of a feed. first, last: revisions that it added, [first, last]; first > last: nothing was new."""
 
     lake: Lake
     first: int
@@ -177,11 +176,11 @@ def feed(
     """Bring the lake in the folder out up to the newest revision of the source, and make it if there is none.
 
     first: revision of the first change of a new lake; None: the oldest that the store still has. follow: go on until
-    the source fails or KeyboardInterrupt, which ends it in order: what came is written. allow_gap: where the store
-    has compacted what the lake needs next, begin anew behind it, and note the gap; else that is MissingRevisions.
-    file_rows, file_bytes: when a file is full. flush_s: seconds after which one is written anyhow, if it follows.
-    on_progress: told (last revision in the lake, newest revision known). on_lag: told a Lag after each file, and every
-    few seconds while nothing comes; the store is asked for its newest revision then.
+    the source fails or KeyboardInterrupt, which ends the feed in order, with all its changes written. allow_gap: if the
+    store has compacted revisions that the lake needs next, begin anew behind them and note the gap; without it that is
+    MissingRevisions. file_rows, file_bytes: when a file is full. flush_s: seconds after which a feed that follows
+    writes one anyhow. on_progress: told (last revision in the lake, newest revision known). on_lag: told a Lag after
+    each file, and every few seconds while nothing comes; the feed then asks the store for its newest revision.
     Raises ConfigError: out holds something else, a lake of another store, a newer state than the store's, or has
     another driver; Compacted, FutureRevision for `first`; NotExecuted when nobody answers; the lake is whole then.
     """
@@ -230,7 +229,7 @@ class _Feeding:
         self._empty()
 
     def run(self, follow: bool) -> None:
-        """Until the tip, or for good; whatever ends it, all that came is in the lake."""
+        """Feed until the tip, or for good; the lake then has all that came, however the feed ends."""
         changes = self._source.changes(self.lake.last + 1)
         try:
             while follow or max(self.lake.last, self._last_pending) < self._tip:
@@ -255,7 +254,7 @@ class _Feeding:
             self._flush()
 
     def _add_table(self, table: pa.Table) -> None:
-        """Cut behind the revision that fills a file."""
+        """Add rows; cut them behind the revision that fills a file."""
         while len(table):
             revisions = table["revision"].to_numpy()
             fills = min(len(table), max(1, self._limits.rows - self._rows))
@@ -294,7 +293,7 @@ class _Feeding:
         self._since_s = time.monotonic()
 
     def _ask(self) -> None:
-        """Nothing came for a while: is anybody there, and is there really nothing?"""
+        """Nothing came for a while: ask whether anybody is there, and whether there is really nothing."""
         self._note_current()
         self._asked_ms, self._tip = self._source.now_ms(), self._source.tip()
         self._note_current()
@@ -310,14 +309,14 @@ class _Feeding:
             self._on_lag(Lag(self.lake.last, max(0, self._tip - self.lake.last, self._seen - self.lake.last), age_s))
 
     def _note_current(self) -> None:
-        """What the store had when it was asked is in the lake: up to then the lake knows everything."""
+        """The lake has everything that the store had when it was asked: note the time as current."""
         if self.lake.last >= self._tip and self._asked_ms > self.lake.current_ms:
             self.lake = replace(self.lake, current_ms=self._asked_ms).saved()
 
 
 # --- where to begin ---------------------------------------------------------------------------------------------------
 def _begun(source: Source, folder: Path, first: int | None, tip: int) -> Lake:
-    """A new lake: the state from which its changes go on."""
+    """A new lake, with the state from which its changes go on."""
     if first is not None and not 1 <= first <= tip + 1:
         raise InvalidArgument(
             f"first: the store is at revision {tip}, so the first change is in 1 to {tip + 1}, not {first}"
@@ -352,7 +351,7 @@ def _write_base(source: Source, folder: Path, revision: int) -> Base:
 
 
 def _resumed(source: Source, lake: Lake, first: int | None, tip: int, allow_gap: bool) -> Lake:
-    """The lake as it can be gone on with."""
+    """The existing lake, ready to go on."""
     there, folder = source.cluster_id(), lake.folder
     if lake.cluster != there:
         raise ConfigError(f"{folder}: is the lake of cluster {lake.cluster}, not of {there}; name another folder")

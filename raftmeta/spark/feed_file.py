@@ -3,8 +3,8 @@
     feed(FileSource("backup.sealed"), "lake")                # makes one, or brings one up to the file
     with lake_of("backup.sealed") as lake: churn(lake, "out")    # any pipeline that reads a lake
 
-A file knows the state at the floor of its history and every change since, as the store did when it was made. It decides
-nothing: what a lake takes and refuses is decided by raftmeta/spark/feed.py.
+A file knows the state at the floor of its history and every change since, as the store did when the file was made. It
+decides nothing: raftmeta/spark/feed.py decides what a lake takes and refuses.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class FileSource:
         return self._file.revision
 
     def now_ms(self) -> int:
-        """The time of the file's last entry: what happened later it does not know."""
+        """The time of the file's last entry; the file knows nothing of later changes."""
         return self._file.wall_ms
 
     def state(self, revision: int) -> Iterator[Any]:
-        """As Source says, as tables of Arrow."""
+        """See Source.state; as tables of Arrow."""
         from raftmeta.spark.lake_rows import BASE, keys_in
 
         scope = Scope(columns=tuple(BASE.names))
         yield from map(keys_in, self._file.keys(scope, self._file.check_revision(revision) if revision else 0))
 
     def changes(self, first: int) -> Generator[Any, None, None]:
-        """As Source says; behind the newest revision of the file nothing comes."""
+        """See Source.changes; nothing comes behind the newest revision of the file."""
         from raftmeta.spark.lake_rows import whole_revisions
 
         scope = Scope(columns=columns_of("changes", previous=True))
@@ -65,10 +65,10 @@ class FileSource:
 
 @contextlib.contextmanager
 def lake_of(path: str | Path) -> Iterator[Lake]:
-    """The lake in this folder; of a sealed file one that lives as long as the block.
+    """The lake in this folder; for a sealed file a lake that lives as long as the block.
 
     Such a lake lies in the folder for temporary files, which must mean the same on every executor. Raises ConfigError
-    for what is neither; SnapshotDamaged, NewerFormat.
+    for a path that is neither; SnapshotDamaged, NewerFormat.
     """
     given = Path(path)
     if (given / MANIFEST).exists():

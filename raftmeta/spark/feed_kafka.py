@@ -3,10 +3,10 @@
     with KafkaTopics("broker-1:9092", "changes") as topics:
         feed_topic(ClientSource(client), topics, follow=True)
 
-A message is one change of one key: its key and its new value. Where the key was deleted there is no value, so a
-compacted topic ends as the keyspace. Headers tell the rest. A new topic begins with the state at the oldest revision
-that the store has, as messages of `raftmeta.op` "state". Then every change follows, in order of revisions; the changes
-of a key are in one partition. A transaction holds whole revisions and how far they go (raftmeta/spark/topics.py).
+A message is one change of one key: its key and its new value. A deletion has no value, so a compacted topic becomes a
+copy of the keyspace. Headers tell the rest. A new topic begins with the state at the oldest revision that the store
+has, as messages of `raftmeta.op` "state". Then every change follows, in order of revisions; the changes of one key are
+in one partition. A transaction holds whole revisions and how far they go (raftmeta/spark/topics.py).
 
 It decides where to begin and when a transaction is full. It never reads the topic.
 """
@@ -36,7 +36,7 @@ FLUSH_S = 1.0  # a topic that follows is about so far behind
 
 @dataclass(frozen=True, slots=True)
 class FedTopic:
-    """What a feed did. first, last: revisions whose changes it sent, [first, last]; keys: messages of a state."""
+    """The result of a feed. first, last: revisions whose changes it sent, [first, last]; keys: messages of a state."""
 
     first: int
     last: int
@@ -60,11 +60,11 @@ def feed_topic(
     """Bring the topic up to the newest revision of the source; each change is committed there once.
 
     first: revision of the first change in a new topic, which then has no state before it; None: begin with the state
-    of the oldest revision that the store has. follow: go on until the source fails or KeyboardInterrupt. allow_gap:
-    where the store has compacted what the topic needs next, send the state behind it; keys that were deleted in
-    between stay undeleted in the topic. Else that is MissingRevisions. on_progress, on_lag: as of feed().
+    of the oldest revision that the store has. follow: go on until the source fails or KeyboardInterrupt. allow_gap: if
+    the store has compacted revisions that the topic needs next, send the state behind them; keys that were deleted in
+    between stay in the topic. Without it that is MissingRevisions. on_progress, on_lag: as of feed().
     Raises ConfigError: the topic has the changes of another store, or another feed has begun; TopicFailed; NotExecuted
-    when nobody answers. The topic is as after the last transaction then.
+    when nobody answers. After an error the topic is as after the last transaction.
     """
     cluster = source.cluster_id()
     at = topics.position(cluster)
@@ -146,7 +146,7 @@ class _Feeding:
 
     # --- the state ----------------------------------------------------------------------------------------------------
     def send_state(self) -> None:
-        """The rest of the state, if any is left; from its first key on where the store has compacted it meanwhile."""
+        """Send the rest of the state, if any; from its first key on if the store has compacted it meanwhile."""
         while self.at.after is not None:
             try:
                 for message in self._state_after(self.at.revision, self.at.after):
@@ -171,7 +171,7 @@ class _Feeding:
 
     # --- changes ------------------------------------------------------------------------------------------------------
     def run(self, follow: bool, flush_s: float) -> None:
-        """Until the tip, or for good; whatever ends it, the topic ends with a whole revision."""
+        """Feed until the tip, or for good; the topic ends with a whole revision, however the feed ends."""
         source = self._source.changes(self.at.revision + 1)
         since_s = time.monotonic()
         try:
@@ -228,7 +228,7 @@ class _Feeding:
         self._held, self._held_bytes, self._unanswered = [], 0, 0
 
     def _ask(self) -> None:
-        """Nothing came for a while: is anybody there, and is there really nothing?"""
+        """Nothing came for a while: ask whether anybody is there, and whether there is really nothing."""
         self._asked_ms, self._tip = self._source.now_ms(), self._source.tip()
         if self.at.revision >= self._tip:
             self._known_ms = self._asked_ms
@@ -246,7 +246,7 @@ class _Feeding:
 
 
 def _headers(op: str, revision: int, sub: int, row: dict[str, Any]) -> dict[str, bytes]:
-    """Numbers as text of their decimal digits. Of a deletion there is no record, so nothing of one."""
+    """Numbers as text of their decimal digits. A deletion has no record, so no headers of one."""
     told: dict[str, Any] = {"op": op, "revision": revision, "sub": sub}
     told |= {name: row[name] for name in ("create_revision", "version", "lease") if row[name] is not None}
     return {f"raftmeta.{name}": str(value).encode() for name, value in told.items()}

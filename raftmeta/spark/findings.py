@@ -1,7 +1,7 @@
-"""What a task found, as rows of one shape: so that one pass over the events feeds every table.
+"""The findings of a task, as rows of one shape, so that one pass over the events feeds every table.
 
 A row belongs to a history of a run and carries exactly one finding; its other columns are null. A `bucket` is a finding
-on its way: events that another task shall check, as bytes of Arrow, so that Spark shuffles a few large rows instead of
+on its way: events that another task will check, as bytes of Arrow. So Spark shuffles a few large rows instead of
 millions of small ones (a JVM spends more time on shuffling and sorting events than the checker on checking them).
 
 It decides the shape of rows. It never looks into them.
@@ -111,5 +111,5 @@ def encode_events(table: Any) -> bytes:
 
 
 def decode_events(raw: Any) -> Any:
-    """What encode_events was given."""
+    """The table that encode_events was given."""
     return pa.ipc.open_stream(raw).read_all()

@@ -1,4 +1,4 @@
-"""Output folders that several runs add to: one driver at a time, and whatever is seen there is whole.
+"""Output folders that several runs add to: one driver at a time, and every visible file is whole.
 
 A folder belongs to the pipeline that made it: its settings file says which, and another one is refused. A driver holds
 the lock of the folder for as long as it works there; the lock ends with its process, also by kill -9. A file is
@@ -28,10 +28,10 @@ HALF_WRITTEN = ".half"  # the end of the name of a file that is not there yet
 
 @contextlib.contextmanager
 def opened(folder: Path, settings_file: str, *, what: str) -> Iterator[None]:
-    """Be the only driver in this folder, which is made if it is not there, for the length of the block.
+    """Be the only driver in this folder for the length of the block; make the folder if there is none.
 
     settings_file: the file that marks folders of this pipeline. what: the pipeline's name, for errors. Raises
-    ConfigError when somebody else works there, or when the folder holds something else.
+    ConfigError when another driver works there, or when the folder holds something else.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: is no folder")
@@ -61,7 +61,7 @@ def expect_ours(folder: Path, marker: str, *, what: str) -> None:
 
 @contextlib.contextmanager
 def exchanged(folder: Path) -> Iterator[Path]:
-    """Where to write a whole folder; at the end of the block it is at `folder`, in place of an older one.
+    """A place to write a whole folder; at the end of the block it is at `folder`, in place of an older one.
 
     Two drivers that end at once take turns: the later one's folder stays.
     """
@@ -108,7 +108,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _remove_if_left(half: Path) -> None:
-    """Remove what a driver was writing that was killed; one that lives holds its lock."""
+    """Remove the unfinished folder of a killed driver; a living driver holds its lock."""
     with contextlib.suppress(OSError):
         held = os.open(half, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -120,7 +120,7 @@ def _remove_if_left(half: Path) -> None:
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """Where to write a file; at the end of the block it is at path, whole and synced, in place of an older one."""
+    """A place to write a file; at the end of the block it is at path, whole and synced, in place of an older one."""
     half = path.with_name(path.name + HALF_WRITTEN)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -149,7 +149,7 @@ def write_json(path: Path, facts: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """What write_json wrote. Raises ConfigError that names the file, for one that is missing or no such object."""
+    """The facts that write_json wrote. Raises ConfigError that names the file, for a missing or wrong one."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:

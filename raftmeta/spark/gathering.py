@@ -1,10 +1,10 @@
-"""What a task does: read events, put them into buckets or check them, and tell what it found.
+"""The work of a task: read events, put them into buckets or check them, and report its findings.
 
-1. `read_parts` runs where histories are read. One that lies in buckets is checked at once. Any other is loaded whole:
-   its events are paired and joined into components natively, what makes no sense goes into quarantine, and the rest
-   leaves as buckets, to be shared out among all tasks. A component that fills a bucket alone is cut where its value is
-   certain.
-2. `check_buckets` runs behind the shuffle and checks what comes.
+1. `read_parts` runs where histories are read. It checks a history that lies in buckets at once. It loads any other one
+   whole: native code pairs the events and joins them into components, events that make no sense go into quarantine, and
+   the rest leaves as buckets, to be shared out among all tasks. A component that fills a bucket alone is cut where its
+   value is certain.
+2. `check_buckets` runs behind the shuffle and checks the buckets that come.
 
 It decides what belongs together, by asking the loader of raftmeta.check; it never decides a verdict. Nothing here
 stops the job: a file that cannot be read is in quarantine like an event that makes no sense.
@@ -94,7 +94,7 @@ def _check_row_group(part: Part, table: Any, limits: Limits, times: Times) -> It
 
 
 def _share_out(part: Part, table: Any, limits: Limits, bucket_rows: int) -> Iterator[pa.RecordBatch]:
-    """A whole history: what is known of it at once, and its components in buckets."""
+    """A whole history: the findings known at once, and its components in buckets."""
     run, name, model = part.run, part.history.name, part.history.model
     table = sorted_table(table)
     history = from_arrow(table)
@@ -124,7 +124,7 @@ def _share_out(part: Part, table: Any, limits: Limits, bucket_rows: int) -> Iter
 
 
 def _written(part: Part, history: History, invocations: bytes) -> Iterator[pa.RecordBatch]:
-    """Acknowledged writes of a history that was recorded beside watches: those must tell of them."""
+    """Acknowledged writes of a history that was recorded beside watches, which must tell of these writes."""
     if part.history.name != WATCHED or WRITE not in history.names:
         return
     code, rows = history.names.index(WRITE), []
@@ -141,7 +141,7 @@ def _written(part: Part, history: History, invocations: bytes) -> Iterator[pa.Re
 
 
 def _pieces(table: Any, model: str, bucket_rows: int) -> list[tuple[Any, str | None, int]]:
-    """Events, what their key holds at first, and how many pieces there are: one, but of a hot component."""
+    """Events, the initial value of their key, and the number of pieces: more than one only for a hot component."""
     if len(table) <= bucket_rows:
         return [(table, None, 1)]
     cut = list(cut_table(table, model=model, events_min=bucket_rows // 2))
@@ -164,7 +164,7 @@ def _check_bucket(finding: pa.RecordBatch, limits: Limits) -> Iterator[pa.Record
 
 
 def _verdicts(run: str, name: str, prepared: Prepared, *, pieces: int) -> Iterator[pa.RecordBatch]:
-    """Check everything that was loaded."""
+    """Check all loaded components."""
     prepared.run()
     rows, explained = [], 0
     for number, verdict in enumerate(prepared.components()):

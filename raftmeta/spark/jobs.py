@@ -1,4 +1,4 @@
-"""What every pipeline says of its jobs: how far they are, and why one failed, in one line."""
+"""Progress and errors of jobs, the same for every pipeline: how far a job is, and why it failed, in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def failed(error: Exception) -> Exception:
-    """What a task raised, in one line."""
+    """The error of a task, in one line."""
     text = str(error)
     if "No module named 'raftmeta" in text:
         return ConfigError("the executors have no raftmeta: install the same version there, with the extra spark")
@@ -31,7 +31,7 @@ def failed(error: Exception) -> Exception:
 
 @contextmanager
 def told(spark: SparkSession, what: str, on_progress: Progress | None) -> Iterator[None]:
-    """Tell how many tasks of the stages under way are done, while the block runs."""
+    """Report how many tasks of the present stages are done, while the block runs."""
     if on_progress is None:
         yield
         return

@@ -1,14 +1,14 @@
-"""The lake: every change of a store as files of Parquet, kept as long as one likes. `raftmeta pipeline feed` fills it.
+"""The lake: every change of a store as Parquet files, kept as long as you like. `raftmeta pipeline feed` fills it.
 
-    lake.json                            which files count, and which revisions they hold
+    lake.json                            the files that count, and their revisions
     changes/day=2026-11-22/<first>-<last>.parquet    changes of the revisions [first, last], in order
     changes/_delta_log/                  the same list of files of changes for engines that read Delta tables
-    bases/<revision>.parquet             all keys as of a revision: from where a state is built
+    bases/<revision>.parquet             all keys as of a revision, from which a state is built
 
-lake.json is replaced whole after the files that it names are there, so a lake is at every moment what one driver made
-of it: a file that no lake.json names does not count, and is removed by the next driver. Revisions have no gaps, so a
-missing change is seen: `append` refuses it, and what the lake has already it passes over. A batch may therefore come
-twice, as after a crash of whoever brings it, and counts once.
+lake.json is replaced whole after the files that it names are there, so at every moment a lake is the work of one
+driver. A file that no lake.json names does not count, and the next driver removes it. Revisions have no gaps, so
+`append` notices a missing change and refuses it. It passes over changes that the lake has. So a batch may come twice,
+as after a crash of the feed, and counts once.
 
 It decides what the lake holds. It never asks a store (raftmeta/spark/feed.py does), and needs no Spark.
 """
@@ -37,7 +37,7 @@ MANIFEST = "lake.json"
 
 
 class MissingRevisions(ConfigError):
-    """Changes that the lake needs next are gone, or it never had those that were asked for."""
+    """Changes that the lake needs next are gone, or it never had the changes that were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Gap:
 class Lake:
     """A lake as one lake.json told it.
 
-    cluster: id of the store. last: the newest revision, of which all is there. current_ms: when this was last seen to
-    be the store's newest, by the driver's clock; 0: never. Later times are not known yet.
+    cluster: id of the store. last: the newest revision, of which the lake has everything. current_ms: the last time, by
+    the driver's clock, when this was the store's newest; 0: never. Later times are not known yet.
     """
 
     folder: Path
@@ -111,7 +111,7 @@ class Lake:
 
     @property
     def oldest(self) -> int:
-        """The oldest revision of which the lake knows the state."""
+        """The oldest revision whose state the lake knows."""
         return self.bases[0].revision
 
     @property
@@ -120,7 +120,7 @@ class Lake:
         return {base.file for base in self.bases} | {one.file for one in self.files}
 
     def base_for(self, revision: int) -> Base:
-        """From where to build the state at revision. Raises MissingRevisions that says what there is."""
+        """The base to build the state at revision from. Raises MissingRevisions that says which bases there are."""
         if not self.oldest <= revision <= self.last:
             raise MissingRevisions(
                 f"{self.folder}: has the states from revision {self.oldest} to {self.last}, not of {revision}"
@@ -134,9 +134,9 @@ class Lake:
         return max((base for base in self.bases if base.revision <= revision), key=lambda base: base.revision)
 
     def revision_at(self, at: datetime.datetime) -> int:
-        """The newest revision that is not younger than this time.
+        """The newest revision of this time or before.
 
-        Raises MissingRevisions for a time before the first change or after what the lake knows, or one in a gap.
+        Raises MissingRevisions for a time before the first change, after the lake's end, or in a gap.
         """
         at_ms = round(at.timestamp() * 1000)
         if not self.files:
@@ -195,7 +195,7 @@ class Lake:
             yield lake
 
     def saved(self) -> Self:
-        """This lake is what counts from now on."""
+        """Make this lake count from now on."""
         names = ("cluster", "last", "current_ms")
         lists: dict[str, tuple[Any, ...]] = {"bases": self.bases, "files": self.files, "gaps": self.gaps}
         facts = {name: getattr(self, name) for name in names}
@@ -205,9 +205,9 @@ class Lake:
         return self
 
     def append(self, changes: pa.Table) -> Self:
-        """Add changes, in order, of which every revision is whole, and return the lake with them.
+        """Add changes, in order, with every revision whole, and return the lake with them.
 
-        What the lake has already is passed over. Raises MissingRevisions, and changes nothing, when a revision between
+        It passes over changes that the lake has. Raises MissingRevisions, and changes nothing, when a revision between
         is missing.
         """
         import pyarrow as pa
@@ -246,7 +246,7 @@ class Lake:
         return replace(self, files=tuple(sorted([*kept, *merged], key=lambda one: one.first)))
 
     def without_changes_before(self, base: Base) -> Self:
-        """Beginning at this base: what is older is given up, as far as whole files hold nothing younger."""
+        """The lake from this base on: gives up older whole files that hold nothing younger."""
         return replace(
             self,
             bases=(base, *(one for one in self.bases if one.revision > base.revision)),
@@ -256,7 +256,7 @@ class Lake:
 
 
 def _expect_whole(changes: pa.Table, last: int) -> None:
-    """The store counts revisions without gaps; so must what comes from it."""
+    """The store counts revisions without gaps; the changes from it must, too."""
     import pyarrow.compute as pc
 
     revisions = pc.unique(changes["revision"]).to_pylist()
@@ -266,7 +266,7 @@ def _expect_whole(changes: pa.Table, last: int) -> None:
 
 
 def _remove_strays(folder: Path, lake: Lake | None) -> None:
-    """Files that do not count: of a driver that died, or replaced by others."""
+    """Remove files that do not count: those of a driver that died, and replaced ones."""
     named = set() if lake is None else {folder / file for file in lake.named}
     for path in [*folder.glob("changes/day=*/*.parquet"), *folder.glob("bases/*")]:
         if path not in named:

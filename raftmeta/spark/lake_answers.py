@@ -1,7 +1,7 @@
 """Questions to a lake that one process answers, without Spark: who changed a key, the state, sizes by prefix.
 
-A file at a time where a question allows it; a state is folded in memory, so these are for lakes whose files are small
-(`is_small`). The answers are those of raftmeta/spark/travel.py and churn.py, row by row.
+It reads one file at a time where a question allows that. It folds a state in memory, so it is for lakes whose files are
+small (`is_small`). The answers are those of raftmeta/spark/travel.py and churn.py, row by row.
 
 It decides when Spark is not needed. It never decides what a lake says.
 """
@@ -25,7 +25,7 @@ SMALL_BYTES = 256 << 20  # TUNE_: of the files of a lake, compressed; some five 
 
 
 def is_small(lake: Lake) -> bool:
-    """Whether one process answers faster than Spark starts, or nearly so, in memory that any machine has."""
+    """Whether one process answers about as fast as Spark starts, in memory that any machine has."""
     bases = [lake.folder / base.file for base in lake.bases]
     parts = [part for base in bases for part in (base.rglob("*.parquet") if base.is_dir() else [base])]
     return sum(one.size_bytes for one in lake.files) + sum(part.stat().st_size for part in parts) <= SMALL_BYTES
@@ -98,7 +98,7 @@ def fold(lake: Lake, revision: int, start: bytes = b"", stop: bytes = b"") -> pa
 
 
 def sizes_by_prefix(lake: Lake, revision: int, first: int, depth: int) -> pa.Table:
-    """As raftmeta.spark.sizes: what there is by prefix, and the changes of the revisions [first, revision]."""
+    """As raftmeta.spark.sizes: present keys by prefix, and the changes of the revisions [first, revision]."""
     there = _with_prefix(fold(lake, revision), depth)
     there = there.append_column("key_bytes", pc.binary_length(there["key"]).cast(pa.int64()))
     there = there.append_column("value_bytes", pc.binary_length(there["value"]).cast(pa.int64()))

@@ -1,7 +1,7 @@
 """A lake as a place of `format("raftmeta")`: its changes, and the keyspace at any of its revisions, by its own list.
 
 Each task loads lake.json anew and reads the files that it names, so a merge between planning and reading changes
-nothing; a file that is not named is never read. It decides which files hold what is asked. It never lists a folder.
+nothing; a task never reads another file. It decides which files hold the requested rows. It never lists a folder.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LakePlace:
         return revision or lake.last
 
     def key_ranges(self, scope: Scope, revision: int, parts: int) -> list[tuple[bytes, bytes]]:
-        """One: the changes of a lake are in the order of revisions, so a task reads all of them."""
+        """One range: the changes of a lake are in the order of revisions, so a task reads all of them."""
         self._lake.base_for(revision)  # names a gap
         return [(scope.start, scope.stop)]
 
@@ -102,7 +102,7 @@ def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
 
 
 def _shaped(table: pa.Table, name: str, scope: Scope) -> Iterator[Any]:
-    """Batches with the columns that were asked for, as the other places have them: no text of a key that is none."""
+    """Batches with the requested columns, as the other places have them: key_text is null for a key that is no text."""
     is_text = pc.equal(table["key_text"].cast(pa.binary()), table["key"])
     table = _with(table, "key_text", pc.if_else(is_text, table["key_text"], pa.scalar(None, pa.string())))
     wanted = Batches(name, scope.columns).schema

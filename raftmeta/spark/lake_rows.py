@@ -1,4 +1,4 @@
-"""What stands in the files of a lake: columns of changes and of states, and rows of them."""
+"""The columns of the files of a lake, for changes and for states, and functions that make their rows."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ BASE = pa.schema(
 
 
 def text_of(key: bytes) -> str:
-    """A key for people; one that is no UTF-8 stays readable and different from every other."""
+    """A key for people; a key that is not UTF-8 stays readable and different from every other."""
     return key.decode("utf-8", "backslashreplace")
 
 
 def texts_of(keys: Any, texts: Any) -> Any:
-    """The column of text_of for key and key_text of a scan, which has null for keys that are no UTF-8."""
+    """The column of text_of for key and key_text of a scan, which has null for keys that are not UTF-8."""
     return pa.array([text_of(key) for key in keys.to_pylist()], pa.string()) if texts.null_count else texts
 
 
@@ -99,7 +99,7 @@ def changes_of(revisions: Iterable[tuple[int, float, list[WatchEvent]]]) -> pa.T
 
 
 def table_of(changes: Iterable[tuple[int, float, list[WatchEvent]] | pa.Table]) -> pa.Table:
-    """One table of what comes as rows of CHANGES, and as revisions for changes_of."""
+    """One table of parts that are rows of CHANGES, or revisions for changes_of."""
     tables: list[pa.Table] = []
     for is_table, group in itertools.groupby(changes, key=lambda one: isinstance(one, pa.Table)):
         alike: list[Any] = list(group)

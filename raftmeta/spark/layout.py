@@ -1,8 +1,8 @@
-"""Where a broker cluster keeps what: the layout of keys and values from which its history is read.
+"""The layout of keys and values in a broker cluster, from which its history is read.
 
 A layout names keys by patterns, in which {topic}, {partition} and {broker} stand for one part of a key, and fields of
-JSON values by their names. Kafka's is built in, with raftmeta's own group and election for brokers and controllers
-(examples/broker.py) beside ZooKeeper's keys for them. Any other is a JSON file with the fields of Layout that differ:
+JSON values by their names. Kafka's layout is built in; for brokers and controllers it has raftmeta's own group and
+election (examples/broker.py) beside ZooKeeper's keys. Any other is a JSON file with the fields of Layout that differ:
 
     {"states": ["clusters/c1/{topic}/{partition}"], "leader": "owner", "isr": "in_sync"}
 
@@ -28,11 +28,12 @@ PARTS = {"topic", "partition", "broker"}
 class Layout:
     """Patterns of keys, and names of fields.
 
-    brokers: a key for each broker that is up ({broker}). candidates: a key for each who may be controller ({broker});
-    the one created first is it. controller: the one key of the controller, whose value has its id in the field
-    controller_id; controller_epoch: a key whose value is a number. topics: a key with the assignment ({topic}), whose
-    field `assignment` gives the replicas of each partition; of those it moves to and from, which are among them, the
-    fields `adding` and `removing`, where there are any. states: a key for each partition ({topic}, {partition}).
+    brokers: a key for each broker that is up ({broker}). candidates: a key for each candidate for the controller
+    ({broker}); the candidate whose key was created first is the controller. controller: the one key of the controller,
+    whose value has its id in the field controller_id. controller_epoch: a key whose value is a number. topics: a key
+    with the assignment ({topic}), whose field `assignment` gives the replicas of each partition. The fields `adding`
+    and `removing`, where there are any, give those of the replicas that the partition moves to and from. states: a key
+    for each partition ({topic}, {partition}).
     """
 
     brokers: tuple[str, ...]
@@ -71,7 +72,7 @@ KAFKA = Layout(
 
 
 def layout_of(path: str | Path) -> Layout:
-    """The layout in a JSON file: Kafka's, but for the fields that it names. Raises ConfigError that names the field."""
+    """The layout in a JSON file: Kafka's, but for the fields in the file. Raises ConfigError that names the field."""
     try:
         facts: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
@@ -105,7 +106,7 @@ def _checked(where: str, pattern: object, parts: set[str]) -> str:
 
 
 def regex_of(pattern: str) -> tuple[str, list[str]]:
-    """A regular expression of Java and Python for the whole key, and the parts that its groups are, in their order."""
+    """A regular expression of Java and Python for the whole key, and the parts of its groups, in their order."""
     pieces = re.split(r"\{(\w+)\}", pattern)
     literals = [re.sub(r"([^\w/-])", r"\\\1", piece) for piece in pieces[::2]]
     return "^" + "([^/]+)".join(literals) + "$", pieces[1::2]

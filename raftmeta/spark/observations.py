@@ -1,8 +1,8 @@
-"""What was seen beside the operations, and the rules that it must obey (docs/jepsen.md "Observations").
+"""Observations, and the rules that they must obey (docs/jepsen.md "Observations").
 
-Each rule is a query over the rows of observations.parquet: a window over one stream, or a grouping of what several
-saw. It gives an anomaly for each row, or each pair of rows, that contradicts it. The store's own order is the revision;
-where none is told, `seq` is the order in which the whole run was recorded.
+Each rule is a query over the rows of observations.parquet: a window over one stream, or a grouping of the observations
+of several clients. It gives an anomaly for each row, or each pair of rows, that contradicts it. The store's own order
+is the revision; for rows without one, `seq` is the order in which the whole run was recorded.
 
 It decides which observations contradict each other. A kind without a rule is known by its name or goes into quarantine.
 jepsen/observed.py judges one run in memory, and is held to the same examples (tests/spark/observed.py).
@@ -54,7 +54,7 @@ OBSERVED = pa.schema(
 def read_observations(runs: Sequence[Run]) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """For mapInArrow over the numbers of these runs: their observations, with the name of the run.
 
-    A file that cannot be read is one row of no kind, whose value is the reason.
+    An unreadable file is one row of no kind, whose value is the reason.
     """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +109,7 @@ def _needs_token() -> Column:
 def contradictions(observed: DataFrame, written: DataFrame, runs: Sequence[Run]) -> DataFrame:
     """One row for each contradiction: run, history, kind, subject, first_seq, last_seq, explanation.
 
-    written: acknowledged writes that watches must tell of: run, key, revision, value and seq.
+    written: acknowledged writes that watches must tell: run, key, revision, value and seq.
     """
     rules = [rule(observed) for rule in RULES]
     rules.append(_overlaps(observed.where(F.col("run").isin([run.name for run in runs if run.has_true_clocks]))))
@@ -132,7 +132,7 @@ STREAM = ("run", "subject", "process")
 
 
 def _watch_order(observed: DataFrame) -> DataFrame:
-    """No event stands behind a later one, nor behind the news that everything up to its revision was delivered."""
+    """No event comes behind a later one, or behind the news that everything up to its revision was delivered."""
     rows = observed.where(F.col("kind").isin("watch_open", "watch_event", "watch_progress"))
     before = Window.partitionBy(*STREAM).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     # What follows an event may have its revision: several keys change at once. Behind the other kinds it is later.
@@ -145,7 +145,7 @@ def _watch_order(observed: DataFrame) -> DataFrame:
 
 
 def _streams(observed: DataFrame) -> DataFrame:
-    """Of each stream the revisions that it must tell of: behind `begin`, up to `end`."""
+    """The revisions that each stream must tell: behind `begin`, up to `end`."""
     progress = F.when(F.col("kind") == "watch_progress", F.col("revision"))
     begin = F.when(F.col("kind") == "watch_open", F.col("revision"))
     bounds = observed.where(F.col("kind").isin("watch_open", "watch_progress")).groupBy(*STREAM)
@@ -153,7 +153,7 @@ def _streams(observed: DataFrame) -> DataFrame:
 
 
 def _changes(observed: DataFrame, written: DataFrame) -> DataFrame:
-    """What anybody tells of a change: a stream, or with the process null an acknowledged write."""
+    """The changes that anybody tells: a stream, or with the process null an acknowledged write."""
     events = observed.where(F.col("kind") == "watch_event")
     told = events.select(*STREAM, "revision", F.get_json_object("value", "$[1]").alias("key"), "value", "seq")
     watched = observed.where(F.col("kind") == "watch_open").select("run", "subject").distinct()
@@ -186,7 +186,7 @@ def _watch_differences(changes: DataFrame, streams: DataFrame) -> DataFrame:
 
 
 def _watch_gaps(changes: DataFrame, streams: DataFrame) -> DataFrame:
-    """What anybody tells of, every stream tells that got so far."""
+    """Every stream that got so far has each change that anybody tells."""
     known = changes.groupBy(*CHANGE).agg(F.min("seq").alias("seq"))
     due = known.join(streams, ["run", "subject"])
     due = due.where((F.col("revision") > F.col("begin")) & (F.col("revision") <= F.col("end")))
@@ -209,7 +209,7 @@ def _fences(observed: DataFrame) -> DataFrame:
 
 
 def _ended_fences(observed: DataFrame) -> DataFrame:
-    """Nor under one that was refused before, or whose key was seen removed."""
+    """No write is accepted under a token that was refused before, or whose key was seen removed."""
     rows = observed.where(F.col("kind").isin("fence_accepted", "fence_refused", "fence_ended"))
     ended = F.when(F.col("kind") != "fence_accepted", F.col("revision"))
     rows = rows.withColumn("ended", F.min(ended).over(Window.partitionBy("run", "subject", "token")))
@@ -221,7 +221,7 @@ def _ended_fences(observed: DataFrame) -> DataFrame:
 
 
 def _overlaps(observed: DataFrame) -> DataFrame:
-    """Nobody holds what a later holder already had; of groups, many are members at once."""
+    """Nobody holds a place that a later holder already had; a group has many members at once."""
     is_group = F.max(F.col("kind").startswith("member")).over(Window.partitionBy("run", "subject"))
     rows = observed.withColumn("is_group", is_group).where(~F.col("is_group"))
     rows = rows.where(F.col("kind").isin("held", "elected", "lease_granted"))
@@ -236,7 +236,7 @@ def _overlaps(observed: DataFrame) -> DataFrame:
 
 
 def _tokens_of_two(observed: DataFrame) -> DataFrame:
-    """A token is one leader's, one member's, or one holder's, alone: all that name its owner name the same one."""
+    """A token belongs to one leader, one member, or one holder: all that name its owner name the same one."""
     columns = ("run", "subject", "token", "name", "seq")
     told_themselves = observed.where(F.col("kind").isin("elected", "held", "lease_granted", "member_joined"))
     told_themselves = told_themselves.where(F.col("value") != "").withColumn("name", F.col("value"))
@@ -254,7 +254,7 @@ def _tokens_of_two(observed: DataFrame) -> DataFrame:
 
 
 def _leader_name() -> Column:
-    """The name that the listener was told, of a row of the kind `leader`. Its value: [name, were changes left out]."""
+    """The name that a row of the kind `leader` told its listener. Its value: [name, were changes left out]."""
     return F.coalesce(F.get_json_object("value", "$[0]"), F.lit("nobody"))
 
 
@@ -316,9 +316,9 @@ WATCH_RULES = (_watch_duplicates, _watch_differences, _watch_gaps)
 
 
 def elections(observed: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row for each change of an elected leader: from the last moment at which the old one certainly led.
+    """One row for each change of an elected leader, from the last moment when the old one certainly led.
 
-    fault: the last one that had begun by then, if it was still under way or had ended less than 10 s before.
+    fault: the last fault that had begun by then, if it was still under way or had ended less than 10 s before.
     """
     rows = observed.where(F.col("kind").isin("elected", "held")).groupBy("run", "subject", "token")
     led = rows.agg(

@@ -62,7 +62,7 @@ class SourceOptions:
     """What a query reads. Either path or url is given.
 
     revision: of the keyspace, or the last one of changes; 0: the newest. start_revision: the first one of changes; 0:
-    the oldest that there is; -1: those that come (a stream only).
+    the oldest that there is; -1: only new ones (a stream only).
     """
 
     path: str
@@ -108,7 +108,7 @@ SINK_NAMES = ("url", "cluster", "sink", "split", "query", "batch", "timeout_s", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """Where rows are written. query, batch: whose batch it is, and its number; "": known by checkpoint, or new."""
+    """The target of rows. query, batch: whose batch it is, and its number; "": known by checkpoint, or new."""
 
     url: str
     cluster: str
@@ -187,7 +187,7 @@ def _columns(given: Mapping[str, str], table: str) -> tuple[str, ...]:
 
 
 def _scope(given: Mapping[str, str], table: str) -> Scope:
-    """Keys are given as text, or in hexadecimal digits with keys=hex."""
+    """The range of keys. Keys are text, or hexadecimal digits with keys=hex."""
     ways: dict[str, Callable[[str], bytes]] = {"text": str.encode, "hex": bytes.fromhex}
     way = ways.get(given.get("keys", "text"))
     if way is None:

@@ -1,4 +1,4 @@
-"""Parts of a report: one page of HTML that loads nothing. Tables, plots, and what was left out.
+"""Parts of a report: one page of HTML that loads nothing. Tables, plots, and counts of omitted rows.
 
 Everything that comes from data is escaped. The plots are plotly's, whose script stands in the page.
 """
@@ -26,7 +26,7 @@ pre { background: #f5f6f8; padding: 0.7rem; overflow-x: auto; font-size: 12.5px;
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """The whole of it."""
+    """The whole page."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f"<style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>{''.join(parts)}</body></html>\n"
@@ -56,11 +56,11 @@ def _cell(value: Any) -> str:
 
 
 def left_out(count: int, shown: int, what: str) -> str:
-    """How many of them the page does not show."""
+    """A line that says how many rows the page does not show."""
     return f"<p>and {count - shown:,} more {what}, in the tables beside this page</p>" if count > shown else ""
 
 
 def plot(figure: Any, name: str, *, height: int = 380) -> str:
-    """A figure of plotly. name: unlike every other one's on the page."""
+    """A figure of plotly. name: unique on the page."""
     figure.update_layout(template="plotly_white", height=height, margin={"l": 60, "r": 60, "t": 50, "b": 45})
     return str(figure.to_html(full_html=False, include_plotlyjs=False, div_id=name))

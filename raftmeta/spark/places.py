@@ -1,6 +1,6 @@
-"""Where rows are read: a sealed file or a lake on this machine, or a running cluster. One face for all.
+"""The places to read rows from: a sealed file or a lake on this machine, or a running cluster. One face for all.
 
-It decides nothing of its own: raftmeta.scan knows how files and nodes are read.
+It decides nothing of its own: raftmeta.scan knows how to read files and nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TUNE_PART_REVISIONS = 20_000  # of a cluster: a part of fewer is not cut
 
 
 class Place(Protocol):
-    """Rows, and how they are shared out. detail(): what a task needs to read the same; number: of the task."""
+    """Rows, and how tasks share them. detail(): the facts that a task needs to read the same; number: of the task."""
 
     def cluster_id(self) -> str: ...
     def floor(self) -> int: ...
@@ -52,7 +52,7 @@ def place_of(options: SourceOptions, detail: tuple[Any, ...] = ()) -> Iterator[P
 
 
 def check_changes(place: Place, low: int, high: int) -> None:
-    """Raises Compacted when the revision behind low is gone: what it did is not known, so it cannot be passed over."""
+    """Raises Compacted when the revision behind low is gone: its changes are not known, so they cannot be skipped."""
     floor = place.floor()
     if low < floor and low < high:
         raise Compacted(

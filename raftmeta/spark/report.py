@@ -1,10 +1,10 @@
-"""The report of `verify`: one page of HTML that loads nothing, with what an operator asks first at its top.
+"""The report of `verify`: one page of HTML that loads nothing, with an operator's first questions answered on top.
 
 Verdict, histories, anomalies with their counterexamples, then time: answers per second with the faults as bands,
 latency, faults with the longest time without an answer, changes of elected leaders. The plots are plotly's, whose
 script stands in the page. Everything that comes from a run is escaped.
 
-It decides how things look. It never decides a verdict, and leaves nothing out without saying how much.
+It decides how things look. It never decides a verdict, and leaves nothing out without telling how much.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAULT_COLOUR = "#c0392b"
 
 
 def report(tables: dict[str, Any], summary: dict[str, Any]) -> str:
-    """The page. tables: by name, as Arrow; summary: what stands in summary.json."""
+    """The page. tables: by name, as Arrow; summary: the content of summary.json."""
     verdict = summary["verdict"]
     runs = sorted({run["run"] for run in summary["runs"]})
     parts = [
@@ -51,7 +51,7 @@ def report(tables: dict[str, Any], summary: dict[str, Any]) -> str:
 
 
 def _failures(runs: list[dict[str, Any]]) -> str:
-    """What is wrong with a run by its own word, for instance that a fault which was asked for never struck."""
+    """The faults of a run by its own word, for instance that a nemesis which was asked for never struck."""
     told = [
         f"<li>{html.escape(run['run'])}: {html.escape(str(reason))}</li>"
         for run in runs
@@ -82,7 +82,7 @@ def _not_ok(verdicts: Any) -> Any:
 
 
 def _in_seconds(table: Any) -> Any:
-    """Moments of a run as people read them."""
+    """Moments of a run in seconds, for people."""
     import pyarrow.compute as pc
 
     for place, name in enumerate(table.column_names):
@@ -108,7 +108,7 @@ def _of_run(table: Any, run: str) -> list[dict[str, Any]]:
 
 
 def _answers(tables: dict[str, Any], run: str, number: int) -> str:
-    """Answers per second and the 99th percentile of what succeeded, with the faults as bands."""
+    """Answers per second and the 99th percentile of successes, with the faults as bands."""
     seconds = _of_run(tables["throughput"], run)
     if not seconds:
         return f"<h3>{html.escape(run)}</h3><p>no times were recorded</p>"
@@ -145,7 +145,7 @@ def _answers(tables: dict[str, Any], run: str, number: int) -> str:
 
 
 def _first_answers(availability: Any) -> str:
-    """How long it took from the beginning of a fault until something that was asked after it succeeded."""
+    """The time from the beginning of a fault until an operation that was asked for after it succeeded."""
     by_nemesis: dict[str, list[float]] = {}
     for row in availability.to_pylist():
         if row["first_ok_ms"] is not None:

@@ -1,11 +1,11 @@
-"""What there is to verify: run folders and histories, looked at before Spark is started.
+"""The runs to verify: run folders and histories, looked at before Spark starts.
 
 A run is a folder that a fault run left:
 
     run.json                    parameters, versions, seed, t0; "models": the model of each history, by its file
     history-<name>.parquet      operations, as docs/checker.md "Files" has them
-    observations.parquet        what was seen beside them (docs/pipeline.md "Observations"); may be missing
-    faults.parquet              what was done to the cluster; may be missing
+    observations.parquet        observations (docs/pipeline.md "Observations"); may be missing
+    faults.parquet              the strikes on the cluster; may be missing
 
 or one history in Parquet, a file or a folder of parts, with the model that the caller names. Paths must mean the same
 on every executor.
@@ -81,7 +81,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one task reads: a whole history, or some of its buckets."""
+    """The input of one task: a whole history, or some of its buckets."""
 
     run: str
     history: HistoryFile
@@ -104,7 +104,7 @@ def find_runs(paths: Sequence[str | Path], *, model: str = "kv") -> list[Run]:
 
 
 def parts_of(runs: Iterable[Run]) -> list[Part]:
-    """What the tasks read; the largest first, so that none of them is alone at the end."""
+    """The inputs of the tasks; the largest first, so that none of them is alone at the end."""
     parts = [part for run in runs for history in run.histories for part in _parts(run, history)]
     return sorted(parts, key=_rows, reverse=True)
 
@@ -190,7 +190,7 @@ def _expect_history(footer: Any, path: str | Path) -> None:
 
 
 def _table(path: Path, columns: dict[str, str]) -> str:
-    """The path of a table that a run may have, with these columns; "" if it has none."""
+    """The path of an optional table of a run, with these columns; "" if the run has none."""
     if not path.exists():
         return ""
     found = {one.name: str(one.type) for one in _footer(path).schema.to_arrow_schema()}

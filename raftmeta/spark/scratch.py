@@ -1,4 +1,4 @@
-"""Folders for the time of a pipeline, which go with it: also those of a driver that was killed, with the next one.
+"""Folders for the time of a pipeline, removed at its end. The next driver removes those of a driver that was killed.
 
 Each holds a lock for as long as its process lives. It decides when a folder is nobody's. It never looks into one.
 """
@@ -22,9 +22,9 @@ UNLOCKED_S = 3600.0  # a folder without its lock is being made; one that old nev
 
 @contextlib.contextmanager
 def scratch_folder(what: str, *, within: str | Path | None = None) -> Iterator[Path]:
-    """A new folder, gone at the end of the block. what: of its name. within: None: the folder for temporary files.
+    """A new folder, gone at the end of the block. what: a part of its name. within: None: the temporary folder.
 
-    Before that, folders of the same name are removed when their process has ended.
+    Before that, it removes folders of the same name whose process has ended.
     """
     parent = Path(tempfile.gettempdir() if within is None else within)
     for left in parent.glob(f"{PREFIX}{what}-*"):

@@ -1,11 +1,11 @@
-"""The one place where Spark is started: what every pipeline needs to be set, and nothing else.
+"""The one place that starts Spark, with the settings that every pipeline needs, and no others.
 
     with spark_session("local[2]") as spark:
         spark.range(3).show()
 
-Spark listens on 127.0.0.1 only when it runs here (its default is the address of the interface), opens no page, keeps
-UTC, and writes its log into a file instead of over the terminal: what went wrong is told by the exception. Workers run
-the Python that runs this program. A session that is already there is used as it is, and left open.
+When Spark runs here it listens on 127.0.0.1 only (its default is the address of the interface), opens no page, keeps
+UTC, and writes its log into a file instead of over the terminal; an exception tells what went wrong. Workers run the
+Python that runs this program. An existing session is used as it is, and left open.
 
 It decides settings. It never decides what is computed, and downloads nothing: no setting names a package.
 """
@@ -50,7 +50,7 @@ LOCAL_SETTINGS = {
 
 
 def import_pyspark() -> Any:
-    """The module pyspark. Raises ConfigError that names the extra, if it or what it needs is missing."""
+    """The module pyspark. Raises ConfigError that names the extra, if the module or its needs are missing."""
     try:
         import pandas  # type: ignore[import-untyped]  # noqa: F401  # mapInArrow asks for it
         import pyarrow  # noqa: F401
@@ -67,8 +67,8 @@ def spark_session(
     """A session of Spark for the length of the block.
 
     master: the URL of a cluster, or local[n] for n threads of this machine. settings: more of Spark's, which win over
-    those of this file. A session that is active already is given instead, with the settings that it has, and not
-    stopped. Raises ConfigError when pyspark or Java is missing, or when the master is not there.
+    those of this file. If a session is active already, you get that session with its settings, and it is not stopped.
+    Raises ConfigError when pyspark or Java is missing, or when the master is not there.
     """
     import_pyspark()
     from pyspark.sql import SparkSession
@@ -92,7 +92,7 @@ def spark_session(
 
 @contextlib.contextmanager
 def _keeping_words() -> Iterator[None]:
-    """An error of the JVM asks it for its text, also when it is shown; then the JVM is gone. A note keeps the text."""
+    """Keep the text of a JVM's error in a note: the error asks the JVM for its text when shown, and it is gone then."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors.exceptions.captured import CapturedException
 
@@ -137,7 +137,7 @@ def register(session: SparkSession) -> None:
 
 
 def _end(gateway: Any) -> None:
-    """The JVM ends when nobody holds its input any more; the next session gets another one."""
+    """End the JVM, which lives while somebody holds its input; the next session gets another one."""
     from pyspark import SparkContext
 
     gateway.shutdown()
@@ -151,7 +151,7 @@ def _end(gateway: Any) -> None:
 
 
 def _reason(log: IO[bytes]) -> str:
-    """What Spark's scripts and the JVM wrote before they gave up, without stack and warnings."""
+    """The output of Spark's scripts and the JVM before they gave up, without stack and warnings."""
     log.seek(0)
     lines = log.read().decode(errors="replace").splitlines()
     told = [line.strip() for line in lines if not line.startswith("\t") and "WARN" not in line and "Using " not in line]

@@ -1,4 +1,4 @@
-"""How readers travel to executors: so that one without raftmeta says so, instead of failing to unpickle a name.
+"""How readers travel to executors: an executor without raftmeta says so, instead of failing to unpickle a name.
 
 The two functions here travel by value (`cloudpickle.register_pickle_by_value`), so they import nothing at the top.
 """
@@ -31,7 +31,7 @@ def load(version: str, module: str, name: str, arguments: tuple[Any, ...]) -> An
 
 
 def travelling(made: object, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What __reduce__ of an object gives that its class makes of these arguments."""
+    """The result of __reduce__ for an object that its class makes of these arguments."""
     import sys
 
     from pyspark import cloudpickle

@@ -3,17 +3,17 @@
     with Sink(client, "topic-settings") as sink:
         frame.writeStream.foreachBatch(sink.write).option("checkpointLocation", ...).start().awaitTermination()
 
-Two keys of the sink are written in the transaction of a batch and compared there:
+The transaction of a batch writes and compares two keys of the sink:
 
     _raftmeta/sinks/NAME/driver     created anew by each driver that begins: its create revision is the driver's fence
     _raftmeta/sinks/NAME/batch      the newest batch: query, number, hash of its rows, how many of them are written
 
-so a batch that comes again after a crash is passed over, and a driver that was replaced is refused, whatever it
-believes. A batch is one transaction. One that a transaction cannot hold is refused before anything is written, or with
-`split` written as several, in order of keys: each says how many rows are written, so a batch that comes again goes on
-where it ended.
+So the sink passes over a batch that comes again after a crash, and the store refuses a driver that was replaced,
+whatever the driver believes. A batch is one transaction. A batch that is too large for one is refused before anything
+is written. With `split` it becomes several transactions, in order of keys. Each of them says how many rows are written,
+so a batch that comes again goes on where it ended.
 
-It decides whether a batch is written, and which rows of it are still to be.
+It decides whether a batch is written, and which of its rows remain.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ TRIES_MAX = 5  # of a batch of which a try was certainly not executed, or whose 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """revision: of its last transaction. was_there: it had been written before, and was passed over.
+    """revision: of its last transaction. was_there: an earlier call had written the batch, and this one passed over it.
 
-    transactions: that this call made; more than one only with `split`.
+    transactions: made by this call; more than one only with `split`.
     """
 
     revision: int
@@ -62,8 +62,8 @@ class Sink:
     """The one driver of a sink; as a context it begins and ends.
 
     client: of the store; it stays the caller's. name: of the sink, the same for every run of the query. fence: a lead,
-    lock, member or Fence that must be held for each batch as well. timeout_s: for each try of a transaction. split: a
-    batch that is larger than a transaction is written as several; a reader may then see a part of it.
+    lock, member or Fence that must be held for each batch as well. timeout_s: for each try of a transaction. split:
+    write a batch that is larger than a transaction as several; a reader may then see a part of it.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class Sink:
         self._epoch = 0  # create revision of the driver's key, 0: not begun
 
     def begin(self) -> Self:
-        """Be the driver from now on; a former one is refused from here on."""
+        """Be the driver from now on; the store refuses an earlier driver from here on."""
         then: list[Operation] = [Delete(self._driver_key), Put(self._driver_key, b"")]
         self._epoch = self._client.txn([], then, timeout_s=self._timeout_s).revision
         return self
 
     def write(self, frame: DataFrame | pa.Table, batch: int, query: str | None = None) -> WrittenBatch:
-        """Write the rows of a batch, all of them or none (with `split`: all that are not written), unless it is there.
+        """Write the rows of a batch, all of them or none (with `split`: all remaining ones), unless they are there.
 
         frame: a DataFrame or table of Arrow with key (bytes or text), value (bytes or text), and op, "put" or "delete";
         without op every row is a put. A key may be there once. batch: its number; in one query they rise. query: whose
@@ -176,12 +176,12 @@ class Sink:
         return self.begin()
 
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
-        """Nothing to give back: the next driver replaces this one."""
+        """Give back nothing: the next driver replaces this one."""
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 def _query_of(frame: DataFrame | pa.Table) -> str:
-    """The id of the stream that is calling, which its checkpoint keeps over restarts."""
+    """The id of the calling stream, which its checkpoint keeps over restarts."""
     spark = getattr(frame, "sparkSession", None)
     return "" if spark is None else str(spark.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
 
@@ -239,7 +239,7 @@ def _operations(table: pa.Table, is_split: bool) -> list[Operation]:
 
 
 def _end_of_part(operations: list[Operation], begin: int) -> int:
-    """Behind the last operation that one transaction holds with those from `begin` on."""
+    """The index behind the last operation that one transaction holds, beginning with operation `begin`."""
     size_bytes = 0
     for place in range(begin, min(len(operations), begin + ROWS_MAX)):
         one = operations[place]

@@ -4,9 +4,9 @@
     spark.read.format("raftmeta").option("prefix", "/brokers/").load("backup.sealed")
     spark.readStream.format("raftmeta").option("url", "raft://h1:7100,h2:7100").option("table", "changes").load()
 
-What it decides: which part of a table a task reads, and which revisions a batch of the stream has. What it never does:
-take filters from Spark. Those of PySpark 4.3 are kept on the table and not on the query, so that a second query on the
-same DataFrame would silently get the rows of the first; a table is narrowed by options, and Spark filters above it.
+It decides which part of a table a task reads, and which revisions a batch of the stream has. It never takes filters
+from Spark. PySpark 4.3 keeps them on the table and not on the query, so that a second query on the same DataFrame would
+silently get the rows of the first. Narrow a table by options; Spark filters above it.
 
 A reader that is sent to an executor carries options and no open file: Spark's workers fork.
 """
@@ -121,7 +121,7 @@ def _given(options: Mapping[str, str], schema: Any) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Part(InputPartition):
-    """What one task reads. kind: keys, changes or rows; detail: what the place needs to find it again."""
+    """The input of one task. kind: keys, changes or rows; detail: the facts that the place needs to find it again."""
 
     kind: str
     scope: Scope
@@ -155,7 +155,7 @@ class TableReader(DataSourceReader):
             return _change_parts(options, place, low, high)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Record batches of a part; of members and leases tuples."""
+        """Record batches of a part; tuples for members and leases."""
         return _read(self._options, partition)
 
 
@@ -189,7 +189,7 @@ def _read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The changes as a stream. An offset is the last revision that was read, in the cluster that has it."""
+    """The changes as a stream. An offset is the last revision that was read, and its cluster."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._given = dict(options)
@@ -207,18 +207,18 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return travelling(self, (self._given,))
 
     def initialOffset(self) -> dict[str, Any]:
-        """Before the first revision that start_revision asks for."""
+        """The offset before the first revision that start_revision asks for."""
         with place_of(self._options) as place:
             start = self._options.start_revision
             low = place.floor() if start == 0 else place.check_revision(0) if start < 0 else start - 1
             return _offset(place, low)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """At most so many revisions, whatever the changes in them: a revision is never cut."""
+        """At most so many revisions, whatever the changes in them: a batch never cuts a revision."""
         return ReadMaxRows(self._options.revisions_per_batch)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes; with the trigger availableNow never behind where it was prepared."""
+        """The end of the next batch; with the trigger availableNow never behind the end at the start of the query."""
         with place_of(self._options) as place:
             low = _low(place, start)
             high = place.check_revision(0) if self._target is None else self._target

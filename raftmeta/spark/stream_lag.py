@@ -3,10 +3,10 @@
     with stream_lag(spark, metrics="/var/lib/node_exporter/streams.prom"):
         query.awaitTermination()
 
-Spark tells after each batch, and now and then while nothing comes, up to which offset a source was read and how far it
-could be read. The offsets of `format("raftmeta")` are revisions, so the difference is the lag.
+Spark reports after each batch, and now and then while nothing comes, up to which offset a source was read and how far
+it could be read. The offsets of `format("raftmeta")` are revisions, so the difference is the lag.
 
-It decides how old a stream is. It asks no store, and holds up no batch: Spark tells it afterwards, on its own thread.
+It decides how old a stream is. It asks no store, and holds up no batch: Spark reports afterwards, on its own thread.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def lag_metrics(lags: Mapping[str, Lag]) -> str:
 
 @dataclass(slots=True)
 class _Known:
-    """Of one stream. at_s: up to then it has everything; its beginning, before it has everything once."""
+    """Facts of one stream. at_s: up to then it has everything; its beginning, before it has everything once."""
 
     at_s: float
     last: int = 0
@@ -62,7 +62,7 @@ class _Known:
 
 
 class StreamLags:
-    """The lags of streams, out of what Spark tells of their progress."""
+    """The lags of streams, from Spark's reports of their progress."""
 
     def __init__(self, on_lag: OnStreamLag | None = None, metrics: str | Path | None = None) -> None:
         self._on_lag = on_lag
@@ -70,7 +70,7 @@ class StreamLags:
         self._known: dict[str, _Known] = {}
 
     def lags(self) -> dict[str, Lag]:
-        """By the name of the query, its id where it has none."""
+        """By the name of the query, or its id if it has no name."""
         now_s = time.time()
         return {
             query: Lag(known.last, known.revisions, max(0.0, now_s - known.at_s))
@@ -78,13 +78,13 @@ class StreamLags:
         }
 
     def began(self, query: str, at: str) -> None:
-        """A stream that has not read anything is as old as it runs."""
+        """Note a stream that has not read anything; it is as old as its run."""
         self._known.setdefault(query, _Known(_seconds(at)))
 
     def progressed(self, query: str, at: str, sources: list[tuple[str | None, str | None]]) -> None:
-        """After a batch that began then. sources: (up to where it was read, up to where it can be), as Spark has them.
+        """Note a batch that began then. sources: (up to where it was read, up to where it can be), as Spark has them.
 
-        Of a stream with several sources the one furthest behind counts.
+        For a stream with several sources the one furthest behind counts.
         """
         ends = [(end, newest) for end, newest in ((_revision(one), _revision(two)) for one, two in sources) if end >= 0]
         if not ends:
@@ -97,7 +97,7 @@ class StreamLags:
         self._tell(query)
 
     def rested(self, query: str, at: str) -> None:
-        """Nothing has come since the last batch."""
+        """Note that nothing has come since the last batch."""
         known = self._known.get(query)
         if known is not None and known.revisions == 0:
             known.at_s = max(known.at_s, _seconds(at))
@@ -119,7 +119,7 @@ class StreamLags:
 
 
 def _revision(offset: str | None) -> int:
-    """Of an offset of format("raftmeta"); -1: it is another source's, or there is none."""
+    """The revision in an offset of format("raftmeta"); -1: the offset is another source's, or there is none."""
     try:
         told = json.loads(offset or "")
         return int(told["revision"]) if set(told) == {"cluster", "revision"} else -1

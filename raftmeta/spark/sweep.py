@@ -3,8 +3,8 @@
     seeds ──► blocks ──► tasks: raftmeta.sim.live, one world at a time ──► blocks/*.parquet ──► failures, coverage
 
 A task lives the worlds of one block and writes its rows as one file. A block whose file is there is done: a sweep that
-was killed goes on where it stopped, and a longer one adds to a shorter one. Worlds run in a process beside the worker,
-so that one that takes its process down is a row like any other, by its own seed.
+was killed goes on where it stopped, and a longer one adds to a shorter one. Worlds run in a process beside the worker.
+So a world that ends its process is a row like any other, by its own seed.
 
 It decides which seeds are lived where. It never decides what a violation is, and mixes nothing: rows of another build,
 profile or budget belong into another folder.
@@ -43,7 +43,7 @@ Liver = Callable[[int, str, Budget], Life]
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep found. seeds: in the folder, of this sweep and earlier ones. lived: by this call.
+    """The result of a sweep. seeds: in the folder, of this sweep and earlier ones. lived: by this call.
 
     failures: rows of failures.parquet. reached, missing: rare states, as coverage.parquet has them.
     """
@@ -68,11 +68,11 @@ def sweep(
     on_progress: Progress | None = None,
     liver: Liver = live,
 ) -> Swept:
-    """Live the worlds of the seeds [first, end) that the folder out does not have, and tell what all of it shows.
+    """Live the worlds of the seeds [first, end) that the folder out does not have, and return the results of all.
 
     profile: as `raftmeta sim --profile`. budget: of each world, in events. block_seeds: seeds of one task, which are
     done together or not at all. master: of Spark; ignored when a session is active. on_progress: as that of verify.
-    liver: what lives one world, for tests of the sweep itself.
+    liver: lives one world; for tests of the sweep itself.
     Raises ConfigError: seeds or profile are wrong, out holds something else or rows of another build, profile or
     budget, or another sweep works there. RuntimeError: the job failed; the blocks that were done stay done.
     """
@@ -122,7 +122,7 @@ def _tables_that_are_there(folder: Path) -> dict[str, Any] | None:
 
 
 def build_of() -> str:
-    """Which compiled code this is: the same seed is the same history only with the same code."""
+    """A hash of this compiled code: the same seed is the same history only with the same code."""
     package = Path(raftmeta.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.so")):
@@ -155,7 +155,7 @@ def _expect_settings(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _open_blocks(folder: Path, first: int, end: int, block_seeds: int) -> list[tuple[int, int]]:
-    """What of [first, end) no file has, in ranges of at most block_seeds."""
+    """The seeds of [first, end) that no file has, in ranges of at most block_seeds."""
     blocks, at = [], first
     done = sorted(_seeds_of(path) for path in (folder / BLOCKS).glob("*.parquet"))
     for done_first, done_end in [*done, (end, end)]:

@@ -4,7 +4,7 @@ Each function takes and gives DataFrames; sums, percentiles and windows are Spar
 rows of a table apart, and no column depends on when or how fast the job ran, so that the same input gives the same
 table.
 
-It decides how findings are added up. It never decides a verdict on a component: the worst of its pieces is its own.
+It decides how findings are added up. It never decides a component's verdict, which is the worst of its pieces'.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _of(findings: DataFrame, name: str) -> DataFrame:
 
 
 def _worst(verdict: Column) -> Column:
-    """The worst of a group."""
+    """The worst verdict of a group."""
     rank = F.min(F.array_position(F.lit(list(WORST_FIRST)), verdict))
     return F.element_at(F.lit(list(WORST_FIRST)), rank.cast("int"))
 
@@ -71,12 +71,12 @@ def verdicts(findings: DataFrame) -> DataFrame:
 
 
 def written(findings: DataFrame) -> DataFrame:
-    """Acknowledged writes that watches must tell of: run, key, revision, value, seq."""
+    """Acknowledged writes that watches must tell: run, key, revision, value, seq."""
     return _of(findings, "written").drop("history")
 
 
 def anomalies(findings: DataFrame, seen: DataFrame | None) -> DataFrame:
-    """Components without a linearization, and what observations contradict; seen: from raftmeta.spark.observations."""
+    """Components without a linearization, and contradicting observations; seen: from raftmeta.spark.observations."""
     illegal = (
         _of(findings, "verdict")
         .where(F.col("verdict") == "violation")
@@ -93,7 +93,7 @@ def anomalies(findings: DataFrame, seen: DataFrame | None) -> DataFrame:
 
 
 def quarantine(findings: DataFrame, strange: DataFrame | None) -> DataFrame:
-    """Events that make no sense and files that could not be read; strange: the same of observations."""
+    """Events that make no sense and files that could not be read; strange: such observations."""
     found = _of(findings, "quarantine")
     return found if strange is None else found.unionByName(strange)
 
@@ -101,8 +101,8 @@ def quarantine(findings: DataFrame, strange: DataFrame | None) -> DataFrame:
 def histories(findings: DataFrame, expected: DataFrame, allow_empty: bool) -> DataFrame:
     """One row for each history. It is ok if all its components are and nothing of it is in quarantine.
 
-    expected: run, history and model of all that were to be read: one of which nothing came back is unknown.
-    allow_empty: one without events is ok, instead of unknown.
+    expected: run, history and model of all that were to be read; a history without any finding is unknown.
+    allow_empty: a history without events is ok, instead of unknown.
     """
     totals = _of(findings, "totals").groupBy(*OF_A_HISTORY)
     counted = totals.agg(*(F.sum(name).alias(name) for name in ("events", "ok", "fail", "info")))
@@ -153,11 +153,11 @@ def latency(findings: DataFrame) -> DataFrame:
 
 
 def availability(findings: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row for each fault: answers while it lasted, the longest time without one, and the first one after it began.
+    """One row for each fault: answers during it, the longest time without one, and the first one after it began.
 
     faults: rows of faults.parquet with `run` and `fault`, their number in it. longest_gap_ms counts a gap whole if it
-    overlaps the fault; null: there was none of two slots. first_ok_ms: from the beginning of the fault to the end of
-    the first operation that was invoked after it and succeeded.
+    overlaps the fault; null: no gap of two slots. first_ok_ms: from the beginning of the fault to the end of the first
+    operation that was invoked after it and succeeded.
     """
     answers = _of(findings, "answers")
     within = (F.col("slot_ns") + SLOT_NS > F.col("begin_ns")) & (F.col("slot_ns") < F.col("end_ns"))
@@ -193,7 +193,7 @@ def gaps(findings: DataFrame) -> DataFrame:
 
 
 def throughput(findings: DataFrame) -> DataFrame:
-    """Answers of each second of a run, by outcome: what the report draws."""
+    """Answers of each second of a run, by outcome, for the plot of the report."""
     second = F.floor(F.col("slot_ns") / 1_000_000_000).cast("bigint").alias("second")
     answers = _of(findings, "answers").select("run", second, "outcome", "n")
     return answers.groupBy("run", "second").agg(

@@ -1,4 +1,4 @@
-"""How long operations took and when answers came: counts that tasks make apart and Spark adds up.
+"""Durations of operations and times of answers: counts that tasks make apart and Spark adds up.
 
 Latencies fall on a logarithmic scale of 32 steps per doubling, so that counts of tasks can be added and a percentile
 is exact to 2.2 %; the longest is exact. Answers are counted in slots of 10 ms with the first and the last moment in
@@ -32,7 +32,7 @@ ANSWERS = (["slot_ns", "outcome"], [("n", "sum"), ("first_ns", "min"), ("last_ns
 
 
 class Times:
-    """What the histories that one task reads tell about time; those of one file are added up before they are told."""
+    """The times of the histories that one task reads; those of one file are added up before they are sent."""
 
     def __init__(self, fault_begins: Sequence[int]) -> None:
         self._fault_begins = np.asarray(fault_begins, np.int64)
@@ -61,7 +61,7 @@ class Times:
             self._add_first_answers(kinds, called, done)
 
     def findings(self, run: str, name: str) -> Iterator[pa.RecordBatch]:
-        """Everything that was counted."""
+        """The findings for all counts."""
         bounds = {"first_ns": min(self._bounds), "last_ns": max(self._bounds)} if self._bounds else {}
         yield from finding_batches(run, name, "totals", [{**self._totals, **bounds}])
         if self._latencies:
@@ -80,7 +80,7 @@ class Times:
             self._bounds += [int(told.min()), int(told.max())]
 
     def _add_first_answers(self, kinds: Any, called: Any, done: Any) -> None:
-        """Of each fault: when the first operation that was invoked after its beginning was done."""
+        """Note for each fault when the first operation that was invoked after its beginning was done."""
         called, done = called[kinds == OK], done[kinds == OK]
         if not len(self._fault_begins) or not len(done):
             return
@@ -129,7 +129,7 @@ def _named(numbers: Any, names: Sequence[str]) -> pa.Array:
 
 
 def _joined(tables: list[pa.Table], by: list[str], rules: list[tuple[str, str]]) -> pa.Array:
-    """The rows of all tables, those that count the same made one, as structs."""
+    """The rows of all tables as structs; rows that count the same become one."""
     table = pa.concat_tables(tables)
     if len(tables) > 1:
         table = table.group_by(by).aggregate(rules)

@@ -1,4 +1,4 @@
-"""A Kafka topic that a feed fills, with how far it is filled, in the same transactions.
+"""A Kafka topic that a feed fills, and its progress in the same transactions.
 
     topics = KafkaTopics("broker-1:9092", "changes")
     topics.position("c1f0...")                          # fences every older feed of this topic
@@ -6,10 +6,10 @@
 
 A topic has a second one beside it, `<topic>.raftmeta-progress`, compacted and of one partition. Its newest record says
 up to which revision the topic is filled. Messages and that record are one transaction of Kafka, so a reader with
-`isolation.level=read_committed` sees each change once, whatever was killed. The transactional id is the topic's: a feed
-that begins fences the one before, and the transaction of that one is decided before the position is read.
+`isolation.level=read_committed` sees each change once, whatever was killed. The transactional id is the topic's. A feed
+that begins fences the one before, and the old feed's transaction is decided before the new feed reads the position.
 
-It decides nothing about changes. It never makes the topic itself: how many partitions it has is its readers' business.
+It decides nothing about changes. It never makes the topic itself: its readers decide how many partitions it has.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 
 
 class TopicFailed(RuntimeError):
-    """The brokers refused, or did not answer in time. Whatever was under way counts whole or not at all."""
+    """The brokers refused, or did not answer in time. The transaction under way counts whole or not at all."""
 
 
 class Message(NamedTuple):
-    """One change of one key. value: None of a deletion, which compaction takes for one."""
+    """One change of one key. value: None for a deletion, which compaction takes for one."""
 
     key: bytes
     value: bytes | None
@@ -54,20 +54,20 @@ class Message(NamedTuple):
 class Position:
     """How far a topic is filled: every change up to a revision.
 
-    after: the state of that revision is being sent, and keys up to this one are; None: there is nothing to send of it.
+    after: the state of that revision is being sent, up to this key so far; None: no state is being sent.
     """
 
     revision: int
     after: bytes | None = None
 
     def pack(self, cluster: str) -> bytes:
-        """As the record of the progress topic has it."""
+        """The position as a record of the progress topic."""
         after = None if self.after is None else base64.b64encode(self.after).decode()
         return json.dumps({"cluster": cluster, "revision": self.revision, "after": after}).encode()
 
     @staticmethod
     def unpack(record: bytes) -> tuple[str, Position]:
-        """Of what cluster, and the position. Raises ConfigError."""
+        """The cluster and the position in a record. Raises ConfigError."""
         try:
             told = json.loads(record)
             after = told["after"] if told["after"] is None else base64.b64decode(told["after"])
@@ -77,13 +77,13 @@ class Position:
 
 
 class Topics(Protocol):
-    """Where a feed sends changes."""
+    """The place where a feed sends changes."""
 
     def position(self, cluster: str) -> Position | None:
-        """Be the only feed from here on; how far the topic is filled, None: not at all. Raises ConfigError."""
+        """Be the only feed from here on; return how far the topic is filled, None: not at all. Raises ConfigError."""
 
     def send(self, messages: Iterable[Message], position: Position) -> None:
-        """Messages and position, both or neither. Raises TopicFailed; ConfigError: another feed has begun."""
+        """Send messages and position, both or neither. Raises TopicFailed; ConfigError: another feed has begun."""
 
 
 def _library() -> Any:
@@ -130,7 +130,7 @@ class KafkaTopics:
 
     # --- the position -------------------------------------------------------------------------------------------------
     def position(self, cluster: str) -> Position | None:
-        """As Topics says."""
+        """See Topics.position."""
         self._cluster = cluster
         try:
             consumer = self._kafka.Consumer(
@@ -171,7 +171,7 @@ class KafkaTopics:
         return position
 
     def _partitions(self, consumer: Any, topic: str) -> list[int]:
-        """Of the topic; none: it is not there."""
+        """The partitions of the topic; none if there is no such topic."""
         found = consumer.list_topics(topic, timeout=self._timeout_s).topics[topic]
         if found.error is None:
             return sorted(found.partitions)
@@ -180,7 +180,7 @@ class KafkaTopics:
         raise self._kafka.KafkaException(found.error)
 
     def _expect_progress_topic(self, consumer: Any) -> None:
-        """Made if it is not there. One that is not compacted would forget the position of a feed that rests."""
+        """Make it if there is none. A topic that is not compacted would forget the position of a feed that rests."""
         library: Any = importlib.import_module("confluent_kafka.admin")
         admin = library.AdminClient(self._settings, logger=_log)
         name = self.progress_topic
@@ -198,7 +198,7 @@ class KafkaTopics:
             )
 
     def _begin(self) -> None:
-        """Every feed of this topic before this one is fenced when this returns, and what it did is decided."""
+        """Fence every earlier feed of this topic; on return its transaction is decided."""
         self._producer = self._kafka.Producer(
             {
                 "compression.type": "lz4",
@@ -232,7 +232,7 @@ class KafkaTopics:
         raise TopicFailed(f"{self.progress_topic}: not read to its end within {self._timeout_s:g} s")
 
     def _news_of_topics(self) -> tuple[int, ...]:
-        """What a topic that was just made is said to be while not every broker knows it."""
+        """The errors that a new topic has while not every broker knows it."""
         kinds = self._kafka.KafkaError
         return kinds.UNKNOWN_TOPIC_OR_PART, kinds._UNKNOWN_PARTITION, kinds._UNKNOWN_TOPIC
 
@@ -242,7 +242,7 @@ class KafkaTopics:
 
     # --- messages -----------------------------------------------------------------------------------------------------
     def send(self, messages: Iterable[Message], position: Position) -> None:
-        """As Topics says. A transaction that the brokers abort is made again."""
+        """See Topics.send. It makes a transaction again that the brokers abort."""
         held = list(messages)
         deadline_s = time.monotonic() + self._timeout_s
         while True:
@@ -283,7 +283,7 @@ class KafkaTopics:
             raise self._told(error) from error
 
     def _until_done(self, call: Any) -> None:
-        """A call that the library lets be made again goes on with the same step."""
+        """Make a call until it is done; where the library allows to call again, that goes on with the same step."""
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:

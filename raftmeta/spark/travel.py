@@ -1,4 +1,4 @@
-"""What a lake tells: who changed a key and when, and the state at any revision or time. And its upkeep on Spark.
+"""Questions to a lake on Spark: who changed a key and when, and the state at any revision or time. And its upkeep.
 
     spark = ...                                  # any session
     lake = Lake.load("lake")
@@ -6,8 +6,8 @@
     state(spark, lake, revision=1042).show()
     merge(spark, lake.folder); retain(spark, lake.folder, before=...)
 
-It decides which files a question needs: the newest base before it and the changes since, no more. It never changes what
-a lake says; merging gives the same rows in fewer files, and retention gives up the oldest by its owner's word only.
+It decides which files a question needs: the newest base before it and the changes since, no more. It never changes the
+content of a lake: merging gives the same rows in fewer files, and retention gives up the oldest only when told to.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def changes(
 ) -> DataFrame:
     """Changes of the revisions [first, last], of the times [since, until), of one key or a prefix; not sorted.
 
-    Columns: those of lake_rows.CHANGES. Raises MissingRevisions when first or last is given and one between is not
-    there; with neither it is all that there is, and lake.gaps tells what is not.
+    Columns: those of lake_rows.CHANGES. Raises MissingRevisions when first or last is given and a revision between is
+    missing. With neither you get everything in the lake, and lake.gaps tells the missing revisions.
     """
     from pyspark.sql import functions as f
 
@@ -100,10 +100,10 @@ def state(
     key: Key | None = None,
     prefix: Key | None = None,
 ) -> DataFrame:
-    """All keys as of a revision, or as of a time; neither: the newest that the lake has. Not sorted.
+    """All keys as of a revision or a time; without both, of the newest revision in the lake. Not sorted.
 
     Columns: at_revision, and those of lake_rows.BASE. at: its zone counts (UTC where it has none). Raises
-    MissingRevisions for what the lake does not have.
+    MissingRevisions for a revision or time that the lake does not have.
     """
     from pyspark.sql import functions as f
 
@@ -134,7 +134,7 @@ def state(
 def merge(spark: SparkSession, folder: str | Path, *, file_bytes: int = MERGED_BYTES) -> Lake:
     """Make one file of many small ones of a day, up to file_bytes each, and return the lake.
 
-    Raises ConfigError when another driver works there. A reader that loaded the lake before may miss files after it.
+    Raises ConfigError when another driver works there. A reader that loaded the lake before may miss files afterwards.
     """
     with Lake.driven(Path(folder).resolve()) as lake:
         if lake is None:
@@ -162,7 +162,7 @@ def merge(spark: SparkSession, folder: str | Path, *, file_bytes: int = MERGED_B
 
 
 def _groups(lake: Lake, file_bytes: int) -> Iterator[list[ChangesFile]]:
-    """Neighbours of one day that are small enough together. A gap parts them."""
+    """Neighbours of one day that are small enough together. A gap separates them."""
     group: list[ChangesFile] = []
     for one in [*lake.files, None]:
         fits = (
@@ -183,7 +183,7 @@ def _groups(lake: Lake, file_bytes: int) -> Iterator[list[ChangesFile]]:
 def retain(spark: SparkSession, folder: str | Path, *, before: datetime.datetime) -> Lake:
     """Give up the changes of all days before this time, and return the lake, which then begins with a base there.
 
-    before: its day (UTC) is kept whole. A lake that has nothing older is left as it is. Raises as merge.
+    before: its day (UTC) is kept whole. A lake without older changes stays as it is. Raises as merge.
     """
     with Lake.driven(Path(folder).resolve()) as lake:
         if lake is None:
@@ -199,7 +199,7 @@ def retain(spark: SparkSession, folder: str | Path, *, before: datetime.datetime
 
 
 def _write_base(rows: DataFrame, path: Path) -> None:
-    """A folder of parts, there when it is whole."""
+    """Write a folder of parts, which is there when it is whole."""
     half = path.with_name(path.name + HALF_WRITTEN)
     shutil.rmtree(half, ignore_errors=True)
     _ran(lambda: rows.drop("at_revision").orderBy("key").write.parquet(str(half)))
@@ -220,7 +220,7 @@ def _ran(job: Any) -> Any:
 
 
 def _replaced(old: Lake, new: Lake) -> Lake:
-    """What counts is the new one; then the files of the old one go."""
+    """Make the new lake count; then remove the files of the old one."""
     new.saved()
     for file in old.named - new.named:
         path = old.folder / file

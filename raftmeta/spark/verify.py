@@ -3,12 +3,12 @@
     runs ──► read_parts ──► shuffle of buckets ──► check_buckets ──► findings ──► tables ──► report
              (native: pair, join, quarantine)      (native: search)
 
-Histories that were recorded in buckets skip the shuffle. Everything that a table tells comes from one pass over the
-events; observations are queries of their own. The same input gives the same tables, byte by byte.
+Histories that were recorded in buckets skip the shuffle. One pass over the events gives everything in the tables;
+observations are queries of their own. The same input gives the same tables, byte by byte.
 
-It decides in which order things are done and what the verdict on all of it is: `violation` if anything was
-contradicted, `ok` if everything was checked and nothing was in quarantine, `unknown` for all else. It never leaves a
-half-written folder: `out` is exchanged whole when everything stands.
+It decides the order of the steps and the verdict on the whole: `violation` if anything was contradicted, `ok` if
+everything was checked and nothing was in quarantine, `unknown` for all else. It never leaves a half-written folder: it
+exchanges the whole of `out` at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TASK_EVENTS = 2_000_000  # that a task checks, at most: its buckets come in one 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What `verify` found.
+    """The findings of `verify`.
 
     verdict: ok, violation or unknown. histories: rows of histories.parquet. counts: rows of each table. out: the folder
     with the tables, summary.json and report.html.
@@ -77,9 +77,9 @@ def verify(
     paths: run folders, or histories in Parquet, which are checked as `model`. master: of Spark; ignored when a session
     is active. limits: of each bucket of components. bucket_rows: events of a bucket that is shuffled; a component with
     more is cut where its value is certain. allow_empty: a history without events is `ok` instead of `unknown`.
-    on_progress: told (what, tasks done, tasks) from another thread, a few times a second. A folder that an earlier
-    verify wrote is replaced. Raises ConfigError for a path that is no run, an `out` that holds something else, and
-    Spark or Java that is missing; RuntimeError when the job itself failed.
+    on_progress: called with (what, tasks done, tasks) from another thread, a few times a second. A folder of an earlier
+    verify is replaced. Raises ConfigError for a path that is no run, an `out` that holds something else, and missing
+    Spark or Java; RuntimeError when the job itself failed.
     """
     import_pyspark()
     runs = find_runs(paths, model=model)
@@ -187,7 +187,7 @@ def _observed(spark: SparkSession, runs: list[Run]) -> DataFrame:
 
 
 def _faults(spark: SparkSession, runs: list[Run]) -> DataFrame:
-    """What was done to the clusters: few rows, read here."""
+    """The strikes on the clusters: few rows, read here."""
     import pyarrow.parquet as pq
 
     rows: list[tuple[Any, ...]] = []

@@ -3,14 +3,14 @@
     frame.write.format("raftmeta").options(url="raft://h1:7100", sink="topic-settings").mode("append").save()
     stream.writeStream.format("raftmeta").options(url=..., sink=..., checkpointLocation=...).start()
 
-Tasks only read: the rows of a batch travel to the driver with the messages of the tasks, and the driver writes them. So
-a task that runs twice writes nothing twice, and a batch of which a task failed is not written at all.
+Tasks only read. The rows of a batch travel to the driver with the messages of the tasks, and the driver writes them. So
+a task that runs twice writes nothing twice, and a batch with a failed task is not written at all.
 
-A writer of Spark is made anew for each batch, so it cannot hold the fence that a Sink holds from its beginning. Instead
-the newest batch tells whose turn it is: a query that begins (batch 0) replaces the one before it, and a query that was
-replaced is refused at its next batch.
+Spark makes a writer anew for each batch, so a writer cannot hold the fence that a Sink holds from its beginning.
+Instead the newest batch decides: a query that begins (batch 0) replaces the one before it, and a replaced query is
+refused at its next batch.
 
-It decides whose batch may be written. What is written, and that it is written once, raftmeta/spark/sink.py decides.
+It decides whose batch may be written. raftmeta/spark/sink.py decides what is written, and that it is written once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Rows(WriterCommitMessage):
 
 
 def _collected(batches: Iterator[pa.RecordBatch]) -> Rows:
-    """The columns of a sink out of what a task has. A task without rows has no batch, and sends none."""
+    """The columns of a sink from the batches of a task. A task without rows has no batch, and sends none."""
     sent = io.BytesIO()
     writer = None
     for batch in batches:
@@ -81,7 +81,7 @@ class _Writer:
         return travelling(self, (self._given, self._names, self._overwrite))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """The rows of a task, on their way to the driver."""
+        """Send the rows of a task to the driver."""
         return _collected(iterator)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], batch: int, query: str) -> None:
@@ -111,15 +111,15 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """The batches of a stream into a store."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Write all rows of a batch, on the driver; one that comes again is passed over."""
+        """Write all rows of a batch, on the driver; pass over a batch that comes again."""
         self._commit(messages, batchId, self._options.query or _query_at(self._options.checkpoint))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing was written, so there is nothing to take back."""
+        """Do nothing: nothing was written, so there is nothing to take back."""
 
 
 def _query_at(checkpoint: str) -> str:
-    """The id of the query that has this checkpoint; of one that cannot be read here, its name."""
+    """The id of the query with this checkpoint; if the checkpoint cannot be read here, its name."""
     metadata = Path(unquote(urlsplit(checkpoint).path)) / "metadata"
     try:
         return str(json.loads(metadata.read_text(encoding="utf-8").splitlines()[-1])["id"])

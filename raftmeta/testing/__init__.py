@@ -6,7 +6,7 @@
         assert cluster.leader().get("key").value == b"value"
 
 raftmeta.testing.aio.Cluster is the same for asyncio. With pytest the fixture `raftmeta_cluster` gives a test a cluster
-of its own (raftmeta/testing/plugin.py). docs/testing.md tells what each fault is, and what it is not.
+of its own (raftmeta/testing/plugin.py). docs/testing.md explains each fault and its limits.
 """
 
 from __future__ import annotations

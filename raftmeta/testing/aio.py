@@ -5,7 +5,7 @@
         await leader.put("key", b"value")
         await cluster.kill(leader)
 
-Verbs run on a worker thread each, so that the event loop goes on while they wait. It decides nothing of its own.
+Each verb runs on a worker thread, so that the event loop goes on while it waits. It decides nothing of its own.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Cluster:
         await asyncio.to_thread(self.sync.heal)
 
     async def wait_for(self, condition: Callable[[], T | None], *, timeout_s: float = 10.0, what: str = "") -> T:
-        """condition is called on the worker thread."""
+        """Wait for condition(), which is called on the worker thread."""
         return await asyncio.to_thread(self.sync.wait_for, condition, timeout_s=timeout_s, what=what)
 
     async def wait_converged(self, *, timeout_s: float = 10.0) -> NodeStatus:

@@ -1,7 +1,7 @@
 """A cluster of real nodes in one process, on loopback and in folders of its own, with faults on request.
 
-What it decides: who runs, and which frames pass between whom; a node that is restarted comes back under the faults of
-now. What it never does: reach into a node. Every fault is one of raftmeta.faults, every look a public call.
+It decides which nodes run, and which frames pass between them; a restarted node has the faults that hold then. It never
+reaches into a node. Every fault is one of raftmeta.faults, every look a public call.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def _free_address() -> str:
 class Cluster:
     """Nodes "a", "b", "c", ... of one cluster; the context starts them and leaves neither thread nor file behind.
 
-    nodes: how many, or their names. config: of every node, by default with short time-outs. folder: where their
-    folders are made and stay; by default a temporary one. seed: of frames that are lost or repeated by chance.
+    nodes: how many, or their names. config: of every node, by default with short time-outs. folder: the place of their
+    folders, which stay; by default a temporary one. seed: of frames that are lost or repeated by chance.
 
-    Wherever one node is named, its name, its position, or the Node itself will do. A Node that was killed stays dead:
-    ask the cluster again for the one that runs now.
+    Every verb takes a node by its name, its position, or the Node itself. A killed Node stays dead: ask the cluster
+    again for the running one.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Cluster:
         self.close()
 
     def start(self, *, timeout_s: float = 20.0) -> Self:
-        """Start every node that does not run; on return all are ready."""
+        """Start every stopped node; on return all are ready."""
         for name in self._founders:
             if not self.is_running(name):
                 self.restart(name, wait=False)
@@ -146,7 +146,7 @@ class Cluster:
         return [node for node in self._nodes.values() if node.is_running]
 
     def leader(self, *, timeout_s: float = 10.0) -> Node:
-        """The node that leads, and that a majority of the cluster follows in its term; waits for one."""
+        """The node that leads and that a majority of the cluster follows in its term; waits for one."""
         return self.wait_for(self._agreed_leader, timeout_s=timeout_s, what="a leader that a majority follows")
 
     def followers(self, *, timeout_s: float = 10.0) -> list[Node]:
@@ -166,16 +166,16 @@ class Cluster:
     # --- ends and beginnings ----------------------------------------------------------------------------------------
 
     def kill(self, which: str | int | Node) -> None:
-        """End a node as kill -9 would (raftmeta.faults.abort); one that does not run is left as it is."""
+        """End a node as kill -9 would (raftmeta.faults.abort); a node that does not run stays as it is."""
         with contextlib.suppress(NodeClosed):
             faults.abort(self.node(which))
 
     def stop(self, which: str | int | Node) -> None:
-        """End a node in good order: a leader hands over, everybody who waits is answered."""
+        """End a node in good order: a leader hands over, and every waiting caller gets an answer."""
         self.node(which).close()
 
     def restart(self, which: str | int | Node, *, wait: bool = True, timeout_s: float = 20.0) -> Node:
-        """Start a node over the folder of its last life, killing that first; wait: until it is ready."""
+        """Start a node over the folder of its last life, after killing that life; wait: until it is ready."""
         name = self.name_of(which)
         if name in self._nodes:
             self.kill(name)
@@ -221,7 +221,7 @@ class Cluster:
     def partition(self, *groups: Iterable[str | int | Node]) -> None:
         """Let frames pass only inside each group; a node of no group goes on with everybody. Replaces other cuts.
 
-        Connections stay open, as over a cable that was pulled. When this returns nothing passes any more.
+        Connections stay open, as over a cable that was pulled. When this returns, no frame passes between groups.
         """
         named = [{self.name_of(which) for which in group} for group in groups]
         if len(set().union(*named)) != sum(map(len, named)):
@@ -242,7 +242,7 @@ class Cluster:
         self.partition({name}, set(self.peers) - {name})
 
     def cut(self, source: str | int | Node, target: str | int | Node) -> None:
-        """Lose what source sends to target, in this direction only, beside what is cut already."""
+        """Lose the frames from source to target, in this direction only, beside earlier cuts."""
         self._cuts.add((self.name_of(source), self.name_of(target)))
         self._apply_faults()
 
@@ -261,7 +261,7 @@ class Cluster:
         self._apply_faults()
 
     def heal(self) -> None:
-        """Every frame passes again."""
+        """Let every frame pass again."""
         self._cuts.clear()
         self._weather.clear()
         self._apply_faults()
@@ -290,11 +290,11 @@ class Cluster:
     # --- waiting and telling ----------------------------------------------------------------------------------------
 
     def stall_gil(self, seconds: float) -> None:
-        """Hold the GIL of this process, which is every node's host: stall_gil of this module."""
+        """Hold the GIL of this process, which is every node's host; see stall_gil of this module."""
         stall_gil(seconds)
 
     def wait_for(self, condition: Callable[[], T | None], *, timeout_s: float = 10.0, what: str = "") -> T:
-        """The first true value of condition(); AssertionError with a report of all nodes after timeout_s without one.
+        """Return the first true value of condition(). After timeout_s without one: AssertionError with a report of all.
 
         what: the condition in words, for that error.
         """
@@ -306,7 +306,7 @@ class Cluster:
         return value
 
     def wait_converged(self, *, timeout_s: float = 10.0) -> NodeStatus:
-        """Until all running nodes have applied the same entries; their state hashes are alike then, or it raises."""
+        """Wait until all running nodes have applied the same entries; raises if their state hashes then differ."""
 
         def converged() -> NodeStatus | None:
             told = [node.status() for node in self.running()]
@@ -320,7 +320,7 @@ class Cluster:
         return found
 
     def report(self) -> str:
-        """How every node sees itself, and the last events of each: what a failed test wants to show."""
+        """How every node sees itself, and the last events of each, for the output of a failed test."""
         return "\n".join(line for name in self.peers for line in self._report_of(name))
 
     def _report_of(self, name: str) -> Iterator[str]:

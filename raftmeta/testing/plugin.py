@@ -6,7 +6,7 @@
         raftmeta_cluster.kill("b")
         raftmeta_cluster.leader().put("key", b"value")
 
-A test that fails shows how each node saw itself, and its last events. An asyncio test wraps the fixture:
+A failed test shows how each node saw itself, and its last events. An asyncio test wraps the fixture:
 `async with raftmeta.testing.aio.Cluster(cluster=raftmeta_cluster) as cluster`.
 """
 
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def raftmeta_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A running raftmeta.testing.Cluster of this test's own; the marker of the same name says what kind."""
+    """A running raftmeta.testing.Cluster of this test's own; the marker of the same name gives its arguments."""
     from raftmeta.testing.cluster import Cluster
 
     marker = request.node.get_closest_marker("raftmeta_cluster")
