@@ -161,10 +161,11 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
     cdef uint64_t log_syncs = load_acquire(&loop.disk.counters.syncs)
     cdef uint64_t log_sync_time_ns = load_acquire(&loop.disk.counters.time_ns)
     cdef uint64_t log_sync_time_ns_max = load_acquire(&loop.disk.counters.time_ns_max)
-    if restart_maxima:
+    node.read_status(&block)
+    if restart_maxima:          # only now: the loop may act at once, and the copy has the maxima that it forgets
+        loop = node.started()
         store_shared(&loop.must_restart_maxima, <uint32_t>1)
         loop_ring(loop)
-    node.read_status(&block)
     metrics = {
         "term": block.core.term, "role": block.core.role, "is_leader": int(block.core.role == LEADER),
         "elections": block.counters.elections, "leader_changes": block.counters.leader_changes,
