@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from demo.cluster import Flow, LedgerTail
 from demo.display import LiveDisplay, MemberView, PlainDisplay
 from demo.ledger import Acknowledgement, digest_of
+from demo.processes import LedgerProcess
 from demo.report import PeerReport, Report, failover_ns, longest_gap_ns, lost_writes, read_records
+from demo.stage import Flow, LedgerTail
 from tests.processes.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,12 +115,10 @@ def test_neither_the_ledger_nor_the_judge_knows_raftmeta() -> None:
 
 def test_the_ledger_answers_how_many_lines_of_a_client_are_in_its_file(tmp_path: Path) -> None:
     """Lines of two clients, one of which dies in the middle of a line; the ledger ends with its standard input."""
-    file = tmp_path / "file"
-    command = [sys.executable, "-m", "demo.ledger", str(file)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as ledger:
-        assert ledger.stdout is not None
-        address = "127.0.0.1", int(ledger.stdout.readline())
+    ledger = LedgerProcess(tmp_path)
+    try:
+        ledger.open()
+        address = "127.0.0.1", ledger.port
         lines = [Acknowledgement(f"k{i}", digest_of(b"%d" % i), i, 10, 20).line() for i in range(3)]
         with socket.create_connection(address) as first, socket.create_connection(address) as second:
             first.sendall(lines[0] + lines[1][:5])
@@ -129,10 +128,10 @@ def test_the_ledger_answers_how_many_lines_of_a_client_are_in_its_file(tmp_path:
             first.close()
             second.sendall(lines[1])
             assert second.recv(100) == b"2\n"
-        assert file.read_bytes() == lines[0] + lines[2] + lines[1]
-        assert ledger.stdin is not None
-        ledger.stdin.close()
-        assert ledger.wait(20) == 0
+        assert ledger.file.read_bytes() == lines[0] + lines[2] + lines[1]
+        assert ledger.end() == 0
+    finally:
+        ledger.kill()
 
 
 def test_a_line_that_is_not_whole_yet_is_read_when_it_is(tmp_path: Path) -> None:

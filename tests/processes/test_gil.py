@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import raftmeta
-from tests.processes.cluster import Cluster, NodeProcess, hold_gil, status
+from tests.processes.child import hold_gil
+from tests.processes.cluster import Cluster, NodeProcess, status
 from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import wait_until
 
