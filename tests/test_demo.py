@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from demo.ledger import Acknowledgement, digest_of
 from demo.processes import LedgerProcess
 from demo.report import PeerReport, Report, failover_ns, longest_gap_ns, lost_writes, read_records
 from demo.stage import Flow, LedgerTail
+from tests.lint.sources import imports_of
 from tests.processes.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,6 +104,38 @@ def test_a_wrong_option_is_told(wrong: tuple[str, ...], tmp_path: Path) -> None:
     _, told = process.communicate(timeout=20)
     assert process.returncode == 2
     assert wrong[0] in told
+
+
+# --- what it is built from --------------------------------------------------------------------------------------------
+
+
+def needed_modules(*programs: str) -> set[str]:
+    """All modules of the checkout that these import or cimport, at their start or later, or by way of others."""
+    needed: set[str] = set()
+    waiting = list(programs)
+    while waiting:
+        name = waiting.pop()
+        stem = ROOT.joinpath(*name.split("."))
+        paths = [*stem.parent.glob(f"{stem.name}.p[yx]*"), *stem.glob("__init__.py")]
+        if name and name not in needed and paths:
+            needed.add(name)
+            for path in paths:
+                if path.suffix != ".pyi":
+                    waiting += imports_of(path.read_text(), is_python=path.suffix == ".py")
+        if "." in name:
+            waiting.append(name.rpartition(".")[0])  # the package, and the module of an imported name
+    return needed
+
+
+def test_the_demonstration_needs_no_module_that_is_not_built_for_it() -> None:
+    """`./build.sh demo` on a bare clone leaves out whole packages."""
+    (packages,) = re.findall(r"^NOT_IN_DEMO=(\S+)", (ROOT / "build.sh").read_text(), re.MULTILINE)
+    left_out = tuple(f"{package}." for package in packages.split(","))
+    needed = needed_modules("demo.__main__", "demo.broker", "demo.peer", "tests.processes.__main__")
+    native = {name for name in needed if ROOT.joinpath(*name.split(".")).with_suffix(".pyx").exists()}
+    assert {"raftmeta._core", "raftmeta.face.aio", "raftmeta.storage.wal"} <= native
+    assert not [name for name in native if name.startswith(left_out)]
+    assert all(any(ROOT.glob(f"{package.replace('.', '/')}/**/*.pyx")) for package in packages.split(",")), "a name"
 
 
 # --- the ledger -------------------------------------------------------------------------------------------------------
