@@ -118,24 +118,33 @@ PYTHON
 
 # --- the build ------------------------------------------------------------------------------------------------------------
 
-# Builds what changed since the last complete build, and everything when setup.py or the Python is another.
+NOT_IN_DEMO=raftmeta.check,raftmeta.migrate,raftmeta.scan,raftmeta.sim,tests # a third of all modules
+
+# Builds what changed since the last such build, and everything when setup.py or the Python is another.
+# make_extensions [demo]: all modules, or those that the demonstration needs if the others were never built.
 make_extensions() {
-    local force="" started=$SECONDS
-    if need build/extensions.stamp setup.py "$VENV/pyvenv.cfg"; then
-        if [ -e build/extensions.stamp ]; then force=--force; fi
-    elif [ -z "$(find raftmeta tests/faces -name '*.p[xy][dx]' -newer build/extensions.stamp -print -quit)" ] &&
-        [ -z "$(find raftmeta -name '*.hpp' -newer build/extensions.stamp -print -quit)" ]; then
+    local stamp=build/extensions.stamp without="" force="" started=$SECONDS one
+    if [ "${1:-all}" = demo ] && [ ! -e "$stamp" ]; then
+        stamp=build/extensions-demo.stamp without=--without=$NOT_IN_DEMO
+    fi
+    for one in build/extensions.stamp build/extensions-demo.stamp; do
+        if [ -e "$one" ] && need "$one" setup.py "$VENV/pyvenv.cfg"; then force=--force; fi
+    done
+    if [ -z "$force" ] && [ -e "$stamp" ] &&
+        [ -z "$(find raftmeta tests/faces -name '*.p[xy][dx]' -newer "$stamp" -print -quit)" ] &&
+        [ -z "$(find raftmeta -name '*.hpp' -newer "$stamp" -print -quit)" ]; then
         return
     fi
     mkdir -p build
     touch build/started.stamp # a source saved during the build is newer than that
     step "building the extensions (build/build.log)"
-    if ! "$VENV/bin/python" setup.py build_ext --inplace $force >build/build.log 2>&1; then
+    if ! "$VENV/bin/python" setup.py build_ext --inplace $force $without >build/build.log 2>&1; then
         tail -n 60 build/build.log >&2
         exit 1
     fi
-    done_with build/extensions.stamp setup.py "$VENV/pyvenv.cfg"
-    touch -r build/started.stamp build/extensions.stamp
+    if [ -e build/extensions-demo.stamp ]; then rm build/extensions-demo.stamp; fi
+    done_with "$stamp" setup.py "$VENV/pyvenv.cfg"
+    touch -r build/started.stamp "$stamp"
     step "built in $((SECONDS - started)) s"
 }
 
@@ -148,7 +157,7 @@ install_editable() {
 }
 
 make_all() {
-    make_venv "$@"
+    make_venv
     make_extensions
     install_editable
 }
@@ -236,7 +245,8 @@ build)
     install_editable
     ;;
 demo)
-    make_all demo
+    make_venv demo
+    make_extensions demo # and no install: it runs in this folder
     exec "$VENV/bin/python" -m demo "$@"
     ;;
 test)

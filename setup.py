@@ -2,6 +2,7 @@
 
 python setup.py build_ext --inplace                            what changed
 python setup.py build_ext --inplace --only=raftmeta._core      one module; a comma separates more
+python setup.py build_ext --inplace --without=raftmeta.sim     all but the modules of a package; a comma separates more
 python setup.py build_ext --inplace --instrument=thread        for ThreadSanitizer; also `address`, `coverage`
 """
 
@@ -76,12 +77,14 @@ class BuildNative(build_ext):
     user_options: ClassVar = [
         *build_ext.user_options,
         ("only=", None, "build these modules only (comma-separated)"),
+        ("without=", None, "build no module of these packages (comma-separated)"),
         ("instrument=", None, f"build for one of: {', '.join(INSTRUMENTS)}"),
     ]
 
     def initialize_options(self) -> None:
         super().initialize_options()
         self.only: str | None = None
+        self.without: str | None = None
         self.instrument: str | None = None
         self.is_for_checkout = False
 
@@ -122,6 +125,9 @@ class BuildNative(build_ext):
             subprocess.run(["strip", "--strip-unneeded", *objects], check=True)
 
     def _chosen_modules(self) -> list[Extension]:
+        if self.without is not None:
+            packages = tuple(f"{package}." for package in self.without.split(","))
+            return [extension for extension in self.extensions if not extension.name.startswith(packages)]
         if self.only is None:
             return list(self.extensions)
         wanted = set(self.only.split(","))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import tempfile
@@ -43,19 +42,19 @@ def display_for(options: argparse.Namespace) -> Display:
     return PlainDisplay(sys.stdout) if options.plain or not sys.stdout.isatty() else LiveDisplay()
 
 
-async def tell(options: argparse.Namespace, display: Display) -> Report:
+def tell(options: argparse.Namespace, display: Display) -> Report:
     with tempfile.TemporaryDirectory(prefix="raftmeta-demo-") as folder:
         acts = Options(
             brokers=options.brokers, topics=options.topics, gil_s=options.gil_seconds, with_peer=not options.no_peer
         )
-        return await perform(acts, Path(folder), display)
+        return perform(acts, Path(folder), display)
 
 
 def main(arguments: list[str]) -> int:
     options = parsed(arguments)
     try:
         with display_for(options) as display:
-            report = asyncio.run(tell(options, display))
+            report = tell(options, display)
             display.verdict(report)
     except DemoFailed as failure:
         print(f"demo: {failure}", file=sys.stderr)

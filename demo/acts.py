@@ -9,17 +9,16 @@ wipe it, and it believes only the ledger's file about what was promised.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from demo.cluster import Cluster, Flow, frozen, wait_for
 from demo.display import Display
 from demo.processes import DemoFailed, MemberProcess
 from demo.report import PeerReport, Report, lost_writes, missing_writes, same_applied
+from demo.stage import Flow, Stage, frozen, wait_for
 
 CALM_S = 2.0
 PEER_RESTART_S = 15.0
@@ -40,35 +39,35 @@ class Options:
 class Acts:
     """All of them, in order, on brokers that run."""
 
-    def __init__(self, cluster: Cluster, options: Options, display: Display) -> None:
-        self._cluster = cluster
+    def __init__(self, stage: Stage, options: Options, display: Display) -> None:
+        self._stage = stage
         self._options = options
         self._tell = display.event
         self._began_ns = time.monotonic_ns()
         self._late_answers: list[str] = []
 
-    async def run(self) -> Report:
-        controller = await self._controller(after_epoch=0)
+    def run(self) -> Report:
+        controller = self._controller(after_epoch=0)
         self._tell(f"{len(self._members)} brokers joined the group; {controller.name} is elected controller", "green")
-        topics_ms = await self._create_topics(controller)
-        killed_ms, writes_ms = await self._kill_controller()
-        frozen_ms = await self._freeze_controller()
-        calm, held, is_steady = await self._hold_gil()
-        wiped_ms = await self._wipe_follower()
-        killed_ns = await self._cluster.kill_all()
+        topics_ms = self._create_topics(controller)
+        killed_ms, writes_ms = self._kill_controller()
+        frozen_ms = self._freeze_controller()
+        calm, held, is_steady = self._hold_gil()
+        wiped_ms = self._wipe_follower()
+        killed_ns = self._stage.kill_all()
         self._tell(f"(e) kill -9 of all {len(self._members)} brokers at once", "bold red")
-        await self._cluster.start(self._members)
-        restart_ms = await self._cluster.failover_ms(killed_ns)
+        self._stage.start(self._members)
+        restart_ms = self._stage.failover_ms(killed_ns)
         self._tell(f"    all are back, and writes go on, after {restart_ms:,.0f} ms", "green")
         seconds = (time.monotonic_ns() - self._began_ns) / 1e9
         self._tell("the clients rest; each broker is asked for everything that was promised")
-        records = await self._cluster.read_back()
+        records = self._stage.read_back()
         keys = {key for found in records.values() for key in found}
-        await self._rested(len(keys))
+        self._rested(len(keys))
         reports = {member.name: member.report for member in self._members}
         for member in self._members:
-            await member.close()
-        promised = self._cluster.tail.promised
+            member.close()
+        promised = self._stage.tail.promised
         return Report(
             seconds=seconds,
             topics=self._options.topics,
@@ -93,72 +92,71 @@ class Acts:
         )
 
     # --- the acts -----------------------------------------------------------------------------------------------------
-    async def _create_topics(self, controller: MemberProcess) -> float:
+    def _create_topics(self, controller: MemberProcess) -> float:
         count = self._options.topics
         begun_ns = time.monotonic_ns()
-        await controller.command("create_topics", count=count)
-        await self._all_follow(3 * count)
+        controller.ask("create_topics", count)
+        self._all_follow(3 * count)
         passed_ms = (time.monotonic_ns() - begun_ns) / NS_PER_MS
         self._tell(f"{count:,} topics with 3 partitions each; every broker has them by watch after {passed_ms:,.0f} ms")
         return passed_ms
 
-    async def _kill_controller(self) -> tuple[float, float]:
+    def _kill_controller(self) -> tuple[float, float]:
         """Until there is another controller, and until clients' writes go on."""
-        old = await self._controller()
+        old = self._controller()
         epoch, killed_ns = old.report["epoch"], time.monotonic_ns()
-        old.kill()
+        old.begin_kill()
         self._tell(f"(a) kill -9 {old.pid}: broker {old.name}, the controller of epoch {epoch}", "bold red")
-        writes_ms = await self._cluster.failover_ms(killed_ns)
+        writes_ms = self._stage.failover_ms(killed_ns)
         self._tell(f"    writes go on after {writes_ms:,.0f} ms", "green")
-        new = await self._controller(after_epoch=epoch)
+        new = self._controller(after_epoch=epoch)
         passed_ms = (new.report["controller_since_ns"] - killed_ns) / NS_PER_MS
         epoch = new.report["epoch"]
         self._tell(f"    broker {new.name} is controller of epoch {epoch} after {passed_ms:,.0f} ms", "green")
-        await old.gone()
-        await self._cluster.start([old])
-        await self._caught_up(old)
+        old.kill()
+        self._stage.start([old])
+        self._caught_up(old)
         self._tell(f"    broker {old.name} is back and has caught up: pid {old.pid}")
         return passed_ms, writes_ms
 
-    async def _freeze_controller(self) -> float:
-        old = await self._controller()
+    def _freeze_controller(self) -> float:
+        old = self._controller()
         epoch, frozen_ns = old.report["epoch"], time.monotonic_ns()
-        async with frozen(old):
+        with frozen(old):
             self._tell(
                 f"(b) SIGSTOP {old.pid}: broker {old.name}, the controller of epoch {epoch}, is frozen", "bold red"
             )
-            new = await self._controller(after_epoch=epoch)
+            new = self._controller(after_epoch=epoch)
             passed_ms = (new.report["controller_since_ns"] - frozen_ns) / NS_PER_MS
             self._tell(
                 f"    broker {new.name} took over, epoch {new.report['epoch']}, after {passed_ms:,.0f} ms", "green"
             )
-        refused_as = str((await old.command("late_write"))["refused_as"])
+        refused_as = str(old.ask("late_write"))
         self._late_answers.append(refused_as)
         text, style = (f"refused: {refused_as}", "green") if refused_as else ("ACCEPTED", "bold red")
         self._tell(f"    woken, it writes with its old epoch: {text}", style)
-        await self._caught_up(old)
+        self._caught_up(old)
         return passed_ms
 
-    async def _hold_gil(self) -> tuple[Flow, Flow, bool]:
-        controller = await self._controller()
-        leader = await self._cluster.leader()
+    def _hold_gil(self) -> tuple[Flow, Flow, bool]:
+        controller = self._controller()
+        leader = self._stage.leader()
         if leader is not controller:
-            await leader.command("hand_over", to=controller.name)
+            leader.ask("hand_over", controller.name)
         others = [member for member in self._members if member is not controller]
-        await wait_for(lambda: all(m.report["leader"] == controller.name for m in others), "its lead of the cluster")
+        wait_for(lambda: all(m.report["leader"] == controller.name for m in others), "its lead of the cluster")
         calm_ns = time.monotonic_ns()
-        await asyncio.sleep(CALM_S)
+        time.sleep(CALM_S)
         before = [self._leadership(member) for member in others]
         held_ns = time.monotonic_ns()
-        await controller.command("hold_gil", seconds=self._options.gil_s)
         self._tell(
             f"(c) broker {controller.name}, controller and leader, holds its GIL for {self._options.gil_s:g} s",
             "bold red",
         )
-        await asyncio.sleep(self._options.gil_s)
+        controller.hold_gil(self._options.gil_s)
         ended_ns = time.monotonic_ns()
         is_steady = before == [self._leadership(member) for member in others]
-        calm, held = self._cluster.flow(others, calm_ns, held_ns), self._cluster.flow(others, held_ns, ended_ns)
+        calm, held = self._stage.flow(others, calm_ns, held_ns), self._stage.flow(others, held_ns, ended_ns)
         what = "leader and controller stay" if is_steady else "THE LEADER OR THE CONTROLLER CHANGED"
         self._tell(
             f"    {what}; the others' clients: {held.rate:,.0f} commits/s (before {calm.rate:,.0f}), longest gap "
@@ -167,16 +165,15 @@ class Acts:
         )
         return calm, held, is_steady
 
-    async def _wipe_follower(self) -> float:
-        busy = {(await self._controller()).name, (await self._cluster.leader()).name}
+    def _wipe_follower(self) -> float:
+        busy = {self._controller().name, self._stage.leader().name}
         follower = next(member for member in self._members if member.name not in busy)
         follower.kill()
-        await follower.gone()
         follower.wipe()
         self._tell(f"(d) broker {follower.name} is killed and its folder removed", "bold red")
         begun_ns = time.monotonic_ns()
-        await self._cluster.start([follower])
-        await self._caught_up(follower)
+        self._stage.start([follower])
+        self._caught_up(follower)
         passed_ms = (time.monotonic_ns() - begun_ns) / NS_PER_MS
         self._tell(f"    it came back by itself, with everything, {passed_ms:,.0f} ms after its start", "green")
         return passed_ms
@@ -184,13 +181,13 @@ class Acts:
     # --- asking -------------------------------------------------------------------------------------------------------
     @property
     def _members(self) -> list[MemberProcess]:
-        return self._cluster.members
+        return self._stage.members
 
     @staticmethod
     def _leadership(member: MemberProcess) -> tuple[object, ...]:
         return tuple(member.report[what] for what in ("leader", "term", "controller", "epoch"))
 
-    async def _controller(self, *, after_epoch: int = -1) -> MemberProcess:
+    def _controller(self, *, after_epoch: int = -1) -> MemberProcess:
         """Who is controller by the word of all who can speak, itself included, with a higher epoch than that."""
         found: list[MemberProcess] = []
 
@@ -200,20 +197,20 @@ class Acts:
             found[:] = [member for member in told if (member.name, member.report["epoch"]) in known]
             return len(known) == 1 and len(found) == 1 and found[0].report["epoch"] > after_epoch
 
-        await wait_for(is_agreed, "a controller that all know")
+        wait_for(is_agreed, "a controller that all know")
         return found[0]
 
-    async def _all_follow(self, partitions: int) -> None:
-        await wait_for(
+    def _all_follow(self, partitions: int) -> None:
+        wait_for(
             lambda: all(m.report["partitions"] == partitions for m in self._members), "the metadata on every broker"
         )
 
-    async def _caught_up(self, member: MemberProcess) -> None:
+    def _caught_up(self, member: MemberProcess) -> None:
         """Until it has applied what the others had at this moment."""
         applied = max(other.report.get("applied", 0) for other in self._members if other is not member)
-        await wait_for(lambda: member.report.get("applied", 0) >= applied, f"broker {member.name} to catch up")
+        wait_for(lambda: member.report.get("applied", 0) >= applied, f"broker {member.name} to catch up")
 
-    async def _rested(self, writes: int) -> None:
+    def _rested(self, writes: int) -> None:
         """Until every watcher saw the end and all speak of one log index; the table tells if they never do."""
 
         def is_at_rest() -> bool:
@@ -222,48 +219,47 @@ class Acts:
             )
 
         try:
-            await wait_for(is_at_rest, "rest", timeout_s=10)
+            wait_for(is_at_rest, "rest", timeout_s=10)
         except DemoFailed as failure:
             self._tell(str(failure), "red")
 
 
-async def act_peer(cluster: Cluster, options: Options, tell: Callable[..., None]) -> PeerReport:
+def act_peer(stage: Stage, options: Options, tell: Callable[..., None]) -> PeerReport:
     """Acts (a), (c) and (e) on PySyncObj; its leader plays the controller."""
-    tell(f"{len(cluster.members)} nodes of PySyncObj run, with the same clients")
-    await asyncio.sleep(CALM_S)
-    old = await cluster.leader()
+    tell(f"{len(stage.members)} nodes of PySyncObj run, with the same clients")
+    time.sleep(CALM_S)
+    old = stage.leader()
     killed_ns = time.monotonic_ns()
-    old.kill()
+    old.begin_kill()
     tell(f"(a) kill -9 {old.pid}: node {old.name}, the leader", "bold red")
-    killed_ms = await cluster.failover_ms(killed_ns)
+    killed_ms = stage.failover_ms(killed_ns)
     tell(f"    writes go on after {killed_ms:,.0f} ms")
-    await old.gone()
-    await cluster.start([old])
-    leader = await cluster.leader()
-    others = [member for member in cluster.members if member is not leader]
+    old.kill()
+    stage.start([old])
+    leader = stage.leader()
+    others = [member for member in stage.members if member is not leader]
     calm_ns = time.monotonic_ns()
-    await asyncio.sleep(CALM_S)
+    time.sleep(CALM_S)
     held_ns = time.monotonic_ns()
-    await leader.command("hold_gil", seconds=options.gil_s)
     tell(f"(c) node {leader.name}, the leader, holds its GIL for {options.gil_s:g} s", "bold red")
-    await asyncio.sleep(options.gil_s)
+    leader.hold_gil(options.gil_s)
     ended_ns = time.monotonic_ns()
     is_steady = all(member.report["leader"] == leader.report["leader"] for member in others)
-    calm, held = cluster.flow(others, calm_ns, held_ns), cluster.flow(others, held_ns, ended_ns)
+    calm, held = stage.flow(others, calm_ns, held_ns), stage.flow(others, held_ns, ended_ns)
     tell(f"    {held.rate:,.0f} commits/s (before {calm.rate:,.0f}), longest gap {held.gap_ms:,.0f} ms")
-    killed_ns = await cluster.kill_all()
-    tell(f"(e) kill -9 of all {len(cluster.members)} nodes at once", "bold red")
+    killed_ns = stage.kill_all()
+    tell(f"(e) kill -9 of all {len(stage.members)} nodes at once", "bold red")
     restart_ms: float | None = None
     lost: int | None = None
     try:
-        await cluster.start(cluster.members, timeout_s=PEER_RESTART_S)
-        restart_ms = await cluster.failover_ms(killed_ns)
+        stage.start(stage.members, timeout_s=PEER_RESTART_S)
+        restart_ms = stage.failover_ms(killed_ns)
         tell(f"    writes go on after {restart_ms:,.0f} ms")
-        lost = missing_writes(cluster.tail.promised, await cluster.read_back())
+        lost = missing_writes(stage.tail.promised, stage.read_back())
     except DemoFailed:
         tell(f"    it is not back after {PEER_RESTART_S:g} s: nothing that was promised can be read", "red")
     return PeerReport(
-        acknowledged=len(cluster.tail.promised),
+        acknowledged=len(stage.tail.promised),
         lost=lost,
         leader_killed_ms=killed_ms,
         is_leader_unchanged=is_steady,
@@ -273,16 +269,16 @@ async def act_peer(cluster: Cluster, options: Options, tell: Callable[..., None]
     )
 
 
-async def perform(options: Options, folder: Path, display: Display) -> Report:
+def perform(options: Options, folder: Path, display: Display) -> Report:
     """Everything, and the table."""
     size = {"members": options.brokers, "writers": options.writers}
-    async with Cluster("raftmeta", "demo.broker", folder / "brokers", display, **size) as cluster:
-        report = await Acts(cluster, options, display).run()
+    with Stage("raftmeta", "demo.broker", folder / "brokers", display, **size) as stage:
+        report = Acts(stage, options, display).run()
     if not options.with_peer or find_spec("pysyncobj") is None:
         return report
     try:
-        async with Cluster("PySyncObj", "demo.peer", folder / "peers", display, **size) as cluster:
-            return dataclasses.replace(report, peer=await act_peer(cluster, options, display.event))
+        with Stage("PySyncObj", "demo.peer", folder / "peers", display, **size) as stage:
+            return dataclasses.replace(report, peer=act_peer(stage, options, display.event))
     except DemoFailed as failure:
         display.event(f"PySyncObj did not come through: {str(failure).splitlines()[0]}", "red")
         return dataclasses.replace(report, peer_failure=str(failure).splitlines()[0])

@@ -1,28 +1,24 @@
 """One broker of the demonstration: examples/broker.py in a process, with clients that write and watch.
 
-    python -m demo.broker '<Settings as JSON>'
-
 The writers are those of demo/writers.py. The watcher follows every change of all writers and counts what comes out of
 turn.
 
-What a process is told comes by lines of JSON on its standard input; it answers and reports on its standard output.
+`live` is the life of the process; the storyteller calls the functions at the end of this file in it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import raftmeta
 from demo.ledger import LedgerClient, digest_of
-from demo.telling import hear, hold_gil, say
 from demo.writers import PREFIX, Settings, Writers
 from examples.broker import Broker
 from raftmeta.interfaces import LeaderChange
+from tests.processes.child import Parent
 
 LATE_KEY = "late"
 REPORT_S = 0.05
@@ -85,35 +81,20 @@ class Watcher:
                 self.seen += 1
 
 
-async def read_back(node: raftmeta.aio.Node, path: str) -> dict[str, Any]:
-    """Everything that this node itself has, into a file: a line with key, digest and revision for each record.
-
-    The linearizable read before it is the barrier: this node has applied whatever was acknowledged before.
-    """
-    await node.get(PREFIX)
-    start, end = PREFIX.encode(), raftmeta.operations.prefix_end(PREFIX)
-    count = 0
-    with Path(path).open("w") as file:
-        while page := (await node.range(start, end, limit=PAGE, local=True)).records:
-            file.writelines(f"{one.key.decode()} {digest_of(one.value)} {one.mod_revision}\n" for one in page)
-            count += len(page)
-            start = page[-1].key + b"\0"
-    return {"count": count}
-
-
 class Program:
     """Everything that runs in the process, around one broker. controller: who this broker knows as such, and when."""
 
-    def __init__(self, broker: Broker, settings: Settings) -> None:
+    node: raftmeta.aio.Node
+    writers: Writers
+    watcher: Watcher
+
+    def __init__(self, parent: Parent, broker: Broker, settings: Settings) -> None:
+        self.parent = parent
         self.broker = broker
         self.settings = settings
-        self.node: raftmeta.aio.Node | None = None
-        self.writers: Writers | None = None
-        self.watcher: Watcher | None = None
         self.controller: tuple[str, int, int] = ("", 0, 0)
 
     async def run(self) -> None:
-        tasks = [asyncio.create_task(hear(self._answer))]
         await asyncio.to_thread(self.broker.start, timeout_s=READY_S)
         self.broker.controllers.add_listener(self._on_controller)
         leader = await asyncio.to_thread(self.broker.controllers.leader)
@@ -123,9 +104,9 @@ class Program:
         ledger = await LedgerClient.connect(self.settings.ledger)
         self.watcher = Watcher(self.node, self.settings.watch_from)
         self.writers = BrokerWriters(self.node, ledger, self.settings)
-        tasks += [asyncio.create_task(ledger.listen()), self.watcher.task, *self.writers.tasks]
+        tasks = [asyncio.create_task(ledger.listen()), self.watcher.task, *self.writers.tasks]
         tasks += [asyncio.create_task(self._report_on())]
-        say({"ready": True})
+        self.parent.serve(self, asyncio.get_running_loop())
         for done in asyncio.as_completed(tasks):
             await done  # a task that fails ends the program, and the failure is in its log
 
@@ -135,7 +116,7 @@ class Program:
 
     async def _report_on(self) -> None:
         while self.broker.node.is_running:
-            say({"report": self._report()})
+            self.parent.report(self._report())
             await asyncio.sleep(REPORT_S)
 
     def _report(self) -> dict[str, Any]:
@@ -152,47 +133,63 @@ class Program:
             "epoch": epoch,
             "controller_since_ns": since_ns,
             "partitions": len(self.broker.states),
-            "acknowledged": self.writers.acknowledged if self.writers else 0,
-            "unknown": self.writers.unknown if self.writers else 0,
-            "watched": self.watcher.watched if self.watcher else None,
-            "seen": self.watcher.seen if self.watcher else 0,
-            "gaps": self.watcher.gaps if self.watcher else 0,
+            "acknowledged": self.writers.acknowledged,
+            "unknown": self.writers.unknown,
+            "watched": self.watcher.watched,
+            "seen": self.watcher.seen,
+            "gaps": self.watcher.gaps,
         }
 
-    async def _answer(self, command: str, **arguments: Any) -> dict[str, Any]:
-        assert self.node is not None and self.writers is not None
-        if command == "stop_writing":
-            await self.writers.stop()
-        elif command == "read_back":
-            return await read_back(self.node, **arguments)
-        elif command == "create_topics":
-            await asyncio.to_thread(self.broker.create_topics, [f"topic-{n:04}" for n in range(arguments["count"])])
-        elif command == "hand_over":
-            await self.node.transfer(arguments["to"])
-        elif command == "hold_gil":
-            hold_gil(arguments["seconds"])
-        elif command == "late_write":
-            return {"refused_as": await self._late_write()}
-        elif command == "close":
-            await asyncio.to_thread(self.broker.close)
-        return {}
 
-    async def _late_write(self) -> str:
-        """What a controller does that does not know of its end: it writes. "" if that was accepted."""
-        assert self.node is not None and self.broker.lead is not None
-        try:
-            await self.node.put(LATE_KEY, str(self.broker.lead.epoch), fence=self.broker.lead.fence)
-        except raftmeta.RaftmetaError as error:
-            return type(error).__name__
-        return ""
+async def live(parent: Parent, settings: dict[str, Any]) -> None:
+    """The life of the process. settings: of a Settings."""
+    told = Settings(**settings)
+    peers = {int(id): address for id, address in told.peers.items()}
+    await Program(parent, Broker(told.id, peers, Path(told.folder)), told).run()
 
 
-async def main() -> None:
-    settings = Settings(**json.loads(sys.argv[1]))
-    peers = {int(id): address for id, address in settings.peers.items()}
-    broker = Broker(settings.id, peers, Path(settings.folder))
-    await Program(broker, settings).run()
+# --- called by the storyteller ----------------------------------------------------------------------------------------
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+async def stop_writing(program: Program) -> None:
+    await program.writers.stop()
+
+
+async def read_back(program: Program, path: str) -> int:
+    """Everything that this node itself has, into a file: a line with key, digest and revision for each record.
+
+    The linearizable read before it is the barrier: this node has applied whatever was acknowledged before.
+    """
+    node = program.node
+    await node.get(PREFIX)
+    start, end = PREFIX.encode(), raftmeta.operations.prefix_end(PREFIX)
+    count = 0
+    with Path(path).open("w") as file:
+        while page := (await node.range(start, end, limit=PAGE, local=True)).records:
+            file.writelines(f"{one.key.decode()} {digest_of(one.value)} {one.mod_revision}\n" for one in page)
+            count += len(page)
+            start = page[-1].key + b"\0"
+    return count
+
+
+def create_topics(program: Program, count: int) -> None:
+    program.broker.create_topics([f"topic-{number:04}" for number in range(count)])
+
+
+async def hand_over(program: Program, to: str) -> None:
+    await program.node.transfer(to)
+
+
+async def late_write(program: Program) -> str:
+    """What a controller does that does not know of its end: it writes. The error's name; "" if that was accepted."""
+    lead = program.broker.lead
+    assert lead is not None
+    try:
+        await program.node.put(LATE_KEY, str(lead.epoch), fence=lead.fence)
+    except raftmeta.RaftmetaError as error:
+        return type(error).__name__
+    return ""
+
+
+def close(program: Program) -> None:
+    program.broker.close()

@@ -1,11 +1,9 @@
 """The ledger: a process that knows nothing of raftmeta and keeps on disk what clients were promised.
 
-    python -m demo.ledger <file>
-
-It listens on a loopback port, which it prints: the path of a socket in the folder could be too long for one.
+It listens on a loopback port, which it tells: the path of a socket in the folder could be too long for one.
 A client sends a line for each write that was acknowledged to it. The ledger appends the lines of all clients to its
 file, syncs once for all of them, and answers each client with how many of its lines are on disk by now. It never judges
-a line. It ends when its standard input does, so that nobody has to clean up after a killed parent.
+a line.
 """
 
 from __future__ import annotations
@@ -15,10 +13,11 @@ import hashlib
 import os
 import selectors
 import socket
-import sys
 from collections import deque
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.processes.child import Parent
 
 READ_BYTES = 1 << 16
 
@@ -106,13 +105,10 @@ class Client:
 
 def serve(listener: socket.socket, file: int) -> None:
     selector = selectors.DefaultSelector()
-    selector.register(sys.stdin, selectors.EVENT_READ)
     selector.register(listener, selectors.EVENT_READ)
     while True:
         heard: list[Client] = []
         for key, _ in selector.select():
-            if key.fileobj is sys.stdin:
-                return
             if key.fileobj is listener:
                 client = Client(listener.accept()[0])
                 client.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -129,16 +125,17 @@ def serve(listener: socket.socket, file: int) -> None:
             client.answer()
 
 
-def main() -> None:
-    (path,) = sys.argv[1:]
+async def keep(parent: Parent, path: str) -> None:
+    """The life of the process: acknowledgements go to the file at this path, which is a new one."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
-    parent = os.open(Path(path).parent, os.O_RDONLY)
-    os.fsync(parent)
-    os.close(parent)
+    folder = os.open(Path(path).parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        print(listener.getsockname()[1], flush=True)
-        serve(listener, file)
+        parent.serve(listener.getsockname()[1])
+        await asyncio.to_thread(serve, listener, file)
 
 
-if __name__ == "__main__":
-    main()
+def port(port: int) -> int:
+    """Where it listens, for who calls into the process."""
+    return port

@@ -1,23 +1,19 @@
 """The peer to compare with: one node of PySyncObj in a process, with the same clients and the same ledger.
 
-    python -m demo.peer '<Settings as JSON>'
-
 It keeps a journal file, the most durable that PySyncObj can be: it is never synced, so a power cut may lose all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
 from demo.ledger import LedgerClient, digest_of
-from demo.telling import hear, hold_gil, say
 from demo.writers import Settings, Writers
+from tests.processes.child import Parent
 
 REPORT_S = 0.05
 RETRY_S = 0.01
@@ -70,19 +66,20 @@ class PeerWriters(Writers):
 
 
 class Program:
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, parent: Parent, store: Store, settings: Settings) -> None:
+        self.parent = parent
         self.store = store
         self.settings = settings
         self.writers: Writers | None = None
 
     async def run(self) -> None:
-        tasks = [asyncio.create_task(hear(self._answer)), asyncio.create_task(self._report_on())]
+        tasks = [asyncio.create_task(self._report_on())]
         while not self.store.isReady():
             await asyncio.sleep(TICK_S)
         ledger = await LedgerClient.connect(self.settings.ledger)
         self.writers = PeerWriters(self.store, ledger, self.settings)
         tasks += [asyncio.create_task(ledger.listen()), *self.writers.tasks]
-        say({"ready": True})
+        self.parent.serve(self, asyncio.get_running_loop())
         for done in asyncio.as_completed(tasks):
             await done
 
@@ -97,29 +94,29 @@ class Program:
                 "applied": status["last_applied"],
                 "acknowledged": self.writers.acknowledged if self.writers else 0,
             }
-            say({"report": report})
+            self.parent.report(report)
             await asyncio.sleep(REPORT_S)
 
-    async def _answer(self, command: str, **arguments: Any) -> dict[str, Any]:
-        if command == "stop_writing":
-            assert self.writers is not None
-            await self.writers.stop()
-        elif command == "hold_gil":
-            hold_gil(arguments["seconds"])
-        elif command == "read_back":
-            with Path(arguments["path"]).open("w") as file:
-                file.writelines(f"{key} {digest_of(value)} 0\n" for key, value in dict(self.store.values).items())
-        return {}
 
-
-async def main() -> None:
-    settings = Settings(**json.loads(sys.argv[1]))
-    folder = Path(settings.folder)
+async def live(parent: Parent, settings: dict[str, Any]) -> None:
+    """The life of the process. settings: of a Settings."""
+    told = Settings(**settings)
+    folder = Path(told.folder)
     folder.mkdir(exist_ok=True)
-    own = settings.peers[str(settings.id)]
-    others = [address for address in settings.peers.values() if address != own]
-    await Program(Store(own, others, str(folder / "journal")), settings).run()
+    own = told.peers[str(told.id)]
+    others = [address for address in told.peers.values() if address != own]
+    await Program(parent, Store(own, others, str(folder / "journal")), told).run()
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+# --- called by the storyteller ----------------------------------------------------------------------------------------
+
+
+async def stop_writing(program: Program) -> None:
+    assert program.writers is not None
+    await program.writers.stop()
+
+
+def read_back(program: Program, path: str) -> None:
+    """A line with key and digest for each value of this node; there are no revisions."""
+    with Path(path).open("w") as file:
+        file.writelines(f"{key} {digest_of(value)} 0\n" for key, value in dict(program.store.values).items())

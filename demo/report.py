@@ -18,7 +18,7 @@ GAP_MAX_MS = (
 
 
 class FlowLike(Protocol):
-    """demo.cluster.Flow."""
+    """demo.stage.Flow."""
 
     @property
     def rate(self) -> float: ...

@@ -19,7 +19,7 @@ import threading
 from dataclasses import dataclass
 from random import Random
 
-from jepsen.db import Cluster, WaitFailed
+from jepsen.db import Brokers, WaitFailed
 from jepsen.nemesis import Harm, Nemesis, Target
 
 UP_TO_DATE_S = 2.0  # for which voters may take to write down what was committed when they were asked
@@ -38,7 +38,7 @@ class Aim:
 class Atlas:
     """Any thread may call it."""
 
-    def __init__(self, cluster: Cluster, random: Random, *, is_ruin: bool = False) -> None:
+    def __init__(self, cluster: Brokers, random: Random, *, is_ruin: bool = False) -> None:
         self._cluster = cluster
         self._random = random
         self._is_ruin = is_ruin

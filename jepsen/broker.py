@@ -1,13 +1,7 @@
 """A broker of the system under test: one raftmeta node in a process, with a port for clients and callers of its own.
 
-    python -m jepsen.broker '<settings as JSON>'
-
-It stands for any program that embeds raftmeta, and uses public names only. What it is told on standard input:
-
-    members, add, remove, replace, transfer    the node's verbs of these names
-    hold_gil(seconds)                          hold the GIL, as a hung C extension does
-    close                                      the quiet end of the node; then the process may be ended
-    stop                                       its callers ask nothing new
+It stands for any program that embeds raftmeta, and uses public names only. `live` is the life of the process; the run
+calls `ask` and `close` in it, `stop_asking` of jepsen/workers.py, and `hold_gil`, as a hung C extension does.
 
 It ends with EXIT_NODE_STOPPED when its node had to stop (Fatal), and keeps the files.
 """
@@ -15,9 +9,7 @@ It ends with EXIT_NODE_STOPPED when its node had to stop (Fatal), and keeps the 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import dataclasses
-import json
 import logging
 import os
 import sys
@@ -25,25 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import raftmeta
-from jepsen.clock import NS_PER_S, now_ns
-from jepsen.telling import Telling
 from jepsen.workers import Slot, Workers
+from tests.processes.child import Parent
 
 REPORT_S = 0.1
 START_AGAIN_S = 0.5
 EXIT_NODE_STOPPED = 3
 
 
-def hold_gil(seconds: float) -> None:
-    """Sleep without giving the GIL away: no Python runs in this process."""
-    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
-
-
 class Program:
-    def __init__(self, settings: dict[str, Any]) -> None:
+    """node: of this process; face: to ask it. workers: its callers, which ask it too."""
+
+    def __init__(self, parent: Parent, settings: dict[str, Any]) -> None:
         self._settings = settings
-        self._telling = Telling()
-        self._node = raftmeta.Node(
+        self._parent = parent
+        self.node = raftmeta.Node(
             settings["name"],
             peers=settings["peers"],
             data_dir=settings["folder"],
@@ -52,13 +40,12 @@ class Program:
             cluster=settings["cluster"],
             config=raftmeta.Config(**settings["config"]),
         )
-        self._workers: Workers | None = None
 
     async def _start(self) -> None:
         """As under a supervisor: a start that finds no room changed nothing, and is tried again."""
         while True:
             try:
-                self._node.start()
+                self.node.start()
                 return
             except raftmeta.NoSpace as error:
                 print(f"not started: {error}", file=sys.stderr, flush=True)
@@ -66,18 +53,18 @@ class Program:
 
     async def run(self) -> None:
         await self._start()
-        self._node.log_events()
-        self._face = self._node.aio()
+        self.node.log_events()
+        self.face = self.node.aio()
+        self.workers = self._make_workers()
+        self._parent.serve(self, asyncio.get_running_loop())
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._telling.hear(self._answer))
             group.create_task(self._report_on())
-            self._workers = self._make_workers()
-            group.create_task(self._workers.run())
+            group.create_task(self.workers.run())
 
     def _make_workers(self) -> Workers:
         settings = self._settings
         return Workers(
-            self._face,
+            self.face,
             [Slot(**slot) for slot in settings["slots"]],
             spools=Path(settings["spools"]),
             name=settings["name"],
@@ -88,43 +75,30 @@ class Program:
         )
 
     async def _report_on(self) -> None:
-        while self._node.is_running:
-            status = self._node.status()
+        while self.node.is_running:
+            status = self.node.status()
             if status.state == "stopped":
                 print(f"the node stopped: {status}", file=sys.stderr, flush=True)
                 os._exit(EXIT_NODE_STOPPED)
-            counted = {} if self._workers is None else self._workers.report()
-            self._telling.report({**dataclasses.asdict(status), **counted})
+            self._parent.report({**dataclasses.asdict(status), **self.workers.report()})
             await asyncio.sleep(REPORT_S)
 
-    async def _answer(self, command: str, **arguments: Any) -> Any:
-        node = self._face
-        if command == "members":
-            return [dataclasses.asdict(member) for member in await node.members(**arguments)]
-        if command == "add":
-            return await node.add_member(**arguments)
-        if command == "remove":
-            return await node.remove_member(**arguments)
-        if command == "replace":
-            return await node.replace_member(**arguments)
-        if command == "transfer":
-            return await node.transfer(**arguments)
-        if command == "close":
-            return await asyncio.to_thread(self._node.close)
-        if command == "hold_gil":
-            begin_ns = now_ns()
-            hold_gil(arguments["seconds"])
-            return (now_ns() - begin_ns) / NS_PER_S
-        assert command == "stop", command
-        if self._workers is not None:
-            self._workers.stop()
-        return None
 
-
-def main() -> None:
+async def live(parent: Parent, settings: dict[str, Any]) -> None:
+    """The life of the process."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
-    asyncio.run(Program(json.loads(sys.argv[1])).run())
+    await Program(parent, settings).run()
 
 
-if __name__ == "__main__":
-    main()
+# --- called by the run ------------------------------------------------------------------------------------------------
+
+
+async def ask(program: Program, verb: str, arguments: dict[str, Any]) -> Any:
+    """A verb of the node about its members: members, add_member, remove_member, replace_member, transfer."""
+    found = await getattr(program.face, verb)(**arguments)
+    return [dataclasses.asdict(member) for member in found] if verb == "members" else found
+
+
+async def close(program: Program) -> None:
+    """The quiet end of the node; then the process may be ended."""
+    await asyncio.to_thread(program.node.close)

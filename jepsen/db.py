@@ -1,4 +1,5 @@
-"""The system under test: a cluster of brokers (jepsen/broker.py), each a process of its own where the network puts it.
+"""The system under test: brokers (jepsen/broker.py) that form a cluster, each a process of its own where the network
+puts it.
 
 It starts, stops and kills, and tells how things stand. It never decides when (jepsen/nemesis.py) or whether that is
 allowed (jepsen/atlas.py). Tools that stand between a broker and its world hook in before it starts:
@@ -13,20 +14,23 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
+from jepsen import broker
 from jepsen.cgroup import Group
 from jepsen.keeper import Keeper
 from jepsen.network import Direction, Network
-from jepsen.process import CommandFailed, Process, ProcessGone
 from jepsen.workers import Slot
+from tests.processes.leading import leader_of
+from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
+from tests.processes.waiting import wait_until
 
 CLUSTER = "jepsen"
 WAIT_S = 30.0
+END_S = 10.0
 LOOK_S = 0.01
 REPORT_FRESH_S = 1.0
 # Small segments and snapshots, so that segments roll, the log is truncated and members are caught up by snapshot all
@@ -48,35 +52,26 @@ class WaitFailed(Exception):
     """Something that had to come about did not, within its time."""
 
 
-class DbNode(Process):
+class BrokerProcess(RemoteProcess):
     """One broker, over all its lives. folder: of its data. is_paused: stopped or frozen by a nemesis."""
 
     def __init__(self, name: str, *, run: Path, launcher: Sequence[str], data: Path) -> None:
-        super().__init__(name, "jepsen.broker", log=run / "nodes" / f"{name}.log", launcher=launcher)
+        super().__init__(broker.live, log=run / "nodes" / f"{name}.log", launcher=launcher)
         self.folder = data / name
-        self.environment: dict[str, str] = {}
-        self.is_paused = False
-        self.is_ended = False  # on purpose
 
     @property
     def is_answering(self) -> bool:
         return self.is_alive and not self.is_paused and self.report_age_s < REPORT_FRESH_S
 
-    def kill(self) -> None:
-        """SIGKILL, as a power cut that spares the disk."""
-        self.is_ended = True
-        super().kill()
-        self.is_paused = False
-
     def close(self, *, timeout_s: float = WAIT_S) -> None:
         """The quiet end: the node is closed, then its process ends."""
         self.is_ended = True
-        with contextlib.suppress(ProcessGone, CommandFailed, TimeoutError):
-            self.command("close", timeout_s=timeout_s)
-        self.end()
+        with contextlib.suppress(ProcessGone, RemoteError, TimeoutError):
+            self.call(broker.close, timeout_s=timeout_s)
+        self.end(timeout_s=END_S)
 
 
-class Cluster:
+class Brokers:
     """All brokers. As a context it leaves no process, control group or resource behind.
 
     keeper: takes away what is made. id: of the run, for the names of that. run: its folder. founders: the members that
@@ -104,7 +99,8 @@ class Cluster:
         self.founders = tuple(founders)
         self.spares = tuple(spares)
         self.nodes = {
-            name: DbNode(name, run=run, launcher=network.launcher(name), data=data) for name in (*founders, *spares)
+            name: BrokerProcess(name, run=run, launcher=network.launcher(name), data=data)
+            for name in (*founders, *spares)
         }
         self.routes: dict[Direction, str] = {}
         self.id = id
@@ -119,17 +115,19 @@ class Cluster:
         self._lock = threading.RLock()
         self._voters = self.founders
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Brokers:
         return self
 
     def __exit__(self, *_error: object) -> None:
         for group in self._groups.values():
             group.thaw()  # what is frozen does not even die
         for node in self.nodes.values():
+            node.begin_kill()
+        for node in self.nodes.values():
             node.kill()
         self._stack.close()
 
-    def resource(self, make: Callable[[Cluster], Resource]) -> Resource:
+    def resource(self, make: Callable[[Brokers], Resource]) -> Resource:
         """What make(cluster) returns, entered as a context; made by the first call and left with the cluster."""
         with self._lock:
             if make not in self._resources:
@@ -152,8 +150,7 @@ class Cluster:
         """
         node = self.nodes[name]
         known = {name, *(self.founders if peers is None else peers)}
-        node.is_paused = False
-        node.launch(
+        node.arguments = (
             {
                 "name": name,
                 "peers": {peer: self.reach(name, peer) for peer in sorted(known)},
@@ -166,10 +163,10 @@ class Cluster:
                 "spools": str(self._run / "spools"),
                 "t0_ns": self._t0_ns,
                 "seed": self._seed,
+                "life": node.life + 1,
             },
-            environment=node.environment,
         )
-        node.is_ended = False  # only now: until then it is the life before, which was ended on purpose
+        node.begin_start()
 
     def reach(self, source: str, target: str) -> str:
         """Where a source finds a target: "host:port"."""
@@ -182,15 +179,15 @@ class Cluster:
         for name in self.founders:
             self.wait_ready(name)
 
-    def ask(self, command: str, *, arguments: dict[str, Any] | None = None, timeout_s: float = WAIT_S) -> Any:
-        """Give a command to the leader if there is one, else to any member that answers.
+    def ask(self, verb: str, *, arguments: dict[str, Any], timeout_s: float = WAIT_S) -> Any:
+        """Call a verb about members on the leader if there is one, else on any member that answers.
 
-        Raises CommandFailed, ProcessGone, TimeoutError; WaitFailed when nobody answers.
+        Raises RemoteError, ProcessGone, TimeoutError; WaitFailed when nobody answers.
         """
         asked = self.leader() or next(iter(self.answering()), None)
         if asked is None:
-            raise WaitFailed(f"{command}: no member answers")
-        return self.nodes[asked].begin(command, **(arguments or {})).result(timeout_s)
+            raise WaitFailed(f"{verb}: no member answers")
+        return self.nodes[asked].call(broker.ask, verb, arguments, timeout_s=timeout_s)
 
     # --- asking -------------------------------------------------------------------------------------------------------
     def answering(self) -> list[str]:
@@ -208,17 +205,7 @@ class Cluster:
 
     def leader(self) -> str | None:
         """The one that leads by its own word and that of a majority of the voters, in one term."""
-        reports = {name: self.nodes[name].report for name in self.answering()}
-        voters = self.voters()
-        for name, report in reports.items():
-            followers = [
-                other
-                for other, told in reports.items()
-                if other in voters and (told["term"], told["leader"]) == (report["term"], name)
-            ]
-            if report["role"] == "leader" and 2 * len(followers) > len(voters):
-                return name
-        return None
+        return leader_of({name: self.nodes[name].report for name in self.answering()}, self.voters())
 
     def leads(self, name: str) -> bool:
         """Whether that one is the leader."""
@@ -226,17 +213,18 @@ class Cluster:
 
     def crashed(self) -> list[str]:
         """Brokers whose process ended although nobody ended it."""
-        return [name for name, node in self.nodes.items() if node.life > 0 and not node.is_alive and not node.is_ended]
+        return [name for name, node in self.nodes.items() if node.has_crashed]
 
     # --- waiting ------------------------------------------------------------------------------------------------------
     def wait_for(self, condition: Callable[[], Any], what: str, *, timeout_s: float = WAIT_S) -> Any:
         """The first true value of condition(). Raises WaitFailed, with how things stand, after timeout_s."""
-        deadline_s = time.monotonic() + timeout_s
-        while not (value := condition()):
-            if time.monotonic() > deadline_s:
-                raise WaitFailed(f"{what}: not within {timeout_s:g} s\n{self.describe()}")
-            time.sleep(LOOK_S)
-        return value
+        return wait_until(
+            condition,
+            timeout_s=timeout_s,
+            what=lambda: f"{what}\n{self.describe()}",
+            failure=WaitFailed,
+            pause_s=LOOK_S,
+        )
 
     def wait_ready(self, name: str, *, timeout_s: float = WAIT_S) -> None:
         """Until a broker serves: it knows a leader and has caught up."""

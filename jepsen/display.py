@@ -11,9 +11,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from jepsen.db import Cluster
-from jepsen.process import Process
+from jepsen.db import Brokers
 from jepsen.schedule import Schedule
+from tests.processes.remote import RemoteProcess
 
 ERRORS_SHOWN = 6
 
@@ -26,7 +26,7 @@ class Counts:
         self._shown: tuple[float, int] = (time.monotonic(), 0)
         self.rate = 0.0
 
-    def look(self, processes: list[Process]) -> None:
+    def look(self, processes: list[RemoteProcess]) -> None:
         """Read their newest reports."""
         for process in processes:
             if "counts" in process.report:
@@ -50,7 +50,7 @@ class Display:
     LINE_S = 10.0
 
     def __init__(
-        self, console: Console, cluster: Cluster, schedule: Schedule, counts: Counts, *, time_s: float
+        self, console: Console, cluster: Brokers, schedule: Schedule, counts: Counts, *, time_s: float
     ) -> None:
         self._console = console
         self._cluster = cluster

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,9 +35,7 @@ def measure(plan: Plan, console: Console, *, kills: int) -> list[float]:
         for number in range(kills):
             leader = cluster.wait_for(cluster.leader, "a leader")
             node = cluster.nodes[leader]
-            node.is_ended = True
             killed_ns.append(now_ns())
-            node.signal(signal.SIGKILL)
             node.kill()
             cluster.wait_for(cluster.leader, "another leader")
             cluster.start(leader)

@@ -20,7 +20,7 @@ from enum import Enum
 from random import Random
 from typing import ClassVar, Literal
 
-from jepsen.db import Cluster
+from jepsen.db import Brokers
 
 # Of the voters; primaries: those that say they lead; none: no broker by itself.
 Target = Literal["none", "one", "minority", "majority", "primaries", "all"]
@@ -46,7 +46,7 @@ class Nemesis(ABC):
     harm: ClassVar[Harm] = Harm.NONE
     lasts_s: ClassVar[tuple[float, float]] = (2.0, 5.0)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         self.cluster = cluster
         self.random = random
         self.observed = 0

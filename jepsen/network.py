@@ -22,8 +22,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from jepsen.faults.ports import free_ports
 from jepsen.keeper import Keeper
+from tests.processes.waiting import free_ports
 
 SUBNET = "10.73.0"
 HUB_HOST = 254

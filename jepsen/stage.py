@@ -14,14 +14,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from jepsen import worker
 from jepsen.broker import EXIT_NODE_STOPPED
-from jepsen.db import CLUSTER, SETTINGS, Cluster
+from jepsen.db import CLUSTER, SETTINGS, Brokers
 from jepsen.keeper import Keeper
 from jepsen.network import Loopback, Namespaces, Network
 from jepsen.plan import Plan
-from jepsen.process import CommandFailed, Process, ProcessGone
 from jepsen.store import RunFolder
-from jepsen.workers import Slot
+from jepsen.workers import Slot, stop_asking
+from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
 
 STOP_S = 30.0  # for what is under way when clients are told to stop
 
@@ -60,7 +61,7 @@ class Stage:
         self._settings = settings
         self._id = f"jep{os.getpid():x}"
         self._stack = contextlib.ExitStack()
-        self.workers: list[Process] = []
+        self.workers: list[RemoteProcess] = []
 
     def __enter__(self) -> Stage:
         with contextlib.ExitStack() as stack:
@@ -72,7 +73,7 @@ class Stage:
             network.make()
             self._outside, inside = self._plan.slots(self._folder.t0_ns)
             self.cluster = stack.enter_context(
-                Cluster(
+                Brokers(
                     network,
                     keeper,
                     id=self._id,
@@ -99,7 +100,7 @@ class Stage:
         return Namespaces(names, id=self._id, keeper=keeper) if missing is None else Loopback(names)
 
     @property
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[RemoteProcess]:
         """Everything that has clients."""
         return [*self.workers, *self.cluster.nodes.values()]
 
@@ -109,23 +110,23 @@ class Stage:
         for number, slots in enumerate(self._outside, 1):
             self.workers.append(self._launch(f"c{number}", slots))
 
-    def _launch(self, name: str, slots: Sequence[Slot]) -> Process:
+    def _launch(self, name: str, slots: Sequence[Slot]) -> RemoteProcess:
         network = self.cluster.network
         log = self._folder.path / "nodes" / f"{name}.log"
-        worker = Process(name, "jepsen.worker", log=log, launcher=network.launcher(""))
-        self._stack.callback(worker.kill)
-        worker.launch(
-            {
-                "name": name,
-                "url": "raft://" + ",".join(network.client_address(node) for node in self.cluster.nodes),
-                "cluster": CLUSTER,
-                "slots": [asdict(slot) for slot in slots],
-                "spools": str(self._folder.spools),
-                "t0_ns": self._folder.t0_ns,
-                "seed": self._plan.seed,
-            }
-        )
-        return worker
+        settings = {
+            "name": name,
+            "url": "raft://" + ",".join(network.client_address(node) for node in self.cluster.nodes),
+            "cluster": CLUSTER,
+            "slots": [asdict(slot) for slot in slots],
+            "spools": str(self._folder.spools),
+            "t0_ns": self._folder.t0_ns,
+            "seed": self._plan.seed,
+            "life": 1,
+        }
+        process = RemoteProcess(worker.live, settings, log=log, launcher=network.launcher(""))
+        self._stack.callback(process.kill)
+        process.begin_start()
+        return process
 
     def ended(self, *, may_halt: bool = False) -> list[str]:
         """Processes that ended although nobody ended them, with the end of their logs.
@@ -135,16 +136,18 @@ class Stage:
         nodes = [self.cluster.nodes[name] for name in self.cluster.crashed()]
         if may_halt:
             nodes = [node for node in nodes if node.exit_code != EXIT_NODE_STOPPED]
-        gone = [*nodes, *(worker for worker in self.workers if not worker.is_alive)]
+        gone = [*nodes, *(one for one in self.workers if not one.is_alive)]
         return [f"{one.name} ended by itself ({one.exit_code})\n{one.log_tail()}" for one in gone]
 
     def stop_asking(self) -> None:
         """Let what is under way end, and ask nothing new. Whoever does not answer is left to those who look for it."""
-        for answer in [one.begin("stop") for one in self.processes if one.is_alive]:
-            with contextlib.suppress(ProcessGone, CommandFailed, TimeoutError):
+        for answer in [one.begin(stop_asking) for one in self.processes if one.is_alive]:
+            with contextlib.suppress(ProcessGone, RemoteError, TimeoutError):
                 answer.result(STOP_S)
 
     def kill_all(self) -> None:
         """End all processes; what they wrote down is complete then."""
+        for one in self.processes:
+            one.begin_kill()
         for one in self.processes:
             one.kill()

@@ -1,28 +1,23 @@
-"""A client process: asks the cluster over raft://, from outside of the brokers.
-
-python -m jepsen.worker '<settings as JSON>'
-"""
+"""A client process: asks the cluster over raft://, from outside of the brokers."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import raftmeta
-from jepsen.telling import Telling
 from jepsen.workers import Slot, Workers
+from tests.processes.child import Parent
 
 REPORT_S = 0.2
 
 
 class Program:
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._telling = Telling()
+    def __init__(self, parent: Parent, settings: dict[str, Any]) -> None:
+        self._parent = parent
         client = raftmeta.aio.Client(settings["url"], cluster=settings["cluster"], name=settings["name"])
-        self._workers = Workers(
+        self.workers = Workers(
             client,
             [Slot(**slot) for slot in settings["slots"]],
             spools=Path(settings["spools"]),
@@ -34,22 +29,17 @@ class Program:
         )
 
     async def run(self) -> None:
+        self._parent.serve(self, asyncio.get_running_loop())
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._telling.hear(self._answer))
             group.create_task(self._report_on())
-            working = group.create_task(self._workers.run())
-            await working
+            group.create_task(self.workers.run())
 
     async def _report_on(self) -> None:
         while True:
-            self._telling.report(self._workers.report())
+            self._parent.report(self.workers.report())
             await asyncio.sleep(REPORT_S)
 
-    async def _answer(self, command: str) -> Any:
-        """`stop`: ask nothing new."""
-        assert command == "stop", command
-        self._workers.stop()
 
-
-if __name__ == "__main__":
-    asyncio.run(Program(json.loads(sys.argv[1])).run())
+async def live(parent: Parent, settings: dict[str, Any]) -> None:
+    """The life of the process."""
+    await Program(parent, settings).run()

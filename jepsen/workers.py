@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from jepsen.client import Client, Fates, Store
 from jepsen.generator import Pace, Rotation
@@ -87,3 +87,15 @@ class Workers:
 
     def report(self) -> dict[str, Any]:
         return {"counts": dict(self.fates.counts), "errors": dict(self.fates.errors)}
+
+
+class Program(Protocol):
+    """A process that has clients: a client process, or a broker."""
+
+    @property
+    def workers(self) -> Workers: ...
+
+
+async def stop_asking(program: Program) -> None:
+    """Called in such a process: its clients ask nothing new."""
+    program.workers.stop()

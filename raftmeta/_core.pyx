@@ -306,7 +306,7 @@ cdef bint _has_term(uint8_t type) noexcept nogil:
     return type not in (PROPOSE, PROPOSE_RESPONSE, READ_INDEX, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERSHIP_PROPOSE)
 
 
-# Input from outside is never asserted (STYLE 16): a message that makes no sense is refused and changes nothing.
+# Input from outside is never asserted: a message that makes no sense is refused and changes nothing.
 cdef status_t _check_message(Core* core, const Message* message) noexcept nogil:
     if message.target != core.config.id or message.source == core.config.id or message.source == 0:
         return FOREIGN_NODE

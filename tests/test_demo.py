@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,10 +17,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from demo.cluster import Flow, LedgerTail
 from demo.display import LiveDisplay, MemberView, PlainDisplay
 from demo.ledger import Acknowledgement, digest_of
+from demo.processes import LedgerProcess
 from demo.report import PeerReport, Report, failover_ns, longest_gap_ns, lost_writes, read_records
+from demo.stage import Flow, LedgerTail
+from tests.lint.sources import imports_of
 from tests.processes.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,6 +106,38 @@ def test_a_wrong_option_is_told(wrong: tuple[str, ...], tmp_path: Path) -> None:
     assert wrong[0] in told
 
 
+# --- what it is built from --------------------------------------------------------------------------------------------
+
+
+def needed_modules(*programs: str) -> set[str]:
+    """All modules of the checkout that these import or cimport, at their start or later, or by way of others."""
+    needed: set[str] = set()
+    waiting = list(programs)
+    while waiting:
+        name = waiting.pop()
+        stem = ROOT.joinpath(*name.split("."))
+        paths = [*stem.parent.glob(f"{stem.name}.p[yx]*"), *stem.glob("__init__.py")]
+        if name and name not in needed and paths:
+            needed.add(name)
+            for path in paths:
+                if path.suffix != ".pyi":
+                    waiting += imports_of(path.read_text(), is_python=path.suffix == ".py")
+        if "." in name:
+            waiting.append(name.rpartition(".")[0])  # the package, and the module of an imported name
+    return needed
+
+
+def test_the_demonstration_needs_no_module_that_is_not_built_for_it() -> None:
+    """`./build.sh demo` on a bare clone leaves out whole packages."""
+    (packages,) = re.findall(r"^NOT_IN_DEMO=(\S+)", (ROOT / "build.sh").read_text(), re.MULTILINE)
+    left_out = tuple(f"{package}." for package in packages.split(","))
+    needed = needed_modules("demo.__main__", "demo.broker", "demo.peer", "tests.processes.__main__")
+    native = {name for name in needed if ROOT.joinpath(*name.split(".")).with_suffix(".pyx").exists()}
+    assert {"raftmeta._core", "raftmeta.face.aio", "raftmeta.storage.wal"} <= native
+    assert not [name for name in native if name.startswith(left_out)]
+    assert all(any(ROOT.glob(f"{package.replace('.', '/')}/**/*.pyx")) for package in packages.split(",")), "a name"
+
+
 # --- the ledger -------------------------------------------------------------------------------------------------------
 
 
@@ -114,12 +149,10 @@ def test_neither_the_ledger_nor_the_judge_knows_raftmeta() -> None:
 
 def test_the_ledger_answers_how_many_lines_of_a_client_are_in_its_file(tmp_path: Path) -> None:
     """Lines of two clients, one of which dies in the middle of a line; the ledger ends with its standard input."""
-    file = tmp_path / "file"
-    command = [sys.executable, "-m", "demo.ledger", str(file)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as ledger:
-        assert ledger.stdout is not None
-        address = "127.0.0.1", int(ledger.stdout.readline())
+    ledger = LedgerProcess(tmp_path)
+    try:
+        ledger.open()
+        address = "127.0.0.1", ledger.port
         lines = [Acknowledgement(f"k{i}", digest_of(b"%d" % i), i, 10, 20).line() for i in range(3)]
         with socket.create_connection(address) as first, socket.create_connection(address) as second:
             first.sendall(lines[0] + lines[1][:5])
@@ -129,10 +162,10 @@ def test_the_ledger_answers_how_many_lines_of_a_client_are_in_its_file(tmp_path:
             first.close()
             second.sendall(lines[1])
             assert second.recv(100) == b"2\n"
-        assert file.read_bytes() == lines[0] + lines[2] + lines[1]
-        assert ledger.stdin is not None
-        ledger.stdin.close()
-        assert ledger.wait(20) == 0
+        assert ledger.file.read_bytes() == lines[0] + lines[2] + lines[1]
+        assert ledger.end() == 0
+    finally:
+        ledger.kill()
 
 
 def test_a_line_that_is_not_whole_yet_is_read_when_it_is(tmp_path: Path) -> None:

@@ -156,6 +156,15 @@ def test_what_a_source_cites_can_be_opened(source: Path) -> None:
             assert section in found[0].read_text(), f"{name} has no {section!r}"
 
 
+def test_tests_and_tools_cite_only_what_can_be_opened() -> None:
+    """A rule is cited from a paper or from a document of this repository; other numbers tell nobody anything."""
+    elsewhere = re.compile(r"\b(?:DESIGN\b|STYLE \d|features \d|reliability [A-Z]\d)")
+    for folder in ("tests", "demo", "jepsen", "benchmarks", "examples"):
+        for path in source_files(".py", ".pyx", ".pyi", below=ROOT / folder):
+            if path != Path(__file__):
+                assert not elsewhere.findall(path.read_text()), relative(path)
+
+
 def test_each_term_is_explained_once() -> None:
     """docs/terms.md is a dictionary: a bold word at the beginning of a row stands there only once."""
     rows = re.findall(r"^\| \*\*([^*]+)\*\*", (ROOT / "docs" / "terms.md").read_text(), re.MULTILINE)

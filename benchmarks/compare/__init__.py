@@ -8,7 +8,6 @@ for before a peer is asked for.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -21,12 +20,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.measure import Sample
+from tests.processes.child import end_with_parent
 from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import wait_until
 
 MEMBERS = 3
 END_S = 10.0
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Peer(ABC):
@@ -39,7 +38,7 @@ class Peer(ABC):
     def __init__(self, folder: Path) -> None:
         self._base = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.members: list[RemoteProcess] = []
+        self.members: Sequence[RemoteProcess] = ()
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{type(self).__name__.lower()}-", dir=self._base))
@@ -81,7 +80,7 @@ class Peer(ABC):
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, **(environment or {})},
-                    preexec_fn=_die_with_parent,
+                    preexec_fn=end_with_parent,
                 )
             )
 
@@ -104,7 +103,3 @@ class ReadablePeer(Peer):
     @abstractmethod
     def gets(self, *, outstanding: int, seconds: float, warmup_s: float) -> Sample:
         """Linearizable reads with so many outstanding, for so many seconds after the warm-up."""
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

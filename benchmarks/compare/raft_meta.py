@@ -8,38 +8,21 @@ from benchmarks.load.closed import closed_loop, run_in
 from benchmarks.load.inside import gets_awaited, puts_awaited
 from benchmarks.load.values import KEYS, keys_of, values_of
 from benchmarks.measure import Sample
-from tests.processes.cluster import ready
-from tests.processes.remote import RemoteProcess
-from tests.processes.waiting import free_ports
+from tests.processes.cluster import Cluster
 
 FOUNDING_S = 30.0
 NAMES = "abcdefg"[:MEMBERS]
-
-
-def open_serving(name: str, peers: dict[str, str], clients: str, folder: str) -> raftmeta.Node:
-    return raftmeta.Node(name, peers=peers, data_dir=folder, client_listen=clients).start()
-
-
-def leads(node: raftmeta.Node) -> bool:
-    return node.status().role == "leader"
 
 
 class RaftMeta(ReadablePeer):
     """Three members that serve clients; the load is made by the subclasses."""
 
     def found(self) -> None:
-        ports = free_ports(2 * MEMBERS)
-        peers = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, ports[:MEMBERS], strict=True)}
-        self.addresses = [f"127.0.0.1:{port}" for port in ports[MEMBERS:]]
-        self.members = [
-            RemoteProcess(open_serving, name, peers, address, str(self.folder / name), log=self.folder / f"{name}.log")
-            for name, address in zip(NAMES, self.addresses, strict=True)
-        ]
-        for member in self.members:
-            member.start()
-        for member in self.members:
-            member.call(ready, FOUNDING_S, timeout_s=FOUNDING_S + 5)
-        self.leader = self.wait_for_leader(leads)
+        self._cluster = Cluster(self.folder, names=NAMES, serves_clients=True)
+        self.members = list(self._cluster.nodes.values())
+        self._cluster.start()
+        self._cluster.wait_ready(timeout_s=FOUNDING_S)
+        self.leader = self._cluster.leader()
 
 
 class Embedded(RaftMeta):
@@ -82,7 +65,7 @@ class OverRaft(RaftMeta):
         keys, values = keys_of(), values_of(value_bytes)
 
         async def main() -> Sample:
-            async with raftmeta.aio.Client(f"raft://{','.join(self.addresses)}") as client:
+            async with raftmeta.aio.Client(self._cluster.url) as client:
                 put = client.put
                 return Sample.of(
                     await closed_loop(
@@ -100,7 +83,7 @@ class OverRaft(RaftMeta):
         keys = keys_of()
 
         async def main() -> Sample:
-            async with raftmeta.aio.Client(f"raft://{','.join(self.addresses)}") as client:
+            async with raftmeta.aio.Client(self._cluster.url) as client:
                 get = client.get
                 return Sample.of(
                     await closed_loop(

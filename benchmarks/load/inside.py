@@ -20,7 +20,7 @@ from benchmarks.measure import Sample
 from benchmarks.native import extension
 from raftmeta.faults import LinkFault, set_link_faults
 from raftmeta.operations import Put
-from tests.processes.cluster import hold_gil
+from tests.processes.child import hold_gil
 
 KEYS_PER_WRITE = 2500
 CATCH_UP_S = 120.0

@@ -341,7 +341,6 @@ def measured_restarts(bench: Bench, cluster: Cluster, keys: int, folder: Path) -
     bare = RemoteProcess(imported, log=folder / "bare.log")
     follower = cluster.followers()[0]
     measured: dict[str, list[float]] = {}
-    # A process ends with the thread that started it (tests/processes/child.py): so one pool for all rounds.
     with ThreadPoolExecutor(len(cluster.nodes)) as pool:
         for _ in range(bench.rounds):
             bench.step("restarts")

@@ -18,10 +18,10 @@ from typing import Any
 
 from jepsen.faults import damage
 from jepsen.faults.images import MIB, Images, cut_power
-from jepsen.faults.ports import free_ports
 from jepsen.faults.script import is_add, key_of
 from jepsen.faults.scripted import ScriptFailed, found_by, started
 from jepsen.faults.shim import Action, Calls, Page
+from tests.processes.waiting import free_addresses
 
 SCRIPT = "jepsen.faults.script"
 NAMES = ("a", "b", "c")
@@ -100,7 +100,7 @@ class EverySync:
         page = Page.make(self._page)
         page.cut_with(disk.mount for disk in self._images.disks.values())
         rule = page.strike(Calls.SYNC, point.action, path=str(self._images.folder), skip=point.sync or 0)
-        peers = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)}
+        peers = dict(zip(NAMES, free_addresses(len(NAMES)), strict=True))
         begun, acknowledged = self._run_script(peers, page)
         point.was_struck, point.acknowledged = page.cuts > 0, len(acknowledged)
         for disk in self._images.disks.values():

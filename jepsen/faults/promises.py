@@ -27,13 +27,13 @@ from random import Random
 from typing import Any, Self
 
 from jepsen.faults import damage
-from jepsen.faults.ports import free_ports
 from jepsen.faults.scripted import ScriptFailed, found_by, started
 from jepsen.faults.shim import Action, Calls, Page
 from jepsen.faults.unsynced import Kind, Unsynced
 from raftmeta import Node
 from raftmeta.testing import Cluster
 from raftmeta.testing.cluster import TEST_CONFIG
+from tests.processes.waiting import free_addresses
 
 SCRIPT = "jepsen.faults.promises"
 NAMES = ("a", "b", "c")
@@ -117,7 +117,7 @@ class Promises:
         settings = {
             "folder": str(nodes),
             "is_joined": is_joined,
-            "peers": {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)},
+            "peers": dict(zip(NAMES, free_addresses(len(NAMES)), strict=True)),
         }
         honest = [name for name in NAMES if lie is None or lie.disks not in ("all", name)] if is_tail_lost else []
         promised = self._run(settings, page, lambda: are_marks_synced(unsynced, [nodes / name for name in honest]))

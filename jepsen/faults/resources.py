@@ -1,6 +1,6 @@
 """What several nemeses of a run share: a shim for every broker, a disk for every broker, proxies before them.
 
-Each is made by the first nemesis that asks for it (Cluster.resource), before any broker starts, and hooks itself into
+Each is made by the first nemesis that asks for it (Brokers.resource), before any broker starts, and hooks itself into
 the brokers' environment, folder or routes. Without such a nemesis a run has none of them.
 """
 
@@ -15,12 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
-from jepsen.db import Cluster
+from jepsen.db import Brokers
 from jepsen.faults.images import MIB, Disk, Images
-from jepsen.faults.ports import free_ports
 from jepsen.faults.proxy import NO_FAULT, Direction, FrameFault, Proxy
 from jepsen.faults.shim import Page
 from jepsen.faults.unsynced import Unsynced
+from tests.processes.waiting import free_ports
 
 DISK_BYTES = 256 * MIB
 STASH = "unsynced"  # on each disk, beside the data of its broker
@@ -30,7 +30,7 @@ PROXY_PORT = 7001  # in a namespace, where nothing else listens
 class Shims(contextlib.AbstractContextManager["Shims"]):
     """pages: of each broker, by its name. unsynced: what its disk may lose, for those that have a disk of their own."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Brokers) -> None:
         self.pages: dict[str, Page] = {}
         self.unsynced: dict[str, Unsynced] = {}
         self._cluster = cluster
@@ -58,7 +58,7 @@ class Shims(contextlib.AbstractContextManager["Shims"]):
 class Disks(contextlib.AbstractContextManager["Disks"]):
     """disks: of each broker, by its name. Its data is in a folder on the disk, so that a wipe spares the ballast."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Brokers) -> None:
         self.disks: dict[str, Disk] = {}
         self._cluster = cluster
         self._images = Images(Path(tempfile.gettempdir()) / f"{cluster.id}-disks", size_bytes=DISK_BYTES)
@@ -79,7 +79,7 @@ class Disks(contextlib.AbstractContextManager["Disks"]):
 class Proxies(contextlib.AbstractContextManager["Proxies"]):
     """A proxy before every broker: in its namespace, or one process for all on loopback."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
         self._stack = contextlib.ExitStack()
         self._proxies: list[Proxy] = []

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from random import Random
 from typing import ClassVar
 
-from jepsen.db import Cluster
+from jepsen.db import Brokers
 from jepsen.faults.resources import Shims
 from jepsen.faults.shim import Page
 from jepsen.faults.shim import missing as shim_missing
@@ -20,7 +20,7 @@ class Clock(Nemesis):
 
     targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "primaries", "all")
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         super().__init__(cluster, random)
         self._reads_before: dict[str, int] = {}
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import ClassVar
 
 from jepsen.clock import NS_PER_S
-from jepsen.db import Cluster, WaitFailed
+from jepsen.db import Brokers, WaitFailed
 from jepsen.faults import images
 from jepsen.faults.images import MIB, cut_power
 from jepsen.faults.resources import Disks, Shims
@@ -26,7 +26,7 @@ class ShimmedDisk(Nemesis):
 
     targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "primaries", "all")
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         super().__init__(cluster, random)
         self._rules: list[Rule] = []
 
@@ -184,7 +184,7 @@ class FullDisk(OnDisks):
         self.struck = ()
 
 
-def _wait(cluster: Cluster, condition: Callable[[], bool], what: str) -> None:
+def _wait(cluster: Brokers, condition: Callable[[], bool], what: str) -> None:
     """For a call that a broker under load soon makes; one that does not, is not struck this time."""
     with contextlib.suppress(WaitFailed):
         cluster.wait_for(condition, what, timeout_s=STRUCK_S)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from random import Random
 from typing import ClassVar
 
-from jepsen.db import Cluster
+from jepsen.db import Brokers
 from jepsen.faults.proxy import FrameFault
 from jepsen.faults.resources import Proxies
 from jepsen.nemesis import Nemesis, Target
@@ -18,7 +18,7 @@ class Frames(Nemesis):
     targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "primaries", "all")
     counter: ClassVar[str]  # of the proxy
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         super().__init__(cluster, random)
         self._before = 0
 

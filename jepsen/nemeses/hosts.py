@@ -7,9 +7,10 @@ from random import Random
 from typing import Any
 
 from jepsen.cgroup import Group
-from jepsen.db import Cluster
+from jepsen.db import Brokers
 from jepsen.nemesis import Nemesis
-from jepsen.process import CommandFailed, ProcessGone
+from tests.processes.child import hold_gil
+from tests.processes.remote import ProcessGone, RemoteError
 
 CPU_SHARE = 0.02  # of one processor: far below what an idle broker needs
 GIL_S = 3.0
@@ -22,7 +23,7 @@ class StarveCpu(Nemesis):
     targets = ("one", "minority", "primaries")
     lasts_s = (2.0, 6.0)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         super().__init__(cluster, random)
         self._before = 0
 
@@ -52,20 +53,20 @@ class HoldGil(Nemesis):
     targets = ("one", "minority", "primaries", "all")
     lasts_s = (GIL_S, GIL_S)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         super().__init__(cluster, random)
         self._holding: list[Future[Any]] = []
 
     def begin(self, nodes: tuple[str, ...]) -> str:
         alive = [name for name in nodes if self.cluster.nodes[name].is_answering]
-        self._holding = [self.cluster.nodes[name].begin("hold_gil", seconds=GIL_S) for name in alive]
+        self._holding = [self.cluster.nodes[name].begin(hold_gil, GIL_S) for name in alive]
         return f"{GIL_S:g} s in {' '.join(alive)}"
 
     def end(self) -> None:
         for holding in self._holding:
             try:
                 self.observed += holding.result(3 * GIL_S) >= GIL_S
-            except (ProcessGone, CommandFailed, TimeoutError):
+            except (ProcessGone, RemoteError, TimeoutError):
                 continue  # killed, or frozen, by another nemesis meanwhile
         self._holding = []
 

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 from jepsen.db import WaitFailed
 from jepsen.faults import damage
 from jepsen.nemesis import Harm, Nemesis, Target
-from jepsen.process import CommandFailed, ProcessGone
+from tests.processes.remote import ProcessGone, RemoteError
 
 CHANGE_S = 10.0  # for one change, under whatever other faults act
 BACK_S = 90.0  # to the founders, when the other faults have ended too
 LEAD_S = 3.0  # for everybody to know a leader
 RETRY_S = 0.2
-NOT_NOW = (CommandFailed, ProcessGone, TimeoutError, WaitFailed)
+NOT_NOW = (RemoteError, ProcessGone, TimeoutError, WaitFailed)
 
 
 class MemberChange(Nemesis):
@@ -30,12 +30,12 @@ class MemberChange(Nemesis):
     targets: ClassVar[tuple[Target, ...]] = ("none",)
     lasts_s = (1.0, 4.0)
 
-    def reach(self, command: str, *, within_s: float = CHANGE_S, **arguments: Any) -> bool:
+    def reach(self, verb: str, *, within_s: float = CHANGE_S, **arguments: Any) -> bool:
         """Ask until it is done; False when there was no time."""
         deadline_s = time.monotonic() + within_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             try:
-                self.cluster.ask(command, timeout_s=left_s + 1.0, arguments={**arguments, "timeout_s": left_s})
+                self.cluster.ask(verb, timeout_s=left_s + 1.0, arguments={**arguments, "timeout_s": left_s})
             except NOT_NOW:
                 time.sleep(RETRY_S)
             else:
@@ -75,11 +75,11 @@ class MemberChange(Nemesis):
         if not members:
             return False
         if strange and missing:
-            self.reach("replace", old=strange[0], name=missing[0], address=self._address_of(missing[0]))
+            self.reach("replace_member", old=strange[0], name=missing[0], address=self._address_of(missing[0]))
         elif missing:
-            self.reach("add", name=missing[0], address=self._address_of(missing[0]))
+            self.reach("add_member", name=missing[0], address=self._address_of(missing[0]))
         elif strange:
-            self.reach("remove", name=strange[0])
+            self.reach("remove_member", name=strange[0])
         # If neither: somebody is still learning, or who tells the members has not heard of the change yet.
         return not strange and not missing and set(members.values()) == {"voter"}
 
@@ -105,7 +105,9 @@ class Grow(MemberChange):
     name = "grow"
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        added = [name for name in self.cluster.spares if self.reach("add", name=name, address=self.begin_blank(name))]
+        added = [
+            name for name in self.cluster.spares if self.reach("add_member", name=name, address=self.begin_blank(name))
+        ]
         return f"added {' '.join(added)}"
 
 
@@ -116,7 +118,7 @@ class Shrink(MemberChange):
     targets = ("one", "primaries")
 
     def begin(self, nodes: tuple[str, ...]) -> str:
-        removed = [name for name in nodes[:1] if self.reach("remove", name=name)]
+        removed = [name for name in nodes[:1] if self.reach("remove_member", name=name)]
         return f"removed {' '.join(removed)}"
 
 
@@ -128,7 +130,7 @@ class Replace(MemberChange):
 
     def begin(self, nodes: tuple[str, ...]) -> str:
         old, name = nodes[0], self.cluster.spares[0]
-        is_done = self.reach("replace", old=old, name=name, address=self.begin_blank(name))
+        is_done = self.reach("replace_member", old=old, name=name, address=self.begin_blank(name))
         return f"{name} for {old}{'' if is_done else ', not within its time'}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from random import Random
 from typing import ClassVar
 
-from jepsen.db import Cluster
+from jepsen.db import Brokers
 from jepsen.nemesis import Nemesis, Target
 from jepsen.network import Direction, Namespaces
 
@@ -29,7 +29,7 @@ class Partition(Nemesis):
 
     targets: ClassVar[tuple[Target, ...]] = ("all",)
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         super().__init__(cluster, random)
         self._lost_before = 0
 
@@ -131,7 +131,7 @@ class Flapping(Partition):
 
     name = "partition-flapping"
 
-    def __init__(self, cluster: Cluster, random: Random) -> None:
+    def __init__(self, cluster: Brokers, random: Random) -> None:
         super().__init__(cluster, random)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

@@ -31,9 +31,7 @@ class Kill(Nemesis):
     def begin(self, nodes: tuple[str, ...]) -> str:
         self.struck = nodes
         for name in nodes:
-            node = self.cluster.nodes[name]
-            node.is_ended = True
-            node.signal(signal.SIGKILL)
+            self.cluster.nodes[name].begin_kill()
         for name in nodes:
             self.cluster.nodes[name].kill()
             self.observed += self.cluster.nodes[name].exit_code == -signal.SIGKILL
@@ -56,8 +54,7 @@ class Pause(Nemesis):
     def begin(self, nodes: tuple[str, ...]) -> str:
         self.struck = nodes
         for name in nodes:
-            self.cluster.nodes[name].is_paused = True
-            self.cluster.nodes[name].signal(signal.SIGSTOP)
+            self.cluster.nodes[name].pause()
         for name in nodes:
             is_stopped = partial(has_state, self.cluster.nodes[name].pid, "T")
             self.cluster.wait_for(is_stopped, f"{name} to stop", timeout_s=STATE_S)
@@ -66,8 +63,7 @@ class Pause(Nemesis):
 
     def end(self) -> None:
         for name in self.struck:
-            self.cluster.nodes[name].signal(signal.SIGCONT)
-            self.cluster.nodes[name].is_paused = False
+            self.cluster.nodes[name].resume()
 
 
 class Freeze(Nemesis):

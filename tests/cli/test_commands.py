@@ -18,8 +18,7 @@ import pytest
 
 import raftmeta
 from raftmeta.cli.app import FILE_OF, FILES, app
-from tests.conformance.kits import free_addresses
-from tests.processes.waiting import wait_until
+from tests.processes.waiting import free_addresses, wait_until
 
 NAMES = "abc"
 
@@ -28,7 +27,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "raftmeta.cli", *arguments]
 
 
-class Cluster:
+class ServedNodes:
     """Three nodes started with `raftmeta serve`."""
 
     def __init__(self, folder: Path) -> None:
@@ -71,8 +70,8 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cli"))
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNodes]:
+    cluster = ServedNodes(tmp_path_factory.mktemp("cli"))
     try:
         wait_until(
             lambda: all(b"event" in log or b"leader" in log for log in logs(cluster)), timeout_s=40, what="the nodes"
@@ -83,11 +82,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.kill()
 
 
-def logs(cluster: Cluster) -> list[bytes]:
+def logs(cluster: ServedNodes) -> list[bytes]:
     return [(cluster.folder / f"{name}.log").read_bytes() for name in NAMES]
 
 
-def test_put_get_and_del_do_what_they_say(cluster: Cluster) -> None:
+def test_put_get_and_del_do_what_they_say(cluster: ServedNodes) -> None:
     revision = int(cluster.run("put", "k", "v"))
     assert cluster.run("get", "k") == "v\n"
     assert cluster.json("get", "k")["mod_revision"] == revision  # type: ignore[index]
@@ -98,7 +97,7 @@ def test_put_get_and_del_do_what_they_say(cluster: Cluster) -> None:
     assert cluster.run("del", "k", code=1) == "0\n"
 
 
-def test_a_refusal_is_one_line_and_exit_code_1(cluster: Cluster) -> None:
+def test_a_refusal_is_one_line_and_exit_code_1(cluster: ServedNodes) -> None:
     cluster.run("put", "once", "1")
     assert "no key" in cluster.run("get", "never", code=1)
     told = cluster.run("put", "--create", "once", "2", code=1)
@@ -109,7 +108,7 @@ def test_a_refusal_is_one_line_and_exit_code_1(cluster: Cluster) -> None:
     assert cluster.run("get", "once") == "1\n"
 
 
-def test_range_shows_keys_in_order(cluster: Cluster) -> None:
+def test_range_shows_keys_in_order(cluster: ServedNodes) -> None:
     for key in ("r/2", "r/1", "r/3"):
         cluster.run("put", key, key.upper())
     assert cluster.run("range", "--prefix", "r/") == "r/1\tR/1\nr/2\tR/2\nr/3\tR/3\n"
@@ -118,7 +117,7 @@ def test_range_shows_keys_in_order(cluster: Cluster) -> None:
     assert cluster.run("del", "--prefix", "r/") == "3\n"
 
 
-def test_txn_does_one_branch_and_tells_which(cluster: Cluster) -> None:
+def test_txn_does_one_branch_and_tells_which(cluster: ServedNodes) -> None:
     words = ("txn", "--if", "version(t) = 0", "--then", "create t 1", "--then", "add n 5", "--else", "get t")
     assert cluster.run(*words).startswith("succeeded revision=")
     assert cluster.run(*words, code=1).splitlines()[1] == "t\t1"
@@ -126,7 +125,7 @@ def test_txn_does_one_branch_and_tells_which(cluster: Cluster) -> None:
     assert "none of" in cluster.run("txn", "--if", "size(t) = 0", code=2)
 
 
-def test_watch_prints_each_change_from_a_revision_on(cluster: Cluster) -> None:
+def test_watch_prints_each_change_from_a_revision_on(cluster: ServedNodes) -> None:
     revision = int(cluster.run("put", "w/1", "x"))
     cluster.run("del", "w/1")
     lines = cluster.run("watch", "--prefix", "w/", "--from-revision", str(revision), "--count", "2").splitlines()
@@ -136,7 +135,7 @@ def test_watch_prints_each_change_from_a_revision_on(cluster: Cluster) -> None:
     ]
 
 
-def test_a_lease_that_is_held_keeps_its_key_until_it_is_interrupted(cluster: Cluster) -> None:
+def test_a_lease_that_is_held_keeps_its_key_until_it_is_interrupted(cluster: ServedNodes) -> None:
     with subprocess.Popen(command("--url", cluster.url, "lease", "hold", "5"), stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         lease = holder.stdout.readline().decode().strip()
@@ -146,7 +145,7 @@ def test_a_lease_that_is_held_keeps_its_key_until_it_is_interrupted(cluster: Clu
     assert "no key" in cluster.run("get", "leased", code=1)
 
 
-def test_status_shows_every_node_and_one_leader(cluster: Cluster) -> None:
+def test_status_shows_every_node_and_one_leader(cluster: ServedNodes) -> None:
     statuses = cluster.json("status")
     assert isinstance(statuses, list)
     assert {status["name"] for status in statuses} == set(NAMES)
@@ -156,27 +155,27 @@ def test_status_shows_every_node_and_one_leader(cluster: Cluster) -> None:
     assert "committed" in shown
     assert shown.count("voter") == 3
     assert shown.count(raftmeta.__version__) == 3
-    one = Cluster.run(cluster, "--url", f"raft://{cluster.clients['a']}", "status")
+    one = ServedNodes.run(cluster, "--url", f"raft://{cluster.clients['a']}", "status")
     assert one.count("not asked, connected") == 2
     hashes = cluster.json("--timeout", "20", "hash")
     assert isinstance(hashes, list)
     assert len({node["state_hash"] for node in hashes}) == 1
 
 
-def test_transfer_moves_the_leadership(cluster: Cluster) -> None:
+def test_transfer_moves_the_leadership(cluster: ServedNodes) -> None:
     leader = cluster.json("status")[0]["leader"]  # type: ignore[index]
     target = next(name for name in NAMES if name != leader)
     cluster.run("transfer", target)
     wait_until(lambda: cluster.json("status")[0]["leader"] == target, timeout_s=20, what="the new leader")  # type: ignore[index]
 
 
-def test_members_are_listed(cluster: Cluster) -> None:
+def test_members_are_listed(cluster: ServedNodes) -> None:
     members = cluster.json("member", "list")
     assert isinstance(members, list)
     assert {member["name"]: member["role"] for member in members} == dict.fromkeys(NAMES, "voter")
 
 
-def test_members_are_changed_from_a_shell(cluster: Cluster) -> None:
+def test_members_are_changed_from_a_shell(cluster: ServedNodes) -> None:
     """A standby, a voter again, and what cannot be: one line, and the exit code says whether anything happened."""
     follower = next(name for name in NAMES if name != cluster.json("status")[0]["leader"])  # type: ignore[index]
     assert cluster.json("member", "demote", follower) == {"demoted": follower}
@@ -191,7 +190,7 @@ def test_members_are_changed_from_a_shell(cluster: Cluster) -> None:
     assert told.count("\n") == 1
 
 
-def test_nobody_at_the_address_is_exit_code_3(cluster: Cluster) -> None:
+def test_nobody_at_the_address_is_exit_code_3(cluster: ServedNodes) -> None:
     (nobody,) = free_addresses(1)
     ended = subprocess.run(
         command("--url", f"raft://{nobody}", "--timeout", "0.5", "put", "k", "v"), capture_output=True, check=False
@@ -296,7 +295,7 @@ def test_everything_is_lost_and_restored_by_hand(tmp_path: Path) -> None:
     """The operator's life: save, lose all three disks, restore, serve. All data, another cluster id, and an old disk
     that turns up again is let in by nobody."""
     backup = tmp_path / "backup.sealed"
-    cluster = Cluster(tmp_path / "nodes")
+    cluster = ServedNodes(tmp_path / "nodes")
     try:
         cluster.run("--timeout", "40", "put", "k", "v")
         assert cluster.run("snapshot", "save", str(backup)) == f"saved {backup}\n"

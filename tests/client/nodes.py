@@ -1,4 +1,4 @@
-"""Nodes that serve clients, in the test's own process and in processes of their own, and clients of them."""
+"""Nodes that serve clients, in the test's own process and in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import raftmeta
 from tests.node.nodes import QUICK
-from tests.processes.cluster import Cluster, NodeProcess
-from tests.processes.remote import RemoteProcess
+from tests.processes.cluster import Cluster
 from tests.processes.waiting import free_ports
 
 
@@ -32,37 +31,8 @@ def serving(folder: Path, *, names: str = "a", **settings: Any) -> Iterator[tupl
         yield nodes, "raft://" + ",".join(addresses.values())
 
 
-def open_serving_node(
-    name: str, peers: dict[str, str], client_listen: str, folder: str, settings: dict[str, Any]
-) -> raftmeta.Node:
-    config = raftmeta.Config(**settings)
-    return raftmeta.Node(name, peers=peers, data_dir=folder, client_listen=client_listen, config=config).start()
-
-
-class ServingNode(NodeProcess):
-    """A member in a process of its own that also serves clients."""
-
-    def __init__(
-        self, name: str, *, peers: dict[str, str], client_listen: str, folder: Path, settings: dict[str, Any]
-    ) -> None:
-        self.name = name
-        self.folder = folder / name
-        RemoteProcess.__init__(
-            self, open_serving_node, name, peers, client_listen, str(self.folder), settings, log=folder / f"{name}.log"
-        )
-
-
 class ServingCluster(Cluster):
     """Members as processes, each with an address for clients; `url` names them all."""
 
-    def __init__(self, folder: Path, *, names: str = "abc", **settings: Any) -> None:
-        super().__init__(folder, names=tuple(names))
-        ports = free_ports(len(names))
-        self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
-        self.url = "raft://" + ",".join(self.addresses.values())
-        self.nodes = {
-            name: ServingNode(
-                name, peers=self.peers, client_listen=self.addresses[name], folder=folder, settings=settings
-            )
-            for name in names
-        }
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        super().__init__(folder, serves_clients=True, **settings)

@@ -12,9 +12,8 @@ import pytest
 
 import raftmeta
 from tests.client.crowd import raise_descriptor_limit
-from tests.client.nodes import open_serving_node
 from tests.lint.sources import ROOT
-from tests.processes.cluster import close, put, ready
+from tests.processes.cluster import close, open_node, put, ready
 from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import free_ports, wait_until
 
@@ -25,7 +24,7 @@ BYTES_PER_CONNECTION = 4096  # of the node: its struct, nothing that waits
 def open_crowded_node(peers: dict[str, str], client_listen: str, folder: str) -> raftmeta.Node:
     raise_descriptor_limit()
     settings: dict[str, Any] = {"hello_timeout_s": 60.0, "client_idle_s": 60.0, "wal_bytes_max": 1 << 28}
-    return open_serving_node("a", peers, client_listen, folder, settings)
+    return open_node("a", peers, folder, settings, client_listen=client_listen)
 
 
 def metrics(node: raftmeta.Node) -> dict[str, int]:

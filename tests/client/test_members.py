@@ -15,9 +15,10 @@ import pytest
 import raftmeta
 from raftmeta.faults import LinkFault, set_link_faults
 from raftmeta.testing import Cluster
-from tests.client.nodes import ServingCluster, ServingNode, serving
+from tests.client.nodes import ServingCluster, serving
 from tests.client.raw import FakeNode, RawClient, frame
 from tests.node.nodes import QUICK
+from tests.processes.cluster import NodeProcess
 from tests.processes.waiting import free_ports, wait_until
 from tests.wire.names import Status
 
@@ -62,7 +63,6 @@ class Writer:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ServingCluster]:
     with ServingCluster(tmp_path, **QUICK) as running:
-        assert isinstance(running, ServingCluster)
         yield running
 
 
@@ -71,7 +71,7 @@ def spawn(cluster: ServingCluster, folder: Path, name: str) -> str:
     port, client_port = free_ports(2)
     cluster.peers[name] = f"127.0.0.1:{port}"
     address = f"127.0.0.1:{client_port}"
-    node = ServingNode(name, peers=cluster.peers, client_listen=address, folder=folder, settings=QUICK)
+    node = NodeProcess(name, peers=cluster.peers, client_listen=address, folder=folder, settings=QUICK)
     cluster.nodes[name] = node
     node.start()
     return f"raft://{address}"

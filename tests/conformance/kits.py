@@ -10,14 +10,9 @@ from pathlib import Path
 import raftmeta
 from raftmeta.conformance import Kit
 from tests.client.nodes import serving
-from tests.processes.waiting import free_ports
+from tests.processes.waiting import free_addresses
 
 READY_S = 40.0
-
-
-def free_addresses(count: int) -> list[str]:
-    """Loopback addresses that nobody uses just now."""
-    return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ def test_each_contract_holds_where_it_is_promised(check: Check, kit: Kit) -> Non
 
 
 def test_a_missing_promise_is_refused_before_anything_is_opened() -> None:
-    """DESIGN of connect: code asks for what it needs and fails at the start; nobody listens at this address."""
+    """Code asks for what it needs and fails at the start; nobody listens at this address."""
     with pytest.raises(raftmeta.ConfigError, match="fencing, durable"):
         raftmeta.connect("pysyncobj://127.0.0.1:1", require=raftmeta.Capabilities(fencing=True, durable=True))
 

@@ -24,7 +24,7 @@ from tests.processes.waiting import free_ports
 PROMISES = [check for check in CHECKS if check.interface == "promises"]
 
 
-class Cluster:
+class ShellNode:
     """One node in a process of its own, and the shell commands that crash and start it: always at the same address."""
 
     def __init__(self, folder: Path) -> None:
@@ -37,7 +37,7 @@ class Cluster:
         self.stop = f"kill -9 $(cat '{self._pid}'); while kill -0 $(cat '{self._pid}') 2> /dev/null; do :; done"
         self.url = f"raft://{self.client}"
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> ShellNode:
         subprocess.run(["/bin/sh", "-c", self.start], check=True)
         return self
 
@@ -46,8 +46,8 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("promises")) as cluster:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShellNode]:
+    with ShellNode(tmp_path_factory.mktemp("promises")) as cluster:
         yield cluster
 
 
@@ -58,7 +58,7 @@ def test_every_promise_has_a_check_that_needs_it() -> None:
 
 
 @pytest.mark.parametrize("check", PROMISES, ids=lambda check: check.sentence)
-def test_raftmeta_keeps_its_promises(check: Any, cluster: Cluster) -> None:
+def test_raftmeta_keeps_its_promises(check: Any, cluster: ShellNode) -> None:
     with raftmeta.connect(cluster.url, timeout_s=60) as first, raftmeta.connect(cluster.url, timeout_s=60) as second:
         servers = Servers(start=cluster.start, stop=cluster.stop)
         kit = Kit([first, second], party_url=cluster.url, has_owners=True, servers=servers)
@@ -138,7 +138,7 @@ def test_a_toy_that_promises_is_found_out(needs: str) -> None:
     assert outcome_of(check, Kit([toy], party_url=None)).state == "not run"
 
 
-def test_a_time_to_live_that_is_not_kept_is_found_out(cluster: Cluster) -> None:
+def test_a_time_to_live_that_is_not_kept_is_found_out(cluster: ShellNode) -> None:
     """The party's member lives on after its time: here another process keeps it, which was never killed."""
     (check,) = [check for check in PROMISES if check.needs == "ttl_precision_s"]
     with raftmeta.connect(cluster.url, timeout_s=60) as backend:
@@ -169,7 +169,7 @@ def test_the_checks_hold_the_asyncio_face(tmp_path: Path) -> None:
     assert failed == []
 
 
-def test_the_command_line_takes_parties_and_servers(cluster: Cluster) -> None:
+def test_the_command_line_takes_parties_and_servers(cluster: ShellNode) -> None:
     """--stop without --start is a mistake; a command that fails is told with what it said."""
     tck = [sys.executable, "-m", "raftmeta.cli", "tck", cluster.url]
     alone = subprocess.run([*tck, "--stop", "true"], capture_output=True, text=True, check=False)

@@ -193,7 +193,7 @@ def test_compacted_entries_are_unknown_but_the_last_one() -> None:
 
 
 def test_damaged_record_is_mended_only_by_its_own_bytes() -> None:
-    """DESIGN "Log": fetched by (index, expected chain hash)."""
+    """Fetched by (index, expected chain hash)."""
     records = split(make_records([(1, b"one"), (1, b"two"), (2, b"three")]))
     other = split(make_records([(1, b"one"), (1, b"TWO")]))[1]
     log = LogHandle(256)

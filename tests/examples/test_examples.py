@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from examples.broker import Broker
-from tests.conformance.kits import free_addresses
-from tests.processes.waiting import wait_until
+from tests.processes.waiting import free_addresses, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 IDS = ("1", "2", "3")

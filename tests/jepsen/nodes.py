@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import raftmeta
 from jepsen.faults.images import Images
 from jepsen.faults.shim import Page
 from tests.processes.cluster import Cluster, NodeProcess
-from tests.processes.remote import RemoteProcess
-from tests.processes.waiting import free_ports
+from tests.processes.waiting import free_addresses
 
 # Everything small, so that segments roll and snapshots are taken within a second.
 SETTINGS = {
@@ -23,24 +21,12 @@ SETTINGS = {
 }
 
 
-def open_behind(name: str, peers: dict[str, str], listen: str, folder: str, settings: dict[str, Any]) -> raftmeta.Node:
-    """A node that is known to others by its address in peers and listens elsewhere."""
-    node = raftmeta.Node(name, peers=peers, listen=listen, data_dir=folder, config=raftmeta.Config(**settings))
-    node.start()
-    return node
-
-
 class FaultyNode(NodeProcess):
     """A member that obeys a page of the shim, which it keeps over its lives."""
 
-    def __init__(
-        self, name: str, *, peers: Mapping[str, str], listen: str, folder: Path, logs: Path, page: Page
-    ) -> None:
-        self.name = name
-        self.folder = folder
+    def __init__(self, name: str, page: Page, **options: Any) -> None:
         self.page = page
-        arguments = (name, dict(peers), listen, str(folder), SETTINGS)
-        RemoteProcess.__init__(self, open_behind, *arguments, log=logs / f"{name}.log", environment=page.environment())
+        super().__init__(name, settings=SETTINGS, environment=page.environment(), **options)
 
 
 class FaultyCluster(Cluster):
@@ -55,17 +41,17 @@ class FaultyCluster(Cluster):
         peers: Mapping[str, str] | None = None,
         listen: Mapping[str, str] | None = None,
     ) -> None:
-        free = {name: f"127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
+        free = dict(zip(names, free_addresses(len(names)), strict=True))
         self.peers = dict(free if peers is None else peers)
         self.faulty: dict[str, FaultyNode] = {}
         for name in names:
             self.faulty[name] = FaultyNode(
                 name,
+                Page.make(folder / f"{name}.page", seed=ord(name)),
                 peers=self.peers,
                 listen=(listen or self.peers)[name],
-                folder=(folder if images is None else images.make(name).mount) / name,
+                folder=folder if images is None else images.make(name).mount,
                 logs=folder,
-                page=Page.make(folder / f"{name}.page", seed=ord(name)),
             )
         self.nodes = dict(self.faulty)
 

@@ -24,9 +24,9 @@ class Answers:
         self._answers = list(answers)
         self.asked: list[tuple[str, Any]] = []
 
-    def ask(self, command: str, *, timeout_s: float, arguments: dict[str, Any]) -> Any:
-        if command != "members":
-            self.asked.append((command, arguments["name"]))
+    def ask(self, verb: str, *, timeout_s: float, arguments: dict[str, Any]) -> Any:
+        if verb != "members":
+            self.asked.append((verb, arguments["name"]))
             return None
         answer = self._answers.pop(0)
         if answer is None:
@@ -68,4 +68,4 @@ def test_a_founder_that_was_replaced_is_brought_back_blank() -> None:
     cluster = Answers(None, replaced, VOTERS)
     nemesis = Told(cluster)
     nemesis.end()
-    assert (nemesis.wiped, cluster.asked, nemesis.retired) == (["n2"], [("replace", "n2")], ["n4"])
+    assert (nemesis.wiped, cluster.asked, nemesis.retired) == (["n2"], [("replace_member", "n2")], ["n4"])

@@ -1,4 +1,4 @@
-"""Dump and load: the state that was dumped, whole, or a refusal (reliability I11, I20)."""
+"""Dump and load: the state that was dumped, whole, or a refusal."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_dump_that_takes_long_holds_the_memory_of_its_beginning() -> None:
 
 
 def test_different_states_have_different_hashes() -> None:
-    """reliability I20: what differs between replicas shows, whatever it is."""
+    """What differs between replicas shows, whatever it is."""
     variants = [
         [],
         [c.keys(c.put(b"a"))],

@@ -1,4 +1,4 @@
-"""Fences: no write passes once the lead, lock or membership it was made under is gone (reliability I18b)."""
+"""Fences: no write passes once the lead, lock or membership it was made under is gone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_fence_guards_every_kind_of_command() -> None:
 
 
 def test_paused_holder_cannot_write_after_its_lease_expired() -> None:
-    """reliability R6: the holder sleeps over its lease, another takes the lock, the late write is refused."""
+    """The holder sleeps over its lease, another takes the lock, the late write is refused."""
     machine = Machine()
     machine.apply(c.grant(1, 50))
     first = machine.txn(c.create(b"lock", lease=1)).revision

@@ -1,4 +1,4 @@
-"""History: change records, past reads and the floor (DESIGN "State")."""
+"""History: change records, past reads and the floor."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_history_bytes_count_what_is_above_the_floor(machine: Machine) -> None:
 
 
 def test_memory_below_the_floor_is_given_back() -> None:
-    """features 3, row 24: memory is what the state needs. Versions and tombstones go in bounded steps."""
+    """Memory is what the state needs. Versions and tombstones go in bounded steps."""
     machine = Machine()
     writes = [c.keys(c.put(b"%03d" % (i % 500), bytes(200))) for i in range(2000)]
     writes += [c.keys(c.delete(b"%03d" % i)) for i in range(500)]

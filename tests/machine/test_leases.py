@@ -1,4 +1,4 @@
-"""Leases on the replicated lease clock (DESIGN "Leases", reliability I17, features 3 rows 15 and 25)."""
+"""Leases on the replicated lease clock."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_put_under_an_unknown_lease_is_refused(machine: Machine) -> None:
 
 
 def test_expiry_removes_all_keys_of_the_lease_in_one_revision(machine: Machine) -> None:
-    """features 3, last row: an ephemeral key never outlives its lease."""
+    """An ephemeral key never outlives its lease."""
     machine.apply(c.grant(7, 300))
     machine.txn(c.put(b"b", lease=7), c.put(b"a", lease=7), c.put(b"c", lease=7), c.put(b"stays"))
     machine.lease_ms = 300
@@ -73,7 +73,7 @@ def test_expiry_removes_all_keys_of_the_lease_in_one_revision(machine: Machine) 
 
 
 def test_lease_is_due_exactly_at_its_deadline(machine: Machine) -> None:
-    """features 3, row 25: exact, not up to twice as late."""
+    """Exact, not up to twice as late."""
     machine.lease_ms = 50
     machine.apply(c.grant(7, 300))
     assert machine.handle.due_leases(349) == []
@@ -100,7 +100,7 @@ def test_expire_before_the_deadline_or_with_another_one_does_nothing(machine: Ma
 
 
 def test_keep_alive_renews_many_and_tells_each(machine: Machine) -> None:
-    """features 2.3: the answer to a renewal says whether the lease is still there."""
+    """The answer to a renewal says whether the lease is still there."""
     machine.apply(c.grant(1, 100))
     machine.apply(c.grant(2, 200))
     machine.lease_ms = 90

@@ -41,7 +41,7 @@ def test_lease_clock_never_goes_back() -> None:
 
 @pytest.mark.parametrize("entry_type", [0, 4, 255])
 def test_unknown_entry_type_is_fatal(entry_type: int) -> None:
-    """DESIGN "Commands": an unknown entry at apply is Fatal, never a guess."""
+    """An unknown entry at apply is Fatal, never a guess."""
     machine = MachineHandle()
     with pytest.raises(ApplyFatal) as fatal:
         machine.apply(b"", entry_type=entry_type)
@@ -71,7 +71,7 @@ def test_user_command_is_refused_below_level_two() -> None:
 
 @pytest.mark.parametrize("index", [0, 1, 3])
 def test_entry_out_of_order_is_fatal(index: int) -> None:
-    """reliability I9: applied moves by one."""
+    """Applied moves by one."""
     machine = MachineHandle()
     machine.apply(b"", entry_type=c.NOOP)
     with pytest.raises(ApplyFatal) as fatal:
@@ -81,7 +81,7 @@ def test_entry_out_of_order_is_fatal(index: int) -> None:
 
 @given(st.lists(st.one_of(st.binary(max_size=200), st.binary(max_size=60).map(lambda b: c.keys(c.put(b"k"))[:-3] + b))))
 def test_nonsense_is_answered_and_changes_nothing_but_applied(payloads: list[bytes]) -> None:
-    """features 3, row 2: one bad command must not stop the cluster; the answer is a result."""
+    """One bad command must not stop the cluster; the answer is a result."""
     machine = MachineHandle()
     machine.apply(c.keys(c.put(b"key", b"value")))
     before = machine.status()
@@ -135,7 +135,7 @@ def test_refusal_names_the_operation() -> None:
 
 @pytest.mark.parametrize("tree_bytes_max", range(4096, 200_000, 7919))
 def test_memory_that_is_out_is_fatal_and_leaves_nothing_behind(tree_bytes_max: int) -> None:
-    """DESIGN 2: growth that fails stops the node as Fatal; what is left can be closed, and read until then."""
+    """Growth that fails stops the node as Fatal; what is left can be closed, and read until then."""
     try:
         machine = MachineHandle(tree_bytes_max=tree_bytes_max, fanout=4)
     except MemoryError:
@@ -182,7 +182,7 @@ def test_slices_know_whose_answer_they_are() -> None:
 
 
 def test_slicing_does_not_change_the_state() -> None:
-    """reliability I20: the same entries, the same state, however they are cut."""
+    """The same entries, the same state, however they are cut."""
     hashes = set()
     for changes_per_slice in (1, 7, 10_000):
         machine = MachineHandle(changes_per_slice=changes_per_slice)

@@ -1,4 +1,4 @@
-"""Sessions: exactly once under pipelining, reordering and expiry (thesis 6.3, reliability I14)."""
+"""Sessions: exactly once under pipelining, reordering and expiry (thesis 6.3)."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_one_session_may_close_another(machine: Machine) -> None:
 
 
 def test_session_result_after_an_install(machine: Machine) -> None:
-    """DESIGN "Commands": an install resolves waiting tickets from the table."""
+    """An install resolves waiting tickets from the table."""
     answer = machine.handle.apply(c.keys(c.add(b"n", 1), session=SESSION, sequence=3, lowest=2))
     assert machine.handle.session_result(SESSION, 3) == (c.OK, answer.body, answer.revision)
     assert machine.handle.session_result(SESSION, 4)[0] == c.NOT_FOUND

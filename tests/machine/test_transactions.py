@@ -35,7 +35,7 @@ def test_update_refuses_a_key_that_is_missing(machine: Machine) -> None:
 
 
 def test_update_compares_the_revision(machine: Machine) -> None:
-    """features 2.2: versions are checked with the write, in one step."""
+    """Versions are checked with the write, in one step."""
     machine.txn(c.put(b"k", b"1"))
     assert machine.txn(c.update(b"k", b"2", expected=7)).status == c.COMPARE_FAILED
     assert machine.txn(c.update(b"k", b"2", expected=1)).status == c.OK
@@ -174,7 +174,7 @@ def test_nested_transactions_see_the_writes_before_them(machine: Machine) -> Non
 
 
 def test_controller_epoch_is_taken_by_one_only(machine: Machine) -> None:
-    """features 2.2 registerControllerAndIncrementControllerEpoch: multi(create, setData at an expected version)."""
+    """Kafka's registerControllerAndIncrementControllerEpoch: multi(create, setData at an expected version)."""
     machine.txn(c.create(b"/controller_epoch", b"1"))
     taking = [c.create(b"/controller", b"a"), c.update(b"/controller_epoch", b"2", expected=1)]
     assert machine.txn(*taking).status == c.OK
@@ -191,7 +191,7 @@ def test_counter_begins_at_zero_and_adds(machine: Machine) -> None:
 
 
 def test_counter_is_refused_at_its_ends(machine: Machine) -> None:
-    """features 3, row 24: 64 bits, and no silent ceiling."""
+    """64 bits, and no silent ceiling."""
     machine.txn(c.add(b"n", (1 << 63) - 1))
     assert machine.txn(c.add(b"n", 1)).status == c.NUMBER_OVERFLOW
     assert machine.results(c.add(b"n", 0)) == [(1 << 63) - 1]
@@ -208,7 +208,7 @@ def test_only_counters_are_numbers(machine: Machine) -> None:
 
 
 def test_sequence_keys_are_built_from_a_counter(machine: Machine) -> None:
-    """features 1.2 sequential keys, 64 bit: one entry counts and creates."""
+    """Sequential keys of 64 bits: one entry counts and creates."""
     for expected in (1, 2):
         machine.results(
             c.add(b"last", 1), c.create(b"queue/", b"v", flags=c.KEY_FROM_RESULT, result_from=0), c.add(b"last", 0)

@@ -8,7 +8,7 @@ from tests.faces.tree import TreeHandle
 
 
 def test_a_reader_that_stops_anywhere_delays_only_the_freeing() -> None:
-    """DESIGN "Consensus that the host cannot stall". Init: readers preempted in the middle of a short read and of seven
+    """Init: readers preempted in the middle of a short read and of seven
     pins. Act: write, publish, reclaim, pin. Check: nothing waits; what they may see is kept until they go on."""
     tree = TreeHandle(fanout=8)
     seed = tree.run_rounds(50, batch=20, keys=300, seed=3)

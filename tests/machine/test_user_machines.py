@@ -178,7 +178,7 @@ step = st.one_of(
 
 @given(st.lists(step, max_size=25))
 def test_a_loaded_machine_has_the_same_users_and_goes_on_alike(steps: list[tuple[Any, ...]]) -> None:
-    """Sum of hashes, dump and tail: reliability I11 for user machines."""
+    """Sum of hashes, dump and tail agree, for user machines too."""
     machine = user_machine()
     give(machine, b"first")
     for kind, *arguments in steps:

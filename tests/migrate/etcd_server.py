@@ -13,8 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.conformance.kits import free_addresses
-from tests.processes.waiting import wait_until
+from tests.processes.waiting import free_addresses, wait_until
 
 
 def why_not() -> str:

@@ -17,8 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from raftmeta.migrate import ZooKeeperNode
-from tests.conformance.kits import free_addresses
-from tests.processes.waiting import wait_until
+from tests.processes.waiting import free_addresses, wait_until
 
 # All that the server and its tools load from.
 JARS = ("zookeeper-*", "slf4j-api-*", "log4j-*", "metrics-core-*", "snappy-java-*", "commons-cli-*", "commons-io-*")

@@ -152,7 +152,7 @@ def test_threads_write_together(tmp_path: Path) -> None:
 
 
 def test_a_cluster_is_founded_only_when_all_are_there(tmp_path: Path) -> None:
-    """DESIGN "Identity and genesis"; ready() names who is missing."""
+    """The error of ready() names who is missing."""
     nodes = make_nodes(tmp_path)
     with nodes["a"], nodes["b"]:
         with pytest.raises(raftmeta.ReadyTimeout) as caught:

@@ -104,7 +104,7 @@ def test_other_texts_are_no_addresses(text: Any) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.0.1", "[::]", "broker-1"])
 def test_an_address_that_others_reach_needs_consent(host: str) -> None:
-    """DESIGN "Security": until TLS is there, a non-loopback listen without insecure=True is a ConfigError."""
+    """Until TLS is there, a non-loopback listen without insecure=True is a ConfigError."""
     with pytest.raises(ConfigError, match="insecure=True") as caught:
         identity(listen=f"{host}:7001")
     assert caught.value.field == "listen"

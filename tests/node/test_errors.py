@@ -19,7 +19,7 @@ def statuses(low: int, high: int) -> list[str]:
 
 @pytest.mark.parametrize("name", statuses(1, 14))
 def test_a_refusal_carries_the_revision_that_refused(name: str) -> None:
-    """DESIGN "Errors tell the fate": Refused carries the revision."""
+    """Refused carries the revision."""
     error = errors.error_from_status(STATUSES[name], revision=17)
     assert isinstance(error, errors.Refused)
     assert error.revision == 17

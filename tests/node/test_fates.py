@@ -111,7 +111,7 @@ def test_a_node_that_is_not_running_says_so(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_blocked_call(lonely: raftmeta.Node) -> None:
-    """DESIGN "Host process". The signal is this process's own, as from a terminal; the call has no time-out."""
+    """The signal is this process's own, as from a terminal; the call has no time-out."""
 
     def interrupt() -> None:
         wait_until(lambda: lonely.metrics()["operations_in_flight"] >= 1, timeout_s=20, what="a write under way")

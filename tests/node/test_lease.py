@@ -116,7 +116,7 @@ def test_a_lease_of_a_process_that_is_gone_expires(tmp_path: Path) -> None:
 
 
 def test_a_leader_change_costs_no_lease(tmp_path: Path) -> None:
-    """DESIGN "Leases": no leader change expires anyone early, and remaining time is kept."""
+    """No leader change expires anyone early, and remaining time is kept."""
     with running(tmp_path) as nodes:
         owner = nodes["a"]
         with owner.lease(0.8) as lease:

@@ -217,7 +217,7 @@ def test_a_name_that_nobody_knows_is_an_unreachable_peer(tmp_path: Path) -> None
 
 
 def test_a_peer_that_is_gone_is_noticed_by_the_refused_reconnect(tmp_path: Path) -> None:
-    """DESIGN "Consensus": reset and refused reconnect clear the leader at once, long before the election time-out."""
+    """Reset and refused reconnect clear the leader at once, long before the election time-out."""
     with running(tmp_path, election_timeout_s=1.5) as nodes:
         leader = leader_of(nodes)
         rest = {name: node for name, node in nodes.items() if node is not leader}

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import raftmeta
 from raftmeta import prometheus
-from tests.conformance.kits import free_addresses
+from tests.processes.waiting import free_addresses
 
 ROOT = Path(__file__).resolve().parents[2]
 

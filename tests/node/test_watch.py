@@ -219,7 +219,7 @@ def test_watches_that_are_told_the_same_share_nothing_that_can_change(node: raft
 
 
 def test_a_slow_watcher_goes_on_where_it_lagged(tmp_path: Path) -> None:
-    """DESIGN "Watches": bounded queues; too slow means one lagged(resume_revision), never silence."""
+    """Bounded queues; too slow means one lagged(resume_revision), never silence."""
     with one_node(tmp_path, watch_queue_bytes_max=64 * 1024) as node:
         with node.watch(prefix="k/", timeout_s=5) as patient, node.watch(prefix="k/", raise_lagged=True) as strict:
             written = [node.put(f"k/{i}", b"x" * 4000).revision for i in range(100)]

@@ -7,23 +7,30 @@ with Cluster(tmp_path) as cluster:
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import raftmeta
+from tests.processes.leading import leader_of
 from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
-from tests.processes.waiting import free_ports, wait_until
+from tests.processes.waiting import free_addresses, wait_until
 
 # --- in the process of the node -------------------------------------------------------------------------------------
 
 
-def open_node(name: str, peers: dict[str, str], folder: str, settings: dict[str, Any]) -> raftmeta.Node:
-    node = raftmeta.Node(name, peers=peers, data_dir=folder, config=raftmeta.Config(**settings))
-    node.start()
-    return node
+def open_node(
+    name: str,
+    peers: dict[str, str],
+    folder: str,
+    settings: dict[str, Any],
+    listen: str | None = None,
+    client_listen: str | None = None,
+) -> raftmeta.Node:
+    config = raftmeta.Config(**settings)
+    node = raftmeta.Node(name, peers=peers, data_dir=folder, listen=listen, client_listen=client_listen, config=config)
+    return node.start()
 
 
 def ready(node: raftmeta.Node, timeout_s: float) -> None:
@@ -48,23 +55,37 @@ def close(node: raftmeta.Node) -> None:
     node.close()
 
 
-def hold_gil(node: raftmeta.Node, seconds: float) -> None:
-    """Sleep without giving the GIL away: no Python runs in that process."""
-    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
-
-
 # --- here -----------------------------------------------------------------------------------------------------------
 
 START_S = 60.0  # of a process, on a busy machine
 
 
 class NodeProcess(RemoteProcess):
-    """One member. The calls are the functions above, or any other function of a module that takes the node first."""
+    """One member. The calls are the functions above, or any other function of a module that takes the node first.
 
-    def __init__(self, name: str, *, peers: Mapping[str, str], folder: Path, settings: Mapping[str, Any]) -> None:
-        self.name = name
+    folder: the data is in a folder of the member's name below. logs: where its log is, by default there too. listen:
+    where it listens, if not at its address among the peers. client_listen: for clients. environment: of the process.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        peers: Mapping[str, str],
+        folder: Path,
+        settings: Mapping[str, Any],
+        logs: Path | None = None,
+        listen: str | None = None,
+        client_listen: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder / name
-        super().__init__(open_node, name, dict(peers), str(self.folder), dict(settings), log=folder / f"{name}.log")
+        super().__init__(
+            open_node,
+            *(name, dict(peers), str(self.folder), dict(settings), listen, client_listen),
+            log=(logs or folder) / f"{name}.log",
+            environment=environment,
+        )
 
     def status(self) -> dict[str, Any] | None:
         """What the node says of itself; None when it does not answer."""
@@ -81,13 +102,26 @@ class NodeProcess(RemoteProcess):
 
 
 class Cluster:
-    """Members that know each other, on free ports; the context starts them and leaves no process behind."""
+    """Members that know each other, on free ports; the context starts them and leaves no process behind.
 
-    def __init__(self, folder: Path, *, names: Sequence[str] = ("a", "b", "c"), **settings: Any) -> None:
-        self.peers = {name: f"127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
-        self.nodes = {name: NodeProcess(name, peers=self.peers, folder=folder, settings=settings) for name in names}
+    clients: where each listens for clients, if serves_clients; url: of all of them.
+    """
 
-    def __enter__(self) -> Cluster:
+    def __init__(
+        self, folder: Path, *, names: Sequence[str] = ("a", "b", "c"), serves_clients: bool = False, **settings: Any
+    ) -> None:
+        addresses = free_addresses(2 * len(names))
+        self.peers = dict(zip(names, addresses, strict=False))
+        self.clients = dict(zip(names, addresses[len(names) :], strict=True)) if serves_clients else {}
+        self.url = "raft://" + ",".join(self.clients.values())
+        self.nodes = {
+            name: NodeProcess(
+                name, peers=self.peers, folder=folder, settings=settings, client_listen=self.clients.get(name)
+            )
+            for name in names
+        }
+
+    def __enter__(self) -> Self:
         try:
             self.start()
             self.wait_ready()
@@ -113,18 +147,17 @@ class Cluster:
     def kill(self) -> None:
         """SIGKILL for all, as a power cut that spares the disks."""
         for node in self.nodes.values():
+            node.begin_kill()
+        for node in self.nodes.values():
             node.kill()
 
     def leader(self, *, timeout_s: float = 30.0, other_than: str = "") -> NodeProcess:
         """The running member that leads and that a majority of members knows as the leader of its term."""
 
         def agreed() -> NodeProcess | None:
-            told = [found for node in self.nodes.values() if node.is_alive and (found := node.status())]
-            for one in told:
-                followers = [other for other in told if (other["term"], other["leader"]) == (one["term"], one["name"])]
-                if one["role"] == "leader" and one["name"] != other_than and 2 * len(followers) > len(self.nodes):
-                    return self.nodes[one["name"]]
-            return None
+            told = {name: found for name, node in self.nodes.items() if node.is_alive and (found := node.status())}
+            leader = leader_of(told, self.nodes)
+            return None if leader in (None, other_than) else self.nodes[leader]
 
         return wait_until(agreed, timeout_s=timeout_s, what=lambda: f"a leader\n{self.logs()}")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import raftmeta
-from tests.processes.cluster import Cluster, get, hold_gil, put
+from tests.processes.child import hold_gil
+from tests.processes.cluster import Cluster, get, put
 from tests.processes.remote import RemoteError
 
 

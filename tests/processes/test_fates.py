@@ -126,7 +126,7 @@ def give_away(node: raftmeta.Node) -> None:
 
 
 def test_every_error_tells_what_became_of_the_write(cluster: Cluster) -> None:
-    """DESIGN "Errors tell the fate": NotExecuted is nowhere, done is everywhere, and an unknown outcome is learned by
+    """NotExecuted is nowhere, done is everywhere, and an unknown outcome is learned by
     its ticket: each add() is counted exactly once, however often the cluster had to be asked."""
     writer = cluster.followers()[0]
     writer.call(begin)

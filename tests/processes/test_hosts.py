@@ -60,7 +60,7 @@ def is_asleep(pid: int) -> bool:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_ctrl_c_ends_a_blocked_call(call: str, tmp_path: Path) -> None:
-    """DESIGN "Host process": the call ends though nothing else happens; the node can be closed in order afterwards."""
+    """The call ends though nothing else happens; the node can be closed in order afterwards."""
     command = [sys.executable, "-m", "tests.processes.interrupted", str(tmp_path / "a"), call]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:

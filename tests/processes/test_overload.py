@@ -180,7 +180,7 @@ def delete_in_parts(node: raftmeta.Node, count: int) -> int:
 
 @pytest.mark.uninstrumented
 def test_a_range_delete_of_very_many_keys_is_refused_and_costs_no_election(cluster: Cluster) -> None:
-    """One entry changes at most 10,000 keys (DESIGN "State"): refused whole and fast; in parts it is done."""
+    """One entry changes at most 10,000 keys: refused whole and fast; in parts it is done."""
     leader = cluster.leader()
     term = told(leader)["term"]
     leader.call(fill, 0, MANY_KEYS, timeout_s=100)

@@ -146,7 +146,7 @@ def sealed_names(node: NodeProcess) -> list[str]:
 
 
 def test_a_receiver_killed_at_any_place_begins_again_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """reliability M4. init: a follower that needs 20 MiB of state. act: kill -9 at the first piece, in the middle, when
+    """Init: a follower that needs 20 MiB of state. act: kill -9 at the first piece, in the middle, when
     all is there. check: one file and no remnant once it has caught up; none, when two more checkpoints were taken."""
     settings = {
         "segment_bytes": 4 * MIB, "wal_bytes_max": 64 * MIB, "snapshot_log_bytes": 8 * MIB, "history_bytes_max": MIB,

@@ -15,16 +15,24 @@ PAUSE_S = 0.002
 LOWEST_PORT = 10_000
 
 
-def wait_until(condition: Callable[[], T], *, timeout_s: float, what: str | Callable[[], str]) -> T:
-    """Return the first true value of condition(); AssertionError with `what` when timeout_s have passed without one.
+def wait_until(
+    condition: Callable[[], T],
+    *,
+    timeout_s: float,
+    what: str | Callable[[], str],
+    failure: type[Exception] = AssertionError,
+    pause_s: float = PAUSE_S,
+) -> T:
+    """Return the first true value of condition(); a failure with `what` when timeout_s have passed without one.
 
     what: the condition in words, or a function that also tells how things stand when the time is over.
+    pause_s: between two looks.
     """
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s} s: {what() if callable(what) else what}")
-        time.sleep(PAUSE_S)
+            raise failure(f"not within {timeout_s:g} s: {what() if callable(what) else what}")
+        time.sleep(pause_s)
     return value
 
 
@@ -41,6 +49,11 @@ def free_ports(count: int) -> list[int]:
         if _is_free(port):
             ports.add(port)
     return list(ports)
+
+
+def free_addresses(count: int) -> list[str]:
+    """Loopback addresses that nobody uses just now."""
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
 def _is_free(port: int) -> bool:

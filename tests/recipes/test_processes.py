@@ -11,7 +11,8 @@ import pytest
 
 import raftmeta
 from raftmeta import recipes
-from tests.processes.cluster import Cluster, NodeProcess, hold_gil, ready
+from tests.processes.child import hold_gil
+from tests.processes.cluster import Cluster, NodeProcess, ready
 from tests.processes.load import start_again
 from tests.processes.remote import RemoteError
 from tests.processes.waiting import wait_until

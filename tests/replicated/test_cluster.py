@@ -89,7 +89,7 @@ def test_what_a_read_gives_is_the_callers_own(cluster: Cluster) -> None:
 
 
 def test_pop_from_an_empty_list_does_not_wedge_the_cluster(cluster: Cluster) -> None:
-    """features 3, row 2: PySyncObj 0.3.17 stops for good here, on all nodes and after restarts."""
+    """PySyncObj 0.3.17 stops for good here, on all nodes and after restarts."""
     stacks = opened(cluster, "stack", Stack)
     for stack in stacks.values():
         with pytest.raises(raftmeta.CommandFailed, match="pop from empty list") as failed:
@@ -222,7 +222,7 @@ def test_a_slow_command_delays_nobody_elses_puts(cluster: Cluster) -> None:
 
 
 def test_a_command_that_holds_the_gil_costs_no_leader(cluster: Cluster) -> None:
-    """DESIGN 1: consensus that the host cannot stall. Ten election time-outs long, no Python runs at all."""
+    """Consensus that the host cannot stall. Ten election time-outs long, no Python runs at all."""
 
     @raftmeta.replicated
     class Hog:
@@ -266,7 +266,7 @@ def test_a_fault_of_the_host_stops_the_copy_and_not_the_node(cluster: Cluster) -
 
 
 def test_a_copy_that_diverged_is_named_and_takes_the_dump(cluster: Cluster) -> None:
-    """features 4, first: a divergence is found at the next dump, told by node and index, and healed."""
+    """A divergence is found at the next dump, told by node and index, and healed."""
 
     @raftmeta.replicated
     class Noisy:

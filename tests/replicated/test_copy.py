@@ -52,7 +52,7 @@ def test_results_and_rejections_are_outcomes() -> None:
 
 
 def test_nothing_stays_of_a_command_that_raises() -> None:
-    """features 3, row 2: its error is its result; what it had changed is gone."""
+    """Its error is its result; what it had changed is gone."""
     log, copy = Log(), copy_of(Board)
     run(copy, log.call("move", "ann", 3))
     with pytest.raises(raftmeta.CommandFailed, match="ValueError: torn at ann") as failed:

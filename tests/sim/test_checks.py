@@ -450,7 +450,7 @@ def test_a_node_that_stops_itself_is_seen(world: World) -> None:
 
 
 def test_a_node_whose_disk_failed_stops_and_is_started_again(world: World) -> None:
-    """reliability D5: a failed sync poisons the log; the node says nothing more, and its next life reads the disk."""
+    """A failed sync poisons the log; the node says nothing more, and its next life reads the disk."""
     Liar(world).fail_next_sync(follower_of(world)["number"])
     world.run(5_000)
     assert (world.violation, world.counts["disk_errors"]) == (None, 1)

@@ -1,4 +1,4 @@
-"""A power cut at every sync of a script, one world for each (reliability P2): what the random ones may never hit."""
+"""A power cut at every sync of a script, one world for each: what the random ones may never hit."""
 
 from __future__ import annotations
 

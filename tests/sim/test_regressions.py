@@ -179,7 +179,7 @@ def test_a_wiped_peer_is_heard_again_by_one_that_was_cut_off() -> None:
 
 
 def test_a_copy_of_the_state_that_cannot_be_read_now_is_not_lost() -> None:
-    """One failed read cost a member its place (found under reliability D6; 8 of 500 swarm seeds).
+    """One failed read cost a member its place (8 of 500 swarm seeds).
 
     1. A node took snapshots, and its log went up to the older of its two files.
     2. It was started again, and the disk failed once while a file was read.

@@ -28,14 +28,14 @@ def totals(seeds: range, **profile: int) -> Counter[str]:
 
 
 def test_members_that_were_cut_off_come_back_by_snapshot() -> None:
-    """paper 7; reliability M5: points every few entries, so that whoever misses some needs the state."""
+    """paper 7: points every few entries, so that whoever misses some needs the state."""
     found = totals(range(10), nodes=5, partition_ppm=900_000, transfer_ppm=300_000)
     assert found["installs"] > 5
     assert found["log_compactions"] > found["installs"]
 
 
 def test_every_step_may_be_cut_by_a_power_failure() -> None:
-    """reliability D11, M4: at the writes and syncs of taking, receiving, naming, beginning the log, removing."""
+    """At the writes and syncs of taking, receiving, naming, beginning the log, removing."""
     found = totals(range(12), nodes=3, cut_at_sync_ppm=900_000, crash_ppm=300_000, down_us=600_000)
     assert found["power_cuts"] > 200
     assert found["loads"] > 100
@@ -43,7 +43,7 @@ def test_every_step_may_be_cut_by_a_power_failure() -> None:
 
 
 def test_pieces_may_be_lost_repeated_and_overtaken() -> None:
-    """reliability M4: asked for again, from where they are missing, also of another member."""
+    """Asked for again, from where they are missing, also of another member."""
     found = totals(range(12), nodes=5, drop_ppm=200_000, duplicate_ppm=100_000, reorder_ppm=100_000, delay_ppm=100_000,
                    partition_ppm=900_000)  # fmt: skip
     assert found["installs"] > 10
@@ -61,20 +61,20 @@ def test_installs_and_membership_changes_meet() -> None:
 
 
 def test_a_full_disk_stops_no_member_for_good() -> None:
-    """reliability D7: a file that finds no room is given up; what is kept for comfort goes first."""
+    """A file that finds no room is given up; what is kept for comfort goes first."""
     found = totals(range(8), nodes=3, full_ppm=700_000, crash_ppm=100_000)
     assert found["snapshots_failed"] > 10
     assert found["refused_writes"] > 10
 
 
 def test_a_file_that_lost_a_bit_is_passed_over() -> None:
-    """reliability D3: the copy before it and the log behind that lead to the same state; else the node joins anew."""
+    """The copy before it and the log behind that lead to the same state; else the node joins anew."""
     found = totals(range(16), nodes=5, flip_ppm=900_000, fault_gap_us=200_000, down_us=100_000)
     assert found["damaged_files"] > 8
 
 
 def test_a_file_that_goes_bad_under_its_holder_is_soon_replaced() -> None:
-    """reliability D3, while nobody restarts: a member that found it damaged asks again, and the holder reads it again.
+    """While nobody restarts: a member that found it damaged asks again, and the holder reads it again.
 
     Points are rare, so that it would be offered all the time; wiped members need it.
     """
@@ -94,7 +94,7 @@ def test_a_cluster_without_points_keeps_its_log(seed: int) -> None:
 
 
 def test_checkpoints_are_committed_whole_or_not_at_all() -> None:
-    """reliability D11: crashes between any two chunks and behind the commit; a store that fails."""
+    """Crashes between any two chunks and behind the commit; a store that fails."""
     found = totals(range(12), nodes=3, checkpoints=1, crash_ppm=500_000, cut_at_sync_ppm=300_000, down_us=100_000,
                    client_gap_us=8_000)  # fmt: skip
     assert found["checkpoints"] > 200
@@ -103,7 +103,7 @@ def test_checkpoints_are_committed_whole_or_not_at_all() -> None:
 
 
 def test_a_checkpoint_that_lost_a_bit_is_passed_over() -> None:
-    """reliability D3: sealed files and the log lead to the same state; else the node joins anew."""
+    """Sealed files and the log lead to the same state; else the node joins anew."""
     found = totals(range(16), nodes=5, checkpoints=1, flip_ppm=900_000, fault_gap_us=200_000, down_us=100_000)
     assert found["damaged_files"] > 8
 

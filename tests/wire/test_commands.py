@@ -468,7 +468,7 @@ def test_operations_and_compares_are_counted_together() -> None:
 @pytest.mark.parametrize("head", ["dd7fffffff", "ddffffffff", "dcffff", "dd00002710"])
 @pytest.mark.parametrize("place", ["930000", "93{}", "9390{}", "939090{}", "9491{}"])
 def test_a_count_that_was_only_claimed_takes_no_memory(place: str, head: str) -> None:
-    """reliability H1: a list is bounded by the bytes that are left, and by OPS_MAX, before its arena grows."""
+    """A list is bounded by the bytes that are left, and by OPS_MAX, before its arena grows."""
     decoder = CommandDecoder()
     status, _ = decoder.decode(guarded(bytes.fromhex("9601000000c0" + place.format(head))))
     assert status in WELL_FORMED

@@ -149,7 +149,7 @@ def test_another_version_is_found_out_by_its_byte() -> None:
     ],
 )
 def test_a_length_over_the_cap_is_refused_by_the_header_alone(limit: int, body: int, records: int, fits: bool) -> None:
-    """reliability H1: nobody allocates for a length that was only claimed."""
+    """Nobody allocates for a length that was only claimed."""
     header = with_header(frame(body=b""), body_length=body, records_length=records)
     expected = (Status.INCOMPLETE, HEADER_BYTES + body + records) if fits else (Status.BAD_LENGTH, HEADER_BYTES)
     assert frame_decode(guarded(header), body_bytes_max=limit) == expected
@@ -194,7 +194,7 @@ def test_only_messages_and_snapshots_carry_records(type: int) -> None:
     ],
 )
 def test_a_sound_frame_belongs_to_one_connection(changes: dict[str, Any], status: str) -> None:
-    """DESIGN "Identity and genesis": cluster, both incarnations and the boot number."""
+    """Cluster, both incarnations and the boot number."""
     data = frame()  # from 20, boot 5, to 21
     receiver = {"cluster": (7, 8), "peer": 20, "self": 21, "peer_boot": 5} | changes
     assert frame_check_identity(data, receiver) == Status[status]

@@ -222,7 +222,7 @@ def test_records_behind_a_message_that_has_none_are_refused(name: str) -> None:
 
 @given(appends())
 def test_every_flipped_bit_and_every_prefix_of_records_is_refused(append: tuple[dict[str, int], bytes]) -> None:
-    """reliability I19: damage never reaches the core."""
+    """Damage never reaches the core."""
     fields, records = append
     body = packed(fields)
     for damaged in flipped_bits(records[:160]):

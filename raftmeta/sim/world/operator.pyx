@@ -1,4 +1,4 @@
-"""Changes of membership as an operator would ask for them (paper 6, thesis 4.2; reliability M1, M2).
+"""Changes of membership as an operator would ask for them (paper 6, thesis 4.2).
 
     add       whoever runs and is no member: as a learner or a standby, also a removed one, also a wiped one
     remove    any member, the leader too

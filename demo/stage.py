@@ -1,39 +1,45 @@
-"""A cluster of member processes with its ledger, for raftmeta and for the peer alike: start, kill, wait, measure."""
+"""What an act needs: member processes and their ledger, for raftmeta and for the peer alike."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
-import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from demo.display import Display, MemberView
 from demo.ledger import Acknowledgement
 from demo.processes import START_S, DemoFailed, LedgerProcess, MemberProcess
 from demo.report import Records, failover_ns, longest_gap_ns, read_records
+from tests.processes.leading import leader_of
+from tests.processes.waiting import free_addresses, wait_until
 
 PICTURE_S = 0.125
 WAIT_MAX_S = 30.0
+LOOK_S = 0.005
 NS_PER_MS = 1e6
+
+T = TypeVar("T")
 
 
 class LedgerTail:
-    """The ledger's file as it grows."""
+    """The ledger's file as it grows. Any thread may read."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open()
         self._rest = ""
+        self._lock = threading.Lock()
         self.promised: list[Acknowledgement] = []
 
     def read(self) -> list[Acknowledgement]:
         """What came since the last call."""
-        *lines, self._rest = (self._rest + self._file.read()).split("\n")
-        new = [Acknowledgement.parse(line) for line in lines]
-        self.promised += new
+        with self._lock:
+            *lines, self._rest = (self._rest + self._file.read()).split("\n")
+            new = [Acknowledgement.parse(line) for line in lines]
+            self.promised += new
         return new
 
     def close(self) -> None:
@@ -48,14 +54,7 @@ class Flow:
     gap_ms: float
 
 
-def free_addresses(count: int) -> list[str]:
-    """Loopback addresses that nobody uses just now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-
-
-class Cluster:
+class Stage:
     """Members of one module, in processes. As a context it is started; whatever happens, no process is left."""
 
     def __init__(self, title: str, module: str, folder: Path, display: Display, *, members: int, writers: int) -> None:
@@ -64,84 +63,72 @@ class Cluster:
         self._folder = folder
         self._display = display
         self._ledger = LedgerProcess(folder)
-        self._drawing: asyncio.Task[None] | None = None
+        self._is_over = threading.Event()
+        self._drawing = threading.Thread(target=self._draw)
         peers = {str(id): address for id, address in enumerate(free_addresses(members), 1)}
         self.members = [MemberProcess(module, int(id), peers, folder, self._ledger, writers) for id in peers]
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         try:
-            await self._ledger.start()
-            await self.start(self.members)
+            self._ledger.open()
+            self.start(self.members)
         except BaseException:
-            await self._end()
+            self._end()
             raise
         self.tail = LedgerTail(self._ledger.file)
-        self._drawing = asyncio.create_task(self._draw())
+        self._drawing.start()
         return self
 
-    async def __aexit__(self, *_error: object) -> None:
-        if self._drawing is not None:
-            self._drawing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._drawing
+    def __exit__(self, *_error: object) -> None:
+        self._is_over.set()
+        self._drawing.join()
         self.tail.close()
-        await self._end()
+        self._end()
 
-    async def _end(self) -> None:
+    def _end(self) -> None:
         for process in (*self.members, self._ledger):
             process.kill()
-            await process.gone()
 
     # --- doing --------------------------------------------------------------------------------------------------------
-    async def start(self, members: Iterable[MemberProcess], *, timeout_s: float = START_S) -> None:
-        members = list(members)
-        for member in members:
-            await member.start()
-        for member in members:
-            await member.ready(timeout_s=timeout_s)
+    def start(self, members: Iterable[MemberProcess], *, timeout_s: float = START_S) -> None:
+        """All at once; on return they are ready."""
+        for member, started in [(member, member.begin_start()) for member in members]:
+            member.ready(started, timeout_s=timeout_s)
 
-    async def kill_all(self) -> int:
+    def kill_all(self) -> int:
         """As a power cut that spares the disks; the time of it."""
         killed_ns = time.monotonic_ns()
         for member in self.members:
-            member.kill()
+            member.begin_kill()
         for member in self.members:
-            await member.gone()
+            member.kill()
         return killed_ns
 
-    async def read_back(self) -> dict[str, Records]:
+    def read_back(self) -> dict[str, Records]:
         """Let the clients come to rest, and ask each member for all that it has."""
         for member in self.members:
-            await member.command("stop_writing")
+            member.ask("stop_writing")
         self.tail.read()
         records = {}
         for member in self.members:
             path = self._folder / f"read-{member.name}"
-            await member.command("read_back", path=str(path))
+            member.ask("read_back", str(path))
             with path.open() as file:
                 records[member.name] = read_records(file)
         return records
 
     # --- asking -------------------------------------------------------------------------------------------------------
-    async def leader(self) -> MemberProcess:
+    def leader(self) -> MemberProcess:
         """Who leads by its own word and that of a majority."""
-        found: list[MemberProcess] = []
 
-        def is_agreed() -> bool:
-            told = [(member, member.report) for member in self.members if member.is_answering and member.report]
-            found[:] = [
-                member
-                for member, one in told
-                if one["role"] == "leader"
-                and 2 * sum((o["term"], o["leader"]) == (one["term"], one["leader"]) for _, o in told)
-                > len(self.members)
-            ]
-            return len(found) == 1
+        def agreed() -> MemberProcess | None:
+            told = {member.name: member.report for member in self.members if member.is_answering and member.report}
+            leader = leader_of(told, [member.name for member in self.members])
+            return next((member for member in self.members if member.name == leader), None)
 
-        await wait_for(is_agreed, "a leader that a majority follows")
-        return found[0]
+        return wait_for(agreed, "a leader that a majority follows")
 
-    async def failover_ms(self, since_ns: int) -> float:
+    def failover_ms(self, since_ns: int) -> float:
         """Until the first promise that was asked for after since_ns."""
         passed: list[int] = []
 
@@ -151,7 +138,7 @@ class Cluster:
             passed[:] = [] if passed_ns is None else [passed_ns]
             return bool(passed)
 
-        await wait_for(is_over, "a write that was begun after the kill")
+        wait_for(is_over, "a write that was begun after the kill")
         return passed[0] / NS_PER_MS
 
     def flow(self, members: Iterable[MemberProcess], first_ns: int, last_ns: int) -> Flow:
@@ -167,25 +154,24 @@ class Cluster:
         return Flow(len(times) * 1e9 / (last_ns - first_ns), gap_ns / NS_PER_MS)
 
     # --- the picture --------------------------------------------------------------------------------------------------
-    async def _draw(self) -> None:
+    def _draw(self) -> None:
         before, before_s = 0, time.monotonic()
-        while True:
+        while not self._is_over.wait(PICTURE_S):
             self.tail.read()
             now, now_s = len(self.tail.promised), time.monotonic()
-            rate = (now - before) / max(now_s - before_s, PICTURE_S)
+            rate = (now - before) / (now_s - before_s)
             before, before_s = now, now_s
             self._display.picture(self.title, [view_of(member) for member in self.members], now, rate)
-            await asyncio.sleep(PICTURE_S)
 
 
-@contextlib.asynccontextmanager
-async def frozen(member: MemberProcess) -> AsyncIterator[None]:
+@contextlib.contextmanager
+def frozen(member: MemberProcess) -> Iterator[None]:
     """SIGSTOP, and SIGCONT at the end whatever happens."""
-    member.freeze()
+    member.pause()
     try:
         yield
     finally:
-        member.wake()
+        member.resume()
 
 
 def view_of(member: MemberProcess) -> MemberView:
@@ -197,7 +183,7 @@ def view_of(member: MemberProcess) -> MemberView:
         state="killed"
         if not member.is_alive
         else "frozen"
-        if member.is_frozen
+        if member.is_paused
         else ""
         if member.is_ready
         else "starting",
@@ -210,9 +196,5 @@ def view_of(member: MemberProcess) -> MemberView:
     )
 
 
-async def wait_for(condition: Callable[[], bool], what: str, *, timeout_s: float = WAIT_MAX_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise DemoFailed(f"{what}: not within {timeout_s:g} s")
-        await asyncio.sleep(0.005)
+def wait_for(condition: Callable[[], T], what: str, *, timeout_s: float = WAIT_MAX_S) -> T:
+    return wait_until(condition, timeout_s=timeout_s, what=what, failure=DemoFailed, pause_s=LOOK_S)
