@@ -282,12 +282,15 @@ def test_the_served_node_ends_in_order_and_can_be_started_again(tmp_path: Path) 
     for _ in range(2):
         with subprocess.Popen(serve, stderr=subprocess.PIPE, env={**os.environ}) as node:
             assert node.stderr is not None
-            while b"a runs" not in node.stderr.readline():
-                assert node.poll() is None
+            said = b""
+            while b"a runs" not in said:
+                line = node.stderr.readline()
+                assert line, f"it ended before it ran: {said.decode()}"
+                said += line
             node.send_signal(signal.SIGHUP)  # ignored: it ended the process
             node.send_signal(signal.SIGTERM)
             _, log = node.communicate(timeout=30)
-            assert node.returncode == 0
+            assert node.returncode == 0, (said + log).decode()
             assert b"a has ended" in log
 
 
