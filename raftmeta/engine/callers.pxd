@@ -2,7 +2,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta._core cimport ProposalRefused, ReadReady
-from raftmeta.engine.state cimport Engine, Submission
+from raftmeta.engine.state cimport Engine
+from raftmeta.engine.submission cimport Submission
 from raftmeta.machine.machine cimport ApplyResult
 from raftmeta.status cimport status_t
 

@@ -25,7 +25,8 @@ from libc.string cimport memset
 from raftmeta._core cimport (CLOCK_JUMPED, LEADER, ProposalRefused, ReadReady, core_peer_event, core_propose,
                              core_read_index)
 from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, CommandQueue,
-                                    Engine, Outstanding, ReadRound, Submission)
+                                    Engine, Outstanding, ReadRound)
+from raftmeta.engine.submission cimport CommandArguments, Submission, submission_payload
 from raftmeta.machine.machine cimport ApplyResult, machine_session_result
 from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_AGAIN, BUGGIFY_READS_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice
@@ -86,15 +87,15 @@ cdef bint _enqueue(CommandQueue* queue, Submission* submission) noexcept nogil:
 cdef void callers_submit(Engine* engine, Submission* submission) noexcept nogil:
     cdef CommandQueue* own = &engine.own
     if own.commands.size == 0:
-        own.base = submission.sequence
+        own.base = submission.arguments.command.sequence
         own.next_queued = 0
     if not _enqueue(own, submission):
         _reject(engine, submission, OVERLOADED)
         return
-    if engine.session == 0 or submission.session != engine.session:
+    if engine.session == 0 or submission.arguments.command.session != engine.session:
         _complete(engine, &own.commands.back(), NOT_READY, 0, 0, NULL, 0)
         _forget_answered(engine, own)
-    elif own.commands.size > engine.config.outstanding_max and not submission.is_urgent:
+    elif own.commands.size > engine.config.outstanding_max and not submission.arguments.command.is_urgent:
         _complete(engine, &own.commands.back(), OVERLOADED, 0, 0, NULL, 0)
         _forget_answered(engine, own)
 
@@ -106,9 +107,10 @@ cdef inline uint64_t _name(uint64_t session, uint64_t sequence) noexcept nogil:
 
 cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept nogil:
     cdef CommandQueue* clients = &engine.clients
-    cdef uint64_t name = _name(submission.session, submission.sequence)
+    cdef const CommandArguments* command = &submission.arguments.command
+    cdef uint64_t name = _name(command.session, command.sequence)
     cdef uint64_t* newest
-    if clients.commands.size >= engine.config.outstanding_max and not submission.is_urgent:
+    if clients.commands.size >= engine.config.outstanding_max and not command.is_urgent:
         _reject(engine, submission, OVERLOADED)
         return
     if clients.commands.size == 0:
@@ -128,6 +130,11 @@ cdef bint callers_await(Engine* engine, uint64_t session, uint64_t sequence) noe
             and engine.clients_by_name.find(_name(session, sequence)) != NULL)
 
 
+cdef inline bint _is_of(const Submission* submission, const Answer* answer) noexcept nogil:
+    return (submission.arguments.command.session == answer.session
+            and submission.arguments.command.sequence == answer.sequence)
+
+
 # Every copy of the command that waits here.
 cdef void _answer_client(Engine* engine, const Answer* answer) noexcept nogil:
     cdef uint64_t* newest = engine.clients_by_name.find(_name(answer.session, answer.sequence))
@@ -136,8 +143,7 @@ cdef void _answer_client(Engine* engine, const Answer* answer) noexcept nogil:
     while number != 0 and number >= engine.clients.base:
         at = &engine.clients.commands.at(number - engine.clients.base)
         number = at.earlier
-        if (at.state != OUTSTANDING_DONE and at.submission.session == answer.session
-                and at.submission.sequence == answer.sequence):
+        if at.state != OUTSTANDING_DONE and _is_of(at.submission, answer):
             _complete(engine, at, answer.status, answer.revision, answer.index,
                       engine.answer_bytes.data + answer.offset, answer.length)
     _forget_answered(engine, &engine.clients)
@@ -167,16 +173,16 @@ cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice
     while position < queue.commands.size and payloads.size < count_max:
         at = &queue.commands.at(position)
         if at.state == OUTSTANDING_QUEUED:
-            if payloads.size != 0 and (at.submission.is_urgent != is_urgent[0]
+            if payloads.size != 0 and (at.submission.arguments.command.is_urgent != is_urgent[0]
                                        or total + at.submission.length > engine.config.propose_bytes_max):
                 break
             if _claim(engine, at):
                 payload.chunk = NULL
-                payload.data = <uint8_t*>at.submission + sizeof(Submission)
+                payload.data = submission_payload(at.submission)
                 payload.length = at.submission.length
                 if not payloads.push(payload):
                     break
-                is_urgent[0] = at.submission.is_urgent
+                is_urgent[0] = at.submission.arguments.command.is_urgent
                 total += payload.length
                 at.context = engine.next_batch
         position += 1
@@ -344,8 +350,9 @@ cdef void _answer_from_session(Engine* engine, Outstanding* at) noexcept nogil:
     cdef uint32_t length = 0
     cdef uint64_t revision = 0
     cdef Reader reader
-    cdef status_t status = machine_session_result(engine.machine, at.submission.session, at.submission.sequence, &body,
-                                                  &length, &revision)
+    cdef const CommandArguments* command = &at.submission.arguments.command
+    cdef status_t status = machine_session_result(engine.machine, command.session, command.sequence, &body, &length,
+                                                  &revision)
     if status == OK:
         reader = reader_over(body, length)
         read_array(&reader, RESULT_ELEMENTS)

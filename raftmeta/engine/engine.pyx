@@ -29,7 +29,7 @@ from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY
                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                            housekeeping_tick)
-from raftmeta.engine.lease_pages cimport SUBMIT_LEASES, leases_submit
+from raftmeta.engine.lease_pages cimport leases_submit
 from raftmeta.engine.log_jobs cimport log_jobs_refused, log_jobs_release, log_jobs_submit, log_jobs_tick
 from raftmeta.engine.members cimport (members_change, members_look, members_meet, members_refused, members_stop,
                                       members_tick)
@@ -40,13 +40,17 @@ from raftmeta.engine.snapshots.install cimport install_run, install_strip
 from raftmeta.engine.snapshots.taking cimport snapshots_release, snapshots_run, snapshots_taken, snapshots_tick
 from raftmeta.engine.snapshots.transfer cimport transfer_job_done, transfer_offer, transfer_tick
 from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_FATAL, EVENT_READY,
-                                    EVENT_TRACE, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
-                                    SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_READ,
-                                    SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH,
-                                    SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, Submission, BLOCKED_RETRY_TICKS,
-                                    TICKS_PER_TURN_MAX)
-from raftmeta.engine.user_fetches cimport (SUBMIT_USER_ASK, SUBMIT_USER_LEAVE, user_asks_submit, user_fetches_stop,
-                                           user_fetches_submit, user_is_joined, user_last_submit)
+                                    EVENT_TRACE, Engine, BLOCKED_RETRY_TICKS, TICKS_PER_TURN_MAX)
+from raftmeta.engine.submission cimport (SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
+                                         SUBMIT_KEEP_LEASE, SUBMIT_LIST_LEASES, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
+                                         SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_ANSWER,
+                                         SUBMIT_USER_ASK, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH, SUBMIT_USER_JOIN,
+                                         SUBMIT_USER_LAST, SUBMIT_USER_LEAVE, SUBMIT_WATCH, CommandArguments,
+                                         Submission, UserEventArguments, WatchArguments, submission_is_command,
+                                         submission_payload)
+from raftmeta.engine.user_fetches cimport (user_answer_submit, user_ask_submit, user_fetches_stop,
+                                           user_fetches_submit, user_is_joined, user_join_submit, user_last_submit,
+                                           user_leave_submit)
 from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.machine.watches cimport (WATCH_CLOSED, hub_add, hub_close, hub_destroy, hub_pump, hub_remove,
@@ -56,8 +60,8 @@ from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
 from raftmeta.raft.membership cimport membership_encode, membership_position
 from raftmeta.raft.types cimport Membership, member_id_t
-from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, NOT_FOUND,
-                              NOT_READY, OK, OVERLOADED, REMOVED, is_fatal, status_t)
+from raftmeta.status cimport (BAD_FIELD, DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED,
+                              NOT_FOUND, NOT_READY, OK, OVERLOADED, REMOVED, is_fatal, status_t)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport Bytes, command_release
 from raftmeta.wire.hello cimport Hello
@@ -131,76 +135,99 @@ cdef void _answer(Engine* engine, Submission* submission, status_t status, const
     free(submission)
 
 
-cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* payload = <const uint8_t*>submission + sizeof(Submission)
+# A wish that was done: its caller is told how, and only a fatal status is the engine's.
+cdef status_t _end(Engine* engine, Submission* submission, status_t status) noexcept nogil:
+    _answer(engine, submission, status, NULL, 0)
+    return status if is_fatal(status) else OK
+
+
+cdef void _read(Engine* engine, Submission* submission) noexcept nogil:
+    if engine.readers_waiting.push(submission.owner):
+        free(submission)
+    else:
+        _answer(engine, submission, OVERLOADED, NULL, 0)
+
+
+cdef void _watch(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const WatchArguments* asked = &submission.arguments.watch
     cdef Bytes key, end
     cdef Watch* watch = NULL
-    key.data = payload
-    key.length = submission.key_length
-    end.data = payload + submission.key_length
-    end.length = submission.length - submission.key_length
-    cdef status_t status = hub_add(engine.hub, engine.machine, &key, &end, submission.number, submission.filter,
-                                   submission.handle, submission.purse, &watch)
+    key.data = submission_payload(submission)
+    key.length = asked.key_length
+    end.data = key.data + key.length
+    end.length = submission.length - key.length
+    cdef status_t status = hub_add(engine.hub, engine.machine, &key, &end, asked.start_revision, asked.filter,
+                                   asked.handle, asked.purse, &watch)
     _answer(engine, submission, status, <const uint8_t*>&watch, sizeof(watch))
-    return OK
 
 
-# A command for a user machine (`number` is where its name stands, `filter` how long that is) needs a copy here.
+# A command for a user machine needs a copy here.
 cdef void _submit_client(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* name = <const uint8_t*>submission + sizeof(Submission) + submission.number
-    if submission.filter != 0 and not user_is_joined(engine, name, submission.filter):
+    cdef const CommandArguments* command = &submission.arguments.command
+    cdef const uint8_t* name = submission_payload(submission) + command.machine_offset
+    if command.machine_length != 0 and not user_is_joined(engine, name, command.machine_length):
         _answer(engine, submission, NOT_FOUND, NULL, 0)
     else:
         callers_submit_client(engine, submission)
 
 
-cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept nogil:
-    cdef status_t status = OK
+cdef void _tell(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const UserEventArguments* event = &submission.arguments.user_event
+    engine.callers.event(engine.callers.self, event.type, event.a, event.b, event.c)
+    _answer(engine, submission, OK, NULL, 0)
+
+
+# Every kind of engine/submission that is the engine's, in the order in which they stand there. Each branch takes the
+# submission over.
+cdef status_t _take(Engine* engine, Submission* submission) noexcept nogil:
     if submission.kind == SUBMIT_COMMAND:
         callers_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_CLIENT_COMMAND:
+    elif submission.kind == SUBMIT_CLIENT_COMMAND:
         _submit_client(engine, submission)
-        return OK
-    if SUBMIT_USER_ASK <= submission.kind <= SUBMIT_USER_LEAVE:
-        user_asks_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_READ:
-        if not engine.readers_waiting.push(submission.owner):
-            _answer(engine, submission, OVERLOADED, NULL, 0)
-            return OK
-        free(submission)
-        return OK
-    if submission.kind == SUBMIT_WATCH:
-        return _watch(engine, submission)
+    elif submission.kind == SUBMIT_READ:
+        _read(engine, submission)
+    elif submission.kind == SUBMIT_WATCH:
+        _watch(engine, submission)
+    elif submission.kind == SUBMIT_UNWATCH:
+        hub_remove(engine.hub, submission.arguments.unwatch.watch)
+        return _end(engine, submission, OK)
+    elif submission.kind == SUBMIT_KEEP_LEASE:
+        return _end(engine, submission, housekeeping_keep_lease(engine, &submission.arguments.keep_lease))
+    elif submission.kind == SUBMIT_DROP_LEASE:
+        housekeeping_drop_lease(engine, submission.arguments.drop_lease.lease)
+        return _end(engine, submission, OK)
+    elif submission.kind == SUBMIT_LIST_LEASES:
+        leases_submit(engine, submission)
+    elif submission.kind == SUBMIT_TRANSFER:
+        return _end(engine, submission, core_transfer(engine.core, submission.arguments.transfer.target))
+    elif submission.kind == SUBMIT_CAMPAIGN:
+        return _end(engine, submission, core_campaign(engine.core))
+    elif submission.kind == SUBMIT_MEMBERSHIP:
+        return members_change(engine, submission)
+    elif submission.kind == SUBMIT_MEET:
+        members_meet(engine, submission)
+    else:
+        _take_of_users(engine, submission)
+    return OK
+
+
+cdef void _take_of_users(Engine* engine, Submission* submission) noexcept nogil:
     if submission.kind == SUBMIT_USER_FETCH:
         user_fetches_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_USER_LAST:
+    elif submission.kind == SUBMIT_USER_LAST:
         user_last_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_LEASES:
-        leases_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_MEMBERSHIP:
-        return members_change(engine, submission)
-    if submission.kind == SUBMIT_MEET:
-        return members_meet(engine, submission)
-    if submission.kind == SUBMIT_USER_EVENT:
-        engine.callers.event(engine.callers.self, <uint8_t>submission.number, submission.session, submission.sequence,
-                             submission.ttl_ms)
-    elif submission.kind == SUBMIT_UNWATCH:
-        hub_remove(engine.hub, <Watch*>submission.handle)
-    elif submission.kind == SUBMIT_KEEP_LEASE:
-        status = housekeeping_keep_lease(engine, submission)
-    elif submission.kind == SUBMIT_DROP_LEASE:
-        housekeeping_drop_lease(engine, submission.number)
-    elif submission.kind == SUBMIT_TRANSFER:
-        status = core_transfer(engine.core, submission.number)
-    elif submission.kind == SUBMIT_CAMPAIGN:
-        status = core_campaign(engine.core)
-    _answer(engine, submission, status, NULL, 0)
-    return status if is_fatal(status) else OK
+    elif submission.kind == SUBMIT_USER_EVENT:
+        _tell(engine, submission)
+    elif submission.kind == SUBMIT_USER_ASK:
+        user_ask_submit(engine, submission)
+    elif submission.kind == SUBMIT_USER_ANSWER:
+        user_answer_submit(engine, submission)
+    elif submission.kind == SUBMIT_USER_JOIN:
+        user_join_submit(engine, submission)
+    elif submission.kind == SUBMIT_USER_LEAVE:
+        user_leave_submit(engine, submission)
+    else:
+        _answer(engine, submission, BAD_FIELD, NULL, 0)     # the loop's own kinds do not come here
 
 
 cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
@@ -208,11 +235,11 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
         _answer(engine, submission, engine.fatal if engine.fatal != OK else NODE_CLOSED, NULL, 0)
     elif engine.state == ENGINE_GENESIS:
         _answer(engine, submission, NO_LEADER, NULL, 0)
-    elif engine.was_removed and submission.kind in (SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND, SUBMIT_READ,
-                                                    SUBMIT_WATCH):
+    elif engine.was_removed and (submission_is_command(submission) or submission.kind == SUBMIT_READ
+                                 or submission.kind == SUBMIT_WATCH):
         _answer(engine, submission, NOT_READY, NULL, 0)
     else:
-        _checked(engine, _submit_running(engine, submission))
+        _checked(engine, _take(engine, submission))
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from raftmeta._core cimport LEADER, core_change_membership, core_membership, cor
 from raftmeta.engine.callers cimport callers_session_lost
 from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
                                     EVENT_LEVEL_RISES, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Engine, KeepAlive,
-                                    KeptLease, Link, Submission)
+                                    KeptLease, Link)
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
                                        machine_session_exists, machine_status)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
@@ -218,12 +218,12 @@ cdef void housekeeping_installed(Engine* engine) noexcept nogil:
             at = _lose(engine, at)
 
 
-cdef status_t housekeeping_keep_lease(Engine* engine, const Submission* submission) noexcept nogil:
-    cdef KeptLease* kept = engine.kept_leases.insert(submission.number)
+cdef status_t housekeeping_keep_lease(Engine* engine, const KeepLeaseArguments* asked) noexcept nogil:
+    cdef KeptLease* kept = engine.kept_leases.insert(asked.lease)
     if kept == NULL:
         return NO_MEMORY
-    kept.handle = submission.handle
-    kept.ttl_ms = submission.ttl_ms
+    kept.handle = asked.handle
+    kept.ttl_ms = asked.ttl_ms
     kept.since_ns = engine.clock.now_ns(engine.clock.self)
     kept.until_ns = 0
     if engine.session != 0 and engine.core_status.leader != 0:

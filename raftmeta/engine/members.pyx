@@ -15,7 +15,8 @@ from raftmeta._core cimport LEADER, ProposalRefused, core_change_membership, cor
 from raftmeta.engine.callers cimport callers_removed
 from raftmeta.engine.peers cimport peers_link_of_name, peers_meet
 from raftmeta.engine.sending cimport send_pings
-from raftmeta.engine.state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine, Submission
+from raftmeta.engine.state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine
+from raftmeta.engine.submission cimport Submission, submission_payload
 from raftmeta.machine.watches cimport WATCH_REMOVED, hub_close
 from raftmeta.native.text cimport text_is_plain
 from raftmeta.raft.membership cimport membership_decode
@@ -42,8 +43,8 @@ cdef status_t members_change(Engine* engine, Submission* submission) noexcept no
     cdef Membership next
     cdef void* owner = submission.owner
     cdef bint is_leader = engine.core_status.role == LEADER
-    cdef status_t status = membership_decode(<const uint8_t*>submission + sizeof(Submission), submission.length, &next)
-    next.index = submission.number
+    cdef status_t status = membership_decode(submission_payload(submission), submission.length, &next)
+    next.index = submission.arguments.membership.made_from
     free(submission)
     if status == OK:
         engine.next_batch += 1      # refusals of commands and of changes are told apart by it
@@ -114,9 +115,9 @@ cdef void members_tick(Engine* engine) noexcept nogil:
 
 
 # --- others -----------------------------------------------------------------------------------------------------------
-cdef status_t members_meet(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* name = <const uint8_t*>submission + sizeof(Submission)
-    cdef uint32_t length = submission.key_length
+cdef void members_meet(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const uint8_t* name = submission_payload(submission)
+    cdef uint32_t length = submission.arguments.meet.name_length
     cdef status_t status = BAD_FIELD
     cdef int place
     if text_is_plain(name, submission.length):
@@ -127,4 +128,3 @@ cdef status_t members_meet(Engine* engine, Submission* submission) noexcept nogi
             peers_meet(engine, place)
     _answer(engine, submission.owner, status)
     free(submission)
-    return OK

@@ -34,6 +34,8 @@ from raftmeta.engine.snapshots.state cimport Snapshots
 from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_DISK_RESUMED,
                                     EVENT_DISK_WAITS, EVENT_FATAL, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
                                     EVENT_TRACE, Engine, Link)
+from raftmeta.engine.submission cimport (AWAIT_FOLLOWER, AWAIT_MEMBERSHIP, AWAIT_SNAPSHOT, AWAIT_USERS,
+                                         SUBMIT_SET_FAULTS, submission_is_awaited, submission_payload)
 from raftmeta.loop.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
 from raftmeta.loop.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
                                    faults_send, faults_send_late, faults_set)
@@ -371,14 +373,14 @@ cdef index_t _newest_file(Loop* loop) noexcept nogil:
 
 cdef bint _is_met(Loop* loop, const Awaiting* item) noexcept nogil:
     cdef Engine* engine = &loop.engine
-    if item.kind == LOOP_AWAIT_FOLLOWER:
+    if item.kind == AWAIT_FOLLOWER:
         return engine.state != ENGINE_RUNNING or engine.core_status.role != LEADER
-    if item.kind == LOOP_AWAIT_USERS:
+    if item.kind == AWAIT_USERS:
         return engine.machine != NULL and engine.machine.feature_level >= LEVEL_OF_USER_MACHINES
-    if item.kind == LOOP_AWAIT_MEMBERSHIP:
-        return (engine.core_status.membership_index != item.number
+    if item.kind == AWAIT_MEMBERSHIP:
+        return (engine.core_status.membership_index != item.other_than
                 and engine.core_status.membership_index <= engine.core_status.committed)
-    if item.kind == LOOP_AWAIT_SNAPSHOT:
+    if item.kind == AWAIT_SNAPSHOT:
         if _newest_file(loop) >= item.index:
             return True
         engine.snapshots.file_is_wanted = True
@@ -411,7 +413,9 @@ cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
     cdef Awaiting item
     item.ticket = <Ticket*>submission.owner
     item.kind = submission.kind
-    item.number = submission.number
+    item.other_than = 0
+    if submission.kind == AWAIT_MEMBERSHIP:
+        item.other_than = submission.arguments.await_membership.other_than
     item.index = loop.engine.applied
     if not loop.awaiting.push(item):
         _done(loop, submission.owner, NO_MEMORY, 0, 0, NULL, 0)
@@ -419,8 +423,8 @@ cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
 
 
 cdef void _set_faults(Loop* loop, Submission* submission) noexcept nogil:
-    cdef status_t status = faults_set(&loop.faults, <const uint8_t*>submission + sizeof(Submission),
-                                      submission.length, submission.number)
+    cdef status_t status = faults_set(&loop.faults, submission_payload(submission), submission.length,
+                                      submission.arguments.set_faults.seed)
     _done(loop, submission.owner, status, 0, 0, NULL, 0)
     free(submission)
 
@@ -430,9 +434,9 @@ cdef void _take_submissions(Loop* loop) noexcept nogil:
     cdef Submission* next
     while submission != NULL:
         next = submission.next
-        if submission.kind >= LOOP_AWAIT_READY:
+        if submission_is_awaited(submission):
             _await(loop, submission)
-        elif submission.kind == LOOP_SET_FAULTS:
+        elif submission.kind == SUBMIT_SET_FAULTS:
             _set_faults(loop, submission)
         else:
             engine_submit(&loop.engine, submission)

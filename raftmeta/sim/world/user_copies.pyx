@@ -11,12 +11,12 @@ Sources: docs/replicated.md; docs/decisions/user-machines.md.
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from raftmeta._core cimport LEADER
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_USER_FETCH, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport SUBMIT_USER_FETCH, Submission, submission_create, submission_payload
 from raftmeta.engine.user_fetches cimport UserFetch, UserNews
 from raftmeta.machine.state cimport LEVEL_OF_USER_MACHINES
 from raftmeta.machine.user_machines cimport (UserCommand, UserMachine, user_command_bytes, user_dump_is_late,
@@ -258,14 +258,12 @@ cdef void copies_run(World* world, SimNode* node) noexcept nogil:
 
 # --- what it asks of the engine ---------------------------------------------------------------------------------------
 cdef void _fetch(World* world, SimNode* node) noexcept nogil:
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + sizeof(UserFetch) + NAME_BYTES)
-    cdef UserFetch* fetch = <UserFetch*>(<uint8_t*>submission + sizeof(Submission))
+    cdef Submission* submission = submission_create(SUBMIT_USER_FETCH, sizeof(UserFetch) + NAME_BYTES)
+    cdef UserFetch* fetch = <UserFetch*>submission_payload(submission)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = SUBMIT_USER_FETCH
     submission.owner = &node.copy
-    submission.length = sizeof(UserFetch) + NAME_BYTES
     fetch.after = node.copy.pointer
     fetch.dump_seen = node.copy.dump_seen
     fetch.offset = node.copy.loading.size

@@ -14,11 +14,12 @@ These clients live in the process of their node and use its session; sim/world/c
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport (SUBMIT_COMMAND, SUBMIT_READ, Submission, submission_create,
+                                         submission_payload)
 from raftmeta.machine.machine cimport MachineStatus, machine_session_exists, machine_status
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
@@ -46,10 +47,9 @@ cdef enum:
 # --- calls ------------------------------------------------------------------------------------------------------------
 cdef void _submit_read(World* world, SimNode* node) noexcept nogil:
     cdef SimCall* call = call_take(world, node, CALL_READ)
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission))
+    cdef Submission* submission = submission_create(SUBMIT_READ, 0)
     if call == NULL or submission == NULL:
         return
-    submission.kind = SUBMIT_READ
     submission.owner = call
     engine_submit(node.engine, submission)
 
@@ -122,16 +122,14 @@ cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
 # The payload stands in scratch.
 cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept nogil:
     cdef Vec[uint8_t]* payload = &world.scratch
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + payload.size)
+    cdef Submission* submission = submission_create(SUBMIT_COMMAND, payload.size)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = SUBMIT_COMMAND
     submission.owner = call
-    submission.session = call.session = node.engine.session
-    submission.sequence = node.next_sequence
-    submission.length = <uint32_t>payload.size
-    memcpy(<uint8_t*>submission + sizeof(Submission), payload.data, payload.size)
+    submission.arguments.command.session = call.session = node.engine.session
+    submission.arguments.command.sequence = node.next_sequence
+    memcpy(submission_payload(submission), payload.data, payload.size)
     if call.kind == CALL_ADD:
         world.truth.adds_submitted[call.key] += 1
     engine_submit(node.engine, submission)
