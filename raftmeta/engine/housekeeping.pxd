@@ -2,7 +2,7 @@
 # the history floor. All are urgent: never Overloaded, never NoSpace (decisions.md "Leases").
 from libc.stdint cimport uint64_t
 
-from raftmeta.engine.state cimport Engine
+from raftmeta.engine.state cimport Duties, Engine, OwnLeases
 from raftmeta.engine.submission cimport KeepLeaseArguments
 from raftmeta.status cimport status_t
 
@@ -15,4 +15,5 @@ cdef void housekeeping_look(Engine* engine) noexcept nogil
 # A keep-alive of this node's session was applied.
 cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash) noexcept nogil
 cdef status_t housekeeping_keep_lease(Engine* engine, const KeepLeaseArguments* asked) noexcept nogil
-cdef void housekeeping_drop_lease(Engine* engine, uint64_t lease) noexcept nogil
+cdef void housekeeping_drop_lease(OwnLeases* leases, uint64_t lease) noexcept nogil
+cdef void housekeeping_release(OwnLeases* leases, Duties* duties) noexcept nogil

@@ -71,7 +71,7 @@ cdef void leases_submit(Engine* engine, Submission* submission) noexcept nogil:
         status = _write(engine, &found, &page)
     # A page that failed for memory was not made, and may be made elsewhere.
     engine.callers.done(engine.callers.self, submission.owner, OK if status == OK else OVERLOADED,
-                        engine.machine.revision, engine.applied, page.data,
+                        engine.machine.revision, engine.applying.applied, page.data,
                         <uint32_t>(page.size if status == OK else 0))
     found.release()
     page.release()

@@ -1,7 +1,7 @@
 # Membership as one node sees it: changes that its callers ask for, whether it is a member itself, and whom it wants to
 # meet. What a change is and when it may begin is the core's to decide (raft/configuration).
 from raftmeta._core cimport ProposalRefused
-from raftmeta.engine.state cimport Engine
+from raftmeta.engine.state cimport Engine, Standing
 from raftmeta.engine.submission cimport Submission
 from raftmeta.status cimport status_t
 
@@ -15,3 +15,4 @@ cdef void members_look(Engine* engine) noexcept nogil
 cdef void members_tick(Engine* engine) noexcept nogil
 # Everybody who waits is told that the outcome is not known.
 cdef void members_stop(Engine* engine) noexcept nogil
+cdef void members_release(Standing* standing) noexcept nogil

@@ -128,7 +128,7 @@ cdef struct KeepAlive:
     uint64_t hash
     uint64_t sent_ns
 
-# An answer that waits until its state is published; the body stands in Engine.answer_bytes.
+# An answer that waits until its state is published; the body stands in Calls.answer_bytes.
 cdef struct Answer:
     uint64_t session            # 0: this node's own
     uint64_t sequence
@@ -175,7 +175,7 @@ cdef struct ReadRound:
     uint64_t since_ns           #   since when; for too long, and its readers are told NO_LEADER
     bint is_answered
     index_t index
-    uint32_t count              # owners at the front of Engine.readers that belong to this round
+    uint32_t count              # owners at the front of Reads.owners that belong to this round
     uint64_t asked_tick
 
 cdef struct KeptLease:
@@ -267,6 +267,88 @@ cdef struct EngineCounters:
     uint64_t snapshot_bytes_sent
     uint64_t snapshot_bytes_received
 
+# --- the parts of the engine, each with the module that owns it -------------------------------------------------------
+# engine/callers: commands that wait for their result, and results that wait until they can be read.
+cdef struct Calls:
+    CommandQueue own            # this node's. own.base, the lowest sequence not answered: read by callers' threads
+                                # (aligned, atomic by the machine)
+    CommandQueue clients        # those of clients of this node, each in the client's own session
+    Map64[uint64_t] clients_by_name         # hash of (session, sequence): number of the newest one with it
+    uint64_t next_batch         # refusals of commands and of changes of members are told apart by it
+    Vec[Slice] payloads         # scratch of callers_propose
+    member_id_t proposed_to     # leader and term at the last proposal: a change means propose again
+    term_t proposed_term
+    Vec[Answer] answers         # of applied entries, not yet given to their callers
+    Vec[uint8_t] answer_bytes
+    uint64_t answered_ns        # when a command of this node was answered last, or began to wait for that
+    uint64_t answered_count     # commands_completed at that time; all bits set: none waits
+
+# engine/callers: linearizable reads.
+cdef struct Reads:
+    Vec[void*] waiting          # owners, not yet in a round
+    Ring[void*] owners          # of the rounds, in order
+    Ring[ReadRound] rounds
+    uint64_t next_context
+
+# engine/applier: committed records on their way into the machine, in order.
+cdef struct Applying:
+    Ring[Slice] records         # that wait
+    uint32_t offset             # in the front slice
+    index_t queued              # last index in `records`
+    index_t applied
+    index_t published           # as `applied`, but readers can see it
+    bint is_partial             # machine said APPLY_MORE for the record at `offset`
+    bint must_publish
+
+# engine/housekeeping: this node's session.
+cdef struct OwnSession:
+    uint64_t id                 # 0: none open. Read by callers' threads (aligned, atomic by the machine)
+    uint64_t opening            # id in the SESSION_OPEN under way
+    uint64_t opening_tick       # of the last SESSION_OPEN
+
+# engine/housekeeping: leases that this node keeps alive.
+cdef struct OwnLeases:
+    Map64[KeptLease] kept
+    Ring[KeepAlive] keep_alives     # sent and not seen applied, oldest first
+    uint64_t keep_alive_tick    # of the last one sent
+    uint64_t host_ns            # shared: when the host's Python was seen last, by the clock port
+    bint host_is_stalled
+
+# engine/housekeeping: what this node proposes when it leads.
+cdef struct Duties:
+    Vec[uint8_t] payload        # of the command proposed last
+    index_t expiry_proposed     # applied must reach it before expiry is proposed again
+    index_t compaction_proposed
+    index_t level_proposed
+    term_t term                 # in which these were proposed
+    Vec[uint64_t] due
+    Vec[uint64_t] due_deadlines
+
+# engine/peers: who is at the other end of a connection.
+cdef struct Links:
+    Link[MEMBERS_MAX] table
+    uint64_t membership_count   # how often another membership came into force
+    uint64_t membership_seen    # membership_count of the one that the links follow
+    uint32_t lost               # voters by name that lost their disks and were not taken back yet, a bit for each link
+    uint32_t lost_count         # how many those are
+    uint32_t voter_count        # of how many
+
+# engine/members: whether this node is a member, and changes that its callers asked for.
+cdef struct Standing:
+    bint was_removed            # as of the last turn
+    bint was_member
+    Vec[AskedChange] asked_changes
+
+# engine/log_jobs: the log's jobs, and room on its disk.
+cdef struct Room:
+    uint32_t jobs_under_way     # writes and beginnings of the log that the write thread has
+    Ring[PendingJob] blocked    # those that found no room, in order; tried again every BLOCKED_RETRY_TICKS
+    uint64_t blocked_tick
+    uint64_t free_bytes         # as of the last job done
+    uint64_t log_bytes          # what the log holds, as of the last job done
+    uint64_t log_epoch          # counts the logs that began anew behind an installed snapshot
+    index_t membership_logged   # index of the membership that the log was told
+
 cdef struct Engine:
     EngineConfig config
     ClockPort clock
@@ -285,82 +367,30 @@ cdef struct Engine:
     uint64_t boot
     ClusterId cluster
     Genesis genesis
+    uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
+    bint was_ready
 
     Core* core                  # NULL until founded
     Machine* machine
     Hub* hub
     CoreStatus core_status      # as of the last turn
-    Divergence divergence       # its interval: set before engine_boot
     uint64_t now_ns
     uint64_t next_tick_ns
-    uint64_t answered_ns        # when a command of this node was answered last, or began to wait for that
-    uint64_t answered_count     # commands_completed at that time; all bits set: none waits
-    uint64_t host_ns            # shared: when the host's Python was seen last, by the clock port
-    bint host_is_stalled
     uint64_t ticks
 
-    Link[MEMBERS_MAX] links
-    bint was_removed            # as of the last turn
-    bint was_member
-    Vec[AskedChange] asked_changes
-    uint64_t membership_count   # how often another membership came into force
-    uint64_t membership_seen    # membership_count of the one that the links follow
-    uint32_t lost_links         # voters by name that lost their disks and were not taken back yet, a bit for each link
-    uint32_t lost_count         # how many those are
-    uint32_t voter_count        # of how many
-    uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
-    index_t membership_logged   # index of the membership that the log was told
-    uint32_t log_jobs_under_way     # writes and beginnings of the log that the write thread has
-    Ring[PendingJob] blocked    # those that found no room, in order; tried again every BLOCKED_RETRY_TICKS
-    uint64_t blocked_tick
-    uint64_t free_bytes         # room of the log, as of the last job done
-    uint64_t log_bytes          # what it holds, as is
-    uint64_t log_epoch          # counts the logs that began anew behind an installed snapshot
-    bint was_ready
+    Calls calls
+    Reads reads
+    Applying applying
+    OwnSession session
+    OwnLeases leases
+    Duties duties
+    Links links
+    Standing standing
+    Room room
     Snapshots snapshots
+    Divergence divergence       # its interval: set before engine_boot
+    Vec[Submission*] user_fetches       # engine/user_fetches: those that wait for something to come
+
     Vec[uint8_t] body           # scratch for encoding
-
-    # committed records waiting for apply, in order
-    Ring[Slice] to_apply
-    uint32_t apply_offset       # in to_apply's front slice
-    index_t apply_queued        # last index in to_apply
-    index_t applied
-    index_t published           # as `applied`, but readers can see it
-    bint apply_is_partial       # machine said APPLY_MORE for the record at apply_offset
-    bint must_publish
-    Vec[Answer] answers         # of applied entries, not yet given to their callers
-    Vec[uint8_t] answer_bytes
-
-    # this node's session and its commands
-    uint64_t session            # 0: none open. Read by callers' threads (aligned, atomic by the machine), as is
-                                # own.base: the lowest sequence not answered
-    uint64_t session_opening    # id in the SESSION_OPEN under way
-    uint64_t session_tick       # of the last SESSION_OPEN
-    uint64_t next_batch
-    Vec[Slice] payloads         # scratch of callers_propose
-    CommandQueue own
-    # commands of clients of this node, each in the client's own session
-    CommandQueue clients
-    Map64[uint64_t] clients_by_name         # hash of (session, sequence): number of the newest one with it
-    member_id_t proposed_to     # leader and term at the last proposal: a change means propose again
-    term_t proposed_term
-
-    Vec[void*] readers_waiting  # not yet in a round
-    Ring[void*] readers         # owners of the rounds, in order
-    Ring[ReadRound] read_rounds
-    uint64_t next_read_context
-
-    Map64[KeptLease] kept_leases
-    Ring[KeepAlive] keep_alives     # sent and not seen applied, oldest first
-    uint64_t keep_alive_tick    # of the last one sent
-    Command scratch             # for commands of the engine itself
-    Vec[uint8_t] own_payload    # its encoding
-    index_t expiry_proposed     # applied must reach it before expiry is proposed again
-    index_t compaction_proposed
-    index_t level_proposed
-    Vec[Submission*] user_fetches       # that wait for something to come
-    term_t housekeeping_term
-    Vec[uint64_t] due
-    Vec[uint64_t] due_deadlines
-
+    Command scratch             # for commands of the engine itself, and to look into others'
     EngineCounters counters

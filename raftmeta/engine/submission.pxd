@@ -48,7 +48,7 @@ cdef enum SubmissionRange:
     SUBMIT_WISHES_FROM = 16
     SUBMIT_AWAITED_FROM = 64
 
-# --- the arguments of each kind; a kind without a struct has none ------------------------------------------------------
+# --- the arguments of each kind; a kind without a struct has none -----------------------------------------------------
 # Both kinds of commands: an answer finds its command by session and sequence.
 cdef struct CommandArguments:
     uint64_t session            # it was encoded for. Of a client's SESSION_OPEN: the session's id, with sequence 0

@@ -25,7 +25,7 @@ cdef enum:
 cdef void _end(Engine* engine, Submission* submission, status_t status, const uint8_t* body,
                uint32_t length) noexcept nogil:
     if submission.owner != NULL:
-        engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applied, body, length)
+        engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applying.applied, body, length)
     free(submission)
 
 

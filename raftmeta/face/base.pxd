@@ -98,8 +98,8 @@ cdef class NodeBase:
     cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL
     cdef Ticket* submit_revoke(self, uint64_t lease, Mailbox* mailbox) except NULL
     cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL
-    # A wish without a payload, or something awaited. about: of SUBMIT_TRANSFER the target, of AWAIT_MEMBERSHIP the index
-    # of the membership that is to be replaced; 0 for the others.
+    # A wish without a payload, or something awaited. about: the target of SUBMIT_TRANSFER; the index of the membership
+    # that AWAIT_MEMBERSHIP wants to see replaced; 0 for the others.
     cdef Ticket* submit_wish(self, uint8_t kind, uint64_t about, uint8_t purpose, Mailbox* mailbox) except NULL
     # membership: encoded; made_from: index of the one that it was made from.
     cdef Ticket* submit_membership(self, bytes membership, uint64_t made_from, Mailbox* mailbox) except NULL

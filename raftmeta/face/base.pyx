@@ -176,7 +176,7 @@ cdef class NodeBase:
         cdef bytes path = os.fsencode(self.identity.data_dir)
         cdef const char* path_bytes = path
         fill_loop(loop, self.config, self.identity)
-        loop.engine.host_ns = boot_now_ns()
+        loop.engine.leases.host_ns = boot_now_ns()
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t>len(self.link_faults), loop.random))
         loop.engine.checkpoints = handover_port(self.checkpoints.handover)
         self.checkpoints.disk = &loop.disk
@@ -663,7 +663,7 @@ def _show_progress(node_ref, ended, double watchdog_s):
         node = node_ref()
         if node is None or node.loop == NULL:
             return
-        store_release(&node.loop.engine.host_ns, boot_now_ns())
+        store_release(&node.loop.engine.leases.host_ns, boot_now_ns())
         node = None
 
 

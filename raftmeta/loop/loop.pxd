@@ -65,7 +65,7 @@ cdef struct NodeStatus:
     uint64_t log_free_bytes
     uint64_t watches
     uint64_t watch_queue_bytes
-    uint32_t lost_links             # Engine, as is
+    uint32_t lost_links             # Links, as is
     uint32_t lost_count
     uint32_t voter_count
     CoreStatus core
@@ -126,7 +126,7 @@ cdef struct Loop:
     Vec[Awaiting] awaiting
     uint64_t links_checked_ns
     bint links_changed
-    uint64_t membership_seen    # Engine.membership_seen of what `membership` shows
+    uint64_t membership_seen    # Links.membership_seen of what `membership` shows
     uint64_t turns
     uint32_t disk_waits_for         # RealDisk.waits_for as it was told
     uint64_t[LOOP_READERS] reading_flushed      # `reading` when the last turn ended

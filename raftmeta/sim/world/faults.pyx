@@ -163,7 +163,7 @@ cdef void _wipe(World* world, SimNode* node) noexcept nogil:
 
 # A removed node's folder is emptied: it comes back as a stranger of the same name, and nobody misses anything.
 cdef void _wipe_removed(World* world, SimNode* node) noexcept nogil:
-    if _answers(world, node) and node.engine.was_removed and not node.is_suspect:
+    if _answers(world, node) and node.engine.standing.was_removed and not node.is_suspect:
         world.counts.wipes += 1
         node_crash(world, node, False)
         node_wipe(world, node)

@@ -46,9 +46,9 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
     node.lease.is_asked = True
     node.lease.until_ns = world.now_ns + <uint64_t>world.config.lease_ttl_ms * 1_000_000   # as face/lease
     command.kind = COMMAND_LEASE_GRANT
-    command.session = node.engine.session
+    command.session = node.engine.session.id
     command.sequence = sequence
-    command.lowest_unanswered = node.engine.own.base
+    command.lowest_unanswered = node.engine.calls.own.base
     command.id = node.lease.id
     command.ttl_ms = world.config.lease_ttl_ms
     world.scratch.clear()
@@ -173,7 +173,7 @@ cdef void leases_check(World* world, SimNode* node) noexcept nogil:
         violate(world, VIOLATION_LEASE, node.number, machine.lease_ms, world.now_ns)
     for i in range(SIM_LEASES):
         lease = &world.truth.leases[i]
-        if lease.id == 0 or node.engine.applied < lease.seen_index:
+        if lease.id == 0 or node.engine.applying.applied < lease.seen_index:
             continue            # an older state: it may not know this lease yet
         if machine_lease(node.engine.machine, lease.id, &ttl_ms, &deadline_ms, &key_count) != OK:
             _check_gone(world, node, lease, machine.lease_ms)
@@ -184,5 +184,5 @@ cdef void leases_check(World* world, SimNode* node) noexcept nogil:
             lease.renewed_ns = world.now_ns
             lease.renewed_elections = world.counts.elections
         _check_late(world, node, lease)
-        lease.seen_index = node.engine.applied
+        lease.seen_index = node.engine.applying.applied
         lease.deadline_ms = deadline_ms

@@ -75,9 +75,9 @@ cdef bint _draw_dump(const SimImage* image, Vec[uint8_t]* out) noexcept nogil:
 # The command's own fields are there; its envelope is the node's.
 cdef bint _submit(World* world, SimNode* node, SimCall* call, Command* command) noexcept nogil:
     node.next_sequence += 1
-    command.session = node.engine.session
+    command.session = node.engine.session.id
     command.sequence = node.next_sequence
-    command.lowest_unanswered = node.engine.own.base
+    command.lowest_unanswered = node.engine.calls.own.base
     command.name.data = _name()
     command.name.length = NAME_BYTES
     world.scratch.clear()
@@ -300,7 +300,7 @@ cdef void copies_look(World* world, SimNode* node) noexcept nogil:
         return
     if not node.copy.is_fetching:
         _fetch(world, node)
-    if node.copy.made_pointer == 0 or node.copy.is_sending or node.engine.session == 0:
+    if node.copy.made_pointer == 0 or node.copy.is_sending or node.engine.session.id == 0:
         return
     machine = _machine_of(node)
     if (machine != NULL and machine.point == node.copy.made_pointer

@@ -96,7 +96,7 @@ cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
     _fill_op(world, call, &op, key, value)
     node.next_sequence += 1
     world.scratch.clear()
-    if command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.own.base, NULL,
+    if command_encode_op(&op, node.engine.session.id, node.next_sequence, node.engine.calls.own.base, NULL,
                          &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
         return
@@ -127,7 +127,7 @@ cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept n
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
     submission.owner = call
-    submission.arguments.command.session = call.session = node.engine.session
+    submission.arguments.command.session = call.session = node.engine.session.id
     submission.arguments.command.sequence = node.next_sequence
     memcpy(submission_payload(submission), payload.data, payload.size)
     if call.kind == CALL_ADD:
@@ -140,9 +140,9 @@ cdef void workload_call(World* world, SimNode* node) noexcept nogil:
         return
     if next_random(&world.random_workload) % 4 == 0:
         _submit_read(world, node)
-    elif node.engine.session != 0 and next_random(&world.random_workload) % 64 == 0:
+    elif node.engine.session.id != 0 and next_random(&world.random_workload) % 64 == 0:
         _submit_grant(world, node)
-    elif node.engine.session != 0 and not copies_call(world, node):
+    elif node.engine.session.id != 0 and not copies_call(world, node):
         _submit_change(world, node)
 
 
@@ -169,19 +169,19 @@ cdef void _check_read(World* world, SimNode* node, SimCall* call) noexcept nogil
     cdef MachineStatus machine
     machine_status(node.engine.machine, &machine)
     world.counts.reads += 1
-    if node.engine.applied < call.floor_index or machine.revision < call.floor_revision:
-        violate(world, VIOLATION_STALE_READ, node.number, node.engine.applied, call.floor_index)
+    if node.engine.applying.applied < call.floor_index or machine.revision < call.floor_revision:
+        violate(world, VIOLATION_STALE_READ, node.number, node.engine.applying.applied, call.floor_index)
     proofs_check(world, node, call.called_ns)
     witness_read(world, node, call)
     # What was read is known to somebody: a later read may not go back behind it.
     world.truth.acked_revision = max(world.truth.acked_revision, machine.revision)
-    world.truth.acked_index = max(world.truth.acked_index, node.engine.applied)
+    world.truth.acked_index = max(world.truth.acked_index, node.engine.applying.applied)
 
 
 # A command's fate is lost with its node, its membership or its session, and with nothing else: while the session
 # lives it keeps the result of each command that was not said to be answered (thesis 6.3).
 cdef void _check_unknown(World* world, SimNode* node, const SimCall* call, status_t status) noexcept nogil:
-    if node.is_cut or node.engine.state != ENGINE_RUNNING or node.engine.was_removed:
+    if node.is_cut or node.engine.state != ENGINE_RUNNING or node.engine.standing.was_removed:
         return
     if status == RESULT_EVICTED or machine_session_exists(node.engine.machine, call.session):
         violate(world, VIOLATION_OUTCOME_LOST, node.number, call.session, status)
