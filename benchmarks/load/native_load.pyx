@@ -7,12 +7,11 @@ same node that submits commands; their sequences would mix (loop/loop.pxd loop_s
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
-from raftmeta.engine.state cimport SUBMIT_COMMAND, Submission
+from raftmeta.engine.submission cimport SUBMIT_COMMAND, Submission, submission_create, submission_payload
 from raftmeta.face.base cimport NodeBase
 from raftmeta.loop.loop cimport Loop, loop_ring, loop_submit
 from raftmeta.loop.tickets cimport (Mail, Mailbox, Ticket, mailbox_abandon, mailbox_create, mailbox_take, ticket_create,
@@ -71,17 +70,15 @@ cdef status_t submit_put(Load* load, uint64_t now_ns) noexcept nogil:
                                load_acquire(&load.loop.lowest_unanswered), NULL, &load.encoded)
     if status != OK:
         return status
-    submission = <Submission*>calloc(1, sizeof(Submission) + load.encoded.size)
+    submission = submission_create(SUBMIT_COMMAND, load.encoded.size)
     ticket = ticket_create(load.mailbox, False)
     if submission == NULL or ticket == NULL:
         return NO_MEMORY
     ticket.deadline_ns = now_ns         # the owner's own field: when it began
-    submission.kind = SUBMIT_COMMAND
-    submission.length = <uint32_t>load.encoded.size
-    submission.session = load_acquire(&load.loop.session)
-    submission.sequence = load.loop.next_sequence
+    submission.arguments.command.session = load_acquire(&load.loop.session)
+    submission.arguments.command.sequence = load.loop.next_sequence
     submission.owner = ticket
-    memcpy(<uint8_t*>submission + sizeof(Submission), load.encoded.data, load.encoded.size)
+    memcpy(submission_payload(submission), load.encoded.data, load.encoded.size)
     load.loop.next_sequence += 1
     load.submitted += 1
     loop_submit(load.loop, submission)

@@ -34,7 +34,7 @@ cdef enum:
     TUNE_ENTRIES_PER_CLOCK = 64     # applied between two looks at the clock (a look costs about 27 ns)
 
 
-cdef status_t applier_take(Engine* engine, const Apply* apply) noexcept nogil:
+cdef status_t applier_take(Applying* applying, const Apply* apply) noexcept nogil:
     cdef uint32_t i, offset
     cdef Slice slice
     cdef const Record* record
@@ -44,23 +44,23 @@ cdef status_t applier_take(Engine* engine, const Apply* apply) noexcept nogil:
         record = NULL
         while offset < slice.length:
             record = <const Record*>(slice.data + offset)
-            if record.index > engine.apply_queued:
+            if record.index > applying.queued:
                 break
             offset += <uint32_t>record_bytes(record.length)
         if offset >= slice.length:
             continue
-        if record.index != engine.apply_queued + 1:
+        if record.index != applying.queued + 1:
             return INVARIANT_BROKEN     # a gap: entries would be applied out of order
         slice.data += offset
         slice.length -= offset
         chunk_hold(slice.chunk)
-        if not engine.to_apply.push(slice):
+        if not applying.records.push(slice):
             chunk_drop(slice.chunk)
             return NO_MEMORY
         # A slice ends where the next one begins; the machine looks at each index again.
-        engine.apply_queued = apply.last
+        applying.queued = apply.last
         if i + 1 != apply.slice_count:
-            engine.apply_queued = (<const Record*>apply.slices[i + 1].data).index - 1
+            applying.queued = (<const Record*>apply.slices[i + 1].data).index - 1
     return OK
 
 
@@ -70,13 +70,13 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     memset(&result, 0, sizeof(ApplyResult))
     cdef ApplyOutcome outcome = machine_apply(engine.machine, record, &result)
     is_done[0] = outcome != APPLY_MORE
-    engine.apply_is_partial = outcome == APPLY_MORE
+    engine.applying.is_partial = outcome == APPLY_MORE
     if outcome == APPLY_FATAL:
         return result.status
     if outcome == APPLY_MORE:
         return OK
-    engine.applied = record.index
-    engine.must_publish = True
+    engine.applying.applied = record.index
+    engine.applying.must_publish = True
     engine.counters.entries_applied += 1
     status = snapshots_applied(engine, record)
     if status == OK and divergence_is_point(&engine.divergence, record.index):
@@ -88,25 +88,26 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
                              result.changed)
         if status != OK:
             return status
-    if result.session != 0 and result.session == engine.session:
+    if result.session != 0 and result.session == engine.session.id:
         if result.sequence != 0:
             return callers_applied(engine, &result)
         else:
             housekeeping_keep_alive_applied(engine, hash64(0, record_payload(record), record.length))
-    elif callers_await(engine, result.session, result.sequence):
+    elif callers_await(&engine.calls, result.session, result.sequence):
         return callers_applied(engine, &result)
     return OK
 
 
 cdef status_t _apply_slice(Engine* engine) noexcept nogil:
+    cdef Applying* applying = &engine.applying
     cdef uint64_t end_ns = 0
     cdef uint32_t until_clock = TUNE_ENTRIES_PER_CLOCK
     cdef const Record* record
     cdef const uint8_t* behind
     cdef bint is_done
     cdef status_t status
-    while engine.to_apply.size != 0 and not snapshots_hold_apply(engine):
-        record = <const Record*>(engine.to_apply.front().data + engine.apply_offset)
+    while applying.records.size != 0 and not snapshots_hold_apply(engine):
+        record = <const Record*>(applying.records.front().data + applying.offset)
         behind = <const uint8_t*>record + record_bytes(record.length)
         prefetch(behind)
         prefetch(behind + CACHE_LINE_BYTES)
@@ -114,11 +115,11 @@ cdef status_t _apply_slice(Engine* engine) noexcept nogil:
         if status != OK:
             return status
         if is_done:
-            engine.apply_offset = <uint32_t>(behind - engine.to_apply.front().data)
-            if engine.apply_offset >= engine.to_apply.front().length:
-                chunk_drop(engine.to_apply.front().chunk)
-                engine.to_apply.pop_front()
-                engine.apply_offset = 0
+            applying.offset = <uint32_t>(behind - applying.records.front().data)
+            if applying.offset >= applying.records.front().length:
+                chunk_drop(applying.records.front().chunk)
+                applying.records.pop_front()
+                applying.offset = 0
             if buggify(BUGGIFY_APPLY_OF_ONE):
                 break
         until_clock -= 1
@@ -134,7 +135,7 @@ cdef status_t _apply_slice(Engine* engine) noexcept nogil:
 cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
     cdef uint64_t begun_ns, time_ns
     cdef status_t status
-    if engine.to_apply.size != 0 and not buggify(BUGGIFY_APPLY_POSTPONED):
+    if engine.applying.records.size != 0 and not buggify(BUGGIFY_APPLY_POSTPONED):
         begun_ns = engine.clock.now_ns(engine.clock.self)
         status = _apply_slice(engine)
         if status != OK:
@@ -142,17 +143,17 @@ cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
         time_ns = engine.clock.now_ns(engine.clock.self) - begun_ns
         engine.counters.apply_time_ns += time_ns
         engine.counters.apply_time_ns_max = max(engine.counters.apply_time_ns_max, time_ns)
-    more[0] = engine.to_apply.size != 0
-    return OK if engine.apply_is_partial or not engine.must_publish else _publish(engine)
+    more[0] = engine.applying.records.size != 0
+    return OK if engine.applying.is_partial or not engine.applying.must_publish else _publish(engine)
 
 
 cdef status_t _publish(Engine* engine) noexcept nogil:
     cdef MachineStatus machine
     cdef status_t status = machine_publish(engine.machine)
-    engine.must_publish = False
-    engine.published = engine.applied
+    engine.applying.must_publish = False
+    engine.applying.published = engine.applying.applied
     if status == OK:
-        status = core_applied(engine.core, engine.applied)
+        status = core_applied(engine.core, engine.applying.applied)
     if status != OK:
         return status
     machine_status(engine.machine, &machine)
@@ -163,8 +164,16 @@ cdef status_t _publish(Engine* engine) noexcept nogil:
     return OK
 
 
-cdef void applier_release(Engine* engine) noexcept nogil:
-    while engine.to_apply.size != 0:
-        chunk_drop(engine.to_apply.front().chunk)
-        engine.to_apply.pop_front()
-    engine.to_apply.release()
+cdef void applier_begin(Applying* applying, index_t index) noexcept nogil:
+    applier_release(applying)
+    applying.offset = 0
+    applying.is_partial = False
+    applying.must_publish = False
+    applying.applied = applying.published = applying.queued = index
+
+
+cdef void applier_release(Applying* applying) noexcept nogil:
+    while applying.records.size != 0:
+        chunk_drop(applying.records.front().chunk)
+        applying.records.pop_front()
+    applying.records.release()

@@ -29,13 +29,14 @@ from libc.string cimport memset
 from raftmeta._core cimport (PEER_CONNECTED, core_compacted, core_create, core_membership, core_peer_event,
                              core_restore_damaged, core_restore_membership, core_restore_records, core_restored,
                              core_set_clocks, core_set_free_bytes, core_status)
+from raftmeta.engine.applier cimport applier_begin
 from raftmeta.engine.disk_jobs cimport DiskJob
 from raftmeta.engine.peers cimport peers_follow_membership
 from raftmeta.engine.snapshots.restore cimport (Restored, restore_checkpoint, restore_forget, restore_look,
                                                 restore_state, restored_continues, restored_release)
 from raftmeta.engine.snapshots.state cimport Snapshots
 from raftmeta.engine.state cimport (BOOT_IDENTITY, BOOT_LOG, BOOT_STATE, EVENT_FOUNDED, EVENT_JOINED, EVENT_LOG_OPENED,
-                                    ENGINE_GENESIS, ENGINE_RUNNING, Engine)
+                                    ENGINE_GENESIS, ENGINE_RUNNING, Engine, Link)
 from raftmeta.machine.machine cimport MachineStatus, machine_create, machine_status
 from raftmeta.machine.watches cimport hub_create, hub_show
 from raftmeta.native.chunks cimport Chunk, Slice
@@ -58,13 +59,15 @@ cdef enum:
 
 cdef status_t _begin_genesis(Engine* engine, const GenesisRecord* record) noexcept nogil:
     cdef int i
+    cdef Link* link
     cdef status_t status
     genesis_init(&engine.genesis, record, engine.id, engine.random.next(engine.random.self),
                  engine.random.next(engine.random.self))
     for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and engine.links[i].is_initial:
-            status = genesis_add_peer(&engine.genesis, engine.links[i].name, engine.links[i].name_length,
-                                      engine.links[i].address, engine.links[i].address_length, engine.links[i].is_self)
+        link = &engine.links.table[i]
+        if link.is_used and link.is_initial:
+            status = genesis_add_peer(&engine.genesis, link.name, link.name_length, link.address, link.address_length,
+                                      link.is_self)
             if status != OK:
                 return status
     return OK
@@ -90,13 +93,13 @@ cdef status_t _start(Engine* engine) noexcept nogil:
     machine_status(engine.machine, &machine)
     hub_show(engine.hub, machine.revision)
     core_status(engine.core, &engine.core_status)
-    engine.membership_logged = core_membership(engine.core).index
-    engine.membership_seen = engine.membership_count = 1
+    engine.room.membership_logged = core_membership(engine.core).index
+    engine.links.membership_seen = engine.links.membership_count = 1
     status = peers_follow_membership(engine, core_membership(engine.core))
     engine.state = ENGINE_RUNNING
     for i in range(MEMBERS_MAX):
-        if status == OK and engine.links[i].is_up:
-            status = core_peer_event(engine.core, PEER_CONNECTED, engine.links[i].id)
+        if status == OK and engine.links.table[i].is_up:
+            status = core_peer_event(engine.core, PEER_CONNECTED, engine.links.table[i].id)
     return status
 
 
@@ -241,7 +244,7 @@ cdef status_t _restore(Engine* engine, const WalOpened* opened, const Restored* 
 # What the engine knows of its state, of points and of its copies.
 cdef status_t _adopt(Engine* engine, const WalOpened* opened, const Restored* restored) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
-    engine.applied = engine.published = engine.apply_queued = max(opened.start.index, restored.point.index)
+    applier_begin(&engine.applying, max(opened.start.index, restored.point.index))
     snapshots.point = snapshots.checkpointed = restored.point.index
     # Back to here the log is kept until the next point: where it begins, or at the file before the newest.
     snapshots.checkpointed_before = snapshots.compacted = opened.start.index
@@ -326,16 +329,16 @@ cdef status_t _go_on(Engine* engine, Wal* wal, WalOpened* opened, const Restored
         status = _adopt(engine, opened, restored)
     if status != OK:
         return status
-    engine.free_bytes = wal_free_bytes(wal)
-    engine.log_bytes = wal_used_bytes(wal)
-    core_set_free_bytes(engine.core, engine.free_bytes)
+    engine.room.free_bytes = wal_free_bytes(wal)
+    engine.room.log_bytes = wal_used_bytes(wal)
+    core_set_free_bytes(engine.core, engine.room.free_bytes)
     return _start(engine)
 
 
 cdef bint _has_others(const Engine* engine) noexcept nogil:
     cdef int i
     for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and not engine.links[i].is_self:
+        if engine.links.table[i].is_used and not engine.links.table[i].is_self:
             return True
     return False
 
@@ -383,7 +386,7 @@ cdef status_t _begin_with(Engine* engine, Wal* wal, Identity* identity, WalOpene
     cdef status_t status
     _take_identity(engine, wal, identity)
     engine.state = ENGINE_GENESIS
-    engine.own.base = 1
+    engine.calls.own.base = 1
     command_init(&engine.scratch)
     status = _begin_genesis(engine, &identity.genesis)
     if status != OK or not is_member:

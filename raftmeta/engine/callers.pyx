@@ -24,8 +24,9 @@ from libc.string cimport memset
 
 from raftmeta._core cimport (CLOCK_JUMPED, LEADER, ProposalRefused, ReadReady, core_peer_event, core_propose,
                              core_read_index)
-from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, CommandQueue,
-                                    Engine, Outstanding, ReadRound, Submission)
+from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Calls,
+                                    CommandQueue, Engine, Outstanding, ReadRound, Reads)
+from raftmeta.engine.submission cimport CommandArguments, Submission, submission_payload
 from raftmeta.machine.machine cimport ApplyResult, machine_session_result
 from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_AGAIN, BUGGIFY_READS_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice
@@ -55,13 +56,13 @@ cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t r
     engine.counters.commands_completed += 1
 
 
-cdef void _forget_answered(Engine* engine, CommandQueue* queue) noexcept nogil:
+cdef void _forget_answered(Calls* calls, CommandQueue* queue) noexcept nogil:
     cdef uint64_t* newest
     while queue.commands.size != 0 and queue.commands.front().state == OUTSTANDING_DONE:
         if queue.commands.front().name != 0:
-            newest = engine.clients_by_name.find(queue.commands.front().name)
+            newest = calls.clients_by_name.find(queue.commands.front().name)
             if newest != NULL and newest[0] == queue.base:
-                engine.clients_by_name.erase(queue.commands.front().name)
+                calls.clients_by_name.erase(queue.commands.front().name)
         queue.commands.pop_front()
         queue.base += 1
         if queue.next_queued != 0:
@@ -84,19 +85,19 @@ cdef bint _enqueue(CommandQueue* queue, Submission* submission) noexcept nogil:
 
 
 cdef void callers_submit(Engine* engine, Submission* submission) noexcept nogil:
-    cdef CommandQueue* own = &engine.own
+    cdef CommandQueue* own = &engine.calls.own
     if own.commands.size == 0:
-        own.base = submission.sequence
+        own.base = submission.arguments.command.sequence
         own.next_queued = 0
     if not _enqueue(own, submission):
         _reject(engine, submission, OVERLOADED)
         return
-    if engine.session == 0 or submission.session != engine.session:
+    if engine.session.id == 0 or submission.arguments.command.session != engine.session.id:
         _complete(engine, &own.commands.back(), NOT_READY, 0, 0, NULL, 0)
-        _forget_answered(engine, own)
-    elif own.commands.size > engine.config.outstanding_max and not submission.is_urgent:
+        _forget_answered(&engine.calls, own)
+    elif own.commands.size > engine.config.outstanding_max and not submission.arguments.command.is_urgent:
         _complete(engine, &own.commands.back(), OVERLOADED, 0, 0, NULL, 0)
-        _forget_answered(engine, own)
+        _forget_answered(&engine.calls, own)
 
 
 # --- commands of clients ----------------------------------------------------------------------------------------------
@@ -105,16 +106,17 @@ cdef inline uint64_t _name(uint64_t session, uint64_t sequence) noexcept nogil:
 
 
 cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept nogil:
-    cdef CommandQueue* clients = &engine.clients
-    cdef uint64_t name = _name(submission.session, submission.sequence)
+    cdef CommandQueue* clients = &engine.calls.clients
+    cdef const CommandArguments* command = &submission.arguments.command
+    cdef uint64_t name = _name(command.session, command.sequence)
     cdef uint64_t* newest
-    if clients.commands.size >= engine.config.outstanding_max and not submission.is_urgent:
+    if clients.commands.size >= engine.config.outstanding_max and not command.is_urgent:
         _reject(engine, submission, OVERLOADED)
         return
     if clients.commands.size == 0:
         clients.base = max(clients.base, <uint64_t>1)
         clients.next_queued = 0
-    newest = engine.clients_by_name.insert(name)
+    newest = engine.calls.clients_by_name.insert(name)
     if newest == NULL or not _enqueue(clients, submission):
         _reject(engine, submission, OVERLOADED)
         return
@@ -123,24 +125,27 @@ cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept
     newest[0] = clients.base + clients.commands.size - 1
 
 
-cdef bint callers_await(Engine* engine, uint64_t session, uint64_t sequence) noexcept nogil:
-    return (engine.clients.commands.size != 0
-            and engine.clients_by_name.find(_name(session, sequence)) != NULL)
+cdef bint callers_await(Calls* calls, uint64_t session, uint64_t sequence) noexcept nogil:
+    return calls.clients.commands.size != 0 and calls.clients_by_name.find(_name(session, sequence)) != NULL
+
+
+cdef inline bint _is_of(const Submission* submission, const Answer* answer) noexcept nogil:
+    return (submission.arguments.command.session == answer.session
+            and submission.arguments.command.sequence == answer.sequence)
 
 
 # Every copy of the command that waits here.
 cdef void _answer_client(Engine* engine, const Answer* answer) noexcept nogil:
-    cdef uint64_t* newest = engine.clients_by_name.find(_name(answer.session, answer.sequence))
+    cdef uint64_t* newest = engine.calls.clients_by_name.find(_name(answer.session, answer.sequence))
     cdef uint64_t number = newest[0] if newest != NULL else 0
     cdef Outstanding* at
-    while number != 0 and number >= engine.clients.base:
-        at = &engine.clients.commands.at(number - engine.clients.base)
+    while number != 0 and number >= engine.calls.clients.base:
+        at = &engine.calls.clients.commands.at(number - engine.calls.clients.base)
         number = at.earlier
-        if (at.state != OUTSTANDING_DONE and at.submission.session == answer.session
-                and at.submission.sequence == answer.sequence):
+        if at.state != OUTSTANDING_DONE and _is_of(at.submission, answer):
             _complete(engine, at, answer.status, answer.revision, answer.index,
-                      engine.answer_bytes.data + answer.offset, answer.length)
-    _forget_answered(engine, &engine.clients)
+                      engine.calls.answer_bytes.data + answer.offset, answer.length)
+    _forget_answered(&engine.calls, &engine.calls.clients)
 
 
 # --- proposing --------------------------------------------------------------------------------------------------------
@@ -155,6 +160,11 @@ cdef bint _claim(Engine* engine, Outstanding* at) noexcept nogil:
     return True
 
 
+cdef uint64_t callers_next_batch(Calls* calls) noexcept nogil:
+    calls.next_batch += 1
+    return calls.next_batch
+
+
 # Collect queued commands of one urgency from position first on; return the position after the last looked at.
 cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice]* payloads,
                     bint* is_urgent) noexcept nogil:
@@ -167,18 +177,18 @@ cdef size_t _gather(Engine* engine, CommandQueue* queue, size_t first, Vec[Slice
     while position < queue.commands.size and payloads.size < count_max:
         at = &queue.commands.at(position)
         if at.state == OUTSTANDING_QUEUED:
-            if payloads.size != 0 and (at.submission.is_urgent != is_urgent[0]
+            if payloads.size != 0 and (at.submission.arguments.command.is_urgent != is_urgent[0]
                                        or total + at.submission.length > engine.config.propose_bytes_max):
                 break
             if _claim(engine, at):
                 payload.chunk = NULL
-                payload.data = <uint8_t*>at.submission + sizeof(Submission)
+                payload.data = submission_payload(at.submission)
                 payload.length = at.submission.length
                 if not payloads.push(payload):
                     break
-                is_urgent[0] = at.submission.is_urgent
+                is_urgent[0] = at.submission.arguments.command.is_urgent
                 total += payload.length
-                at.context = engine.next_batch
+                at.context = engine.calls.next_batch
         position += 1
     return position
 
@@ -189,7 +199,7 @@ cdef void _mark_batch(Engine* engine, CommandQueue* queue, size_t first, size_t 
     cdef Outstanding* at
     for position in range(first, end):
         at = &queue.commands.at(position)
-        if at.state != OUTSTANDING_QUEUED or at.context != engine.next_batch:
+        if at.state != OUTSTANDING_QUEUED or at.context != engine.calls.next_batch:
             continue
         if status == OK:
             mark(MARK_COMMAND_PROPOSED)
@@ -205,20 +215,20 @@ cdef void _mark_batch(Engine* engine, CommandQueue* queue, size_t first, size_t 
 
 
 cdef status_t _propose_queue(Engine* engine, CommandQueue* queue) noexcept nogil:
-    cdef Vec[Slice]* payloads = &engine.payloads
+    cdef Vec[Slice]* payloads = &engine.calls.payloads
     cdef bint is_urgent = False
     cdef size_t first, end
     cdef status_t status
     while queue.next_queued < queue.commands.size:
         first = queue.next_queued
-        engine.next_batch += 1
+        callers_next_batch(&engine.calls)
         end = _gather(engine, queue, first, payloads, &is_urgent)
         if payloads.size == 0:
             if end == first:
                 return NO_MEMORY
             queue.next_queued = end
             continue
-        status = core_propose(engine.core, payloads.data, <uint32_t>payloads.size, engine.next_batch, is_urgent,
+        status = core_propose(engine.core, payloads.data, <uint32_t>payloads.size, engine.calls.next_batch, is_urgent,
                               engine.core_status.role != LEADER)
         if is_fatal(status):
             return status
@@ -226,7 +236,7 @@ cdef status_t _propose_queue(Engine* engine, CommandQueue* queue) noexcept nogil
             break       # stays queued: a leader will be known again, or the callers withdraw
         _mark_batch(engine, queue, first, end, status)
         queue.next_queued = end
-    _forget_answered(engine, queue)
+    _forget_answered(&engine.calls, queue)
     return OK
 
 
@@ -234,13 +244,13 @@ cdef status_t callers_propose(Engine* engine) noexcept nogil:
     cdef status_t status = OK
     if engine.core_status.leader == 0:
         return OK
-    if engine.proposed_to != engine.core_status.leader or engine.proposed_term != engine.core_status.term:
-        engine.proposed_to = engine.core_status.leader
-        engine.proposed_term = engine.core_status.term
+    if engine.calls.proposed_to != engine.core_status.leader or engine.calls.proposed_term != engine.core_status.term:
+        engine.calls.proposed_to = engine.core_status.leader
+        engine.calls.proposed_term = engine.core_status.term
         callers_propose_again(engine)
-    if engine.session != 0:
-        status = _propose_queue(engine, &engine.own)
-    return status if status != OK else _propose_queue(engine, &engine.clients)
+    if engine.session.id != 0:
+        status = _propose_queue(engine, &engine.calls.own)
+    return status if status != OK else _propose_queue(engine, &engine.calls.clients)
 
 
 cdef void _queue_again(Engine* engine, CommandQueue* queue) noexcept nogil:
@@ -256,8 +266,8 @@ cdef void _queue_again(Engine* engine, CommandQueue* queue) noexcept nogil:
 
 
 cdef void callers_propose_again(Engine* engine) noexcept nogil:
-    _queue_again(engine, &engine.own)
-    _queue_again(engine, &engine.clients)
+    _queue_again(engine, &engine.calls.own)
+    _queue_again(engine, &engine.calls.clients)
 
 
 # How a command would wait for ever:
@@ -270,9 +280,9 @@ cdef void _try_refused(CommandQueue* queue) noexcept nogil:
         queue.next_queued = 0
 
 
-cdef void callers_try_refused(Engine* engine) noexcept nogil:
-    _try_refused(&engine.own)
-    _try_refused(&engine.clients)
+cdef void callers_try_refused(Calls* calls) noexcept nogil:
+    _try_refused(&calls.own)
+    _try_refused(&calls.clients)
 
 
 cdef void _refused(Engine* engine, CommandQueue* queue, const ProposalRefused* refusal) noexcept nogil:
@@ -290,53 +300,53 @@ cdef void _refused(Engine* engine, CommandQueue* queue, const ProposalRefused* r
         at.state = OUTSTANDING_QUEUED
         if position < queue.next_queued:
             queue.next_queued = position
-    _forget_answered(engine, queue)
+    _forget_answered(&engine.calls, queue)
 
 
 cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil:
-    _refused(engine, &engine.own, refusal)
-    _refused(engine, &engine.clients, refusal)
+    _refused(engine, &engine.calls.own, refusal)
+    _refused(engine, &engine.calls.clients, refusal)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 cdef status_t callers_applied(Engine* engine, const ApplyResult* result) noexcept nogil:
     cdef Answer answer
-    answer.session = result.session if result.session != engine.session else 0
+    answer.session = result.session if result.session != engine.session.id else 0
     answer.sequence = result.sequence
     answer.status = result.status
     answer.revision = result.revision
     answer.index = result.index
-    answer.offset = engine.answer_bytes.size
+    answer.offset = engine.calls.answer_bytes.size
     answer.length = result.length
-    if not engine.answer_bytes.append(result.body, result.length) or not engine.answers.push(answer):
+    if not engine.calls.answer_bytes.append(result.body, result.length) or not engine.calls.answers.push(answer):
         return NO_MEMORY
     return OK
 
 
 cdef void _answer_own(Engine* engine, const Answer* answer) noexcept nogil:
-    cdef uint64_t position = answer.sequence - engine.own.base
+    cdef uint64_t position = answer.sequence - engine.calls.own.base
     cdef Outstanding* at
-    if answer.sequence < engine.own.base or position >= engine.own.commands.size:
+    if answer.sequence < engine.calls.own.base or position >= engine.calls.own.commands.size:
         mark(MARK_SECOND_COPY_APPLIED)
         return          # answered before: this is a second copy in the log
-    at = &engine.own.commands.at(position)
+    at = &engine.calls.own.commands.at(position)
     if at.state == OUTSTANDING_DONE:
         return
-    _complete(engine, at, answer.status, answer.revision, answer.index, engine.answer_bytes.data + answer.offset,
+    _complete(engine, at, answer.status, answer.revision, answer.index, engine.calls.answer_bytes.data + answer.offset,
               answer.length)
     if position == 0:
-        _forget_answered(engine, &engine.own)
+        _forget_answered(&engine.calls, &engine.calls.own)
 
 
 cdef void callers_answer(Engine* engine) noexcept nogil:
     cdef size_t i
-    for i in range(engine.answers.size):
-        if engine.answers.data[i].session == 0:
-            _answer_own(engine, &engine.answers.data[i])
+    for i in range(engine.calls.answers.size):
+        if engine.calls.answers.data[i].session == 0:
+            _answer_own(engine, &engine.calls.answers.data[i])
         else:
-            _answer_client(engine, &engine.answers.data[i])
-    engine.answers.clear()
-    engine.answer_bytes.clear()
+            _answer_client(engine, &engine.calls.answers.data[i])
+    engine.calls.answers.clear()
+    engine.calls.answer_bytes.clear()
 
 
 cdef void _answer_from_session(Engine* engine, Outstanding* at) noexcept nogil:
@@ -344,14 +354,15 @@ cdef void _answer_from_session(Engine* engine, Outstanding* at) noexcept nogil:
     cdef uint32_t length = 0
     cdef uint64_t revision = 0
     cdef Reader reader
-    cdef status_t status = machine_session_result(engine.machine, at.submission.session, at.submission.sequence, &body,
-                                                  &length, &revision)
+    cdef const CommandArguments* command = &at.submission.arguments.command
+    cdef status_t status = machine_session_result(engine.machine, command.session, command.sequence, &body, &length,
+                                                  &revision)
     if status == OK:
         reader = reader_over(body, length)
         read_array(&reader, RESULT_ELEMENTS)
         status = <status_t>read_uint(&reader, RESULT_STATUS_MAX)
         mark(MARK_ANSWERED_BY_INSTALL)
-        _complete(engine, at, status, revision, engine.applied, body, length)
+        _complete(engine, at, status, revision, engine.applying.applied, body, length)
     elif status == RESULT_EVICTED:
         _complete(engine, at, OUTCOME_UNKNOWN, 0, 0, NULL, 0)       # applied, but nobody remembers how it ended
 
@@ -363,16 +374,28 @@ cdef void _answer_queue_from_sessions(Engine* engine, CommandQueue* queue) noexc
         at = &queue.commands.at(position)
         if at.state != OUTSTANDING_DONE and at.proposals != 0:
             _answer_from_session(engine, at)
-    _forget_answered(engine, queue)
+    _forget_answered(&engine.calls, queue)
 
 
 cdef void callers_installed(Engine* engine) noexcept nogil:
-    _answer_queue_from_sessions(engine, &engine.own)
-    _answer_queue_from_sessions(engine, &engine.clients)
+    _answer_queue_from_sessions(engine, &engine.calls.own)
+    _answer_queue_from_sessions(engine, &engine.calls.clients)
+
+
+cdef void callers_measure_gap(Engine* engine) noexcept nogil:
+    cdef Calls* calls = &engine.calls
+    cdef uint64_t completed = engine.counters.commands_completed
+    cdef bint was_waiting = calls.answered_count != ~<uint64_t>0
+    cdef bint is_answered = was_waiting and calls.answered_count != completed
+    if was_waiting:
+        engine.counters.commit_gap_ns_max = max(engine.counters.commit_gap_ns_max, engine.now_ns - calls.answered_ns)
+    if is_answered or not was_waiting:
+        calls.answered_ns = engine.now_ns
+    calls.answered_count = completed if calls.own.commands.size != 0 else ~<uint64_t>0
 
 
 cdef void callers_session_lost(Engine* engine) noexcept nogil:
-    _end_queue(engine, &engine.own, NOT_READY)
+    _end_queue(engine, &engine.calls.own, NOT_READY)
 
 
 cdef void _end_queue(Engine* engine, CommandQueue* queue, status_t not_executed) noexcept nogil:
@@ -382,7 +405,7 @@ cdef void _end_queue(Engine* engine, CommandQueue* queue, status_t not_executed)
         at = &queue.commands.at(position)
         if at.state != OUTSTANDING_DONE:
             _complete(engine, at, OUTCOME_UNKNOWN if at.proposals != 0 else not_executed, 0, 0, NULL, 0)
-    _forget_answered(engine, queue)
+    _forget_answered(&engine.calls, queue)
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
@@ -400,32 +423,39 @@ cdef status_t callers_doubt_lease(Engine* engine) noexcept nogil:
     return core_peer_event(engine.core, CLOCK_JUMPED, 0)
 
 
+cdef void callers_read(Engine* engine, Submission* submission) noexcept nogil:
+    if engine.reads.waiting.push(submission.owner):
+        free(submission)
+    else:
+        _reject(engine, submission, OVERLOADED)
+
+
 # All reads that came since the last turn share one round: its index is at least the commit index at this moment,
 # which is after every one of them was invoked (thesis 6.4).
 cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
     cdef ReadRound fresh
     cdef size_t i
     cdef status_t status
-    if engine.readers_waiting.size == 0 or engine.core_status.leader == 0 or buggify(BUGGIFY_READS_POSTPONED):
+    if engine.reads.waiting.size == 0 or engine.core_status.leader == 0 or buggify(BUGGIFY_READS_POSTPONED):
         return OK
     status = callers_doubt_lease(engine)
     if status != OK:
         return status
-    engine.next_read_context += 1
-    status = core_read_index(engine.core, engine.next_read_context)
+    engine.reads.next_context += 1
+    status = core_read_index(engine.core, engine.reads.next_context)
     if status != OK:
         return status if is_fatal(status) else OK       # not yet: they go on waiting
     memset(&fresh, 0, sizeof(ReadRound))
-    fresh.context = fresh.first_context = engine.next_read_context
-    fresh.count = <uint32_t>engine.readers_waiting.size
+    fresh.context = fresh.first_context = engine.reads.next_context
+    fresh.count = <uint32_t>engine.reads.waiting.size
     fresh.asked_tick = engine.ticks
     _name_leader(engine, &fresh)
-    for i in range(engine.readers_waiting.size):
-        if not engine.readers.push(engine.readers_waiting.data[i]):
+    for i in range(engine.reads.waiting.size):
+        if not engine.reads.owners.push(engine.reads.waiting.data[i]):
             return NO_MEMORY
-    if not engine.read_rounds.push(fresh):
+    if not engine.reads.rounds.push(fresh):
         return NO_MEMORY
-    engine.readers_waiting.clear()
+    engine.reads.waiting.clear()
     return OK
 
 
@@ -444,24 +474,24 @@ cdef status_t _ask_again(Engine* engine, ReadRound* round) noexcept nogil:
     cdef status_t status = callers_doubt_lease(engine)
     if status != OK:
         return status
-    engine.next_read_context += 1
-    status = core_read_index(engine.core, engine.next_read_context)
+    engine.reads.next_context += 1
+    status = core_read_index(engine.core, engine.reads.next_context)
     if status != OK:
         return status
     if round.leader != engine.core_status.leader or round.term != engine.core_status.term:
         _name_leader(engine, round)
     if round.context == 0:
-        round.first_context = engine.next_read_context
-    round.context = engine.next_read_context
+        round.first_context = engine.reads.next_context
+    round.context = engine.reads.next_context
     round.asked_tick = engine.ticks
     return OK
 
 
-cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept nogil:
+cdef void callers_read_ready(Reads* reads, const ReadReady* ready) noexcept nogil:
     cdef size_t position
     cdef ReadRound* round
-    for position in range(engine.read_rounds.size):
-        round = &engine.read_rounds.at(position)
+    for position in range(reads.rounds.size):
+        round = &reads.rounds.at(position)
         if ready.context != round.context and ready.context != round.first_context:
             continue
         if ready.status == OK:
@@ -475,12 +505,12 @@ cdef void callers_read_ready(Engine* engine, const ReadReady* ready) noexcept no
 
 cdef void callers_serve_reads(Engine* engine) noexcept nogil:
     cdef ReadRound* round
-    while engine.read_rounds.size != 0:
-        round = &engine.read_rounds.front()
+    while engine.reads.rounds.size != 0:
+        round = &engine.reads.rounds.front()
         if not round.is_answered and _is_hopeless(engine, round):
             _end_round(engine, NO_LEADER)
             continue
-        if not round.is_answered or round.index > engine.published:
+        if not round.is_answered or round.index > engine.applying.published:
             return
         engine.counters.reads_served += round.count
         _end_round(engine, OK)
@@ -496,19 +526,19 @@ cdef bint _is_hopeless(const Engine* engine, const ReadRound* round) noexcept no
 
 # The oldest one, with all its readers.
 cdef void _end_round(Engine* engine, status_t status) noexcept nogil:
-    cdef ReadRound round = engine.read_rounds.front()
-    cdef uint64_t index = round.index if status == OK else engine.applied
+    cdef ReadRound round = engine.reads.rounds.front()
+    cdef uint64_t index = round.index if status == OK else engine.applying.applied
     for _ in range(round.count):
-        engine.callers.done(engine.callers.self, engine.readers.front(), status, 0, index, NULL, 0)
-        engine.readers.pop_front()
-    engine.read_rounds.pop_front()
+        engine.callers.done(engine.callers.self, engine.reads.owners.front(), status, 0, index, NULL, 0)
+        engine.reads.owners.pop_front()
+    engine.reads.rounds.pop_front()
 
 
 cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
     cdef size_t position
     cdef ReadRound* round
-    for position in range(engine.read_rounds.size):
-        round = &engine.read_rounds.at(position)
+    for position in range(engine.reads.rounds.size):
+        round = &engine.reads.rounds.at(position)
         if engine.core_status.leader == 0:
             round.since_ns = engine.now_ns      # nobody is asked
             continue
@@ -523,15 +553,15 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
 # --- the end ----------------------------------------------------------------------------------------------------------
 cdef void _end_all(Engine* engine, status_t not_executed) noexcept nogil:
     cdef size_t i
-    _end_queue(engine, &engine.own, not_executed)
-    _end_queue(engine, &engine.clients, not_executed)
-    for i in range(engine.readers.size):
-        engine.callers.done(engine.callers.self, engine.readers.at(i), not_executed, 0, 0, NULL, 0)
-    engine.readers.clear()
-    engine.read_rounds.clear()
-    for i in range(engine.readers_waiting.size):
-        engine.callers.done(engine.callers.self, engine.readers_waiting.data[i], not_executed, 0, 0, NULL, 0)
-    engine.readers_waiting.clear()
+    _end_queue(engine, &engine.calls.own, not_executed)
+    _end_queue(engine, &engine.calls.clients, not_executed)
+    for i in range(engine.reads.owners.size):
+        engine.callers.done(engine.callers.self, engine.reads.owners.at(i), not_executed, 0, 0, NULL, 0)
+    engine.reads.owners.clear()
+    engine.reads.rounds.clear()
+    for i in range(engine.reads.waiting.size):
+        engine.callers.done(engine.callers.self, engine.reads.waiting.data[i], not_executed, 0, 0, NULL, 0)
+    engine.reads.waiting.clear()
 
 
 cdef void callers_removed(Engine* engine) noexcept nogil:
@@ -540,3 +570,15 @@ cdef void callers_removed(Engine* engine) noexcept nogil:
 
 cdef void callers_stop(Engine* engine) noexcept nogil:
     _end_all(engine, NODE_CLOSED)
+
+
+cdef void callers_release(Calls* calls, Reads* reads) noexcept nogil:
+    calls.payloads.release()
+    calls.answers.release()
+    calls.answer_bytes.release()
+    calls.own.commands.release()
+    calls.clients.commands.release()
+    calls.clients_by_name.release()
+    reads.owners.release()
+    reads.waiting.release()
+    reads.rounds.release()

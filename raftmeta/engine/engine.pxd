@@ -10,7 +10,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.engine.disk_jobs cimport DiskJob
-from raftmeta.engine.state cimport Engine, EngineConfig, Inbound, Submission
+from raftmeta.engine.state cimport Engine, EngineConfig, Inbound
+from raftmeta.engine.submission cimport Submission
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.types cimport member_id_t
 from raftmeta.status cimport status_t

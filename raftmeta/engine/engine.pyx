@@ -22,31 +22,37 @@ from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, TRACE
                              core_tick, core_told_removed, core_transfer)
 from raftmeta.engine.applier cimport applier_release, applier_run, applier_take
 from raftmeta.engine.boot cimport boot_engine, boot_found, boot_identity_persisted
-from raftmeta.engine.callers cimport (callers_ask_reads, callers_propose, callers_propose_again, callers_read_ready,
-                                      callers_refused, callers_repeat_reads, callers_serve_reads, callers_stop,
-                                      callers_submit, callers_submit_client, callers_try_refused)
+from raftmeta.engine.callers cimport (callers_ask_reads, callers_measure_gap, callers_propose, callers_propose_again,
+                                      callers_read, callers_read_ready, callers_refused, callers_release,
+                                      callers_repeat_reads, callers_serve_reads, callers_stop, callers_submit,
+                                      callers_submit_client, callers_try_refused)
 from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOOK, JOB_READ, JOB_REMOVE,
                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
-                                           housekeeping_tick)
-from raftmeta.engine.lease_pages cimport SUBMIT_LEASES, leases_submit
-from raftmeta.engine.log_jobs cimport log_jobs_refused, log_jobs_release, log_jobs_submit, log_jobs_tick
-from raftmeta.engine.members cimport (members_change, members_look, members_meet, members_refused, members_stop,
-                                      members_tick)
+                                           housekeeping_release, housekeeping_tick)
+from raftmeta.engine.lease_pages cimport leases_submit
+from raftmeta.engine.log_jobs cimport (log_jobs_refused, log_jobs_release, log_jobs_strip, log_jobs_submit,
+                                       log_jobs_tick)
+from raftmeta.engine.members cimport (members_change, members_look, members_meet, members_refused, members_release,
+                                      members_stop, members_tick)
 from raftmeta.engine.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
                                     peers_link_of_name, peers_link_up, peers_own_hello, peers_wants_link)
 from raftmeta.engine.sending cimport send_genesis, send_message, send_pings_to_strangers
-from raftmeta.engine.snapshots.install cimport install_run, install_strip
+from raftmeta.engine.snapshots.install cimport install_run
 from raftmeta.engine.snapshots.taking cimport snapshots_release, snapshots_run, snapshots_taken, snapshots_tick
 from raftmeta.engine.snapshots.transfer cimport transfer_job_done, transfer_offer, transfer_tick
 from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_FATAL, EVENT_READY,
-                                    EVENT_TRACE, SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND,
-                                    SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_READ,
-                                    SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH,
-                                    SUBMIT_USER_LAST, SUBMIT_WATCH, Engine, Submission, BLOCKED_RETRY_TICKS,
-                                    TICKS_PER_TURN_MAX)
-from raftmeta.engine.user_fetches cimport (SUBMIT_USER_ASK, SUBMIT_USER_LEAVE, user_asks_submit, user_fetches_stop,
-                                           user_fetches_submit, user_is_joined, user_last_submit)
+                                    EVENT_TRACE, Engine, BLOCKED_RETRY_TICKS, TICKS_PER_TURN_MAX)
+from raftmeta.engine.submission cimport (SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
+                                         SUBMIT_KEEP_LEASE, SUBMIT_LIST_LEASES, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
+                                         SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_ANSWER,
+                                         SUBMIT_USER_ASK, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH, SUBMIT_USER_JOIN,
+                                         SUBMIT_USER_LAST, SUBMIT_USER_LEAVE, SUBMIT_WATCH, CommandArguments,
+                                         Submission, UserEventArguments, WatchArguments, submission_is_command,
+                                         submission_payload)
+from raftmeta.engine.user_fetches cimport (user_answer_submit, user_ask_submit, user_fetches_stop,
+                                           user_fetches_submit, user_is_joined, user_join_submit, user_last_submit,
+                                           user_leave_submit)
 from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.machine.watches cimport (WATCH_CLOSED, hub_add, hub_close, hub_destroy, hub_pump, hub_remove,
@@ -56,8 +62,8 @@ from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
 from raftmeta.raft.membership cimport membership_encode, membership_position
 from raftmeta.raft.types cimport Membership, member_id_t
-from raftmeta.status cimport (DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED, NOT_FOUND,
-                              NOT_READY, OK, OVERLOADED, REMOVED, is_fatal, status_t)
+from raftmeta.status cimport (BAD_FIELD, DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED,
+                              NOT_FOUND, NOT_READY, OK, REMOVED, is_fatal, status_t)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport Bytes, command_release
 from raftmeta.wire.hello cimport Hello
@@ -69,12 +75,12 @@ cdef enum:
 # --- the network ------------------------------------------------------------------------------------------------------
 cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                               uint8_t address_length, bint is_self) noexcept nogil:
-    cdef int place = peers_link_of_name(engine, name, name_length, address, address_length)
+    cdef int place = peers_link_of_name(&engine.links, name, name_length, address, address_length)
     if place < 0:
         return NO_MEMORY
-    engine.links[place].is_self = is_self
-    engine.links[place].is_wanted = True
-    engine.links[place].is_initial = True
+    engine.links.table[place].is_self = is_self
+    engine.links.table[place].is_wanted = True
+    engine.links.table[place].is_initial = True
     return OK
 
 
@@ -127,80 +133,96 @@ cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
 cdef void _answer(Engine* engine, Submission* submission, status_t status, const uint8_t* body,
                   uint32_t length) noexcept nogil:
     if submission.owner != NULL:
-        engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applied, body, length)
+        engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applying.applied, body, length)
     free(submission)
 
 
-cdef status_t _watch(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* payload = <const uint8_t*>submission + sizeof(Submission)
+# A wish that was done: its caller is told how, and only a fatal status is the engine's.
+cdef status_t _end(Engine* engine, Submission* submission, status_t status) noexcept nogil:
+    _answer(engine, submission, status, NULL, 0)
+    return status if is_fatal(status) else OK
+
+
+cdef void _watch(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const WatchArguments* asked = &submission.arguments.watch
     cdef Bytes key, end
     cdef Watch* watch = NULL
-    key.data = payload
-    key.length = submission.key_length
-    end.data = payload + submission.key_length
-    end.length = submission.length - submission.key_length
-    cdef status_t status = hub_add(engine.hub, engine.machine, &key, &end, submission.number, submission.filter,
-                                   submission.handle, submission.purse, &watch)
+    key.data = submission_payload(submission)
+    key.length = asked.key_length
+    end.data = key.data + key.length
+    end.length = submission.length - key.length
+    cdef status_t status = hub_add(engine.hub, engine.machine, &key, &end, asked.start_revision, asked.filter,
+                                   asked.handle, asked.purse, &watch)
     _answer(engine, submission, status, <const uint8_t*>&watch, sizeof(watch))
-    return OK
 
 
-# A command for a user machine (`number` is where its name stands, `filter` how long that is) needs a copy here.
+# A command for a user machine needs a copy here.
 cdef void _submit_client(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* name = <const uint8_t*>submission + sizeof(Submission) + submission.number
-    if submission.filter != 0 and not user_is_joined(engine, name, submission.filter):
+    cdef const CommandArguments* command = &submission.arguments.command
+    cdef const uint8_t* name = submission_payload(submission) + command.machine_offset
+    if command.machine_length != 0 and not user_is_joined(engine, name, command.machine_length):
         _answer(engine, submission, NOT_FOUND, NULL, 0)
     else:
         callers_submit_client(engine, submission)
 
 
-cdef status_t _submit_running(Engine* engine, Submission* submission) noexcept nogil:
-    cdef status_t status = OK
+cdef void _tell(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const UserEventArguments* event = &submission.arguments.user_event
+    engine.callers.event(engine.callers.self, event.type, event.a, event.b, event.c)
+    _answer(engine, submission, OK, NULL, 0)
+
+
+# Every kind of engine/submission that is the engine's, in the order in which they stand there. Each branch takes the
+# submission over.
+cdef status_t _take(Engine* engine, Submission* submission) noexcept nogil:
     if submission.kind == SUBMIT_COMMAND:
         callers_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_CLIENT_COMMAND:
+    elif submission.kind == SUBMIT_CLIENT_COMMAND:
         _submit_client(engine, submission)
-        return OK
-    if SUBMIT_USER_ASK <= submission.kind <= SUBMIT_USER_LEAVE:
-        user_asks_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_READ:
-        if not engine.readers_waiting.push(submission.owner):
-            _answer(engine, submission, OVERLOADED, NULL, 0)
-            return OK
-        free(submission)
-        return OK
-    if submission.kind == SUBMIT_WATCH:
-        return _watch(engine, submission)
+    elif submission.kind == SUBMIT_READ:
+        callers_read(engine, submission)
+    elif submission.kind == SUBMIT_WATCH:
+        _watch(engine, submission)
+    elif submission.kind == SUBMIT_UNWATCH:
+        hub_remove(engine.hub, submission.arguments.unwatch.watch)
+        return _end(engine, submission, OK)
+    elif submission.kind == SUBMIT_KEEP_LEASE:
+        return _end(engine, submission, housekeeping_keep_lease(engine, &submission.arguments.keep_lease))
+    elif submission.kind == SUBMIT_DROP_LEASE:
+        housekeeping_drop_lease(&engine.leases, submission.arguments.drop_lease.lease)
+        return _end(engine, submission, OK)
+    elif submission.kind == SUBMIT_LIST_LEASES:
+        leases_submit(engine, submission)
+    elif submission.kind == SUBMIT_TRANSFER:
+        return _end(engine, submission, core_transfer(engine.core, submission.arguments.transfer.target))
+    elif submission.kind == SUBMIT_CAMPAIGN:
+        return _end(engine, submission, core_campaign(engine.core))
+    elif submission.kind == SUBMIT_MEMBERSHIP:
+        return members_change(engine, submission)
+    elif submission.kind == SUBMIT_MEET:
+        members_meet(engine, submission)
+    else:
+        _take_of_users(engine, submission)
+    return OK
+
+
+cdef void _take_of_users(Engine* engine, Submission* submission) noexcept nogil:
     if submission.kind == SUBMIT_USER_FETCH:
         user_fetches_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_USER_LAST:
+    elif submission.kind == SUBMIT_USER_LAST:
         user_last_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_LEASES:
-        leases_submit(engine, submission)
-        return OK
-    if submission.kind == SUBMIT_MEMBERSHIP:
-        return members_change(engine, submission)
-    if submission.kind == SUBMIT_MEET:
-        return members_meet(engine, submission)
-    if submission.kind == SUBMIT_USER_EVENT:
-        engine.callers.event(engine.callers.self, <uint8_t>submission.number, submission.session, submission.sequence,
-                             submission.ttl_ms)
-    elif submission.kind == SUBMIT_UNWATCH:
-        hub_remove(engine.hub, <Watch*>submission.handle)
-    elif submission.kind == SUBMIT_KEEP_LEASE:
-        status = housekeeping_keep_lease(engine, submission)
-    elif submission.kind == SUBMIT_DROP_LEASE:
-        housekeeping_drop_lease(engine, submission.number)
-    elif submission.kind == SUBMIT_TRANSFER:
-        status = core_transfer(engine.core, submission.number)
-    elif submission.kind == SUBMIT_CAMPAIGN:
-        status = core_campaign(engine.core)
-    _answer(engine, submission, status, NULL, 0)
-    return status if is_fatal(status) else OK
+    elif submission.kind == SUBMIT_USER_EVENT:
+        _tell(engine, submission)
+    elif submission.kind == SUBMIT_USER_ASK:
+        user_ask_submit(engine, submission)
+    elif submission.kind == SUBMIT_USER_ANSWER:
+        user_answer_submit(engine, submission)
+    elif submission.kind == SUBMIT_USER_JOIN:
+        user_join_submit(engine, submission)
+    elif submission.kind == SUBMIT_USER_LEAVE:
+        user_leave_submit(engine, submission)
+    else:
+        _answer(engine, submission, BAD_FIELD, NULL, 0)     # the loop's own kinds do not come here
 
 
 cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
@@ -208,11 +230,11 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
         _answer(engine, submission, engine.fatal if engine.fatal != OK else NODE_CLOSED, NULL, 0)
     elif engine.state == ENGINE_GENESIS:
         _answer(engine, submission, NO_LEADER, NULL, 0)
-    elif engine.was_removed and submission.kind in (SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND, SUBMIT_READ,
-                                                    SUBMIT_WATCH):
+    elif engine.standing.was_removed and (submission_is_command(submission) or submission.kind == SUBMIT_READ
+                                          or submission.kind == SUBMIT_WATCH):
         _answer(engine, submission, NOT_READY, NULL, 0)
     else:
-        _checked(engine, _submit_running(engine, submission))
+        _checked(engine, _take(engine, submission))
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------
@@ -231,7 +253,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     if not job.slices.append(write.slices, write.slice_count):
         disk_job_destroy(job)
         return NO_MEMORY
-    job.log_epoch = engine.log_epoch
+    job.log_epoch = engine.room.log_epoch
     job.batch.write_id = write.id
     job.batch.has_hard_state = True         # the commit index as it is now, for a start that finds this batch last
     job.batch.repairs = write.repairs
@@ -242,11 +264,11 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     job.batch.slice_count = <uint32_t>job.slices.size
     # Growth is held back where it begins, at the leader's proposals; what is on its way may use the reserve.
     job.batch.is_urgent = True
-    if membership.index != engine.membership_logged and membership.count != 0:
+    if membership.index != engine.room.membership_logged and membership.count != 0:
         if membership_encode(membership, &job.membership) != OK:
             disk_job_destroy(job)
             return INVARIANT_BROKEN
-        engine.membership_logged = membership.index
+        engine.room.membership_logged = membership.index
         job.batch.membership = job.membership.data
         job.batch.membership_length = <uint32_t>job.membership.size
         job.batch.membership_index = membership.index
@@ -277,7 +299,7 @@ cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
 cdef status_t _write_done(Engine* engine, DiskJob* job) noexcept nogil:
     cdef status_t status
     if job.status == NO_SPACE and job.kind == JOB_WRITE:
-        install_strip(engine, job)
+        log_jobs_strip(&engine.room, job)
     if log_jobs_refused(engine, job, &status):
         return OK
     if status == OK and job.kind == JOB_WRITE:
@@ -313,8 +335,8 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
         chunk_drop(job.records.chunk)
         disk_job_destroy(job)
         return
-    engine.free_bytes = job.free_bytes
-    engine.log_bytes = job.log_bytes
+    engine.room.free_bytes = job.free_bytes
+    engine.room.log_bytes = job.log_bytes
     if engine.core != NULL:
         core_set_free_bytes(engine.core, job.free_bytes)
     if job.kind == JOB_WRITE or job.kind == JOB_BEGIN_LOG:
@@ -336,7 +358,7 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
 # Without room nothing is written, and so no job would ever tell that there is room again.
 cdef status_t _look_for_room(Engine* engine) noexcept nogil:
     cdef DiskJob* job
-    if engine.free_bytes >= engine.config.core.free_bytes_min or engine.ticks % BLOCKED_RETRY_TICKS != 0:
+    if engine.room.free_bytes >= engine.config.core.free_bytes_min or engine.ticks % BLOCKED_RETRY_TICKS != 0:
         return OK
     job = disk_job_create(JOB_LOOK)
     if job == NULL:
@@ -367,7 +389,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
     if engine.ticks % timeout_ticks == 0:
         send_pings_to_strangers(engine)
         callers_repeat_reads(engine)
-        callers_try_refused(engine)
+        callers_try_refused(&engine.calls)
         # A forward may have been lost without a change of leader. The leader's own proposals cannot be lost.
         if engine.core_status.role != LEADER and engine.ticks % (4 * timeout_ticks) == 0:
             callers_propose_again(engine)
@@ -422,12 +444,12 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     if ready.write.id != 0:
         status = _submit_write(engine, &ready.write)
     if status == OK:
-        status = applier_take(engine, &ready.apply)
+        status = applier_take(&engine.applying, &ready.apply)
     for i in range(ready.log_read_count):
         if status == OK:
             status = _submit_read(engine, &ready.log_reads[i])
     for i in range(ready.read_count):
-        callers_read_ready(engine, &ready.reads[i])
+        callers_read_ready(&engine.reads, &ready.reads[i])
     for i in range(ready.refusal_count):
         callers_refused(engine, &ready.refusals[i])
         members_refused(engine, &ready.refusals[i])
@@ -438,7 +460,7 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
             engine.counters.elections += 1
         # Not by its index: one that was cut from the log may have had the same.
         elif ready.traces[i].type == TRACE_MEMBERSHIP:
-            engine.membership_count += 1
+            engine.links.membership_count += 1
         engine.callers.event(engine.callers.self, EVENT_TRACE, ready.traces[i].type | ready.traces[i].term << 8,
                              ready.traces[i].a, ready.traces[i].b)
     return status
@@ -474,17 +496,6 @@ cdef void _tell_woken(Engine* engine) noexcept nogil:
             return
 
 
-# How long own commands wait without an answer to any: what a stall of the others would show as.
-cdef void _measure_gap(Engine* engine) noexcept nogil:
-    cdef bint was_waiting = engine.answered_count != ~<uint64_t>0
-    cdef bint is_answered = was_waiting and engine.answered_count != engine.counters.commands_completed
-    if was_waiting:
-        engine.counters.commit_gap_ns_max = max(engine.counters.commit_gap_ns_max, engine.now_ns - engine.answered_ns)
-    if is_answered or not was_waiting:
-        engine.answered_ns = engine.now_ns
-    engine.answered_count = engine.counters.commands_completed if engine.own.commands.size != 0 else ~<uint64_t>0
-
-
 cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
     cdef bint applies_more = False
     cdef bint watches_more = False
@@ -513,8 +524,8 @@ cdef status_t _run_running(Engine* engine, bint* more) noexcept nogil:
         status = _drain_core(engine)
     members_look(engine)
     _tell_woken(engine)
-    _measure_gap(engine)
-    if not engine.was_ready and engine.session != 0 and engine.core_status.leader != 0:
+    callers_measure_gap(engine)
+    if not engine.was_ready and engine.session.id != 0 and engine.core_status.leader != 0:
         engine.was_ready = True
         engine.callers.event(engine.callers.self, EVENT_READY, engine.core_status.leader, engine.core_status.term, 0)
     more[0] = applies_more or snapshots_more or watches_more
@@ -546,8 +557,8 @@ cdef status_t _run_genesis(Engine* engine) noexcept nogil:
 cdef status_t _follow_membership(Engine* engine) noexcept nogil:
     cdef const Membership* membership = core_membership(engine.core)
     cdef status_t status = OK
-    if engine.membership_count != engine.membership_seen:
-        engine.membership_seen = engine.membership_count
+    if engine.links.membership_count != engine.links.membership_seen:
+        engine.links.membership_seen = engine.links.membership_count
         status = peers_follow_membership(engine, membership)
         if status == OK and engine.genesis.record.state == JOINING and membership_position(membership, engine.id) >= 0:
             status = genesis_joined(&engine.genesis)
@@ -596,8 +607,8 @@ cdef void _tell_woken_closed(Engine* engine) noexcept nogil:
 
 # Give everything back. The disk jobs are all done or never begun, and nobody calls any more.
 cdef void engine_release(Engine* engine) noexcept nogil:
-    log_jobs_release(engine)
-    applier_release(engine)
+    log_jobs_release(&engine.room)
+    applier_release(&engine.applying)
     snapshots_release(engine)
     if engine.hub != NULL:
         hub_destroy(engine.hub)
@@ -606,21 +617,9 @@ cdef void engine_release(Engine* engine) noexcept nogil:
     if engine.core != NULL:
         core_destroy(engine.core)
     genesis_release(&engine.genesis)
+    callers_release(&engine.calls, &engine.reads)
+    housekeeping_release(&engine.leases, &engine.duties)
+    members_release(&engine.standing)
+    engine.user_fetches.release()
     command_release(&engine.scratch)
     engine.body.release()
-    engine.payloads.release()
-    engine.own_payload.release()
-    engine.answers.release()
-    engine.answer_bytes.release()
-    engine.own.commands.release()
-    engine.clients.commands.release()
-    engine.clients_by_name.release()
-    engine.readers.release()
-    engine.readers_waiting.release()
-    engine.read_rounds.release()
-    engine.kept_leases.release()
-    engine.keep_alives.release()
-    engine.user_fetches.release()
-    engine.due.release()
-    engine.due_deadlines.release()
-    engine.asked_changes.release()

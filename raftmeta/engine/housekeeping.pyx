@@ -21,8 +21,8 @@ from libc.string cimport memcmp, memcpy
 from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
 from raftmeta.engine.callers cimport callers_session_lost
 from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
-                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Engine, KeepAlive,
-                                    KeptLease, Link, Submission)
+                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Duties, Engine,
+                                    EngineConfig, KeepAlive, KeptLease, Link, OwnLeases)
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
                                        machine_session_exists, machine_status)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
@@ -71,13 +71,13 @@ cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
 cdef status_t _propose(Engine* engine) noexcept nogil:
     cdef Slice payload
     cdef status_t status
-    engine.own_payload.clear()
-    status = command_encode(&engine.scratch, &engine.own_payload)
+    engine.duties.payload.clear()
+    status = command_encode(&engine.scratch, &engine.duties.payload)
     if status != OK:
         return status
     payload.chunk = NULL
-    payload.data = engine.own_payload.data
-    payload.length = <uint32_t>engine.own_payload.size
+    payload.data = engine.duties.payload.data
+    payload.length = <uint32_t>engine.duties.payload.size
     return core_propose(engine.core, &payload, 1, 0, True, engine.core_status.role != LEADER)
 
 
@@ -90,81 +90,86 @@ cdef bint _add_lease(Engine* engine, uint64_t lease, uint64_t deadline_ms) noexc
 
 # --- this node's session ----------------------------------------------------------------------------------------------
 cdef status_t _open_session(Engine* engine) noexcept nogil:
-    if engine.session_opening == 0:
-        engine.session_opening = engine.random.next(engine.random.self) | _session_bit()
-    elif engine.ticks - engine.session_tick < engine.config.core.election_timeout_ticks:
+    if engine.session.opening == 0:
+        engine.session.opening = engine.random.next(engine.random.self) | _session_bit()
+    elif engine.ticks - engine.session.opening_tick < engine.config.core.election_timeout_ticks:
         return OK
-    engine.session_tick = engine.ticks
+    engine.session.opening_tick = engine.ticks
     _begin(engine, COMMAND_SESSION_OPEN)
-    engine.scratch.id = engine.session_opening
+    engine.scratch.id = engine.session.opening
     engine.scratch.ttl_ms = engine.config.session_ttl_ms
     engine.scratch.window = engine.config.session_window
     return _propose(engine)
 
 
 cdef void housekeeping_look(Engine* engine) noexcept nogil:
-    if engine.session != 0:
-        if not machine_session_exists(engine.machine, engine.session):
-            engine.session = 0
-            engine.session_opening = 0
+    if engine.session.id != 0:
+        if not machine_session_exists(engine.machine, engine.session.id):
+            engine.session.id = 0
+            engine.session.opening = 0
             engine.callers.event(engine.callers.self, EVENT_SESSION_LOST, 0, 0, 0)
             mark(MARK_SESSION_LOST)
             callers_session_lost(engine)
-            engine.keep_alives.clear()
-    elif engine.session_opening != 0 and machine_session_exists(engine.machine, engine.session_opening):
+            engine.leases.keep_alives.clear()
+    elif engine.session.opening != 0 and machine_session_exists(engine.machine, engine.session.opening):
         mark(MARK_SESSION_OPENED)
-        engine.session = engine.session_opening
-        engine.keep_alive_tick = engine.ticks
+        engine.session.id = engine.session.opening
+        engine.leases.keep_alive_tick = engine.ticks
 
 
 # --- keep-alives ------------------------------------------------------------------------------------------------------
 # Distance of keep-alives: a part of the shortest time to live among session and kept leases.
-cdef uint64_t _keep_alive_ticks(Engine* engine) noexcept nogil:
-    cdef uint64_t shortest_ms = engine.config.session_ttl_ms
-    cdef size_t at = engine.kept_leases.next(0)
-    while at < engine.kept_leases.end():
-        shortest_ms = min(shortest_ms, engine.kept_leases.value_at(at).ttl_ms)
-        at = engine.kept_leases.next(at + 1)
-    return max(shortest_ms // KEEP_ALIVES_PER_TTL // engine.config.tick_ms, <uint64_t>1)
+cdef uint64_t _keep_alive_ticks(OwnLeases* leases, const EngineConfig* config) noexcept nogil:
+    cdef uint64_t shortest_ms = config.session_ttl_ms
+    cdef size_t at = leases.kept.next(0)
+    while at < leases.kept.end():
+        shortest_ms = min(shortest_ms, leases.kept.value_at(at).ttl_ms)
+        at = leases.kept.next(at + 1)
+    return max(shortest_ms // KEEP_ALIVES_PER_TTL // config.tick_ms, <uint64_t>1)
+
+
+cdef bint _keep_alive_is_due(Engine* engine) noexcept nogil:
+    return (engine.ticks - engine.leases.keep_alive_tick
+            >= _keep_alive_ticks(&engine.leases, &engine.config))
 
 
 # Whether the host's Python made progress lately; its leases end with it, if it was asked to be watched.
 cdef bint _host_is_seen(Engine* engine) noexcept nogil:
     cdef uint64_t now_ns = engine.clock.now_ns(engine.clock.self)
-    cdef uint64_t seen_ns = load_acquire(&engine.host_ns)
+    cdef uint64_t seen_ns = load_acquire(&engine.leases.host_ns)
     cdef uint64_t silent_ns = now_ns - min(seen_ns, now_ns)
     cdef bint is_stalled = engine.config.host_watchdog_ns != 0 and silent_ns > engine.config.host_watchdog_ns
-    if is_stalled and not engine.host_is_stalled:
+    if is_stalled and not engine.leases.host_is_stalled:
         engine.callers.event(engine.callers.self, EVENT_HOST_STALLED, silent_ns // 1_000_000, 0, 0)
-    elif engine.host_is_stalled and not is_stalled:
+    elif engine.leases.host_is_stalled and not is_stalled:
         engine.callers.event(engine.callers.self, EVENT_HOST_RESUMED, 0, 0, 0)
-    engine.host_is_stalled = is_stalled
+    engine.leases.host_is_stalled = is_stalled
     return not is_stalled
 
 
 cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
     cdef KeepAlive fresh
     cdef bint keeps_leases = _host_is_seen(engine)
-    cdef size_t at = engine.kept_leases.next(0) if keeps_leases else engine.kept_leases.end()
+    cdef size_t at = engine.leases.kept.next(0) if keeps_leases else engine.leases.kept.end()
     cdef status_t status
-    engine.keep_alive_tick = engine.ticks
+    engine.leases.keep_alive_tick = engine.ticks
     _begin(engine, COMMAND_LEASE_KEEP_ALIVE)
-    engine.scratch.session = engine.session
-    while at < engine.kept_leases.end():
-        if not _add_lease(engine, engine.kept_leases.key_at(at), 0):
+    engine.scratch.session = engine.session.id
+    while at < engine.leases.kept.end():
+        if not _add_lease(engine, engine.leases.kept.key_at(at), 0):
             return NO_MEMORY
-        at = engine.kept_leases.next(at + 1)
+        at = engine.leases.kept.next(at + 1)
     if not _add_lease(engine, engine.random.next(engine.random.self) | _session_bit(), 0):
         return NO_MEMORY
     fresh.sent_ns = engine.clock.now_ns(engine.clock.self)      # before it is sent
     status = _propose(engine)
     if status != OK or not keeps_leases:
         return status
-    fresh.hash = hash64(0, engine.own_payload.data, engine.own_payload.size)
-    if engine.keep_alives.size == KEEP_ALIVES_OPEN_MAX:
+    fresh.hash = hash64(0, engine.duties.payload.data, engine.duties.payload.size)
+    if engine.leases.keep_alives.size == KEEP_ALIVES_OPEN_MAX:
         mark(MARK_KEEP_ALIVES_UNANSWERED)
-        engine.keep_alives.pop_front()
-    return OK if engine.keep_alives.push(fresh) else NO_MEMORY
+        engine.leases.keep_alives.pop_front()
+    return OK if engine.leases.keep_alives.push(fresh) else NO_MEMORY
 
 
 cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash) noexcept nogil:
@@ -172,25 +177,25 @@ cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash)
     cdef size_t at
     cdef uint64_t sent_ns
     cdef KeptLease* kept
-    for i in range(engine.keep_alives.size):
-        if engine.keep_alives.at(i).hash == payload_hash:
+    for i in range(engine.leases.keep_alives.size):
+        if engine.leases.keep_alives.at(i).hash == payload_hash:
             break
     else:
         return
-    sent_ns = engine.keep_alives.at(i).sent_ns
-    engine.keep_alives.drop_front(i + 1)        # those before it were sent earlier: they can only tell less
-    at = engine.kept_leases.next(0)
-    while at < engine.kept_leases.end():
-        if not _is_there(engine, engine.kept_leases.key_at(at)):
+    sent_ns = engine.leases.keep_alives.at(i).sent_ns
+    engine.leases.keep_alives.drop_front(i + 1)        # those before it were sent earlier: they can only tell less
+    at = engine.leases.kept.next(0)
+    while at < engine.leases.kept.end():
+        if not _is_there(engine, engine.leases.kept.key_at(at)):
             mark(MARK_KEPT_LEASE_LOST)
             at = _lose(engine, at)
             continue
-        kept = &engine.kept_leases.value_at(at)
+        kept = &engine.leases.kept.value_at(at)
         if sent_ns >= kept.since_ns:            # a lease that began to be kept later was not in it
             kept.until_ns = sent_ns + kept.ttl_ms * 1_000_000
         if kept.until_ns != 0:                  # nothing is known yet of one that was in no keep-alive so far
             engine.callers.lease_kept(engine.callers.self, kept.handle, kept.until_ns)
-        at = engine.kept_leases.next(at + 1)
+        at = engine.leases.kept.next(at + 1)
 
 
 cdef bint _is_there(const Engine* engine, uint64_t lease) noexcept nogil:
@@ -202,37 +207,37 @@ cdef bint _is_there(const Engine* engine, uint64_t lease) noexcept nogil:
 # Told once, and kept no longer; the place of the next one is returned. Whoever is granted its id later holds
 # another lease: were it still kept here, its loser would hold it again, and keep it alive for one who is gone.
 cdef size_t _lose(Engine* engine, size_t at) noexcept nogil:
-    cdef void* handle = engine.kept_leases.value_at(at).handle
-    engine.kept_leases.erase(engine.kept_leases.key_at(at))
+    cdef void* handle = engine.leases.kept.value_at(at).handle
+    engine.leases.kept.erase(engine.leases.kept.key_at(at))
     engine.callers.lease_kept(engine.callers.self, handle, 0)
-    return engine.kept_leases.next(at)          # others may have moved up to here
+    return engine.leases.kept.next(at)          # others may have moved up to here
 
 
 cdef void housekeeping_installed(Engine* engine) noexcept nogil:
-    cdef size_t at = engine.kept_leases.next(0)
-    while at < engine.kept_leases.end():
-        if _is_there(engine, engine.kept_leases.key_at(at)):
-            at = engine.kept_leases.next(at + 1)
+    cdef size_t at = engine.leases.kept.next(0)
+    while at < engine.leases.kept.end():
+        if _is_there(engine, engine.leases.kept.key_at(at)):
+            at = engine.leases.kept.next(at + 1)
         else:
             mark(MARK_KEPT_LEASE_GONE_BY_INSTALL)
             at = _lose(engine, at)
 
 
-cdef status_t housekeeping_keep_lease(Engine* engine, const Submission* submission) noexcept nogil:
-    cdef KeptLease* kept = engine.kept_leases.insert(submission.number)
+cdef status_t housekeeping_keep_lease(Engine* engine, const KeepLeaseArguments* asked) noexcept nogil:
+    cdef KeptLease* kept = engine.leases.kept.insert(asked.lease)
     if kept == NULL:
         return NO_MEMORY
-    kept.handle = submission.handle
-    kept.ttl_ms = submission.ttl_ms
+    kept.handle = asked.handle
+    kept.ttl_ms = asked.ttl_ms
     kept.since_ns = engine.clock.now_ns(engine.clock.self)
     kept.until_ns = 0
-    if engine.session != 0 and engine.core_status.leader != 0:
+    if engine.session.id != 0 and engine.core_status.leader != 0:
         return _send_keep_alive(engine)
     return OK
 
 
-cdef void housekeeping_drop_lease(Engine* engine, uint64_t lease) noexcept nogil:
-    engine.kept_leases.erase(lease)
+cdef void housekeeping_drop_lease(OwnLeases* leases, uint64_t lease) noexcept nogil:
+    leases.kept.erase(lease)
 
 
 # --- the leader's duties ----------------------------------------------------------------------------------------------
@@ -240,7 +245,7 @@ cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept
     cdef uint32_t i
     _begin(engine, kind)
     for i in range(count):
-        if not _add_lease(engine, engine.due.data[i], engine.due_deadlines.data[i]):
+        if not _add_lease(engine, engine.duties.due.data[i], engine.duties.due_deadlines.data[i]):
             return NO_MEMORY
     return _propose(engine)
 
@@ -258,33 +263,34 @@ cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
     if due_ms <= error_ms or buggify(BUGGIFY_EXPIRY_POSTPONED):
         return OK
     due_ms -= error_ms
-    if engine.housekeeping_term == engine.core_status.term and engine.applied < engine.expiry_proposed:
+    if engine.duties.term == engine.core_status.term and engine.applying.applied < engine.duties.expiry_proposed:
         mark(MARK_EXPIRY_UNDER_WAY)
         return OK
-    engine.due.clear()
-    engine.due_deadlines.clear()
-    count = machine_due_leases(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
+    engine.duties.due.clear()
+    engine.duties.due_deadlines.clear()
+    count = machine_due_leases(engine.machine, due_ms, &engine.duties.due, &engine.duties.due_deadlines, TUNE_DUE_MAX)
     if count != 0:
         mark(MARK_LEASES_EXPIRE)
         status = _expire(engine, COMMAND_LEASE_EXPIRE, count)
         engine.counters.leases_expired += count
         engine.callers.event(engine.callers.self, EVENT_LEASES_EXPIRED, count, 0, 0)
     else:
-        count = machine_due_sessions(engine.machine, due_ms, &engine.due, &engine.due_deadlines, TUNE_DUE_MAX)
+        count = machine_due_sessions(engine.machine, due_ms, &engine.duties.due, &engine.duties.due_deadlines,
+                                     TUNE_DUE_MAX)
         if count == 0:
             return OK
         mark(MARK_SESSIONS_EXPIRE)
         status = _expire(engine, COMMAND_SESSION_EXPIRE, count)
     if status == OK:
-        engine.housekeeping_term = engine.core_status.term
-        engine.expiry_proposed = engine.core_status.last + 1    # at or before the entry just proposed
+        engine.duties.term = engine.core_status.term
+        engine.duties.expiry_proposed = engine.core_status.last + 1    # at or before the entry just proposed
     return status
 
 
 cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     cdef MachineStatus machine
     cdef uint64_t kept
-    if engine.applied < engine.compaction_proposed:
+    if engine.applying.applied < engine.duties.compaction_proposed:
         return OK
     machine_status(engine.machine, &machine)
     kept = machine.revision - machine.compacted
@@ -301,7 +307,7 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
     engine.scratch.id = machine.revision - kept
     cdef status_t status = _propose(engine)
     if status == OK:
-        engine.compaction_proposed = engine.core_status.last + 1
+        engine.duties.compaction_proposed = engine.core_status.last + 1
         engine.callers.event(engine.callers.self, EVENT_COMPACTED, engine.scratch.id, 0, 0)
     return status
 
@@ -313,8 +319,8 @@ cdef uint32_t _level_of_member(const Engine* engine, uint64_t id) noexcept nogil
     if id == engine.id:
         return FORMAT_FEATURE_LEVEL_MAX
     for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and engine.links[i].id == id:
-            return engine.links[i].feature_level_max
+        if engine.links.table[i].is_used and engine.links.table[i].id == id:
+            return engine.links.table[i].feature_level_max
     return 0
 
 
@@ -324,7 +330,8 @@ cdef status_t _propose_level(Engine* engine) noexcept nogil:
     cdef uint32_t level = FORMAT_FEATURE_LEVEL_MAX
     cdef status_t status
     cdef int i
-    if engine.applied < engine.level_proposed or engine.machine.feature_level == FORMAT_FEATURE_LEVEL_MAX:
+    if (engine.applying.applied < engine.duties.level_proposed
+            or engine.machine.feature_level == FORMAT_FEATURE_LEVEL_MAX):
         return OK
     for i in range(membership.count):
         level = min(level, _level_of_member(engine, membership.members[i].id))
@@ -334,7 +341,7 @@ cdef status_t _propose_level(Engine* engine) noexcept nogil:
     engine.scratch.id = level
     status = _propose(engine)
     if status == OK:
-        engine.level_proposed = engine.core_status.last + 1
+        engine.duties.level_proposed = engine.core_status.last + 1
         engine.callers.event(engine.callers.self, EVENT_LEVEL_RISES, level, 0, 0)
     return status
 
@@ -415,7 +422,7 @@ cdef bint _with_told_addresses(Engine* engine, const Membership* current, Member
     for i in range(target.count):
         member = &target.members[i]
         for j in range(MEMBERS_MAX):
-            link = &engine.links[j]
+            link = &engine.links.table[j]
             if not (link.is_used and link.is_told and link.is_up and link.id == member.id):
                 continue
             if link.address_length != member.address_length or memcmp(link.address, member.address,
@@ -435,9 +442,9 @@ cdef status_t _follow_peers(Engine* engine) noexcept nogil:
     if current.is_joint or current.index > engine.core_status.committed:
         return OK
     for i in range(MEMBERS_MAX):
-        if not engine.links[i].is_used or engine.links[i].is_self or not engine.links[i].is_up:
+        if not engine.links.table[i].is_used or engine.links.table[i].is_self or not engine.links.table[i].is_up:
             continue
-        if _with_living(engine, current, &engine.links[i], &target):
+        if _with_living(engine, current, &engine.links.table[i], &target):
             return core_change_membership(engine.core, &target, 0)
     if _with_told_addresses(engine, current, &target):
         return core_change_membership(engine.core, &target, 0)
@@ -448,9 +455,9 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
     cdef status_t status = OK
     if engine.core_status.leader == 0:
         return OK
-    if engine.session == 0:
+    if engine.session.id == 0:
         status = _open_session(engine)
-    elif engine.ticks - engine.keep_alive_tick >= _keep_alive_ticks(engine) or buggify(BUGGIFY_KEEP_ALIVE_EXTRA):
+    elif _keep_alive_is_due(engine) or buggify(BUGGIFY_KEEP_ALIVE_EXTRA):
         status = _send_keep_alive(engine)
     if not is_fatal(status) and engine.core_status.role == LEADER and engine.core_status.is_ready_to_read:
         status = _propose_expiry(engine)
@@ -461,3 +468,11 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         if not is_fatal(status) and engine.ticks % engine.config.core.election_timeout_ticks == 0:
             status = _follow_peers(engine)
     return status if is_fatal(status) else OK
+
+
+cdef void housekeeping_release(OwnLeases* leases, Duties* duties) noexcept nogil:
+    leases.kept.release()
+    leases.keep_alives.release()
+    duties.payload.release()
+    duties.due.release()
+    duties.due_deadlines.release()

@@ -2,11 +2,8 @@
 #
 # Leases are not in the published tree: they are the loop's, so a page of them is made there, between two turns of
 # apply. It decides how much one page holds. It never asks the leader: a page is what this node has applied.
-from raftmeta.engine.state cimport Engine, Submission
+from raftmeta.engine.state cimport Engine
+from raftmeta.engine.submission cimport Submission
 
-# Beside those of state.SubmissionKind.
-cdef enum:
-    SUBMIT_LEASES = 19          # number: the least id; body: a page, docs/formats.md "Client protocol"
-
-# Answer the submission, and free it.
+# SUBMIT_LIST_LEASES: answer the submission, and free it.
 cdef void leases_submit(Engine* engine, Submission* submission) noexcept nogil

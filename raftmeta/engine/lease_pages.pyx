@@ -67,11 +67,11 @@ cdef void leases_submit(Engine* engine, Submission* submission) noexcept nogil:
     memset(&found, 0, sizeof(found))
     memset(&page, 0, sizeof(page))
     status = NO_MEMORY
-    if _find(&engine.machine.leases, submission.number, &found):
+    if _find(&engine.machine.leases, submission.arguments.list_leases.least, &found):
         status = _write(engine, &found, &page)
     # A page that failed for memory was not made, and may be made elsewhere.
     engine.callers.done(engine.callers.self, submission.owner, OK if status == OK else OVERLOADED,
-                        engine.machine.revision, engine.applied, page.data,
+                        engine.machine.revision, engine.applying.applied, page.data,
                         <uint32_t>(page.size if status == OK else 0))
     found.release()
     page.release()

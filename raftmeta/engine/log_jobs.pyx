@@ -11,25 +11,26 @@ the order in which they went. The order would be lost if some were tried again w
 So nothing is tried again before everything has come back.
 """
 
-from raftmeta.engine.disk_jobs cimport DiskJob, disk_job_destroy
-from raftmeta.engine.state cimport BLOCKED_RETRY_TICKS, Engine, PendingJob
+from raftmeta.engine.disk_jobs cimport JOB_WRITE, DiskJob, disk_job_destroy
+from raftmeta.engine.state cimport BLOCKED_RETRY_TICKS, Engine, PendingJob, Room
+from raftmeta.native.marks cimport MARK_BLOCKED_WRITE_STRIPPED, mark
 from raftmeta.status cimport NO_MEMORY, NO_SPACE, OK, status_t
 
 
 cdef void log_jobs_submit(Engine* engine, DiskJob* job) noexcept nogil:
-    engine.log_jobs_under_way += 1
+    engine.room.jobs_under_way += 1
     engine.jobs.submit(engine.jobs.self, job)
 
 
 cdef bint log_jobs_refused(Engine* engine, DiskJob* job, status_t* status) noexcept nogil:
     cdef PendingJob pending
-    engine.log_jobs_under_way -= 1
+    engine.room.jobs_under_way -= 1
     status[0] = job.status
     if job.status != NO_SPACE:
         return False
-    engine.blocked_tick = engine.ticks
+    engine.room.blocked_tick = engine.ticks
     pending.job = job
-    if not engine.blocked.push(pending):
+    if not engine.room.blocked.push(pending):
         status[0] = NO_MEMORY
         return False
     status[0] = OK
@@ -37,17 +38,46 @@ cdef bint log_jobs_refused(Engine* engine, DiskJob* job, status_t* status) noexc
 
 
 cdef void log_jobs_tick(Engine* engine) noexcept nogil:
-    if (engine.blocked.size == 0 or engine.log_jobs_under_way != 0
-            or engine.ticks - engine.blocked_tick < BLOCKED_RETRY_TICKS):
+    if (engine.room.blocked.size == 0 or engine.room.jobs_under_way != 0
+            or engine.ticks - engine.room.blocked_tick < BLOCKED_RETRY_TICKS):
         return
-    while engine.blocked.size != 0:
-        engine.blocked.front().job.next = NULL
-        log_jobs_submit(engine, engine.blocked.front().job)
-        engine.blocked.pop_front()
+    while engine.room.blocked.size != 0:
+        engine.room.blocked.front().job.next = NULL
+        log_jobs_submit(engine, engine.room.blocked.front().job)
+        engine.room.blocked.pop_front()
 
 
-cdef void log_jobs_release(Engine* engine) noexcept nogil:
-    while engine.blocked.size != 0:
-        disk_job_destroy(engine.blocked.front().job)
-        engine.blocked.pop_front()
-    engine.blocked.release()
+# A write that found no room: its records belong to the log that is gone, its term and vote do not.
+cdef void _strip(DiskJob* job) noexcept nogil:
+    job.slices.clear()
+    job.batch.slices = NULL
+    job.batch.slice_count = 0
+    job.batch.first = 1
+    job.batch.last = 0
+    job.batch.repairs = False
+    job.batch.membership_length = 0
+
+
+cdef void log_jobs_begin_anew(Room* room) noexcept nogil:
+    cdef DiskJob* blocked
+    cdef size_t i
+    room.log_epoch += 1
+    for i in range(room.blocked.size):
+        blocked = room.blocked.at(i).job
+        if blocked.kind == JOB_WRITE:
+            mark(MARK_BLOCKED_WRITE_STRIPPED)
+            _strip(blocked)
+            blocked.log_epoch = room.log_epoch
+
+
+cdef void log_jobs_strip(const Room* room, DiskJob* job) noexcept nogil:
+    if job.log_epoch != room.log_epoch:
+        _strip(job)
+        job.log_epoch = room.log_epoch
+
+
+cdef void log_jobs_release(Room* room) noexcept nogil:
+    while room.blocked.size != 0:
+        disk_job_destroy(room.blocked.front().job)
+        room.blocked.pop_front()
+    room.blocked.release()

@@ -8,14 +8,15 @@ A change is not finished when its caller is told OK: it was appended, or handed 
 membership in force, and counts when that is committed; face/members waits for it.
 """
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
 from raftmeta._core cimport LEADER, ProposalRefused, core_change_membership, core_membership
-from raftmeta.engine.callers cimport callers_removed
+from raftmeta.engine.callers cimport callers_next_batch, callers_removed
 from raftmeta.engine.peers cimport peers_link_of_name, peers_meet
 from raftmeta.engine.sending cimport send_pings
-from raftmeta.engine.state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine, Submission
+from raftmeta.engine.state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine
+from raftmeta.engine.submission cimport Submission, submission_payload
 from raftmeta.machine.watches cimport WATCH_REMOVED, hub_close
 from raftmeta.native.text cimport text_is_plain
 from raftmeta.raft.membership cimport membership_decode
@@ -25,31 +26,32 @@ from raftmeta.status cimport BAD_FIELD, NO_MEMORY, OK, OUTCOME_UNKNOWN, OVERLOAD
 
 cdef void _answer(Engine* engine, void* owner, status_t status) noexcept nogil:
     if owner != NULL:
-        engine.callers.done(engine.callers.self, owner, status, 0, engine.applied, NULL, 0)
+        engine.callers.done(engine.callers.self, owner, status, 0, engine.applying.applied, NULL, 0)
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
-cdef status_t _await_leader(Engine* engine, void* owner) noexcept nogil:
+cdef status_t _await_leader(Engine* engine, void* owner, uint64_t context) noexcept nogil:
     cdef AskedChange asked
     asked.owner = owner
-    asked.context = engine.next_batch
+    asked.context = context
     asked.made_from = core_membership(engine.core).index
     asked.tick = engine.ticks
-    return OK if engine.asked_changes.push(asked) else NO_MEMORY
+    return OK if engine.standing.asked_changes.push(asked) else NO_MEMORY
 
 
 cdef status_t members_change(Engine* engine, Submission* submission) noexcept nogil:
     cdef Membership next
     cdef void* owner = submission.owner
     cdef bint is_leader = engine.core_status.role == LEADER
-    cdef status_t status = membership_decode(<const uint8_t*>submission + sizeof(Submission), submission.length, &next)
-    next.index = submission.number
+    cdef uint64_t context = 0
+    cdef status_t status = membership_decode(submission_payload(submission), submission.length, &next)
+    next.index = submission.arguments.membership.made_from
     free(submission)
     if status == OK:
-        engine.next_batch += 1      # refusals of commands and of changes are told apart by it
-        status = core_change_membership(engine.core, &next, engine.next_batch)
+        context = callers_next_batch(&engine.calls)     # refusals of commands and of changes are told apart by it
+        status = core_change_membership(engine.core, &next, context)
     if status == OK and not is_leader:
-        status = _await_leader(engine, owner)
+        status = _await_leader(engine, owner, context)
         if status == OK:
             return OK
     _answer(engine, owner, status)
@@ -57,26 +59,26 @@ cdef status_t members_change(Engine* engine, Submission* submission) noexcept no
 
 
 cdef void _end_change(Engine* engine, size_t position, status_t status) noexcept nogil:
-    cdef void* owner = engine.asked_changes.data[position].owner
-    engine.asked_changes.data[position] = engine.asked_changes.back()
-    engine.asked_changes.pop()
+    cdef void* owner = engine.standing.asked_changes.data[position].owner
+    engine.standing.asked_changes.data[position] = engine.standing.asked_changes.back()
+    engine.standing.asked_changes.pop()
     _answer(engine, owner, status)
 
 
 cdef void members_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil:
     cdef size_t i
-    for i in range(engine.asked_changes.size):
-        if engine.asked_changes.data[i].context == refusal.context:
+    for i in range(engine.standing.asked_changes.size):
+        if engine.standing.asked_changes.data[i].context == refusal.context:
             _end_change(engine, i, refusal.status)
             return
 
 
 cdef void _look_at_changes(Engine* engine) noexcept nogil:
-    cdef size_t i = engine.asked_changes.size
+    cdef size_t i = engine.standing.asked_changes.size
     cdef AskedChange* asked
     while i != 0:
         i -= 1
-        asked = &engine.asked_changes.data[i]
+        asked = &engine.standing.asked_changes.data[i]
         if asked.made_from != core_membership(engine.core).index:
             _end_change(engine, i, OK)
         elif engine.ticks - asked.tick >= engine.config.core.election_timeout_ticks:
@@ -84,7 +86,7 @@ cdef void _look_at_changes(Engine* engine) noexcept nogil:
 
 
 cdef void members_stop(Engine* engine) noexcept nogil:
-    while engine.asked_changes.size != 0:
+    while engine.standing.asked_changes.size != 0:
         _end_change(engine, 0, OUTCOME_UNKNOWN)
 
 
@@ -92,39 +94,42 @@ cdef void members_stop(Engine* engine) noexcept nogil:
 cdef void members_look(Engine* engine) noexcept nogil:
     # One who was told that it is removed, and whose log still names it, is none.
     cdef bint is_member = engine.core_status.is_member and not engine.core_status.is_removed
-    if engine.asked_changes.size != 0:
+    if engine.standing.asked_changes.size != 0:
         _look_at_changes(engine)
-    if engine.core_status.is_removed and not engine.was_removed:
+    if engine.core_status.is_removed and not engine.standing.was_removed:
         engine.callers.event(engine.callers.self, EVENT_REMOVED, engine.core_status.membership_index, 0, 0)
         if engine.hub != NULL:
             hub_close(engine.hub, WATCH_REMOVED)
-    if is_member and not engine.was_member:
+    if is_member and not engine.standing.was_member:
         engine.callers.event(engine.callers.self, EVENT_NAMED, engine.core_status.membership_index, 0, 0)
-    engine.was_member = is_member
-    engine.was_removed = engine.core_status.is_removed
-    if engine.was_removed:
+    engine.standing.was_member = is_member
+    engine.standing.was_removed = engine.core_status.is_removed
+    if engine.standing.was_removed:
         callers_removed(engine)
 
 
 # Without a leader a learner says nothing and hears nothing, and would never learn that it was removed.
 cdef void members_tick(Engine* engine) noexcept nogil:
-    if (engine.core_status.leader == 0 and engine.was_member and not engine.was_removed
+    if (engine.core_status.leader == 0 and engine.standing.was_member and not engine.standing.was_removed
             and engine.ticks % engine.config.core.election_timeout_ticks == 0):
         send_pings(engine)
 
 
 # --- others -----------------------------------------------------------------------------------------------------------
-cdef status_t members_meet(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const uint8_t* name = <const uint8_t*>submission + sizeof(Submission)
-    cdef uint32_t length = submission.key_length
+cdef void members_meet(Engine* engine, Submission* submission) noexcept nogil:
+    cdef const uint8_t* name = submission_payload(submission)
+    cdef uint32_t length = submission.arguments.meet.name_length
     cdef status_t status = BAD_FIELD
     cdef int place
     if text_is_plain(name, submission.length):
-        place = peers_link_of_name(engine, name, <uint8_t>length, name + length,
+        place = peers_link_of_name(&engine.links, name, <uint8_t>length, name + length,
                                    <uint8_t>(submission.length - length))
         status = OK if place >= 0 else OVERLOADED
         if place >= 0:
             peers_meet(engine, place)
     _answer(engine, submission.owner, status)
     free(submission)
-    return OK
+
+
+cdef void members_release(Standing* standing) noexcept nogil:
+    standing.asked_changes.release()

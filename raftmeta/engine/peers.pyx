@@ -13,7 +13,7 @@ from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, Pee
 from raftmeta.engine.callers cimport callers_doubt_lease
 from raftmeta.engine.snapshots.transfer cimport transfer_step
 from raftmeta.engine.state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
-                                    ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link)
+                                    ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link, Links)
 from raftmeta.engine.state_check cimport state_check_heard
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.chunks cimport Slice
@@ -65,55 +65,55 @@ cdef void _make_hello(const Engine* engine, Hello* hello) noexcept nogil:
 cdef void peers_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil:
     _make_hello(engine, hello)
     if link < MEMBERS_MAX:
-        engine.links[link].was_asked = engine.links[link].was_claim_asked = True
+        engine.links.table[link].was_asked = engine.links.table[link].was_claim_asked = True
 
 
-cdef int _find_name(const Engine* engine, const uint8_t* name, uint8_t name_length) noexcept nogil:
+cdef int _find_name(const Links* links, const uint8_t* name, uint8_t name_length) noexcept nogil:
     cdef int i
     for i in range(MEMBERS_MAX):
-        if (engine.links[i].is_used and engine.links[i].name_length == name_length
-                and memcmp(engine.links[i].name, name, name_length) == 0):
+        if (links.table[i].is_used and links.table[i].name_length == name_length
+                and memcmp(links.table[i].name, name, name_length) == 0):
             return i
     return -1
 
 
 # A place nobody has; else that of a stranger, who only introduced itself and may do so again.
-cdef int _free_place(const Engine* engine) noexcept nogil:
+cdef int _free_place(const Links* links) noexcept nogil:
     cdef const Link* link
     cdef int i
     for i in range(MEMBERS_MAX):
-        if not engine.links[i].is_used:
+        if not links.table[i].is_used:
             return i
     for i in range(MEMBERS_MAX):
-        link = &engine.links[i]
+        link = &links.table[i]
         if not (link.is_self or link.is_initial or link.is_wanted or link.is_up):
             return i
     return -1
 
 
-cdef int peers_link_of_name(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
+cdef int peers_link_of_name(Links* links, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                             uint8_t address_length) noexcept nogil:
-    cdef int place = _find_name(engine, name, name_length)
+    cdef int place = _find_name(links, name, name_length)
     if place < 0:
-        place = _free_place(engine)
+        place = _free_place(links)
         if place < 0:
             return -1
-        memset(&engine.links[place], 0, sizeof(Link))
-        engine.links[place].is_used = True
-        engine.links[place].name_length = name_length
-        memcpy(engine.links[place].name, name, name_length)
+        memset(&links.table[place], 0, sizeof(Link))
+        links.table[place].is_used = True
+        links.table[place].name_length = name_length
+        memcpy(links.table[place].name, name, name_length)
     if address_length != 0:
-        engine.links[place].address_length = address_length
-        memcpy(engine.links[place].address, address, address_length)
+        links.table[place].address_length = address_length
+        memcpy(links.table[place].address, address, address_length)
     return place
 
 
 # What a member says of its own address is newer than what the log says of it.
 cdef int _follow_member(Engine* engine, const Member* member) noexcept nogil:
-    cdef int place = _find_name(engine, member.name, member.name_length)
-    if place >= 0 and engine.links[place].is_told and engine.links[place].id == member.id:
+    cdef int place = _find_name(&engine.links, member.name, member.name_length)
+    if place >= 0 and engine.links.table[place].is_told and engine.links.table[place].id == member.id:
         return place
-    return peers_link_of_name(engine, member.name, member.name_length, member.address, member.address_length)
+    return peers_link_of_name(&engine.links, member.name, member.name_length, member.address, member.address_length)
 
 
 cdef status_t peers_follow_membership(Engine* engine, const Membership* membership) noexcept nogil:
@@ -121,28 +121,28 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
     cdef int i, place
     memset(named, 0, sizeof(named))
     for i in range(MEMBERS_MAX):
-        engine.links[i].was_asked = engine.links[i].is_fresh = False
+        engine.links.table[i].was_asked = engine.links.table[i].is_fresh = False
     for i in range(membership.count):
         place = _follow_member(engine, &membership.members[i])
         if place < 0:
             return NO_MEMORY
         named[place] = True
-        engine.links[place].is_wanted = True
+        engine.links.table[place].is_wanted = True
     for i in range(MEMBERS_MAX):
         # A joining node without a membership knows only the names it was given.
-        if membership.count != 0 and engine.links[i].is_used and not named[i]:
-            engine.links[i].is_wanted = False
-            engine.links[i].is_initial = False      # its place may be given to another name
+        if membership.count != 0 and engine.links.table[i].is_used and not named[i]:
+            engine.links.table[i].is_wanted = False
+            engine.links.table[i].is_initial = False      # its place may be given to another name
     _look_for_lost(engine)
     return OK
 
 
 cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil:
-    engine.links[link].met_until = engine.ticks + MEET_TIMEOUTS * engine.config.core.election_timeout_ticks
+    engine.links.table[link].met_until = engine.ticks + MEET_TIMEOUTS * engine.config.core.election_timeout_ticks
 
 
 cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
-    cdef const Link* at = &engine.links[link]
+    cdef const Link* at = &engine.links.table[link]
     return (at.is_used and not at.is_self and at.address_length != 0 and not at.must_reopen
             and (at.is_wanted or engine.ticks < at.met_until))
 
@@ -164,37 +164,37 @@ cdef void _count_lost(Engine* engine, const Membership* membership) noexcept nog
     for i in range(membership.count):
         if not membership.members[i].roles & VOTER_INCOMING:
             continue
-        engine.voter_count += 1
-        place = _find_name(engine, membership.members[i].name, membership.members[i].name_length)
-        if place >= 0 and _has_lost_its_vote(engine, membership, &membership.members[i], &engine.links[place]):
-            engine.lost_links |= <uint32_t>1 << place
+        engine.links.voter_count += 1
+        place = _find_name(&engine.links, membership.members[i].name, membership.members[i].name_length)
+        if place >= 0 and _has_lost_its_vote(engine, membership, &membership.members[i], &engine.links.table[place]):
+            engine.links.lost |= <uint32_t>1 << place
 
 
 # A blank node that joins has no membership yet; the names that it was given are the best it knows.
 cdef void _count_lost_by_names(Engine* engine) noexcept nogil:
     cdef int i
     for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and engine.links[i].is_initial:
-            engine.voter_count += 1
-            if _was_wiped(engine, &engine.links[i]):
-                engine.lost_links |= <uint32_t>1 << i
+        if engine.links.table[i].is_used and engine.links.table[i].is_initial:
+            engine.links.voter_count += 1
+            if _was_wiped(engine, &engine.links.table[i]):
+                engine.links.lost |= <uint32_t>1 << i
 
 
 cdef void _look_for_lost(Engine* engine) noexcept nogil:
-    cdef uint32_t before = engine.lost_links
+    cdef Links* links = &engine.links
+    cdef uint32_t before = links.lost
     if engine.core == NULL:
         return
-    engine.lost_links = engine.voter_count = 0
+    links.lost = links.voter_count = 0
     if core_membership(engine.core).count != 0:
         _count_lost(engine, core_membership(engine.core))
     else:
         _count_lost_by_names(engine)
-    engine.lost_count = quorum_count(engine.lost_links)
+    links.lost_count = quorum_count(links.lost)
     # A majority of the voters must still have its disk.
-    if engine.lost_links != before and 2 * (engine.voter_count - engine.lost_count) <= engine.voter_count:
+    if links.lost != before and 2 * (links.voter_count - links.lost_count) <= links.voter_count:
         mark(MARK_QUORUM_OF_DISKS_LOST)
-        engine.callers.event(engine.callers.self, EVENT_QUORUM_LOST, engine.lost_links, engine.lost_count,
-                             engine.voter_count)
+        engine.callers.event(engine.callers.self, EVENT_QUORUM_LOST, links.lost, links.lost_count, links.voter_count)
 
 
 # --- HELLO ------------------------------------------------------------------------------------------------------------
@@ -233,18 +233,18 @@ cdef bint _was_removed(const Engine* engine, member_id_t id, index_t membership)
 # Another incarnation of that name answers us at this moment, and two folders cannot have one name. When the other
 # one's process is gone its connection breaks, and this one is heard when it asks again (docs/divergence.md).
 cdef bint _is_held_by_another(const Engine* engine, const Hello* hello) noexcept nogil:
-    cdef int place = _find_name(engine, hello.name, hello.name_length)
-    return place >= 0 and engine.links[place].is_up and engine.links[place].id != hello.id
+    cdef int place = _find_name(&engine.links, hello.name, hello.name_length)
+    return place >= 0 and engine.links.table[place].is_up and engine.links.table[place].id != hello.id
 
 
 # Another boot of that incarnation answers us at this moment, and two processes cannot have one folder. It is heard
 # when the connection is gone; where no reset told us of a process that ended, only a new connection finds that.
 cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept nogil:
-    cdef int place = _find_name(engine, hello.name, hello.name_length)
+    cdef int place = _find_name(&engine.links, hello.name, hello.name_length)
     cdef Link* link
     if place < 0:
         return False
-    link = &engine.links[place]
+    link = &engine.links.table[place]
     if not link.is_up or link.id != hello.id or hello.boot <= link.boot:
         return False
     mark(MARK_BOOT_CONTRADICTED)
@@ -260,7 +260,7 @@ cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept n
 #     2. the processes of one folder follow each other, and their boots grow,
 #     3. so a true claim is never followed by a lower answer, but from an older image.
 cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_answer) noexcept nogil:
-    cdef Link* link = &engine.links[place]
+    cdef Link* link = &engine.links.table[place]
     cdef bint is_disproved = is_answer and link.is_boot_claimed and link.was_claim_asked
     if link.id == hello.id and hello.boot < link.boot and not is_disproved:
         return OLD_BOOT
@@ -303,15 +303,15 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
         engine.counters.frames_refused += 1
         return NOT_READY
     if status == OK:
-        place = peers_link_of_name(engine, hello.name, hello.name_length, hello.address, hello.address_length)
+        place = peers_link_of_name(&engine.links, hello.name, hello.name_length, hello.address, hello.address_length)
         status = OVERLOADED if place < 0 else _note_boot(engine, place, hello, False)
     if status == OK:
-        engine.links[place].is_told = True
+        engine.links.table[place].is_told = True
     if status == OK:
         status = _tell_genesis(engine, hello)
     if status != OK:
         engine.counters.frames_refused += 1
-        peers_note_refusal(engine, _find_name(engine, hello.name, hello.name_length), status)
+        peers_note_refusal(engine, _find_name(&engine.links, hello.name, hello.name_length), status)
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, 0, 0)
         return status
     inbound.is_bound = True
@@ -324,7 +324,7 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
 
 
 cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) noexcept nogil:
-    cdef Link* at = &engine.links[link]
+    cdef Link* at = &engine.links.table[link]
     cdef status_t status = _check_hello(engine, hello)
     if status == OK and (hello.name_length != at.name_length or memcmp(hello.name, at.name, at.name_length) != 0):
         status = FOREIGN_NODE       # another node answers at that address
@@ -350,12 +350,12 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
 
 cdef void peers_note_refusal(Engine* engine, int place, status_t status) noexcept nogil:
     if 0 <= place < <int>MEMBERS_MAX and status > 0 and not is_fatal(status) and status != NOT_READY:
-        engine.links[place].refusal = <uint8_t>status
-        engine.links[place].refused_tick = engine.ticks
+        engine.links.table[place].refusal = <uint8_t>status
+        engine.links.table[place].refused_tick = engine.ticks
 
 
 cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:
-    cdef Link* at = &engine.links[link]
+    cdef Link* at = &engine.links.table[link]
     cdef PeerEvent event = PEER_REFUSED if was_refused else PEER_UNREACHABLE
     at.must_reopen = at.is_fresh = False
     if not at.is_up and not (was_refused and not at.was_refused):
@@ -388,7 +388,7 @@ cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
 #     1. the network delivers a PROPOSE twice; the leader appends the first copy and steps down,
 #     2. it would refuse the second copy, as it leads no more,
 #     3. its sender would tell the caller "certainly not executed", and the first copy is committed.
-# Contexts of one boot grow (Engine.next_batch; 0: nobody waits, engine/housekeeping). One that was overtaken is
+# Contexts of one boot grow (Calls.next_batch; 0: nobody waits, engine/housekeeping). One that was overtaken is
 # dropped too, and one for an earlier life of this node, which may have answered it: the sender asks again under a new
 # context (docs/divergence.md "Forwarded proposals").
 cdef bint _is_asked_twice(Engine* engine, Link* link, const FrameHeader* header, const Message* message) noexcept nogil:
@@ -424,7 +424,7 @@ cdef status_t _step_message(Engine* engine, uint32_t link, const FrameHeader* he
     if message.type == PROPOSE and not _are_commands(engine, &message.records):
         return COMMAND_INVALID
     if (message.type in (PROPOSE, MEMBERSHIP_PROPOSE) and message.context != 0
-            and _is_asked_twice(engine, &engine.links[link], header, &message)):
+            and _is_asked_twice(engine, &engine.links.table[link], header, &message)):
         return OK
     if message.type == READ_INDEX:
         status = callers_doubt_lease(engine)
@@ -467,6 +467,7 @@ cdef status_t _step_snapshot(Engine* engine, uint32_t link, const FrameHeader* h
 
 cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil:
     cdef const FrameHeader* header = <const FrameHeader*>frame.data
+    cdef Link* link = &engine.links.table[inbound.link]
     cdef FrameIdentity identity
     cdef status_t status
     identity.cluster = engine.cluster
@@ -476,7 +477,7 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
     if header.type == FRAME_GENESIS:        # before the founding there is no common id yet
         identity.cluster.low = header.cluster_low
         identity.cluster.high = header.cluster_high
-    if inbound.peer_boot != engine.links[inbound.link].boot and inbound.peer == engine.links[inbound.link].id:
+    if inbound.peer_boot != link.boot and inbound.peer == link.id:
         status = OLD_BOOT       # a later boot of this peer has introduced itself since, or its own was disproved
     elif header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT) and engine.state == ENGINE_GENESIS:
         mark(MARK_FRAME_BEFORE_FOUNDING)
@@ -490,9 +491,9 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
     if status == NOT_READY:
         return OK               # one side does not know its cluster yet: the protocol repeats it
     if status == OK:
-        engine.links[inbound.link].bytes_in += frame.length
+        link.bytes_in += frame.length
         engine.counters.frames_received += 1
-        if not engine.links[inbound.link].is_wanted and header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT):
+        if not link.is_wanted and header.type in (FRAME_MESSAGE, FRAME_SNAPSHOT):
             peers_meet(engine, inbound.link)    # what it sends is to be answered, and may be the entry that names it
         if header.type == FRAME_MESSAGE:
             status = _step_message(engine, inbound.link, header, frame)

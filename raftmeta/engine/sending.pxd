@@ -1,14 +1,14 @@
 # What leaves this node for its peers: a core message, a word of genesis or of a snapshot, as a frame on the link.
 from libc.stdint cimport uint32_t
 
-from raftmeta.engine.state cimport Engine
+from raftmeta.engine.state cimport Engine, Links
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.types cimport Message, member_id_t
 from raftmeta.wire.snapshot_messages cimport SnapshotMessage
 from raftmeta.wire.state_messages cimport StateMark
 
 # Position of a member in the table of links, -1: it is not there, or this node.
-cdef int link_of_member(const Engine* engine, member_id_t id) noexcept nogil
+cdef int link_of_member(const Links* links, member_id_t id) noexcept nogil
 cdef void send_message(Engine* engine, const Message* message) noexcept nogil
 # Tell every peer what this node's state is.
 cdef void send_mark(Engine* engine, const StateMark* mark) noexcept nogil

@@ -7,7 +7,7 @@ wanted it sent repeats what matters.
 from libc.stdint cimport uint32_t
 
 from raftmeta._core cimport core_membership
-from raftmeta.engine.state cimport Engine, Link
+from raftmeta.engine.state cimport Engine, Link, Links
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport MEMBERS_MAX, Message, member_id_t
@@ -20,17 +20,17 @@ from raftmeta.wire.snapshot_messages cimport SnapshotMessage, snapshot_message_e
 from raftmeta.wire.state_messages cimport StateMark, state_mark_encode
 
 
-cdef int link_of_member(const Engine* engine, member_id_t id) noexcept nogil:
+cdef int link_of_member(const Links* links, member_id_t id) noexcept nogil:
     cdef int i
     for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and engine.links[i].id == id and not engine.links[i].is_self:
+        if links.table[i].is_used and links.table[i].id == id and not links.table[i].is_self:
             return i
     return -1
 
 
 # Send engine.body, which has room for the header in front, and records behind it.
 cdef void _send(Engine* engine, int place, FrameType type, const Slice* records) noexcept nogil:
-    cdef Link* link = &engine.links[place]
+    cdef Link* link = &engine.links.table[place]
     cdef FrameIdentity identity
     cdef Slice none
     none.chunk = NULL
@@ -52,18 +52,18 @@ cdef void _send(Engine* engine, int place, FrameType type, const Slice* records)
 
 
 cdef void send_message(Engine* engine, const Message* message) noexcept nogil:
-    cdef int place = link_of_member(engine, message.target)
-    if place < 0 or not engine.links[place].is_up:
+    cdef int place = link_of_member(&engine.links, message.target)
+    if place < 0 or not engine.links.table[place].is_up:
         return      # a message that is lost is no harm: the protocol repeats what matters
     engine.body.clear()
     if (engine.body.resize(FRAME_HEADER_BYTES)
-            and message_encode(message, engine.links[place].version, &engine.body) == OK):
+            and message_encode(message, engine.links.table[place].version, &engine.body) == OK):
         _send(engine, place, FRAME_MESSAGE, &message.records)
 
 
 cdef void send_snapshot(Engine* engine, uint32_t link, const SnapshotMessage* message,
                         const Slice* piece) noexcept nogil:
-    if not engine.links[link].is_used or not engine.links[link].is_up:
+    if not engine.links.table[link].is_used or not engine.links.table[link].is_up:
         return
     engine.body.clear()
     if engine.body.resize(FRAME_HEADER_BYTES) and snapshot_message_encode(message, &engine.body) == OK:
@@ -73,7 +73,7 @@ cdef void send_snapshot(Engine* engine, uint32_t link, const SnapshotMessage* me
 cdef void send_mark(Engine* engine, const StateMark* mark) noexcept nogil:
     cdef int place
     for place in range(MEMBERS_MAX):
-        if not engine.links[place].is_up:
+        if not engine.links.table[place].is_up:
             continue
         engine.body.clear()
         if engine.body.resize(FRAME_HEADER_BYTES) and state_mark_encode(mark, &engine.body) == OK:
@@ -84,8 +84,8 @@ cdef void send_genesis(Engine* engine) noexcept nogil:
     cdef size_t i
     cdef int place
     for i in range(engine.genesis.messages.size):
-        place = link_of_member(engine, engine.genesis.messages.data[i].target)
-        if place < 0 or not engine.links[place].is_up:
+        place = link_of_member(&engine.links, engine.genesis.messages.data[i].target)
+        if place < 0 or not engine.links.table[place].is_up:
             continue
         engine.body.clear()
         if (engine.body.resize(FRAME_HEADER_BYTES)
@@ -103,7 +103,7 @@ cdef void _ping(Engine* engine, int place) noexcept nogil:
 cdef void send_pings(Engine* engine) noexcept nogil:
     cdef int place
     for place in range(MEMBERS_MAX):
-        if engine.links[place].is_used and engine.links[place].is_up:
+        if engine.links.table[place].is_used and engine.links.table[place].is_up:
             _ping(engine, place)
 
 
@@ -114,6 +114,6 @@ cdef void send_pings(Engine* engine) noexcept nogil:
 cdef void send_pings_to_strangers(Engine* engine) noexcept nogil:
     cdef int place
     for place in range(MEMBERS_MAX):
-        if (engine.links[place].is_up
-                and membership_position(core_membership(engine.core), engine.links[place].id) < 0):
+        if (engine.links.table[place].is_up
+                and membership_position(core_membership(engine.core), engine.links.table[place].id) < 0):
             _ping(engine, place)

@@ -7,9 +7,10 @@ from raftmeta.engine.disk_jobs cimport DiskJob
 from raftmeta.engine.divergence cimport Divergence
 from raftmeta.engine.snapshots.checkpoint cimport CheckpointPort
 from raftmeta.engine.snapshots.state cimport Snapshots
+from raftmeta.engine.submission cimport Submission
 from raftmeta.machine.machine cimport MachineLimits
 from raftmeta.machine.state cimport Machine
-from raftmeta.machine.watch_state cimport Hub, Watch, WatchPurse
+from raftmeta.machine.watch_state cimport Hub
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Map64, Ring, Vec
 from raftmeta.ports cimport BesidePort, ClockPort, DiskPort, NetworkPort, RandomPort
@@ -50,42 +51,6 @@ cdef struct EngineConfig:
     uint64_t snapshot_log_bytes             # a point comes when so many bytes of records,
     uint64_t snapshot_entries               #   or so many entries were applied since the last one
     uint32_t snapshot_chunk_bytes           # of a sealed file; what one step of it costs, and one piece of a transfer
-
-# A caller's command or wish on its way through the engine; malloc'ed by the caller, freed by the engine with free().
-cdef enum SubmissionKind:
-    SUBMIT_COMMAND = 1          # payload: command envelope with this node's session and `sequence`
-    SUBMIT_READ = 2             # complete when a linearizable read may be served from the published state
-    SUBMIT_WATCH = 3            # payload: key bytes then end bytes; number: start revision; handle: told by
-                                # CallerPort.woken; done() gives the 8 bytes of the Watch* as body
-    SUBMIT_UNWATCH = 4          # handle: the Watch*, freed by the engine; its consumer has stopped taking
-    SUBMIT_KEEP_LEASE = 5       # start native keep-alives of lease `number` with ttl `ttl_ms`, told through handle
-    SUBMIT_DROP_LEASE = 6       # stop them
-    SUBMIT_TRANSFER = 7         # leadership to member `number`, 0: any
-    SUBMIT_MEMBERSHIP = 8       # payload: encoded Membership to change to; number: index of the one it was made from
-    SUBMIT_CAMPAIGN = 9         # tests and demo
-    SUBMIT_USER_FETCH = 12      # payload: a UserFetch and a machine's name (engine/user_fetches); body: UserNews ...
-    SUBMIT_USER_LAST = 13       # payload: a machine's name; body: the index of its last command
-    SUBMIT_USER_EVENT = 14      # number: EngineEventType; session, sequence, ttl_ms: its a, b, c
-    SUBMIT_CLIENT_COMMAND = 10  # payload: command envelope of a client's own session, proposed as given; `session` and
-                                # `sequence` as its answer will name them: (id, 0) for a SESSION_OPEN
-    SUBMIT_MEET = 11            # payload: name then address, key_length: of the name; keep a connection to it for a
-                                # while, although no membership names it: to learn its incarnation
-
-cdef struct Submission:
-    Submission* next            # the lock-free queue's link
-    void* owner                 # ticket; NULL: nobody waits
-    void* handle
-    uint8_t kind
-    uint8_t is_urgent           # keep-alives, fences, deletes, membership changes: never Overloaded
-    uint32_t length             # payload bytes behind the struct
-    uint32_t key_length         # SUBMIT_WATCH
-    uint32_t filter             # SUBMIT_WATCH
-    WatchPurse* purse           # SUBMIT_WATCH of a client; valid until it was answered
-    uint64_t sequence           # SUBMIT_COMMAND: from 1, ascending by 1 in the order of submission; goes on when the
-                                # session changes
-    uint64_t session            # SUBMIT_COMMAND, SUBMIT_CLIENT_COMMAND: the session it was encoded for
-    uint64_t number
-    uint64_t ttl_ms
 
 # How the engine speaks to whoever waits. `owner` is Submission.owner. All calls on the engine's thread.
 cdef struct CallerPort:
@@ -163,7 +128,7 @@ cdef struct KeepAlive:
     uint64_t hash
     uint64_t sent_ns
 
-# An answer that waits until its state is published; the body stands in Engine.answer_bytes.
+# An answer that waits until its state is published; the body stands in Calls.answer_bytes.
 cdef struct Answer:
     uint64_t session            # 0: this node's own
     uint64_t sequence
@@ -210,7 +175,7 @@ cdef struct ReadRound:
     uint64_t since_ns           #   since when; for too long, and its readers are told NO_LEADER
     bint is_answered
     index_t index
-    uint32_t count              # owners at the front of Engine.readers that belong to this round
+    uint32_t count              # owners at the front of Reads.owners that belong to this round
     uint64_t asked_tick
 
 cdef struct KeptLease:
@@ -225,43 +190,46 @@ cdef enum:
 cdef struct PendingJob:
     DiskJob* job
 
-# What CallerPort.event tells.
+# What CallerPort.event tells, with the names of its three numbers a, b, c; 0: it has no such number.
 cdef enum EngineEventType:
-    EVENT_TRACE = 1                 # a core Trace: a = TraceType | term << 8, b, c
-    EVENT_FOUNDED = 2               # the cluster was founded or found: a, b = cluster id
-    EVENT_READY = 3                 # leader known, caught up, session open
-    EVENT_LINK_UP = 4               # a = link, b = member id
-    EVENT_LINK_DOWN = 5             # a = link, b = was refused
-    EVENT_PEER_REFUSED = 6          # a = status: HELLO or frame that was refused, b = link
-    EVENT_LOG_OPENED = 7            # a = WalState, b = last index, c = dropped bytes
-    EVENT_SESSION_LOST = 8          # this node's session expired; commands under way have unknown outcome
-    EVENT_FATAL = 9                 # a = status; of a disk that failed: b = errno, c = which call (storage/disk)
-    EVENT_LEASES_EXPIRED = 10       # a = how many
-    EVENT_COMPACTED = 11            # a = history floor
-    EVENT_JOINED = 12               # this blank folder belongs to a living cluster: a, b = cluster id, c = incarnation
-    EVENT_HOST_STALLED = 14         # the host's Python made no progress for a = ms: its leases are kept no longer
-    EVENT_HOST_RESUMED = 15         # it does again: leases that are still there are kept on
-    EVENT_QUORUM_LOST = 13          # too many voters lost their disks: a = links that did (a bit each), b = how many,
-                                    # c = of how many voters
-    EVENT_REMOVED = 16              # this node is no member any more: a = index of the last membership it knows
-    EVENT_NAMED = 17                # the membership names this node for the first time, or again: a = its index
-    EVENT_DISK_WAITS = 18           # no descriptor left: the log waits to open a file; a = errno
-    EVENT_DISK_RESUMED = 19         # it has one
-    EVENT_SNAPSHOT_DUE = 31         # a = index of the point, b = low half of the state hash
-    EVENT_SNAPSHOT_TAKEN = 32       # a = index, b = bytes, c = low half of the file's hash; 0, 0: a checkpoint
-    EVENT_SNAPSHOT_FAILED = 33      # a = index, b = status: not taken, or not received
-    EVENT_SNAPSHOT_OFFERED = 34     # a = index, b = link
-    EVENT_SNAPSHOT_INSTALLED = 35   # a = index, b = the index applied before
-    EVENT_SNAPSHOT_LOADED = 36      # a = index, at boot
-    EVENT_SNAPSHOT_DAMAGED = 37     # a = index of a sealed file that cannot be used, 0: the checkpoint; b = status
-    EVENT_LOG_COMPACTED = 38        # a = index up to which the log may go
-    EVENT_STATE_DIVERGED = 30       # a = index, b = 1: this node is wrong, c = what another's state hash ends with
-    # Of a copy of a user machine: a = index of a command, c = which machine, by its place on this node.
-    EVENT_USER_FAILED = 20          # the command raised: nothing of it stays
-    EVENT_USER_DIVERGED = 21        # its state at the dump of that index is not that of the dump, which it now takes
-    EVENT_USER_STOPPED = 22         # it cannot go on
-    EVENT_USER_UNDUMPED = 23        # its state could not be dumped
-    EVENT_LEVEL_RISES = 24          # the leader proposes a = feature level
+    EVENT_TRACE = 1                 # of the core: TraceType | term << 8, and two numbers by its type
+    EVENT_FOUNDED = 2               # the cluster was founded or found: cluster id low, high, 0
+    EVENT_JOINED = 3                # this blank folder belongs to a living cluster: cluster id low, high, incarnation
+    EVENT_LOG_OPENED = 4            # WalState, last index, dropped bytes
+    EVENT_READY = 5                 # caught up, and a session is open: leader, term, 0
+    EVENT_NAMED = 6                 # the membership names this node for the first time, or again: its index, 0, 0
+    EVENT_REMOVED = 7               # this node is no member any more: index of the last membership it knows, 0, 0
+    EVENT_SESSION_LOST = 8          # this node's session expired; commands under way have unknown outcome: 0, 0, 0
+    EVENT_FATAL = 9                 # status, 0, 0; of a disk that failed: status, errno, which call (storage/disk)
+    # Others
+    EVENT_LINK_UP = 10              # link, member id, 0
+    EVENT_LINK_DOWN = 11            # link, was refused, 0
+    EVENT_PEER_REFUSED = 12         # a HELLO or a frame: status, link, type of the frame (0: HELLO)
+    EVENT_QUORUM_LOST = 13          # too many voters lost their disks: links that did (a bit each), how many, voters
+    # This host
+    EVENT_HOST_STALLED = 14         # Python made no progress, and its leases are kept no longer: for how many ms, 0, 0
+    EVENT_HOST_RESUMED = 15         # it does again: leases that are still there are kept on: 0, 0, 0
+    EVENT_DISK_WAITS = 16           # no descriptor left: the log waits to open a file: errno, 0, 0
+    EVENT_DISK_RESUMED = 17         # it has one: 0, 0, 0
+    # The state
+    EVENT_LEASES_EXPIRED = 18       # how many, 0, 0
+    EVENT_COMPACTED = 19            # history floor, 0, 0
+    EVENT_LEVEL_RISES = 20          # the leader proposes: feature level, 0, 0
+    EVENT_STATE_DIVERGED = 21       # index, 1: this node is wrong, what another's state hash ends with
+    # A copy of a user machine; which machine: by its place on this node
+    EVENT_USER_FAILED = 22          # the command raised, and nothing of it stays: its index, 0, which machine
+    EVENT_USER_DIVERGED = 23        # it takes the dump instead of its state: index of the dump, 0, which machine
+    EVENT_USER_STOPPED = 24         # it cannot go on: index, 0, which machine
+    EVENT_USER_UNDUMPED = 25        # its state could not be dumped: index, 0, which machine
+    # Snapshots
+    EVENT_SNAPSHOT_DUE = 26         # index of the point, low half of the state hash, 0
+    EVENT_SNAPSHOT_TAKEN = 27       # index, bytes, low half of the file's hash; of a checkpoint: index, 0, 0
+    EVENT_SNAPSHOT_FAILED = 28      # not taken, or not received: index, status, 0
+    EVENT_SNAPSHOT_OFFERED = 29     # index, link, 0
+    EVENT_SNAPSHOT_INSTALLED = 30   # index, index applied before, 0
+    EVENT_SNAPSHOT_LOADED = 31      # at boot: index, 0, 0
+    EVENT_SNAPSHOT_DAMAGED = 32     # a sealed file that cannot be used: index (0: the checkpoint), status, 0
+    EVENT_LOG_COMPACTED = 33        # index up to which the log may go, 0, 0
 
 # What a boot that failed was reading.
 cdef enum BootPart:
@@ -299,6 +267,88 @@ cdef struct EngineCounters:
     uint64_t snapshot_bytes_sent
     uint64_t snapshot_bytes_received
 
+# --- the parts of the engine, each with the module that owns it -------------------------------------------------------
+# engine/callers: commands that wait for their result, and results that wait until they can be read.
+cdef struct Calls:
+    CommandQueue own            # this node's. own.base, the lowest sequence not answered: read by callers' threads
+                                # (aligned, atomic by the machine)
+    CommandQueue clients        # those of clients of this node, each in the client's own session
+    Map64[uint64_t] clients_by_name         # hash of (session, sequence): number of the newest one with it
+    uint64_t next_batch         # refusals of commands and of changes of members are told apart by it
+    Vec[Slice] payloads         # scratch of callers_propose
+    member_id_t proposed_to     # leader and term at the last proposal: a change means propose again
+    term_t proposed_term
+    Vec[Answer] answers         # of applied entries, not yet given to their callers
+    Vec[uint8_t] answer_bytes
+    uint64_t answered_ns        # when a command of this node was answered last, or began to wait for that
+    uint64_t answered_count     # commands_completed at that time; all bits set: none waits
+
+# engine/callers: linearizable reads.
+cdef struct Reads:
+    Vec[void*] waiting          # owners, not yet in a round
+    Ring[void*] owners          # of the rounds, in order
+    Ring[ReadRound] rounds
+    uint64_t next_context
+
+# engine/applier: committed records on their way into the machine, in order.
+cdef struct Applying:
+    Ring[Slice] records         # that wait
+    uint32_t offset             # in the front slice
+    index_t queued              # last index in `records`
+    index_t applied
+    index_t published           # as `applied`, but readers can see it
+    bint is_partial             # machine said APPLY_MORE for the record at `offset`
+    bint must_publish
+
+# engine/housekeeping: this node's session.
+cdef struct OwnSession:
+    uint64_t id                 # 0: none open. Read by callers' threads (aligned, atomic by the machine)
+    uint64_t opening            # id in the SESSION_OPEN under way
+    uint64_t opening_tick       # of the last SESSION_OPEN
+
+# engine/housekeeping: leases that this node keeps alive.
+cdef struct OwnLeases:
+    Map64[KeptLease] kept
+    Ring[KeepAlive] keep_alives     # sent and not seen applied, oldest first
+    uint64_t keep_alive_tick    # of the last one sent
+    uint64_t host_ns            # shared: when the host's Python was seen last, by the clock port
+    bint host_is_stalled
+
+# engine/housekeeping: what this node proposes when it leads.
+cdef struct Duties:
+    Vec[uint8_t] payload        # of the command proposed last
+    index_t expiry_proposed     # applied must reach it before expiry is proposed again
+    index_t compaction_proposed
+    index_t level_proposed
+    term_t term                 # in which these were proposed
+    Vec[uint64_t] due
+    Vec[uint64_t] due_deadlines
+
+# engine/peers: who is at the other end of a connection.
+cdef struct Links:
+    Link[MEMBERS_MAX] table
+    uint64_t membership_count   # how often another membership came into force
+    uint64_t membership_seen    # membership_count of the one that the links follow
+    uint32_t lost               # voters by name that lost their disks and were not taken back yet, a bit for each link
+    uint32_t lost_count         # how many those are
+    uint32_t voter_count        # of how many
+
+# engine/members: whether this node is a member, and changes that its callers asked for.
+cdef struct Standing:
+    bint was_removed            # as of the last turn
+    bint was_member
+    Vec[AskedChange] asked_changes
+
+# engine/log_jobs: the log's jobs, and room on its disk.
+cdef struct Room:
+    uint32_t jobs_under_way     # writes and beginnings of the log that the write thread has
+    Ring[PendingJob] blocked    # those that found no room, in order; tried again every BLOCKED_RETRY_TICKS
+    uint64_t blocked_tick
+    uint64_t free_bytes         # as of the last job done
+    uint64_t log_bytes          # what the log holds, as of the last job done
+    uint64_t log_epoch          # counts the logs that began anew behind an installed snapshot
+    index_t membership_logged   # index of the membership that the log was told
+
 cdef struct Engine:
     EngineConfig config
     ClockPort clock
@@ -317,82 +367,30 @@ cdef struct Engine:
     uint64_t boot
     ClusterId cluster
     Genesis genesis
+    uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
+    bint was_ready
 
     Core* core                  # NULL until founded
     Machine* machine
     Hub* hub
     CoreStatus core_status      # as of the last turn
-    Divergence divergence       # its interval: set before engine_boot
     uint64_t now_ns
     uint64_t next_tick_ns
-    uint64_t answered_ns        # when a command of this node was answered last, or began to wait for that
-    uint64_t answered_count     # commands_completed at that time; all bits set: none waits
-    uint64_t host_ns            # shared: when the host's Python was seen last, by the clock port
-    bint host_is_stalled
     uint64_t ticks
 
-    Link[MEMBERS_MAX] links
-    bint was_removed            # as of the last turn
-    bint was_member
-    Vec[AskedChange] asked_changes
-    uint64_t membership_count   # how often another membership came into force
-    uint64_t membership_seen    # membership_count of the one that the links follow
-    uint32_t lost_links         # voters by name that lost their disks and were not taken back yet, a bit for each link
-    uint32_t lost_count         # how many those are
-    uint32_t voter_count        # of how many
-    uint64_t identity_tick      # the genesis record found no room: not asked again before this tick
-    index_t membership_logged   # index of the membership that the log was told
-    uint32_t log_jobs_under_way     # writes and beginnings of the log that the write thread has
-    Ring[PendingJob] blocked    # those that found no room, in order; tried again every BLOCKED_RETRY_TICKS
-    uint64_t blocked_tick
-    uint64_t free_bytes         # room of the log, as of the last job done
-    uint64_t log_bytes          # what it holds, as is
-    uint64_t log_epoch          # counts the logs that began anew behind an installed snapshot
-    bint was_ready
+    Calls calls
+    Reads reads
+    Applying applying
+    OwnSession session
+    OwnLeases leases
+    Duties duties
+    Links links
+    Standing standing
+    Room room
     Snapshots snapshots
+    Divergence divergence       # its interval: set before engine_boot
+    Vec[Submission*] user_fetches       # engine/user_fetches: those that wait for something to come
+
     Vec[uint8_t] body           # scratch for encoding
-
-    # committed records waiting for apply, in order
-    Ring[Slice] to_apply
-    uint32_t apply_offset       # in to_apply's front slice
-    index_t apply_queued        # last index in to_apply
-    index_t applied
-    index_t published           # as `applied`, but readers can see it
-    bint apply_is_partial       # machine said APPLY_MORE for the record at apply_offset
-    bint must_publish
-    Vec[Answer] answers         # of applied entries, not yet given to their callers
-    Vec[uint8_t] answer_bytes
-
-    # this node's session and its commands
-    uint64_t session            # 0: none open. Read by callers' threads (aligned, atomic by the machine), as is
-                                # own.base: the lowest sequence not answered
-    uint64_t session_opening    # id in the SESSION_OPEN under way
-    uint64_t session_tick       # of the last SESSION_OPEN
-    uint64_t next_batch
-    Vec[Slice] payloads         # scratch of callers_propose
-    CommandQueue own
-    # commands of clients of this node, each in the client's own session
-    CommandQueue clients
-    Map64[uint64_t] clients_by_name         # hash of (session, sequence): number of the newest one with it
-    member_id_t proposed_to     # leader and term at the last proposal: a change means propose again
-    term_t proposed_term
-
-    Vec[void*] readers_waiting  # not yet in a round
-    Ring[void*] readers         # owners of the rounds, in order
-    Ring[ReadRound] read_rounds
-    uint64_t next_read_context
-
-    Map64[KeptLease] kept_leases
-    Ring[KeepAlive] keep_alives     # sent and not seen applied, oldest first
-    uint64_t keep_alive_tick    # of the last one sent
-    Command scratch             # for commands of the engine itself
-    Vec[uint8_t] own_payload    # its encoding
-    index_t expiry_proposed     # applied must reach it before expiry is proposed again
-    index_t compaction_proposed
-    index_t level_proposed
-    Vec[Submission*] user_fetches       # that wait for something to come
-    term_t housekeeping_term
-    Vec[uint64_t] due
-    Vec[uint64_t] due_deadlines
-
+    Command scratch             # for commands of the engine itself, and to look into others'
     EngineCounters counters

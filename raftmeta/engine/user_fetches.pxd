@@ -9,17 +9,9 @@
 # more.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.engine.state cimport Engine, Submission
+from raftmeta.engine.state cimport Engine
+from raftmeta.engine.submission cimport Submission
 from raftmeta.raft.types cimport index_t
-
-# Beside those of state.SubmissionKind.
-cdef enum UserSubmissionKind:
-    SUBMIT_USER_ASK = 15        # payload: a machine's name, key_length of it, and a packed call; filter: UserAskKind;
-                                # number: of ASK_OUTCOME, the index of the command's entry; sequence: 1 once its copy
-                                # has it. NOT_FOUND: no copy is here
-    SUBMIT_USER_ANSWER = 16     # payload: what the copy says; session: of which ask, by its id; number: a status
-    SUBMIT_USER_JOIN = 17       # payload: the name of a machine whose copy can be asked from now on
-    SUBMIT_USER_LEAVE = 18      # payload: the name of one that can be asked no more; those who wait are told NOT_FOUND
 
 cdef enum UserAskKind:
     ASK_OUTCOME = 1
@@ -52,10 +44,13 @@ cdef packed struct UserNews:
     uint64_t offset
     uint64_t ask_bytes          # of the UserAsks
 
-# Takes the submission over; answers it now or when there is something.
+# Each takes its kind of submission over.
+# SUBMIT_USER_FETCH: answered now or when there is something.
 cdef void user_fetches_submit(Engine* engine, Submission* submission) noexcept nogil
-# Any of UserSubmissionKind.
-cdef void user_asks_submit(Engine* engine, Submission* submission) noexcept nogil
+cdef void user_ask_submit(Engine* engine, Submission* ask) noexcept nogil
+cdef void user_answer_submit(Engine* engine, Submission* answer) noexcept nogil
+cdef void user_join_submit(Engine* engine, Submission* join) noexcept nogil
+cdef void user_leave_submit(Engine* engine, Submission* leave) noexcept nogil
 # Whether a copy of that machine can be asked here.
 cdef bint user_is_joined(Engine* engine, const uint8_t* name, uint32_t length) noexcept nogil
 # SUBMIT_USER_LAST: index of the last command of the machine that the payload names, as 8 bytes; 0: none.

@@ -8,7 +8,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memset
 
-from raftmeta.engine.state cimport SUBMIT_USER_FETCH, Engine, Submission
+from raftmeta.engine.state cimport Engine
+from raftmeta.engine.submission cimport (SUBMIT_USER_ASK, SUBMIT_USER_FETCH, SUBMIT_USER_JOIN, Submission,
+                                         UserAskArguments, submission_payload)
 from raftmeta.machine.user_machines cimport UserDump, UserMachine, user_dump_is_late, users_find, users_take
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport index_t
@@ -23,12 +25,12 @@ cdef enum:
 cdef void _end(Engine* engine, Submission* submission, status_t status, const uint8_t* body,
                uint32_t length) noexcept nogil:
     if submission.owner != NULL:
-        engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applied, body, length)
+        engine.callers.done(engine.callers.self, submission.owner, status, 0, engine.applying.applied, body, length)
     free(submission)
 
 
 cdef inline UserMachine* _machine_of(Engine* engine, const Submission* submission, size_t skipped) noexcept nogil:
-    return users_find(&engine.machine.users, <const uint8_t*>submission + sizeof(Submission) + skipped,
+    return users_find(&engine.machine.users, submission_payload(submission) + skipped,
                       <uint32_t>(submission.length - skipped))
 
 
@@ -50,20 +52,21 @@ cdef bint _give_dump(const UserDump* dump, uint64_t offset, Vec[uint8_t]* out) n
 
 
 # --- what clients ask -------------------------------------------------------------------------------------------------
-cdef inline const uint8_t* _payload(const Submission* submission) noexcept nogil:
-    return <const uint8_t*>submission + sizeof(Submission)
-
-
-cdef inline bint _is_named(const Submission* submission, size_t skipped, uint32_t length, const uint8_t* name,
-                           uint32_t name_length) noexcept nogil:
-    return length == name_length and memcmp(_payload(submission) + skipped, name, name_length) == 0
+# Of a join the whole payload is the machine's name, of an ask its beginning. Fetches are not found by it.
+cdef inline bint _is_named(const Submission* item, const uint8_t* name, uint32_t name_length) noexcept nogil:
+    cdef uint32_t length = 0
+    if item.kind == SUBMIT_USER_ASK:
+        length = item.arguments.user_ask.name_length
+    elif item.kind == SUBMIT_USER_JOIN:
+        length = item.length
+    return length == name_length and memcmp(submission_payload(item), name, name_length) == 0
 
 
 cdef bint user_is_joined(Engine* engine, const uint8_t* name, uint32_t length) noexcept nogil:
     cdef size_t i
     for i in range(engine.user_fetches.size):
         if (engine.user_fetches.data[i].kind == SUBMIT_USER_JOIN
-                and _is_named(engine.user_fetches.data[i], 0, engine.user_fetches.data[i].length, name, length)):
+                and _is_named(engine.user_fetches.data[i], name, length)):
             return True
     return False
 
@@ -71,21 +74,23 @@ cdef bint user_is_joined(Engine* engine, const uint8_t* name, uint32_t length) n
 # Append to engine.body what clients ask of this machine and its copy was not given. False: no memory.
 cdef bint _give_asks(Engine* engine, const uint8_t* name, uint32_t length) noexcept nogil:
     cdef Submission* ask
+    cdef UserAskArguments* said
     cdef UserAsk head
     cdef size_t i
     for i in range(engine.user_fetches.size):
         ask = engine.user_fetches.data[i]
-        if (ask.kind != SUBMIT_USER_ASK or ask.sequence != 0 or engine.body.size > TUNE_COMMANDS_BYTES
-                or not _is_named(ask, 0, ask.key_length, name, length)):
+        said = &ask.arguments.user_ask
+        if (ask.kind != SUBMIT_USER_ASK or said.is_given or engine.body.size > TUNE_COMMANDS_BYTES
+                or not _is_named(ask, name, length)):
             continue
         head.id = <uint64_t><size_t>ask
-        head.kind = ask.filter
-        head.index = ask.number
-        head.length = ask.length - ask.key_length
+        head.kind = said.ask
+        head.index = said.index
+        head.length = ask.length - said.name_length
         if not (engine.body.append(<const uint8_t*>&head, sizeof(UserAsk))
-                and engine.body.append(_payload(ask) + ask.key_length, head.length)):
+                and engine.body.append(submission_payload(ask) + said.name_length, head.length)):
             return False
-        ask.sequence = 1
+        said.is_given = True
     return True
 
 
@@ -94,7 +99,8 @@ cdef bint _has_asks(const Engine* engine, const uint8_t* name, uint32_t length) 
     cdef size_t i
     for i in range(engine.user_fetches.size):
         ask = engine.user_fetches.data[i]
-        if ask.kind == SUBMIT_USER_ASK and ask.sequence == 0 and _is_named(ask, 0, ask.key_length, name, length):
+        if (ask.kind == SUBMIT_USER_ASK and not ask.arguments.user_ask.is_given
+                and _is_named(ask, name, length)):
             return True
     return False
 
@@ -117,8 +123,8 @@ cdef void _describe(const UserMachine* machine, const UserFetch* fetch, UserNews
 
 # False: there is nothing for it yet.
 cdef bint _answer(Engine* engine, Submission* submission) noexcept nogil:
-    cdef const UserFetch* fetch = <const UserFetch*>_payload(submission)
-    cdef const uint8_t* name = _payload(submission) + sizeof(UserFetch)
+    cdef const UserFetch* fetch = <const UserFetch*>submission_payload(submission)
+    cdef const uint8_t* name = submission_payload(submission) + sizeof(UserFetch)
     cdef uint32_t name_length = submission.length - <uint32_t>sizeof(UserFetch)
     cdef UserMachine* machine = _machine_of(engine, submission, sizeof(UserFetch))
     cdef bint is_behind = machine != NULL and (fetch.after < machine.last or fetch.dump_seen != machine.dump.index)
@@ -168,58 +174,53 @@ cdef void user_fetches_answer(Engine* engine) noexcept nogil:
 
 
 # --- asks that come, and their answers --------------------------------------------------------------------------------
-cdef void _take_ask(Engine* engine, Submission* ask) noexcept nogil:
-    cdef UserMachine* machine = users_find(&engine.machine.users, _payload(ask), ask.key_length)
-    if not user_is_joined(engine, _payload(ask), ask.key_length):
+cdef void user_ask_submit(Engine* engine, Submission* ask) noexcept nogil:
+    cdef UserAskArguments* said = &ask.arguments.user_ask
+    cdef const uint8_t* name = submission_payload(ask)
+    cdef UserMachine* machine = users_find(&engine.machine.users, name, said.name_length)
+    if not user_is_joined(engine, name, said.name_length):
         _end(engine, ask, NOT_FOUND, NULL, 0)
         return
     if engine.user_fetches.size >= TUNE_ASKS_MAX:
         _end(engine, ask, OVERLOADED, NULL, 0)
         return
-    if ask.filter != ASK_OUTCOME:
-        ask.number = machine.last if ask.filter == ASK_READ and machine != NULL else 0
+    if said.ask != ASK_OUTCOME:
+        said.index = machine.last if said.ask == ASK_READ and machine != NULL else 0
     if engine.user_fetches.push(ask):
         user_fetches_answer(engine)
     else:
         _end(engine, ask, NO_MEMORY, NULL, 0)
 
 
-cdef void _take_answer(Engine* engine, Submission* answer) noexcept nogil:
+cdef void user_answer_submit(Engine* engine, Submission* answer) noexcept nogil:
     cdef Submission* ask
     cdef size_t i
     for i in range(engine.user_fetches.size):
         ask = engine.user_fetches.data[i]
-        if ask.kind == SUBMIT_USER_ASK and <uint64_t><size_t>ask == answer.session:
+        if ask.kind == SUBMIT_USER_ASK and <uint64_t><size_t>ask == answer.arguments.user_answer.ask:
             _forget(engine, i)
-            _end(engine, ask, <status_t>answer.number, _payload(answer), answer.length)
+            _end(engine, ask, <status_t>answer.arguments.user_answer.status, submission_payload(answer),
+                 answer.length)
             break
     free(answer)
 
 
-cdef void _take_leave(Engine* engine, Submission* leave) noexcept nogil:
+cdef void user_join_submit(Engine* engine, Submission* join) noexcept nogil:
+    if not engine.user_fetches.push(join):
+        _end(engine, join, NO_MEMORY, NULL, 0)
+
+
+cdef void user_leave_submit(Engine* engine, Submission* leave) noexcept nogil:
     cdef Submission* item
     cdef size_t i = 0
     while i < engine.user_fetches.size:
         item = engine.user_fetches.data[i]
-        if ((item.kind == SUBMIT_USER_JOIN and _is_named(item, 0, item.length, _payload(leave), leave.length))
-                or (item.kind == SUBMIT_USER_ASK
-                    and _is_named(item, 0, item.key_length, _payload(leave), leave.length))):
+        if _is_named(item, submission_payload(leave), leave.length):
             _forget(engine, i)
             _end(engine, item, NOT_FOUND, NULL, 0)
         else:
             i += 1
     free(leave)
-
-
-cdef void user_asks_submit(Engine* engine, Submission* submission) noexcept nogil:
-    if submission.kind == SUBMIT_USER_ASK:
-        _take_ask(engine, submission)
-    elif submission.kind == SUBMIT_USER_ANSWER:
-        _take_answer(engine, submission)
-    elif submission.kind == SUBMIT_USER_LEAVE:
-        _take_leave(engine, submission)
-    elif not engine.user_fetches.push(submission):
-        _end(engine, submission, NO_MEMORY, NULL, 0)
 
 
 cdef void user_fetches_stop(Engine* engine) noexcept nogil:

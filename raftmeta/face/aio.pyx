@@ -13,7 +13,7 @@ from raftmeta.bindings.commands cimport take_fence, take_number
 from raftmeta.bindings.puts cimport pairs_of
 from raftmeta.bindings.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
                                       take_lease, update_op)
-from raftmeta.engine.state cimport SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
+from raftmeta.engine.submission cimport AWAIT_FOLLOWER, SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
 from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, deadline_after
 from raftmeta.face.base cimport LIFE_RUNNING
 from raftmeta.face.calls cimport CALL_GET, CALL_PLAIN, CALL_PUT, Call, call_create, submitted
@@ -23,7 +23,6 @@ from raftmeta.face.members cimport (next_look_ns, settled_members, submit_await_
                                     transfer_target, view_of)
 from raftmeta.face.node cimport Node as SyncNode
 from raftmeta.face.watch_aio cimport AioWatch
-from raftmeta.loop.loop cimport LOOP_AWAIT_FOLLOWER
 from raftmeta.loop.tickets cimport Ticket
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.wire.commands cimport Fence, Op
@@ -359,7 +358,7 @@ cdef class Node(MailboxFace):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         target = transfer_target(self.node, to)
         await self.wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, deadline_ns)
-        await self.wish(LOOP_AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, deadline_ns)
+        await self.wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, deadline_ns)
 
     async def campaign(self, *, timeout_s=5.0):
         await self.wish(SUBMIT_CAMPAIGN, 0, PURPOSE_NOTHING, deadline_after(timeout_s))

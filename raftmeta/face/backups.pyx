@@ -7,10 +7,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.engine.snapshots.backup cimport Backup, BackupTarget, backup_close, backup_load, backup_restore
-from raftmeta.engine.state cimport SUBMIT_READ
+from raftmeta.engine.submission cimport AWAIT_SNAPSHOT, SUBMIT_READ
 from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_REVISION, deadline_after
 from raftmeta.face.base cimport NodeBase
-from raftmeta.loop.loop cimport LOOP_AWAIT_SNAPSHOT
 from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.native.intrinsics cimport Hash128, hash64, hash128
 from raftmeta.raft.membership cimport membership_decode
@@ -126,7 +125,7 @@ def sealed_path(node: NodeBase, timeout_s: float | None) -> str:
     cdef NodeBase saved = node
     cdef uint64_t deadline_ns = deadline_after(timeout_s)
     saved.finish(saved.submit_wish(SUBMIT_READ, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
-    revision = saved.finish(saved.submit_wish(LOOP_AWAIT_SNAPSHOT, 0, PURPOSE_REVISION, NULL), PURPOSE_REVISION,
+    revision = saved.finish(saved.submit_wish(AWAIT_SNAPSHOT, 0, PURPOSE_REVISION, NULL), PURPOSE_REVISION,
                             deadline_ns)
     return os.path.join(saved.identity.data_dir, f"{int(revision):016x}.sealed")
 

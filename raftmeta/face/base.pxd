@@ -1,7 +1,7 @@
 # What the sync and the asyncio face of a node share: its life, submissions, reads of the published state, its status.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.engine.state cimport Submission
+from raftmeta.engine.submission cimport Submission
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.watch_callbacks cimport WatchCallbacks
 from raftmeta.face.watch_events cimport WatchEvents
@@ -84,7 +84,7 @@ cdef class NodeBase:
     cdef Loop* started(self) except NULL
     # The block, if commands may be submitted; else the error that says why not.
     cdef Loop* running(self) except NULL
-    # Whether commands can be encoded now; if not, wait for LOOP_AWAIT_READY first.
+    # Whether commands can be encoded now; if not, wait for AWAIT_READY first.
     cdef bint has_session(self) except -1
 
     # Encode, take the next sequence and submit, in one go under the GIL. The ticket has one hold of the caller's.
@@ -98,16 +98,18 @@ cdef class NodeBase:
     cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL
     cdef Ticket* submit_revoke(self, uint64_t lease, Mailbox* mailbox) except NULL
     cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL
-    # A wish that is no command: SubmissionKind or LoopSubmissionKind. is_told: with a ticket, else NULL comes back.
-    cdef Ticket* submit_wish(self, uint8_t kind, uint64_t number, uint8_t purpose, Mailbox* mailbox) except NULL
-    # The same with bytes behind it; key_length as the kind says.
-    cdef Ticket* submit_payload(self, uint8_t kind, bytes payload, uint32_t key_length, uint64_t number,
-                                uint8_t purpose, Mailbox* mailbox) except NULL
+    # A wish without a payload, or something awaited. about: the target of SUBMIT_TRANSFER; the index of the membership
+    # that AWAIT_MEMBERSHIP wants to see replaced; 0 for the others.
+    cdef Ticket* submit_wish(self, uint8_t kind, uint64_t about, uint8_t purpose, Mailbox* mailbox) except NULL
+    # membership: encoded; made_from: index of the one that it was made from.
+    cdef Ticket* submit_membership(self, bytes membership, uint64_t made_from, Mailbox* mailbox) except NULL
+    cdef Ticket* submit_meet(self, bytes name, bytes address, Mailbox* mailbox) except NULL
     cdef Ticket* submit_watch(self, const uint8_t* range_bytes, uint32_t key_length, uint32_t length, uint64_t revision,
                               uint32_t filter, void* signal, Mailbox* mailbox) except NULL
-    # SUBMIT_KEEP_LEASE, SUBMIT_DROP_LEASE: from the first until the second is answered the loop writes to *until_ns.
-    cdef Ticket* submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
-                              Mailbox* mailbox) except NULL
+    # The loop writes to *until_ns from now on, until submit_drop_lease was answered.
+    cdef Ticket* submit_keep_lease(self, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
+                                   Mailbox* mailbox) except NULL
+    cdef Ticket* submit_drop_lease(self, uint64_t lease, Mailbox* mailbox) except NULL
     cdef WatchCallbacks watch_callbacks(self)
     cdef object lease_losses(self)
     cdef Ticket* submit_unwatch(self, void* watch, Mailbox* mailbox) except NULL

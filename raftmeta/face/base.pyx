@@ -15,12 +15,16 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport append_op, append_txn, read_values, take_key, take_page
 from raftmeta.bindings.puts cimport append_puts
-from raftmeta.engine.state cimport ENGINE_STOPPED, SUBMIT_COMMAND, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission
+from raftmeta.engine.state cimport ENGINE_STOPPED
+from raftmeta.engine.submission cimport (AWAIT_MEMBERSHIP, AWAIT_READY, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
+                                         SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_SET_FAULTS,
+                                         SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission,
+                                         submission_create, submission_payload)
 from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN, PURPOSE_WATCH,
                                     answer_of, deadline_after, error_of, purpose_wants_body, raise_status,
                                     raise_unless_ok)
@@ -31,11 +35,11 @@ from raftmeta.face.problems cimport not_ready_error, problems_of
 from raftmeta.face.start cimport fill_loop, open_error, stopped_error
 from raftmeta.loop.checkpoint_handover cimport handover_port
 from raftmeta.loop.faults cimport faults_set
-from raftmeta.loop.loop cimport (LOOP_AWAIT_READY, LOOP_SET_FAULTS, READER_HOST, LinkTable, loop_abort,
-                                 loop_close_in_child, loop_create, loop_destroy, loop_enter, loop_leave, loop_open,
-                                 loop_ring, loop_start, loop_stop, loop_submit)
+from raftmeta.loop.loop cimport (READER_HOST, LinkTable, loop_abort, loop_close_in_child, loop_create, loop_destroy,
+                                 loop_enter, loop_leave, loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.loop.tickets cimport ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait, ticket_withdraw
 from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
+from raftmeta.machine.watch_state cimport Watch as NativeWatch
 from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns, futex_wait, futex_wake
@@ -172,7 +176,7 @@ cdef class NodeBase:
         cdef bytes path = os.fsencode(self.identity.data_dir)
         cdef const char* path_bytes = path
         fill_loop(loop, self.config, self.identity)
-        loop.engine.host_ns = boot_now_ns()
+        loop.engine.leases.host_ns = boot_now_ns()
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t>len(self.link_faults), loop.random))
         loop.engine.checkpoints = handover_port(self.checkpoints.handover)
         self.checkpoints.disk = &loop.disk
@@ -271,8 +275,8 @@ cdef class NodeBase:
         self.link_faults = table
         if self.life != LIFE_RUNNING:
             return 0
-        submission = _submission(LOOP_SET_FAULTS, table, len(table))
-        submission.number = seed
+        submission = _submission(SUBMIT_SET_FAULTS, table, len(table))
+        submission.arguments.set_faults.seed = seed
         self.finish(self._send(submission, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, ~<uint64_t>0)
         return 0
 
@@ -339,9 +343,9 @@ cdef class NodeBase:
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL:
         cdef Submission* submission = _submission(SUBMIT_COMMAND, self.scratch.data, self.scratch.size)
         cdef Ticket* ticket
-        submission.is_urgent = is_urgent
-        submission.session = self.encoded_session
-        submission.sequence = self.loop.next_sequence
+        submission.arguments.command.is_urgent = is_urgent
+        submission.arguments.command.session = self.encoded_session
+        submission.arguments.command.sequence = self.loop.next_sequence
         ticket = self._send(submission, purpose, mailbox)
         self.loop.next_sequence += 1
         return ticket
@@ -421,32 +425,40 @@ cdef class NodeBase:
     cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL:
         return self._submit_own(COMMAND_COMPACT, revision, 0, PURPOSE_REVISION, mailbox)
 
-    cdef Ticket* submit_wish(self, uint8_t kind, uint64_t number, uint8_t purpose, Mailbox* mailbox) except NULL:
+    cdef Ticket* submit_wish(self, uint8_t kind, uint64_t about, uint8_t purpose, Mailbox* mailbox) except NULL:
         cdef Submission* submission
         self.running()
         self._check_room(False)
         submission = _submission(kind, NULL, 0)
-        submission.number = number
+        if kind == SUBMIT_TRANSFER:
+            submission.arguments.transfer.target = about
+        elif kind == AWAIT_MEMBERSHIP:
+            submission.arguments.await_membership.other_than = about
         return self._send(submission, purpose, mailbox)
 
-    cdef Ticket* submit_payload(self, uint8_t kind, bytes payload, uint32_t key_length, uint64_t number,
-                                uint8_t purpose, Mailbox* mailbox) except NULL:
+    cdef Ticket* submit_membership(self, bytes membership, uint64_t made_from, Mailbox* mailbox) except NULL:
         cdef Submission* submission
         self.running()
-        submission = _submission(kind, payload, len(payload))
-        submission.key_length = key_length
-        submission.number = number
-        return self._send(submission, purpose, mailbox)
+        submission = _submission(SUBMIT_MEMBERSHIP, membership, len(membership))
+        submission.arguments.membership.made_from = made_from
+        return self._send(submission, PURPOSE_NOTHING, mailbox)
+
+    cdef Ticket* submit_meet(self, bytes name, bytes address, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(SUBMIT_MEET, name + address, len(name) + len(address))
+        submission.arguments.meet.name_length = <uint32_t>len(name)
+        return self._send(submission, PURPOSE_NOTHING, mailbox)
 
     cdef Ticket* submit_watch(self, const uint8_t* range_bytes, uint32_t key_length, uint32_t length, uint64_t revision,
                               uint32_t filter, void* signal, Mailbox* mailbox) except NULL:
         cdef Submission* submission
         self.running()
         submission = _submission(SUBMIT_WATCH, range_bytes, length)
-        submission.key_length = key_length
-        submission.number = revision
-        submission.filter = filter
-        submission.handle = signal
+        submission.arguments.watch.key_length = key_length
+        submission.arguments.watch.start_revision = revision
+        submission.arguments.watch.filter = filter
+        submission.arguments.watch.handle = signal
         return self._send(submission, PURPOSE_WATCH, mailbox)
 
     cdef WatchCallbacks watch_callbacks(self):
@@ -463,17 +475,24 @@ cdef class NodeBase:
         cdef Submission* submission
         self.running()
         submission = _submission(SUBMIT_UNWATCH, NULL, 0)
-        submission.handle = watch
+        submission.arguments.unwatch.watch = <NativeWatch*>watch
         return self._send(submission, PURPOSE_NOTHING, mailbox)
 
-    cdef Ticket* submit_lease(self, uint8_t kind, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
-                              Mailbox* mailbox) except NULL:
+    cdef Ticket* submit_keep_lease(self, uint64_t lease, uint64_t ttl_ms, uint64_t* until_ns,
+                                   Mailbox* mailbox) except NULL:
         cdef Submission* submission
         self.running()
-        submission = _submission(kind, NULL, 0)
-        submission.number = lease
-        submission.ttl_ms = ttl_ms
-        submission.handle = until_ns
+        submission = _submission(SUBMIT_KEEP_LEASE, NULL, 0)
+        submission.arguments.keep_lease.lease = lease
+        submission.arguments.keep_lease.ttl_ms = ttl_ms
+        submission.arguments.keep_lease.handle = until_ns
+        return self._send(submission, PURPOSE_NOTHING, mailbox)
+
+    cdef Ticket* submit_drop_lease(self, uint64_t lease, Mailbox* mailbox) except NULL:
+        cdef Submission* submission
+        self.running()
+        submission = _submission(SUBMIT_DROP_LEASE, NULL, 0)
+        submission.arguments.drop_lease.lease = lease
         return self._send(submission, PURPOSE_NOTHING, mailbox)
 
     # --- reads --------------------------------------------------------------------------------------------------------
@@ -631,7 +650,7 @@ cdef class NodeBase:
         if self.has_session():
             return 0
         try:
-            self.finish(self.submit_wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+            self.finish(self.submit_wish(AWAIT_READY, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
         except Withdrawn:
             raise self.not_ready(ReadyTimeout, "the node is not ready") from None
         return 0
@@ -644,7 +663,7 @@ def _show_progress(node_ref, ended, double watchdog_s):
         node = node_ref()
         if node is None or node.loop == NULL:
             return
-        store_release(&node.loop.engine.host_ns, boot_now_ns())
+        store_release(&node.loop.engine.leases.host_ns, boot_now_ns())
         node = None
 
 
@@ -706,13 +725,11 @@ cdef uint64_t _left_ns(uint64_t deadline_ns) noexcept nogil:
 
 
 cdef Submission* _submission(uint8_t kind, const uint8_t* payload, size_t length) except NULL:
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + length)
+    cdef Submission* submission = submission_create(kind, length)
     if submission == NULL:
         raise MemoryError
-    submission.kind = kind
-    submission.length = <uint32_t>length
     if length != 0:
-        memcpy(<uint8_t*>submission + sizeof(Submission), payload, length)
+        memcpy(submission_payload(submission), payload, length)
     return submission
 
 

@@ -13,7 +13,6 @@ from libc.stdint cimport uint64_t
 
 from raftmeta.bindings.commands cimport take_number
 from raftmeta.bindings.verbs cimport lease_ttl_ms
-from raftmeta.engine.state cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE
 from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, deadline_after
 from raftmeta.face.base cimport LIFE_RUNNING, NodeBase
 from raftmeta.loop.tickets cimport ticket_drop, ticket_hold, ticket_is_done
@@ -77,13 +76,13 @@ cdef class LeaseBase:
         store_release(&self.term.until_ns, asked_ns + self.ttl_ms * 1_000_000)
         _let_go(self.node)
         self.node.attached.add(self.term)
-        return self.node.submit_lease(SUBMIT_KEEP_LEASE, lease, self.ttl_ms, &self.term.until_ns, mailbox)
+        return self.node.submit_keep_lease(lease, self.ttl_ms, &self.term.until_ns, mailbox)
 
     cdef Ticket* drop(self, Mailbox* mailbox) except NULL:
         cdef DroppedTerm dropped = DroppedTerm()
         self.is_dropped = True
         dropped.term = self.term
-        dropped.ticket = self.node.submit_lease(SUBMIT_DROP_LEASE, self.id, 0, &self.term.until_ns, mailbox)
+        dropped.ticket = self.node.submit_drop_lease(self.id, mailbox)
         ticket_hold(dropped.ticket)
         self.node.dropped.append(dropped)
         return dropped.ticket

@@ -16,11 +16,12 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
+from raftmeta.engine.submission cimport AWAIT_READY
 from raftmeta.face.answers cimport PURPOSE_NOTHING, answer_of, deadline_after, error_of
 from raftmeta.face.base cimport PendingResult
 from raftmeta.face.calls cimport CALL_GET, CALL_PENDING, CALL_PLAIN, CALL_PUT, Call, call_create, load_asyncio
 from raftmeta.face.watch cimport WatchBase
-from raftmeta.loop.loop cimport LOOP_AWAIT_READY, loop_ring
+from raftmeta.loop.loop cimport loop_ring
 from raftmeta.loop.tickets cimport (MAIL_TICKET, Mail, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
                                     mailbox_take, ticket_drop, ticket_hold, ticket_is_done, ticket_withdraw)
 from raftmeta.native.atomics cimport load_acquire, store_shared
@@ -316,7 +317,7 @@ cdef class MailboxFace:
         if self.node.has_session():
             return
         try:
-            await self.wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
+            await self.wish(AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
         except Withdrawn:
             raise self.node.not_ready(ReadyTimeout, "the node is not ready") from None
 

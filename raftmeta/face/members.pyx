@@ -6,11 +6,10 @@ judge one (the leader does).
 
 from libc.stdint cimport uint64_t
 
-from raftmeta.engine.state cimport SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_TRANSFER
+from raftmeta.engine.submission cimport AWAIT_MEMBERSHIP, SUBMIT_TRANSFER
 from raftmeta.face.answers cimport PURPOSE_NOTHING
 from raftmeta.face.base cimport NodeBase
 from raftmeta.face.view cimport link_rows, membership_rows, status_of
-from raftmeta.loop.loop cimport LOOP_AWAIT_MEMBERSHIP
 from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.native.threads cimport boot_now_ns
 
@@ -35,16 +34,14 @@ cdef object view_of(NodeBase node):
 # --- steps ------------------------------------------------------------------------------------------------------------
 cdef Ticket* submit_step(NodeBase node, object view, object step, Mailbox* mailbox) except NULL:
     if isinstance(step, plans.Propose):
-        return node.submit_payload(SUBMIT_MEMBERSHIP, membership_bytes(step.members), 0, view.index,
-                                   PURPOSE_NOTHING, mailbox)
+        return node.submit_membership(membership_bytes(step.members), view.index, mailbox)
     if isinstance(step, plans.Meet):
-        name, address = step.name.encode(), step.address.encode()
-        return node.submit_payload(SUBMIT_MEET, name + address, <unsigned>len(name), 0, PURPOSE_NOTHING, mailbox)
+        return node.submit_meet(step.name.encode(), step.address.encode(), mailbox)
     return node.submit_wish(SUBMIT_TRANSFER, 0, PURPOSE_NOTHING, mailbox)
 
 
 cdef Ticket* submit_await_membership(NodeBase node, object view, Mailbox* mailbox) except NULL:
-    return node.submit_wish(LOOP_AWAIT_MEMBERSHIP, view.index, PURPOSE_NOTHING, mailbox)
+    return node.submit_wish(AWAIT_MEMBERSHIP, view.index, PURPOSE_NOTHING, mailbox)
 
 
 cdef uint64_t next_look_ns(uint64_t deadline_ns) noexcept:

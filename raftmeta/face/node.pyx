@@ -17,7 +17,8 @@ from raftmeta.bindings.commands cimport take_fence, take_number
 from raftmeta.bindings.puts cimport pairs_of
 from raftmeta.bindings.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
                                       take_lease, update_op)
-from raftmeta.engine.state cimport ENGINE_STOPPED, SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
+from raftmeta.engine.state cimport ENGINE_STOPPED
+from raftmeta.engine.submission cimport AWAIT_FOLLOWER, SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
 from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, PURPOSE_TXN,
                                     deadline_after)
 from raftmeta.face.base cimport LIFE_RUNNING, NodeBase
@@ -25,7 +26,6 @@ from raftmeta.face.lease cimport Lease
 from raftmeta.face.members cimport await_membership, reach, settled_members, transfer_target, view_of
 from raftmeta.face.view cimport EventReader, metrics_of, status_of
 from raftmeta.face.watch cimport Watch
-from raftmeta.loop.loop cimport LOOP_AWAIT_FOLLOWER
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.wire.commands cimport Fence, Op
@@ -227,7 +227,7 @@ cdef class Node(NodeBase):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         cdef uint64_t target = transfer_target(self, to)
         self.finish(self.submit_wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
-        self.finish(self.submit_wish(LOOP_AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+        self.finish(self.submit_wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
 
     def campaign(self, *, timeout_s=5.0):
         self.finish(self.submit_wish(SUBMIT_CAMPAIGN, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING,

@@ -5,21 +5,21 @@ It decides nothing: bytes go to the engine and come back. What the bytes mean, r
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcpy
 
 from raftmeta._core cimport LEADER
 from raftmeta.bindings.commands cimport take_fence
 from raftmeta.bindings.verbs cimport fence_of
-from raftmeta.engine.state cimport (EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED, EVENT_USER_UNDUMPED,
-                                    SUBMIT_READ, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH, SUBMIT_USER_LAST, Submission)
-from raftmeta.engine.user_fetches cimport (ASK_OUTCOME, SUBMIT_USER_ANSWER, SUBMIT_USER_JOIN, SUBMIT_USER_LEAVE,
-                                           UserAsk, UserFetch, UserNews)
+from raftmeta.engine.state cimport (EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
+from raftmeta.engine.submission cimport (AWAIT_READY, AWAIT_USERS, SUBMIT_READ, SUBMIT_USER_ANSWER, SUBMIT_USER_EVENT,
+                                         SUBMIT_USER_FETCH, SUBMIT_USER_JOIN, SUBMIT_USER_LAST, SUBMIT_USER_LEAVE,
+                                         Submission, submission_create, submission_payload)
+from raftmeta.engine.user_fetches cimport ASK_OUTCOME, UserAsk, UserFetch, UserNews
 from raftmeta.face.answers cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_READ, deadline_after,
                                     raise_unless_ok)
 from raftmeta.face.mailbox cimport MailboxFace
 from raftmeta.face.node cimport Node
-from raftmeta.loop.loop cimport LOOP_AWAIT_READY, LOOP_AWAIT_USERS, Loop, loop_ring, loop_submit
+from raftmeta.loop.loop cimport Loop, loop_ring, loop_submit
 from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.loop.tickets cimport Mailbox, Ticket
 from raftmeta.machine.state cimport LEVEL_OF_USER_MACHINES
@@ -54,12 +54,10 @@ def seconds_left(uint64_t deadline_ns):
 
 cdef Submission* _submission(uint8_t kind, bytes name, const void* head, size_t head_length) except NULL:
     cdef size_t length = head_length + <size_t>PyBytes_GET_SIZE(name)
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + length)
-    cdef uint8_t* payload = <uint8_t*>submission + sizeof(Submission)
+    cdef Submission* submission = submission_create(kind, length)
+    cdef uint8_t* payload = submission_payload(submission)
     if submission == NULL:
         raise MemoryError
-    submission.kind = kind
-    submission.length = <uint32_t>length
     if head_length != 0:
         memcpy(payload, head, head_length)
     memcpy(payload + head_length, PyBytes_AS_STRING(name), <size_t>PyBytes_GET_SIZE(name))
@@ -115,7 +113,7 @@ cdef class UserPort:
     # --- the copy's thread --------------------------------------------------------------------------------------------
     def await_cluster(self):
         self.node.running()
-        submission = _submission(LOOP_AWAIT_READY, b"", NULL, 0)
+        submission = _submission(AWAIT_READY, b"", NULL, 0)
         self.node.finish(self.node._send(submission, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, NEVER)
 
     def fetch(self, uint64_t after, uint64_t dump_seen, uint64_t offset):
@@ -128,24 +126,27 @@ cdef class UserPort:
         return _news(self.node.finish(self.node._send(submission, PURPOSE_BYTES, NULL), PURPOSE_BYTES, NEVER))
 
     # Tell the loop something, without waiting.
-    cdef int _post(self, uint8_t kind, bytes payload, uint64_t id, uint64_t number) except -1:
-        cdef Loop* loop = self.node.running()
-        cdef Submission* submission = _submission(kind, payload, NULL, 0)
-        submission.session = id
-        submission.number = number
+    cdef int _post(self, Submission* submission) except -1:
+        cdef Loop* loop = self.node.loop
         loop_submit(loop, submission)
         loop_ring(loop)
         return 0
 
     def join(self):
-        self._post(SUBMIT_USER_JOIN, self.name, 0, 0)
+        self.node.running()
+        self._post(_submission(SUBMIT_USER_JOIN, self.name, NULL, 0))
 
     def leave(self):
-        self._post(SUBMIT_USER_LEAVE, self.name, 0, 0)
+        self.node.running()
+        self._post(_submission(SUBMIT_USER_LEAVE, self.name, NULL, 0))
 
     def answer(self, uint64_t ask, bytes outcome):
-        self._post(SUBMIT_USER_ANSWER, b"" if outcome is None else outcome, ask,
-                   OUTCOME_UNKNOWN if outcome is None else OK)
+        cdef Submission* submission
+        self.node.running()
+        submission = _submission(SUBMIT_USER_ANSWER, b"" if outcome is None else outcome, NULL, 0)
+        submission.arguments.user_answer.ask = ask
+        submission.arguments.user_answer.status = OUTCOME_UNKNOWN if outcome is None else OK
+        self._post(submission)
 
     def send_part(self, uint64_t digest, bytes part not None, uint64_t pointer, uint64_t offset, uint64_t total,
                   timeout_s=5.0):
@@ -164,9 +165,9 @@ cdef class UserPort:
         cdef Submission* submission
         self.node.running()
         submission = _submission(SUBMIT_USER_EVENT, self.name, NULL, 0)
-        submission.number = event
-        submission.session = index
-        submission.ttl_ms = self.place
+        submission.arguments.user_event.type = <uint8_t>event
+        submission.arguments.user_event.a = index
+        submission.arguments.user_event.c = self.place
         self.node.finish(self.node._send(submission, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, NEVER)
 
     def is_leader(self):
@@ -246,7 +247,7 @@ cdef class UserPort:
         if self.has_users():
             return 0
         try:
-            self.node.finish(self.node.submit_wish(LOOP_AWAIT_USERS, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING,
+            self.node.finish(self.node.submit_wish(AWAIT_USERS, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING,
                              deadline_ns)
         except Withdrawn:
             raise level_error() from None
@@ -272,7 +273,7 @@ cdef class UserPort:
         return sequence, face.call_of(ticket, deadline_ns)
 
     def submit_session(self, MailboxFace face not None, uint64_t deadline_ns):
-        return face.wish(LOOP_AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
+        return face.wish(AWAIT_READY, 0, PURPOSE_NOTHING, deadline_ns)
 
     def has_session(self):
         return self.node.has_session()
@@ -281,7 +282,7 @@ cdef class UserPort:
         return self.node.not_ready(kind, "the node is not ready")
 
     def submit_await(self, MailboxFace face not None, uint64_t deadline_ns):
-        return face.wish(LOOP_AWAIT_USERS, 0, PURPOSE_NOTHING, deadline_ns)
+        return face.wish(AWAIT_USERS, 0, PURPOSE_NOTHING, deadline_ns)
 
     def submit_read(self, MailboxFace face not None, uint64_t deadline_ns):
         return face.wish(SUBMIT_READ, 0, PURPOSE_READ, deadline_ns)

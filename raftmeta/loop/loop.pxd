@@ -12,7 +12,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta._core cimport CoreStatus
 from raftmeta.engine.disk_jobs cimport DiskJob
-from raftmeta.engine.state cimport Engine, EngineCounters, Inbound, Submission
+from raftmeta.engine.state cimport Engine, EngineCounters, Inbound
+from raftmeta.engine.submission cimport Submission
 from raftmeta.loop.event_log cimport EventLog
 from raftmeta.loop.faults cimport Faults
 from raftmeta.loop.tickets cimport Ticket, Wakeups
@@ -31,25 +32,17 @@ from raftmeta.storage.disk cimport RealDisk
 from raftmeta.storage.identity cimport Identity
 from raftmeta.storage.wal_state cimport Wal
 
-# Submission kinds that the loop answers itself; engine/state has the others.
-cdef enum LoopSubmissionKind:
-    LOOP_SET_FAULTS = 99            # payload: the table of LinkFaults from now on (loop/faults); number: its seed
-    LOOP_AWAIT_READY = 100          # done when the node has a leader, a session, and has applied what was committed
-    LOOP_AWAIT_FOLLOWER = 101       # done when the node does not lead (any more)
-    LOOP_AWAIT_USERS = 102          # done when the cluster's feature level has user machines
-    LOOP_AWAIT_MEMBERSHIP = 103     # done when another membership than that of index `number` is committed
-    LOOP_AWAIT_SNAPSHOT = 104       # done when a sealed file of this state or a later one is there; revision: its index
-
 # Threads that read the state; at each moment one of each kind.
 cdef enum LoopReader:
     READER_HOST = 0                 # a caller, which holds the GIL
     READER_CLIENTS = 1              # the thread that serves clients
     LOOP_READERS = 2
 
+# Somebody waits for something that engine/submission has among the awaited kinds.
 cdef struct Awaiting:
     Ticket* ticket
-    uint8_t kind
-    uint64_t number
+    uint8_t kind                    # SubmissionKind
+    index_t other_than              # AWAIT_MEMBERSHIP
     index_t index                   # applied when it was asked
 
 # What callers see of a node without asking the loop; replaced at the end of each turn in which it changed.
@@ -72,7 +65,7 @@ cdef struct NodeStatus:
     uint64_t log_free_bytes
     uint64_t watches
     uint64_t watch_queue_bytes
-    uint32_t lost_links             # Engine, as is
+    uint32_t lost_links             # Links, as is
     uint32_t lost_count
     uint32_t voter_count
     CoreStatus core
@@ -133,7 +126,7 @@ cdef struct Loop:
     Vec[Awaiting] awaiting
     uint64_t links_checked_ns
     bint links_changed
-    uint64_t membership_seen    # Engine.membership_seen of what `membership` shows
+    uint64_t membership_seen    # Links.membership_seen of what `membership` shows
     uint64_t turns
     uint32_t disk_waits_for         # RealDisk.waits_for as it was told
     uint64_t[LOOP_READERS] reading_flushed      # `reading` when the last turn ended

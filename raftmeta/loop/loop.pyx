@@ -34,6 +34,8 @@ from raftmeta.engine.snapshots.state cimport Snapshots
 from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_DISK_RESUMED,
                                     EVENT_DISK_WAITS, EVENT_FATAL, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
                                     EVENT_TRACE, Engine, Link)
+from raftmeta.engine.submission cimport (AWAIT_FOLLOWER, AWAIT_MEMBERSHIP, AWAIT_SNAPSHOT, AWAIT_USERS,
+                                         SUBMIT_SET_FAULTS, submission_is_awaited, submission_payload)
 from raftmeta.loop.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
 from raftmeta.loop.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
                                    faults_send, faults_send_late, faults_set)
@@ -98,7 +100,7 @@ cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_leng
     if loop.faults.count == 0:
         transport_send(&loop.transport, link, head, head_length, records)
     else:
-        faults_send(&loop.faults, &loop.transport, &loop.engine.links[link], link, head, head_length, records,
+        faults_send(&loop.faults, &loop.transport, &loop.engine.links.table[link], link, head, head_length, records,
                     boot_now_ns())
 
 
@@ -224,14 +226,14 @@ cdef status_t _on_hello(void* self, uint32_t place, const Hello* hello) noexcept
 cdef status_t _on_frame(void* self, uint32_t place, const Slice* frame) noexcept nogil:
     cdef Loop* loop = <Loop*>self
     cdef Inbound* inbound = &loop.inbounds[place]
-    if loop.faults.count != 0 and faults_are_cut(&loop.faults, &loop.engine.links[inbound.link], FAULT_CUT_FROM):
+    if loop.faults.count != 0 and faults_are_cut(&loop.faults, &loop.engine.links.table[inbound.link], FAULT_CUT_FROM):
         return OK
     return engine_frame(&loop.engine, inbound, frame)
 
 
 cdef status_t _on_link_up(void* self, uint32_t link, const Hello* hello) noexcept nogil:
     cdef Loop* loop = <Loop*>self
-    if faults_are_cut(&loop.faults, &loop.engine.links[link], FAULT_CUT_TO | FAULT_CUT_FROM):
+    if faults_are_cut(&loop.faults, &loop.engine.links.table[link], FAULT_CUT_TO | FAULT_CUT_FROM):
         return NOT_READY
     return engine_link_up(&loop.engine, link, hello)
 
@@ -239,7 +241,7 @@ cdef status_t _on_link_up(void* self, uint32_t link, const Hello* hello) noexcep
 cdef void _on_link_down(void* self, uint32_t link, bint was_refused) noexcept nogil:
     cdef Loop* loop = <Loop*>self
     # Nothing comes back through a cut, not even that nobody listens there.
-    if faults_are_cut(&loop.faults, &loop.engine.links[link], FAULT_CUT_TO | FAULT_CUT_FROM):
+    if faults_are_cut(&loop.faults, &loop.engine.links.table[link], FAULT_CUT_TO | FAULT_CUT_FROM):
         was_refused = False
     engine_link_down(&loop.engine, link, was_refused)
 
@@ -258,7 +260,7 @@ cdef void _follow_links(Loop* loop) noexcept nogil:
     cdef uint32_t i
     cdef Link* link
     for i in range(<uint32_t>MEMBERS_MAX):
-        link = &loop.engine.links[i]
+        link = &loop.engine.links.table[i]
         is_wanted = engine_wants_link(&loop.engine, i)
         if loop.faults.count != 0 and not link.is_up:
             is_wanted = is_wanted and not faults_are_cut(&loop.faults, link, FAULT_CUT_TO | FAULT_CUT_FROM)
@@ -288,7 +290,7 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
     cdef uint32_t i
     memset(&table, 0, sizeof(LinkTable))
     for i in range(<uint32_t>MEMBERS_MAX):
-        link = &loop.engine.links[i]
+        link = &loop.engine.links.table[i]
         if not link.is_used:
             continue
         table.links[i].id = link.id
@@ -310,15 +312,15 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
 # What callers encode with: a session that ended since makes a refusal, a base that rose since a longer memory.
 cdef void _share(Loop* loop) noexcept nogil:
     cdef Engine* engine = &loop.engine
-    store_release(&loop.session, engine.session)
-    store_release(&loop.lowest_unanswered, engine.own.base)
+    store_release(&loop.session, engine.session.id)
+    store_release(&loop.lowest_unanswered, engine.calls.own.base)
     store_shared(&loop.machine, engine.machine)
     loop.fatal = engine.fatal
     if engine.fatal != OK and engine.core != NULL:
         loop.broken = engine.core.broken
         loop.broken_a = engine.core.broken_a
         loop.broken_b = engine.core.broken_b
-    store_release(&loop.is_removed, <uint32_t>engine.was_removed)
+    store_release(&loop.is_removed, <uint32_t>engine.standing.was_removed)
     store_release(&loop.state, <uint32_t>engine.state)
 
 
@@ -330,7 +332,7 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.fatal = engine.fatal
     status.id = engine.id
     status.boot = engine.boot
-    status.session = engine.session
+    status.session = engine.session.id
     status.cluster_low = engine.cluster.low
     status.cluster_high = engine.cluster.high
     status.turns = loop.turns
@@ -340,13 +342,13 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.connections_evicted = loop.transport.counters.evicted
     status.bytes_in = loop.transport.counters.bytes_in
     status.bytes_out = loop.transport.counters.bytes_out
-    status.log_bytes = engine.log_bytes
-    status.log_free_bytes = engine.free_bytes
-    status.lost_links = engine.lost_links
-    status.lost_count = engine.lost_count
-    status.voter_count = engine.voter_count
+    status.log_bytes = engine.room.log_bytes
+    status.log_free_bytes = engine.room.free_bytes
+    status.lost_links = engine.links.lost
+    status.lost_count = engine.links.lost_count
+    status.voter_count = engine.links.voter_count
     status.core = engine.core_status
-    status.core.applied = engine.applied    # the core hears of it in the next turn
+    status.core.applied = engine.applying.applied    # the core hears of it in the next turn
     status.counters = engine.counters
     if engine.machine != NULL:
         machine_status(engine.machine, &status.machine)
@@ -354,9 +356,9 @@ cdef void _publish(Loop* loop) noexcept nogil:
         hub_measure(engine.hub, &status.watches, &status.watch_queue_bytes)
     # Before the status, so that of two looks, status first, the second is not older: a membership at or below that
     # commit index is committed.
-    if engine.core != NULL and engine.membership_seen != loop.membership_seen:
+    if engine.core != NULL and engine.links.membership_seen != loop.membership_seen:
         loop.membership.write(core_membership(engine.core)[0])
-        loop.membership_seen = engine.membership_seen
+        loop.membership_seen = engine.links.membership_seen
     loop.status.write(status)
     if loop.links_changed:
         _publish_links(loop)
@@ -371,32 +373,32 @@ cdef index_t _newest_file(Loop* loop) noexcept nogil:
 
 cdef bint _is_met(Loop* loop, const Awaiting* item) noexcept nogil:
     cdef Engine* engine = &loop.engine
-    if item.kind == LOOP_AWAIT_FOLLOWER:
+    if item.kind == AWAIT_FOLLOWER:
         return engine.state != ENGINE_RUNNING or engine.core_status.role != LEADER
-    if item.kind == LOOP_AWAIT_USERS:
+    if item.kind == AWAIT_USERS:
         return engine.machine != NULL and engine.machine.feature_level >= LEVEL_OF_USER_MACHINES
-    if item.kind == LOOP_AWAIT_MEMBERSHIP:
-        return (engine.core_status.membership_index != item.number
+    if item.kind == AWAIT_MEMBERSHIP:
+        return (engine.core_status.membership_index != item.other_than
                 and engine.core_status.membership_index <= engine.core_status.committed)
-    if item.kind == LOOP_AWAIT_SNAPSHOT:
+    if item.kind == AWAIT_SNAPSHOT:
         if _newest_file(loop) >= item.index:
             return True
         engine.snapshots.file_is_wanted = True
         return False
-    return (engine.state == ENGINE_RUNNING and engine.session != 0 and engine.core_status.leader != 0
-            and engine.applied >= engine.core_status.committed)
+    return (engine.state == ENGINE_RUNNING and engine.session.id != 0 and engine.core_status.leader != 0
+            and engine.applying.applied >= engine.core_status.committed)
 
 
 cdef void _answer_awaiting(Loop* loop) noexcept nogil:
     cdef size_t i = 0
     while i < loop.awaiting.size:
         if _is_met(loop, &loop.awaiting.data[i]):
-            _done(loop, loop.awaiting.data[i].ticket, OK, _newest_file(loop), loop.engine.applied, NULL, 0)
+            _done(loop, loop.awaiting.data[i].ticket, OK, _newest_file(loop), loop.engine.applying.applied, NULL, 0)
         elif load_shared(&loop.awaiting.data[i].ticket.state) != 0:
             _done(loop, loop.awaiting.data[i].ticket, WITHDRAWN, 0, 0, NULL, 0)
         elif loop.engine.state == ENGINE_STOPPED:
             _done(loop, loop.awaiting.data[i].ticket, NODE_CLOSED, 0, 0, NULL, 0)
-        elif loop.engine.was_removed:
+        elif loop.engine.standing.was_removed:
             _done(loop, loop.awaiting.data[i].ticket, NOT_READY, 0, 0, NULL, 0)
         else:
             i += 1
@@ -411,16 +413,18 @@ cdef void _await(Loop* loop, Submission* submission) noexcept nogil:
     cdef Awaiting item
     item.ticket = <Ticket*>submission.owner
     item.kind = submission.kind
-    item.number = submission.number
-    item.index = loop.engine.applied
+    item.other_than = 0
+    if submission.kind == AWAIT_MEMBERSHIP:
+        item.other_than = submission.arguments.await_membership.other_than
+    item.index = loop.engine.applying.applied
     if not loop.awaiting.push(item):
         _done(loop, submission.owner, NO_MEMORY, 0, 0, NULL, 0)
     free(submission)
 
 
 cdef void _set_faults(Loop* loop, Submission* submission) noexcept nogil:
-    cdef status_t status = faults_set(&loop.faults, <const uint8_t*>submission + sizeof(Submission),
-                                      submission.length, submission.number)
+    cdef status_t status = faults_set(&loop.faults, submission_payload(submission), submission.length,
+                                      submission.arguments.set_faults.seed)
     _done(loop, submission.owner, status, 0, 0, NULL, 0)
     free(submission)
 
@@ -430,9 +434,9 @@ cdef void _take_submissions(Loop* loop) noexcept nogil:
     cdef Submission* next
     while submission != NULL:
         next = submission.next
-        if submission.kind >= LOOP_AWAIT_READY:
+        if submission_is_awaited(submission):
             _await(loop, submission)
-        elif submission.kind == LOOP_SET_FAULTS:
+        elif submission.kind == SUBMIT_SET_FAULTS:
             _set_faults(loop, submission)
         else:
             engine_submit(&loop.engine, submission)

@@ -7,12 +7,12 @@ What it decides: nothing: both are answered with the bytes that the copy gives. 
 is; a copy runs on a Python thread of its own (face/user_machine), and is asked through the loop.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.engine.state cimport SUBMIT_READ, Submission
-from raftmeta.engine.user_fetches cimport ASK_LOCAL_READ, ASK_OUTCOME, ASK_READ, SUBMIT_USER_ASK
-from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit
+from raftmeta.engine.submission cimport SUBMIT_READ, SUBMIT_USER_ASK, Submission
+from raftmeta.engine.user_fetches cimport ASK_LOCAL_READ, ASK_OUTCOME, ASK_READ
+from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.server.state cimport Parts
 from raftmeta.status cimport BAD_FIELD, OK, OUTCOME_UNKNOWN, OVERLOADED
 from raftmeta.wire.client_messages cimport READ_LOCAL, REQUEST_COMMAND
@@ -27,16 +27,16 @@ cdef enum:
     RESULT_STATUS_MAX = 63
 
 
-cdef void _ask(ClientServer* server, Connection* connection, const ClientPending* before, uint32_t ask, uint64_t number,
+cdef void _ask(ClientServer* server, Connection* connection, const ClientPending* before, uint8_t ask, uint64_t index,
                const Parts* payload) noexcept nogil:
     cdef ClientPending pending = before[0]
-    cdef Submission submission
+    cdef Submission what = submission_of(SUBMIT_USER_ASK)
     cdef Parts name = parts_of(payload.first.data, payload.first.length, NULL, 0)
-    memset(&submission, 0, sizeof(Submission))
     pending.phase = AWAITS_COPY
-    submission.filter = ask
-    submission.number = number
-    if request_submit(server, connection, SUBMIT_USER_ASK, &pending, &name, payload, &submission) != OK:
+    what.arguments.user_ask.ask = ask
+    what.arguments.user_ask.index = index
+    what.arguments.user_ask.name_length = name.first.length
+    if request_submit(server, connection, &pending, &name, payload, &what) != OK:
         # A command is in the log: that its outcome was not asked for does not undo it.
         request_answer(server, connection, before.id,
                        OUTCOME_UNKNOWN if before.kind == REQUEST_COMMAND else OVERLOADED, 0, 0, NULL, 0)
@@ -74,16 +74,15 @@ cdef void machine_told(ClientServer* server, Connection* connection, const Clien
 
 cdef status_t machine_read(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
-    cdef Submission submission
+    cdef Submission what = submission_of(SUBMIT_READ)
     cdef Parts asked = parts_of(request.key.data, request.key.length, request.end.data, request.end.length)
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     pending.kind = request.kind
     pending.id = request.id
     if request_is_crowded(server, False):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     elif request.flags & READ_LOCAL:
         _ask(server, connection, &pending, ASK_LOCAL_READ, 0, &asked)
-    elif request_submit(server, connection, SUBMIT_READ, &pending, &asked, NULL, &submission) != OK:
+    elif request_submit(server, connection, &pending, &asked, NULL, &what) != OK:
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK

@@ -6,15 +6,15 @@ the leader judges it; so a client may die between any two, and another one goes 
 change to be committed; the client looks for that.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
-from raftmeta.engine.state cimport (ENGINE_RUNNING, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_READ, SUBMIT_TRANSFER,
-                                    Submission)
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport (SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_READ, SUBMIT_TRANSFER, Submission)
 from raftmeta.loop.loop cimport NodeStatus
 from raftmeta.raft.membership cimport membership_decode, membership_is_plain_text
 from raftmeta.raft.types cimport MEMBERS_MAX, Membership
-from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit
+from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.server.state cimport ClientPending, Parts
 from raftmeta.status cimport BAD_FIELD, NOT_FOUND, OK, OVERLOADED
 from raftmeta.wire.client_messages cimport (READ_LOCAL, REQUEST_CHANGE, REQUEST_MEET, REQUEST_STATUS,
@@ -118,23 +118,21 @@ cdef void members_answer(ClientServer* server, Connection* connection, uint64_t 
 
 
 # --- what is asked of the loop ----------------------------------------------------------------------------------------
-cdef status_t _pass_on(ClientServer* server, Connection* connection, const ClientRequest* request, uint8_t kind,
-                       uint64_t number, const Parts* payload) noexcept nogil:
+cdef status_t _pass_on(ClientServer* server, Connection* connection, const ClientRequest* request,
+                       const Submission* what, const Parts* payload) noexcept nogil:
     cdef ClientPending pending
-    cdef Submission submission
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     pending.kind = request.kind
     pending.id = request.id
-    submission.number = number
     # An operator's step is urgent, as a membership change is on the node itself.
     if (request_is_crowded(server, True)
-            or request_submit(server, connection, kind, &pending, NULL, payload, &submission) != OK):
+            or request_submit(server, connection, &pending, NULL, payload, what) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
 
 cdef status_t _transfer(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef Submission what = submission_of(SUBMIT_TRANSFER)
     cdef uint64_t target = 0
     cdef int i
     members_read(server)
@@ -145,10 +143,12 @@ cdef status_t _transfer(ClientServer* server, Connection* connection, const Clie
     if request.key.length != 0 and target == 0:
         request_answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
         return OK
-    return _pass_on(server, connection, request, SUBMIT_TRANSFER, target, NULL)
+    what.arguments.transfer.target = target
+    return _pass_on(server, connection, request, &what, NULL)
 
 
 cdef status_t _change(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef Submission what = submission_of(SUBMIT_MEMBERSHIP)
     cdef Membership asked
     cdef Parts payload = parts_of(request.key.data, request.key.length, NULL, 0)
     members_read(server)
@@ -156,10 +156,12 @@ cdef status_t _change(ClientServer* server, Connection* connection, const Client
             or not membership_is_plain_text(&asked, &server.membership)):
         request_answer(server, connection, request.id, BAD_FIELD, 0, 0, NULL, 0)
         return OK
-    return _pass_on(server, connection, request, SUBMIT_MEMBERSHIP, request.number, &payload)
+    what.arguments.membership.made_from = request.number
+    return _pass_on(server, connection, request, &what, &payload)
 
 
 cdef status_t members_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef Submission what
     cdef Parts named
     if request.kind == REQUEST_STATUS:
         return _status(server, connection, request)
@@ -169,8 +171,11 @@ cdef status_t members_take(ClientServer* server, Connection* connection, const C
         return _change(server, connection, request)
     if request.kind == REQUEST_MEET:
         named = parts_of(request.key.data, request.key.length, request.end.data, request.end.length)
-        return _pass_on(server, connection, request, SUBMIT_MEET, 0, &named)
+        what = submission_of(SUBMIT_MEET)
+        what.arguments.meet.name_length = named.first.length
+        return _pass_on(server, connection, request, &what, &named)
     if request.flags & READ_LOCAL:
         members_answer(server, connection, request.id)
         return OK
-    return _pass_on(server, connection, request, SUBMIT_READ, 0, NULL)
+    what = submission_of(SUBMIT_READ)
+    return _pass_on(server, connection, request, &what, NULL)

@@ -3,17 +3,19 @@
 # This module knows no kind of request. server/requests has the table of kinds, and their modules use this one.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.engine.state cimport Submission
+from raftmeta.engine.submission cimport Submission
 from raftmeta.server.state cimport ClientPending, ClientServer, Connection, Parts
 from raftmeta.status cimport status_t
 
 # An answer to a request; the body is copied.
 cdef void request_answer(ClientServer* server, Connection* connection, uint64_t id, status_t status,
                          uint64_t revision, uint64_t index, const uint8_t* body, size_t length) noexcept nogil
-# Submit `what` as this kind, of this connection (NULL: nobody is answered), with this payload behind it; the pending
-# request is made from its image, with `held` behind it. Either may be NULL. NO_MEMORY: nothing was submitted.
-cdef status_t request_submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
+# Submit `what`, its kind and arguments, of this connection (NULL: nobody is answered), with this payload behind it; the
+# pending request is made from its image, with `held` behind it. Either may be NULL. NO_MEMORY: nothing was submitted.
+cdef status_t request_submit(ClientServer* server, Connection* connection, const ClientPending* image,
                              const Parts* held, const Parts* payload, const Submission* what) noexcept nogil
+# The kind, and no arguments yet.
+cdef Submission submission_of(uint8_t kind) noexcept nogil
 cdef Parts parts_of(const uint8_t* first, uint32_t first_length, const uint8_t* last,
                     uint32_t last_length) noexcept nogil
 # What is urgent has as much room again, and no more: a client decides what it sends.

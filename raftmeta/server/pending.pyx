@@ -5,9 +5,9 @@ What it decides: when too much is under way. What it never does: look into a req
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from raftmeta.engine.state cimport Submission
+from raftmeta.engine.submission cimport Submission, submission_create, submission_payload
 from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport Ticket, ticket_create, ticket_drop
 from raftmeta.server.connections cimport connection_send, place_of
@@ -50,14 +50,21 @@ cdef uint32_t _put(uint8_t* at, const Parts* parts) noexcept nogil:
     return parts.first.length + parts.last.length
 
 
-cdef status_t request_submit(ClientServer* server, Connection* connection, uint8_t kind, const ClientPending* image,
+cdef Submission submission_of(uint8_t kind) noexcept nogil:
+    cdef Submission what
+    memset(&what, 0, sizeof(Submission))
+    what.kind = kind
+    return what
+
+
+cdef status_t request_submit(ClientServer* server, Connection* connection, const ClientPending* image,
                              const Parts* held, const Parts* payload, const Submission* what) noexcept nogil:
     cdef Parts kept = held[0] if held != NULL else parts_of(NULL, 0, NULL, 0)
     cdef Parts sent = payload[0] if payload != NULL else parts_of(NULL, 0, NULL, 0)
     cdef size_t kept_length = <size_t>kept.first.length + kept.last.length
     cdef size_t sent_length = <size_t>sent.first.length + sent.last.length
     cdef ClientPending* pending = <ClientPending*>calloc(1, sizeof(ClientPending) + kept_length)
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + sent_length)
+    cdef Submission* submission = submission_create(what.kind, sent_length)
     cdef Ticket* ticket = ticket_create(server.mailbox, True)
     if pending == NULL or submission == NULL or ticket == NULL:
         free(pending)
@@ -69,12 +76,9 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, uint8
     pending[0] = image[0]
     pending.key_length = kept.first.length
     pending.length = _put(<uint8_t*>pending + sizeof(ClientPending), &kept)
-    submission[0] = what[0]
-    submission.kind = kind
+    submission.arguments = what.arguments
     submission.owner = ticket
-    if sent_length != 0:
-        submission.key_length = sent.first.length
-        submission.length = _put(<uint8_t*>submission + sizeof(Submission), &sent)
+    _put(submission_payload(submission), &sent)
     pending.place = place_of(server, connection) if connection != NULL else <uint32_t>NOWHERE
     pending.generation = connection.generation if connection != NULL else 0
     ticket.is_of_client = True

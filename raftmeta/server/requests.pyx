@@ -12,8 +12,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
-from raftmeta.engine.lease_pages cimport SUBMIT_LEASES
-from raftmeta.engine.state cimport (ENGINE_STOPPED, SUBMIT_CLIENT_COMMAND, SUBMIT_READ, SUBMIT_WATCH, Submission)
+from raftmeta.engine.state cimport ENGINE_STOPPED
+from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, SUBMIT_LIST_LEASES, SUBMIT_READ, SUBMIT_WATCH,
+                                         CommandArguments, Submission)
 from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
 from raftmeta.loop.tickets cimport Ticket, ticket_drop
 from raftmeta.machine.machine cimport machine_range_shared
@@ -26,7 +27,7 @@ from raftmeta.server.connections cimport (connection_at, connection_has_room, co
                                           connection_share)
 from raftmeta.server.machines cimport machine_read, machine_told
 from raftmeta.server.members cimport members_answer, members_take
-from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit
+from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
 from raftmeta.server.state cimport TUNE_TURN_BYTES, ClientPending, ClientWatch, Parts
 from raftmeta.server.watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened, watches_unwatch
@@ -147,7 +148,8 @@ cdef status_t _check_call(const ClientServer* server) noexcept nogil:
 
 cdef status_t _command(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
-    cdef Submission submission
+    cdef Submission what = submission_of(SUBMIT_CLIENT_COMMAND)
+    cdef CommandArguments* asked = &what.arguments.command
     cdef Parts payload, held
     cdef status_t status = command_decode(request.key.data, request.key.length, &server.command)
     if status == OK and not _may_propose(&server.command):
@@ -160,7 +162,6 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     if status != OK:
         return status
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     pending.kind = REQUEST_COMMAND
     pending.id = request.id
     payload = parts_of(request.key.data, request.key.length, NULL, 0)
@@ -169,16 +170,15 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
         # Its answer is its outcome, which only a copy knows: the name is needed for that, and first of all by the
         # engine, which takes no command for a machine that has no copy here.
         held = parts_of(server.command.name.data, server.command.name.length, NULL, 0)
-        submission.filter = server.command.name.length
-        submission.number = <uint64_t>(server.command.name.data - request.key.data)
-    submission.is_urgent = _is_urgent(&server.command)
-    submission.session = server.command.session
-    submission.sequence = server.command.sequence
+        asked.machine_length = server.command.name.length
+        asked.machine_offset = <uint32_t>(server.command.name.data - request.key.data)
+    asked.is_urgent = _is_urgent(&server.command)
+    asked.session = server.command.session
+    asked.sequence = server.command.sequence
     if server.command.kind == COMMAND_SESSION_OPEN:
-        submission.session = server.command.id
-    if (request_is_crowded(server, submission.is_urgent)
-            or request_submit(server, connection, SUBMIT_CLIENT_COMMAND, &pending, &held, &payload,
-                              &submission) != OK):
+        asked.session = server.command.id
+    if (request_is_crowded(server, asked.is_urgent)
+            or request_submit(server, connection, &pending, &held, &payload, &what) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
@@ -223,11 +223,10 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
 
 cdef status_t _read(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
-    cdef Submission submission
+    cdef Submission what = submission_of(SUBMIT_READ)
     cdef Parts held
     cdef Bytes first, last
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     pending.kind = request.kind
     pending.flags = request.flags
     pending.id = request.id
@@ -246,7 +245,7 @@ cdef status_t _read(ClientServer* server, Connection* connection, const ClientRe
         return _read_local(server, connection, &pending, &first, &last)
     held = parts_of(first.data, first.length, last.data, last.length)
     if (request_is_crowded(server, False)
-            or request_submit(server, connection, SUBMIT_READ, &pending, &held, NULL, &submission) != OK):
+            or request_submit(server, connection, &pending, &held, NULL, &what) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
@@ -270,10 +269,9 @@ cdef status_t _read_local(ClientServer* server, Connection* connection, ClientPe
 cdef status_t _watch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientWatch* watch = NULL
     cdef ClientPending pending
-    cdef Submission submission
+    cdef Submission what = submission_of(SUBMIT_WATCH)
     cdef Parts bounds
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     if not request_is_crowded(server, False):
         watch = watch_create(server, connection, request)
     if watch == NULL:
@@ -282,12 +280,13 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     pending.kind = REQUEST_WATCH
     pending.id = request.id
     pending.watch = watch
-    submission.number = request.number
-    submission.filter = request.flags
-    submission.handle = &watch.signal
-    submission.purse = watch.purse
+    what.arguments.watch.start_revision = request.number
+    what.arguments.watch.filter = request.flags
+    what.arguments.watch.handle = &watch.signal
+    what.arguments.watch.purse = watch.purse
+    what.arguments.watch.key_length = request.key.length
     bounds = parts_of(request.key.data, request.key.length, request.end.data, request.end.length)
-    return request_submit(server, connection, SUBMIT_WATCH, &pending, NULL, &bounds, &submission)
+    return request_submit(server, connection, &pending, NULL, &bounds, &what)
 
 
 cdef status_t _unwatch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
@@ -301,14 +300,13 @@ cdef status_t _unwatch(ClientServer* server, Connection* connection, const Clien
 
 cdef status_t _leases(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
-    cdef Submission submission
+    cdef Submission what = submission_of(SUBMIT_LIST_LEASES)
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     pending.kind = REQUEST_LEASES
     pending.id = request.id
-    submission.number = request.number
+    what.arguments.list_leases.least = request.number
     if (request_is_crowded(server, False)
-            or request_submit(server, connection, SUBMIT_LEASES, &pending, NULL, NULL, &submission) != OK):
+            or request_submit(server, connection, &pending, NULL, NULL, &what) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 

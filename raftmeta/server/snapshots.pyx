@@ -11,11 +11,10 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.engine.snapshots.files cimport sealed_name
-from raftmeta.engine.state cimport SUBMIT_READ, Submission
-from raftmeta.loop.loop cimport LOOP_AWAIT_SNAPSHOT
+from raftmeta.engine.submission cimport AWAIT_SNAPSHOT, SUBMIT_READ, Submission
 from raftmeta.net cimport posix
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX
-from raftmeta.server.pending cimport request_answer, request_is_crowded, request_submit
+from raftmeta.server.pending cimport request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.status cimport NOT_FOUND, OK, OVERLOADED
 from raftmeta.storage.sealed cimport SealedFooter
 from raftmeta.wire.client_messages cimport REQUEST_PIECE, REQUEST_SNAPSHOT
@@ -50,16 +49,12 @@ cdef void snapshot_close(Connection* connection) noexcept nogil:
 # --- which file -------------------------------------------------------------------------------------------------------
 cdef void _await(ClientServer* server, Connection* connection, uint64_t id, uint8_t phase) noexcept nogil:
     cdef ClientPending pending
-    cdef Submission submission
-    cdef uint8_t kind = SUBMIT_READ
-    if phase == AWAITS_FILE:
-        kind = LOOP_AWAIT_SNAPSHOT
+    cdef Submission what = submission_of(AWAIT_SNAPSHOT if phase == AWAITS_FILE else SUBMIT_READ)
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     pending.kind = REQUEST_SNAPSHOT
     pending.id = id
     pending.phase = phase
-    if request_submit(server, connection, kind, &pending, NULL, NULL, &submission) != OK:
+    if request_submit(server, connection, &pending, NULL, NULL, &what) != OK:
         request_answer(server, connection, id, OVERLOADED, 0, 0, NULL, 0)
 
 

@@ -12,12 +12,12 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta.engine.state cimport SUBMIT_UNWATCH, Submission
+from raftmeta.engine.submission cimport SUBMIT_UNWATCH, Submission
 from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.watch_purse cimport purse_create, purse_drop, purse_hold
 from raftmeta.machine.watches cimport watch_take
 from raftmeta.server.connections cimport connection_has_room, connection_next_turn, connection_send, place_of
-from raftmeta.server.pending cimport request_submit
+from raftmeta.server.pending cimport request_submit, submission_of
 from raftmeta.server.state cimport (CLIENT_WATCH_CLOSING, CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, CONNECTION_OPEN,
                                     NOWHERE, TUNE_TURN_BYTES, TUNE_WATCHES_MAX, ClientPending)
 from raftmeta.status cimport NO_MEMORY, OK
@@ -171,14 +171,13 @@ cdef void watches_abandon(ClientServer* server, Connection* connection) noexcept
 cdef void watches_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch,
                           uint64_t id) noexcept nogil:
     cdef ClientPending pending
-    cdef Submission submission
+    cdef Submission what = submission_of(SUBMIT_UNWATCH)
     memset(&pending, 0, sizeof(ClientPending))
-    memset(&submission, 0, sizeof(Submission))
     pending.kind = REQUEST_UNWATCH
     pending.id = id
     pending.watch = watch
-    submission.handle = watch.watch
-    if request_submit(server, connection, SUBMIT_UNWATCH, &pending, NULL, NULL, &submission) == OK:
+    what.arguments.unwatch.watch = watch.watch
+    if request_submit(server, connection, &pending, NULL, NULL, &what) == OK:
         watch.state = CLIENT_WATCH_CLOSING
     else:
         watch_closed(server, watch, NO_MEMORY)      # it stays with the node until both end

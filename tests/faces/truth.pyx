@@ -267,7 +267,7 @@ cdef class Liar:
         cdef SimCall* call = call_take(self.world.native, node, CALL_DELETE)
         if call == NULL:
             raise MemoryError
-        call.session = <uint64_t>session or node.engine.session
+        call.session = <uint64_t>session or node.engine.session.id
         workload_done(self.world.native, node, call, <status_t>(<int>status), 0, 0, NULL, 0)
 
     def answer_counts(self) -> None:

@@ -1,9 +1,6 @@
 # One state takes the place of another: the end of a received snapshot (decisions.md "Snapshots").
-from raftmeta.engine.disk_jobs cimport DiskJob
 from raftmeta.engine.state cimport Engine
 from raftmeta.status cimport status_t
 
 # Install what was received and loaded, if it is still ahead and nothing is being taken of the state that goes.
 cdef status_t install_run(Engine* engine) noexcept nogil
-# A write that found no room is to be tried again: what it carries of a log that is gone is left out.
-cdef void install_strip(Engine* engine, DiskJob* job) noexcept nogil

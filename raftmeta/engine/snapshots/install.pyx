@@ -13,11 +13,11 @@ state of its own and durable under its name; leave a moment in which a crash fin
 from libc.string cimport memset
 
 from raftmeta._core cimport LEADER, core_set_clocks, core_snapshot_installed
-from raftmeta.engine.applier cimport applier_release
+from raftmeta.engine.applier cimport applier_begin
 from raftmeta.engine.callers cimport callers_answer, callers_installed, callers_serve_reads
-from raftmeta.engine.disk_jobs cimport JOB_BEGIN_LOG, JOB_WRITE, DiskJob, disk_job_create
+from raftmeta.engine.disk_jobs cimport JOB_BEGIN_LOG, DiskJob, disk_job_create
 from raftmeta.engine.housekeeping cimport housekeeping_installed
-from raftmeta.engine.log_jobs cimport log_jobs_submit
+from raftmeta.engine.log_jobs cimport log_jobs_begin_anew, log_jobs_submit
 from raftmeta.engine.snapshots.files cimport Receiving
 from raftmeta.engine.snapshots.state cimport RECEIVING_LOADED, RECEIVING_NOTHING, TAKING_NOTHING, Snapshots
 from raftmeta.engine.snapshots.taking cimport snapshots_add_file, snapshots_durable
@@ -26,7 +26,7 @@ from raftmeta.engine.user_fetches cimport user_fetches_answer
 from raftmeta.machine.machine cimport MachineStatus, machine_destroy, machine_status
 from raftmeta.machine.watches cimport hub_show
 from raftmeta.native.buggify cimport BUGGIFY_INSTALL_POSTPONED, buggify
-from raftmeta.native.marks cimport MARK_BLOCKED_WRITE_STRIPPED, MARK_INSTALLED, MARK_INSTALL_OVERTAKEN, mark
+from raftmeta.native.marks cimport MARK_INSTALLED, MARK_INSTALL_OVERTAKEN, mark
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership, index_t
 from raftmeta.status cimport CORRUPT, NO_MEMORY, OK, STALE
@@ -45,7 +45,7 @@ cdef status_t install_run(Engine* engine) noexcept nogil:
     if (engine.core_status.persisted < snapshots.receiving.file.point.index
             and engine.core_status.committed > snapshots.receiving.file.point.index):
         return OK
-    if engine.applied >= snapshots.receiving.file.point.index or engine.core_status.role == LEADER:
+    if engine.applying.applied >= snapshots.receiving.file.point.index or engine.core_status.role == LEADER:
         mark(MARK_INSTALL_OVERTAKEN)
         status = STALE          # the log was faster
     else:
@@ -62,7 +62,7 @@ cdef status_t install_run(Engine* engine) noexcept nogil:
 cdef status_t _install(Engine* engine) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     cdef SealedHeader* header = &snapshots.receiving.loading.reader.header
-    cdef index_t before = engine.applied
+    cdef index_t before = engine.applying.applied
     cdef Membership membership
     cdef MachineStatus machine
     cdef bint begins = False
@@ -92,43 +92,18 @@ cdef status_t _install(Engine* engine) noexcept nogil:
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------
-# A write that found no room: its records belong to the log that is gone, its term and vote do not.
-cdef void _strip(DiskJob* job) noexcept nogil:
-    job.slices.clear()
-    job.batch.slices = NULL
-    job.batch.slice_count = 0
-    job.batch.first = 1
-    job.batch.last = 0
-    job.batch.repairs = False
-    job.batch.membership_length = 0
-
-
 cdef status_t _begin_log(Engine* engine) noexcept nogil:
     cdef Receiving* receiving = &engine.snapshots.receiving
     cdef DiskJob* job = disk_job_create(JOB_BEGIN_LOG)
-    cdef DiskJob* blocked
-    cdef size_t i
     if job == NULL:
         return NO_MEMORY
     job.point = receiving.file.point
     job.membership_index = receiving.loading.reader.header.membership_index
     if not job.membership.append(receiving.loading.reader.membership.data, receiving.loading.reader.membership.size):
         return NO_MEMORY
-    engine.log_epoch += 1
-    for i in range(engine.blocked.size):
-        blocked = engine.blocked.at(i).job
-        if blocked.kind == JOB_WRITE:
-            mark(MARK_BLOCKED_WRITE_STRIPPED)
-            _strip(blocked)
-            blocked.log_epoch = engine.log_epoch
+    log_jobs_begin_anew(&engine.room)
     log_jobs_submit(engine, job)
     return OK
-
-
-cdef void install_strip(Engine* engine, DiskJob* job) noexcept nogil:
-    if job.log_epoch != engine.log_epoch:
-        _strip(job)
-        job.log_epoch = engine.log_epoch
 
 
 # Points, membership and files are those of the member that took it.
@@ -154,11 +129,7 @@ cdef status_t _follow_point(Engine* engine) noexcept nogil:
 cdef status_t _exchange_state(Engine* engine) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     cdef MachineStatus machine
-    applier_release(engine)         # what waited stands in the snapshot, or comes again from the log
-    engine.apply_offset = 0
-    engine.apply_is_partial = False
-    engine.must_publish = False
-    engine.applied = engine.published = engine.apply_queued = snapshots.last.index
+    applier_begin(&engine.applying, snapshots.last.index)
     snapshots.retired = engine.machine
     engine.machine = snapshots.receiving.loading.machine
     snapshots.receiving.loading.machine = NULL

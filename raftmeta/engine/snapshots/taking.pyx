@@ -120,7 +120,7 @@ cdef void _fill_head(const Taking* taking, CheckpointHead* head) noexcept nogil:
 
 # A member whose log lacks room waits for nobody.
 cdef uint32_t _turn(Engine* engine) noexcept nogil:
-    if engine.free_bytes < 2 * engine.config.snapshot_log_bytes:
+    if engine.room.free_bytes < 2 * engine.config.snapshot_log_bytes:
         return 0
     return <uint32_t>max(0, membership_position(core_membership(engine.core), engine.id))
 
@@ -239,7 +239,7 @@ cdef status_t snapshots_durable(Engine* engine, index_t index) noexcept nogil:
 cdef bint _is_lending(const Engine* engine) noexcept nogil:
     cdef uint64_t patience = LENT_TIMEOUTS * <uint64_t>engine.config.core.election_timeout_ticks
     return (engine.snapshots.lent != 0 and engine.ticks - engine.snapshots.lent_tick < patience
-            and engine.free_bytes > 2 * engine.config.snapshot_log_bytes)
+            and engine.room.free_bytes > 2 * engine.config.snapshot_log_bytes)
 
 
 # Files that nobody needs, then the log behind them. The order at the disk is that of the jobs.
@@ -322,7 +322,8 @@ cdef status_t _retire(Engine* engine) noexcept nogil:
 cdef status_t snapshots_run(Engine* engine, bint* more) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     cdef status_t status = _retire(engine)
-    if status == OK and snapshots.file_is_wanted and not engine.apply_is_partial and not engine.must_publish:
+    if (status == OK and snapshots.file_is_wanted and not engine.applying.is_partial
+            and not engine.applying.must_publish):
         _want(engine)
     if not snapshots_hold_apply(engine):
         return status
@@ -338,12 +339,12 @@ cdef status_t snapshots_tick(Engine* engine) noexcept nogil:
         status = _poll_checkpoint(engine)
     elif engine.checkpoints.self != NULL:
         engine.checkpoints.tick(engine.checkpoints.self)
-    if status == OK and engine.machine != NULL and not engine.apply_is_partial and not engine.must_publish:
+    if status == OK and engine.machine != NULL and not engine.applying.is_partial and not engine.applying.must_publish:
         # What the last checkpoint held is given back in slices, also where nothing is applied any more.
         status = machine_publish(engine.machine)
     if status != OK or engine.ticks % engine.config.core.election_timeout_ticks != 0:
         return status
-    if engine.free_bytes < engine.config.core.free_bytes_min and engine.snapshots.checkpointed != 0:
+    if engine.room.free_bytes < engine.config.core.free_bytes_min and engine.snapshots.checkpointed != 0:
         return _make_room(engine)
     return _let_go(engine)
 

@@ -58,7 +58,7 @@ cdef void _say(Engine* engine, uint32_t link, uint8_t type, const SnapshotFile* 
 
 # --- the side that has it ---------------------------------------------------------------------------------------------
 cdef void _offer(Engine* engine, uint32_t place) noexcept nogil:
-    cdef Link* link = &engine.links[place]
+    cdef Link* link = &engine.links.table[place]
     link.lent_tick = engine.ticks
     link.lent = engine.snapshots.files.back().point.index
     engine.callers.event(engine.callers.self, EVENT_SNAPSHOT_OFFERED, link.lent, place, 0)
@@ -66,15 +66,15 @@ cdef void _offer(Engine* engine, uint32_t place) noexcept nogil:
 
 
 cdef void transfer_offer(Engine* engine, member_id_t member) noexcept nogil:
-    cdef int place = link_of_member(engine, member)
-    if place < 0 or not engine.links[place].is_up:
+    cdef int place = link_of_member(&engine.links, member)
+    if place < 0 or not engine.links.table[place].is_up:
         mark(MARK_OFFER_TO_UNCONNECTED)
         return      # when it is back the core asks anew
     if snapshots_have_use(&engine.snapshots):
         _offer(engine, place)
         return
-    engine.links[place].lent_tick = engine.ticks
-    engine.links[place].lent = LENT_LATER
+    engine.links.table[place].lent_tick = engine.ticks
+    engine.links.table[place].lent = LENT_LATER
     engine.snapshots.file_is_wanted = True
 
 
@@ -88,8 +88,8 @@ cdef bint _has_file(const Engine* engine, const SnapshotFile* file) noexcept nog
 
 # While a member fetches a file, that and the log behind it stay: else it would be too late when it is done.
 cdef void _lend(Engine* engine, uint32_t link, index_t index) noexcept nogil:
-    engine.links[link].lent = index
-    engine.links[link].lent_tick = engine.ticks
+    engine.links.table[link].lent = index
+    engine.links.table[link].lent_tick = engine.ticks
     engine.snapshots.lent = index
     engine.snapshots.lent_tick = engine.ticks
 
@@ -122,9 +122,9 @@ cdef status_t _checked(Engine* engine, status_t status) noexcept nogil:
     if status == OK or is_fatal(status):
         return status
     for i in range(MEMBERS_MAX):
-        if engine.links[i].is_used and engine.links[i].lent == file.point.index:
-            engine.links[i].lent = LENT_LATER
-            engine.links[i].lent_tick = engine.ticks
+        if engine.links.table[i].is_used and engine.links.table[i].lent == file.point.index:
+            engine.links.table[i].lent = LENT_LATER
+            engine.links.table[i].lent_tick = engine.ticks
     return snapshots_drop_file(engine, file, status)
 
 
@@ -151,30 +151,30 @@ cdef status_t _on_fetch(Engine* engine, uint32_t link, const SnapshotMessage* me
         _say(engine, link, SNAPSHOT_GONE, &message.file, 0, 0, NULL)
         return OK
     _lend(engine, link, message.file.point.index)
-    if message.length == 0 or engine.links[link].pieces_open >= PIECES_OPEN_MAX:
+    if message.length == 0 or engine.links.table[link].pieces_open >= PIECES_OPEN_MAX:
         return OK
     job = disk_job_create(JOB_PIECE)
     if job == NULL:
         return NO_MEMORY
-    job.peer = engine.links[link].id
+    job.peer = engine.links.table[link].id
     job.file = message.file
     job.offset = message.offset
     job.bytes_max = message.length
-    engine.links[link].pieces_open += 1
+    engine.links.table[link].pieces_open += 1
     status = snapshots_submit(engine, job)
-    return status if status != OK else _look_at_given(engine, &engine.links[link], message)
+    return status if status != OK else _look_at_given(engine, &engine.links.table[link], message)
 
 
 cdef status_t _piece_read(Engine* engine, DiskJob* job) noexcept nogil:
-    cdef int place = link_of_member(engine, job.peer)
+    cdef int place = link_of_member(&engine.links, job.peer)
     cdef status_t status = job.status
     if place >= 0:
-        engine.links[place].pieces_open -= min(engine.links[place].pieces_open, <uint32_t>1)
+        engine.links.table[place].pieces_open -= min(engine.links.table[place].pieces_open, <uint32_t>1)
         if status == OK:
             engine.counters.snapshot_bytes_sent += job.records.length
             _say(engine, place, SNAPSHOT_PIECE, &job.file, job.offset, job.records.length, &job.records)
             if job.offset + job.records.length == job.file.size_bytes:
-                engine.links[place].given = job.file
+                engine.links.table[place].given = job.file
                 core_peer_event(engine.core, PEER_SNAPSHOT_SENT, job.peer)
         else:
             _say(engine, place, SNAPSHOT_GONE, &job.file, 0, 0, NULL)
@@ -191,7 +191,7 @@ cdef status_t _watch_offers(Engine* engine) noexcept nogil:
     cdef Link* link
     cdef int i
     for i in range(MEMBERS_MAX):
-        link = &engine.links[i]
+        link = &engine.links.table[i]
         if link.is_used and link.is_up and link.lent == LENT_LATER and snapshots_have_use(&engine.snapshots):
             _offer(engine, i)
         if link.is_used and link.lent != 0 and engine.ticks - link.lent_tick > patience and not is_fatal(status):
@@ -251,7 +251,7 @@ cdef void _ask_another(Engine* engine) noexcept nogil:
     snapshots.progress_tick = engine.ticks
     for i in range(1, <uint32_t>MEMBERS_MAX + 1):
         place = (snapshots.holder + i) % <uint32_t>MEMBERS_MAX
-        if engine.links[place].is_up and engine.links[place].is_wanted:
+        if engine.links.table[place].is_up and engine.links.table[place].is_wanted:
             snapshots.holder = place
             break
     _ask(engine)
@@ -259,7 +259,7 @@ cdef void _ask_another(Engine* engine) noexcept nogil:
 
 cdef status_t _on_offer(Engine* engine, uint32_t link, const SnapshotFile* file) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
-    if file.point.index <= engine.applied or engine.core_status.role == LEADER:
+    if file.point.index <= engine.applying.applied or engine.core_status.role == LEADER:
         mark(MARK_OFFER_NOT_NEEDED)
         return OK
     if snapshots.receiving_state == RECEIVING_NOTHING:
@@ -384,7 +384,7 @@ cdef status_t transfer_tick(Engine* engine) noexcept nogil:
     if status != OK or snapshots.receiving_state in (RECEIVING_NOTHING, RECEIVING_ABANDONED):
         return status
     if snapshots.receiving_state == RECEIVING_PIECES:
-        if (engine.applied >= snapshots.receiving.file.point.index or snapshots.silences >= SILENCES_MAX
+        if (engine.applying.applied >= snapshots.receiving.file.point.index or snapshots.silences >= SILENCES_MAX
                 or buggify(BUGGIFY_FETCH_GIVEN_UP)):
             return _abandon(engine)
         # A slow disk is no silence: then nothing is asked for.

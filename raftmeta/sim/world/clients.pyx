@@ -13,11 +13,11 @@ Sources: docs/invariants.md I14, "Fencing"; ARCHITECTURE "A client".
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_CLIENT_COMMAND, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport SUBMIT_CLIENT_COMMAND, Submission, submission_create, submission_payload
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.sim.world.calls cimport call_number, call_take
 from raftmeta.sim.world.world_state cimport (CALL_CLIENT, SIM_CLIENT_WINDOW, SIM_CLIENTS, VIOLATION_FATAL,
@@ -139,19 +139,17 @@ cdef uint32_t _send(World* world, SimClient* client, SimCommand* command, uint32
             or node.paused_until_ns > world.now_ns or node.calls_open >= SENDINGS_OPEN_MAX * SIM_CLIENTS):
         return 0
     call = call_take(world, node, CALL_CLIENT)
-    submission = <Submission*>calloc(1, sizeof(Submission) + command.payload.size)
+    submission = submission_create(SUBMIT_CLIENT_COMMAND, command.payload.size)
     if call == NULL or submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return 0
     call.key = <uint8_t>number
     call.session = client.session
     call.number = command.sequence
-    submission.kind = SUBMIT_CLIENT_COMMAND
     submission.owner = call
-    submission.session = client.session
-    submission.sequence = command.sequence
-    submission.length = <uint32_t>command.payload.size
-    memcpy(<uint8_t*>submission + sizeof(Submission), command.payload.data, command.payload.size)
+    submission.arguments.command.session = client.session
+    submission.arguments.command.sequence = command.sequence
+    memcpy(submission_payload(submission), command.payload.data, command.payload.size)
     world.counts.sendings += 1
     engine_submit(node.engine, submission)
     return <uint32_t>1 << node.number

@@ -5,12 +5,12 @@ follows. Faults that take away what was durable ask the atlas first (raftmeta/si
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memset
 
 from raftmeta.engine.engine cimport engine_submit
 from raftmeta.engine.snapshots.files cimport sealed_name
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_TRANSFER, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport SUBMIT_TRANSFER, Submission, submission_create
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport FileName
@@ -163,7 +163,7 @@ cdef void _wipe(World* world, SimNode* node) noexcept nogil:
 
 # A removed node's folder is emptied: it comes back as a stranger of the same name, and nobody misses anything.
 cdef void _wipe_removed(World* world, SimNode* node) noexcept nogil:
-    if _answers(world, node) and node.engine.was_removed and not node.is_suspect:
+    if _answers(world, node) and node.engine.standing.was_removed and not node.is_suspect:
         world.counts.wipes += 1
         node_crash(world, node, False)
         node_wipe(world, node)
@@ -322,12 +322,11 @@ cdef void _transfer(World* world, SimNode* node) noexcept nogil:
     cdef Submission* submission
     if not _answers(world, node):
         return
-    submission = <Submission*>calloc(1, sizeof(Submission))
+    submission = submission_create(SUBMIT_TRANSFER, 0)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = SUBMIT_TRANSFER
-    submission.number = _any_node(world).id
+    submission.arguments.transfer.target = _any_node(world).id
     world.counts.transfers += 1
     engine_submit(node.engine, submission)
     node_run(world, node)

@@ -14,11 +14,11 @@ Sources: decisions.md "Leases"; docs/invariants.md I17.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memset
 
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, TICKS_PER_TURN_MAX, Submission, SubmissionKind
+from raftmeta.engine.state cimport TICKS_PER_TURN_MAX
+from raftmeta.engine.submission cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, Submission, submission_create
 from raftmeta.machine.machine cimport MachineStatus, machine_lease, machine_status
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.sim.world.world_state cimport (FAULT_CALLS, FAULT_TRANSFER, SIM_BEGIN_NS, SIM_LEASES, VIOLATION_FATAL,
@@ -46,9 +46,9 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
     node.lease.is_asked = True
     node.lease.until_ns = world.now_ns + <uint64_t>world.config.lease_ttl_ms * 1_000_000   # as face/lease
     command.kind = COMMAND_LEASE_GRANT
-    command.session = node.engine.session
+    command.session = node.engine.session.id
     command.sequence = sequence
-    command.lowest_unanswered = node.engine.own.base
+    command.lowest_unanswered = node.engine.calls.own.base
     command.id = node.lease.id
     command.ttl_ms = world.config.lease_ttl_ms
     world.scratch.clear()
@@ -57,15 +57,23 @@ cdef bint leases_want(World* world, SimNode* node, uint64_t sequence) noexcept n
     return True
 
 
-cdef void _submit(World* world, SimNode* node, SubmissionKind kind) noexcept nogil:
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission))
+cdef void _keep(World* world, SimNode* node) noexcept nogil:
+    cdef Submission* submission = submission_create(SUBMIT_KEEP_LEASE, 0)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = kind
-    submission.handle = &node.lease
-    submission.number = node.lease.id
-    submission.ttl_ms = world.config.lease_ttl_ms
+    submission.arguments.keep_lease.lease = node.lease.id
+    submission.arguments.keep_lease.ttl_ms = world.config.lease_ttl_ms
+    submission.arguments.keep_lease.handle = &node.lease
+    engine_submit(node.engine, submission)
+
+
+cdef void _drop(World* world, SimNode* node) noexcept nogil:
+    cdef Submission* submission = submission_create(SUBMIT_DROP_LEASE, 0)
+    if submission == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    submission.arguments.drop_lease.lease = node.lease.id
     engine_submit(node.engine, submission)
 
 
@@ -78,7 +86,7 @@ cdef void leases_granted(World* world, SimNode* node, index_t index) noexcept no
         place.keeper = node.number
         place.seen_index = index
         place.deadline_ms = 0
-    _submit(world, node, SUBMIT_KEEP_LEASE)
+    _keep(world, node)
 
 
 cdef void leases_refused(SimNode* node) noexcept nogil:
@@ -104,7 +112,7 @@ cdef void leases_kept(World* world, SimNode* node, SimLease* lease, uint64_t unt
 cdef void leases_drop(World* world, SimNode* node) noexcept nogil:
     if node.lease.id == 0 or node.lease.is_asked:
         return
-    _submit(world, node, SUBMIT_DROP_LEASE)
+    _drop(world, node)
     memset(&node.lease, 0, sizeof(node.lease))
 
 
@@ -165,7 +173,7 @@ cdef void leases_check(World* world, SimNode* node) noexcept nogil:
         violate(world, VIOLATION_LEASE, node.number, machine.lease_ms, world.now_ns)
     for i in range(SIM_LEASES):
         lease = &world.truth.leases[i]
-        if lease.id == 0 or node.engine.applied < lease.seen_index:
+        if lease.id == 0 or node.engine.applying.applied < lease.seen_index:
             continue            # an older state: it may not know this lease yet
         if machine_lease(node.engine.machine, lease.id, &ttl_ms, &deadline_ms, &key_count) != OK:
             _check_gone(world, node, lease, machine.lease_ms)
@@ -176,5 +184,5 @@ cdef void leases_check(World* world, SimNode* node) noexcept nogil:
             lease.renewed_ns = world.now_ns
             lease.renewed_elections = world.counts.elections
         _check_late(world, node, lease)
-        lease.seen_index = node.engine.applied
+        lease.seen_index = node.engine.applying.applied
         lease.deadline_ms = deadline_ms

@@ -126,12 +126,12 @@ cdef bint _have_applied(World* world, uint32_t nodes) noexcept nogil:
         node = &world.nodes[number]
         if not nodes >> number & 1:
             continue
-        if (node.calls_open != 0 or node.engine.applied != node.engine.core_status.last
+        if (node.calls_open != 0 or node.engine.applying.applied != node.engine.core_status.last
                 or not copies_are_done(world, node)):
             return False
-        if applied != 0 and node.engine.applied != applied:
+        if applied != 0 and node.engine.applying.applied != applied:
             return False
-        applied = node.engine.applied
+        applied = node.engine.applying.applied
     return True
 
 

@@ -49,8 +49,8 @@ cdef bint _hears(World* world, uint32_t target, uint32_t source) noexcept nogil:
 cdef int _link_to(SimNode* node, uint32_t other) noexcept nogil:
     cdef int i
     for i in range(MEMBERS_MAX):
-        if (node.engine.links[i].is_used and node.engine.links[i].name_length == 2
-                and node.engine.links[i].name[1] == c'0' + other):
+        if (node.engine.links.table[i].is_used and node.engine.links.table[i].name_length == 2
+                and node.engine.links.table[i].name[1] == c'0' + other):
             return i
     return -1
 
@@ -116,7 +116,7 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
     cdef status_t status
     node.connects[event.other] = False
     link = _link_to(node, event.other)
-    if link < 0 or node.engine.links[link].is_up or not engine_wants_link(node.engine, link):
+    if link < 0 or node.engine.links.table[link].is_up or not engine_wants_link(node.engine, link):
         return
     if not _hears(world, event.node, event.other) or not _hears(world, event.other, event.node):
         _plan_connect(world, node, event.other, RECONNECT_NS)
@@ -152,9 +152,9 @@ cdef void network_look(World* world, SimNode* node) noexcept nogil:
         if link < 0 or other == node.number:
             continue
         if not engine_wants_link(node.engine, link):
-            if node.engine.links[link].is_up:
+            if node.engine.links.table[link].is_up:
                 _hang_up(world, node, other, link)
-        elif not node.engine.links[link].is_up:
+        elif not node.engine.links.table[link].is_up:
             _plan_connect(world, node, other, DETECT_NS)
 
 
@@ -273,7 +273,7 @@ cdef void _send(void* self, uint32_t link, const uint8_t* head, size_t head_leng
                 const Slice* records) noexcept nogil:
     cdef SimNode* node = <SimNode*>self
     cdef World* world = node.world
-    cdef uint32_t target = node.engine.links[link].name[1] - c'0'
+    cdef uint32_t target = node.engine.links.table[link].name[1] - c'0'
     cdef Chunk* chunk
     if node.is_cut or target >= world.config.nodes:
         return
@@ -371,7 +371,7 @@ cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept n
 cdef void _keep_alive(World* world, SimNode* node, uint32_t other) noexcept nogil:
     cdef SimNode* peer = &world.nodes[other]
     cdef int link = _link_to(node, other)
-    if link < 0 or not node.engine.links[link].is_up:
+    if link < 0 or not node.engine.links.table[link].is_up:
         return
     if peer.is_up and peer.inbound[node.number].is_bound and peer.inbound_life[node.number] == node.life:
         return

@@ -501,7 +501,7 @@ cdef void node_destroy(SimNode* node) noexcept nogil:
 # As the thread of Config.host_watchdog_s does while the host's Python goes on.
 cdef void _see_host(World* world, SimNode* node) noexcept nogil:
     if world.config.host_watchdog_ms != 0 and node.hung_until_ns <= world.now_ns:
-        node.engine.host_ns = _now_ns(node)
+        node.engine.leases.host_ns = _now_ns(node)
         node.host_seen_ns = world.now_ns
 
 

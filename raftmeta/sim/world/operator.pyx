@@ -11,12 +11,12 @@ leader's core refuses what would leave no quorum (raft/membership_change), so a 
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport LEADER, core_membership
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_MEMBERSHIP, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport SUBMIT_MEMBERSHIP, Submission, submission_create, submission_payload
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.membership cimport membership_encode, membership_position, membership_voters_incoming
 from raftmeta.raft.quorum cimport quorum_count
@@ -156,14 +156,12 @@ cdef void _submit(World* world, SimNode* node, const Membership* target) noexcep
     if membership_encode(target, &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 7, target.count)
         return
-    submission = <Submission*>calloc(1, sizeof(Submission) + world.scratch.size)
+    submission = submission_create(SUBMIT_MEMBERSHIP, world.scratch.size)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = SUBMIT_MEMBERSHIP
-    submission.number = core_membership(node.engine.core).index
-    submission.length = <uint32_t>world.scratch.size
-    memcpy(<uint8_t*>submission + sizeof(Submission), world.scratch.data, world.scratch.size)
+    submission.arguments.membership.made_from = core_membership(node.engine.core).index
+    memcpy(submission_payload(submission), world.scratch.data, world.scratch.size)
     world.counts.changes += 1
     world.operator_ns = world.now_ns
     engine_submit(node.engine, submission)

@@ -331,16 +331,16 @@ cdef void _check_state_hash(World* world, SimNode* node) noexcept nogil:
     cdef MachineStatus machine
     cdef SimTruth* truth = &world.truth
     machine_status(node.engine.machine, &machine)
-    if not _grow(world, &truth.state_hashes, node.engine.applied + 1):
+    if not _grow(world, &truth.state_hashes, node.engine.applying.applied + 1):
         return
-    if not _grow(world, &truth.revisions, node.engine.applied + 1):
+    if not _grow(world, &truth.revisions, node.engine.applying.applied + 1):
         return
-    if truth.state_hashes.data[node.engine.applied] == 0:
-        truth.state_hashes.data[node.engine.applied] = machine.state_hash.low | 1
-        truth.revisions.data[node.engine.applied] = machine.revision
-    elif (truth.state_hashes.data[node.engine.applied] != machine.state_hash.low | 1
-          or truth.revisions.data[node.engine.applied] != machine.revision):
-        violate(world, VIOLATION_STATE_HASH, node.number, node.engine.applied, machine.revision)
+    if truth.state_hashes.data[node.engine.applying.applied] == 0:
+        truth.state_hashes.data[node.engine.applying.applied] = machine.state_hash.low | 1
+        truth.revisions.data[node.engine.applying.applied] = machine.revision
+    elif (truth.state_hashes.data[node.engine.applying.applied] != machine.state_hash.low | 1
+          or truth.revisions.data[node.engine.applying.applied] != machine.revision):
+        violate(world, VIOLATION_STATE_HASH, node.number, node.engine.applying.applied, machine.revision)
 
 
 cdef void truth_point(World* world, SimNode* node, index_t index, uint64_t hash_low) noexcept nogil:
@@ -377,8 +377,8 @@ cdef void _check_bounds(World* world, SimNode* node, const CoreStatus* status) n
     cdef const Core* core = node.engine.core
     cdef size_t cap = node.engine.config.outstanding_max
     cdef uint32_t i
-    if _waiting(&node.engine.own, cap) > cap or _waiting(&node.engine.clients, cap) > cap:
-        violate(world, VIOLATION_UNBOUNDED, node.number, node.engine.own.commands.size, cap)
+    if _waiting(&node.engine.calls.own, cap) > cap or _waiting(&node.engine.calls.clients, cap) > cap:
+        violate(world, VIOLATION_UNBOUNDED, node.number, node.engine.calls.own.commands.size, cap)
     if status.role != LEADER:
         return
     for i in range(core_membership(core).count):
@@ -393,9 +393,9 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
     if node.engine.state != ENGINE_RUNNING:
         return
     core_status(node.engine.core, &status)
-    if (status.committed < node.committed or node.engine.applied < node.applied or status.term < node.term
-            or status.committed > status.last or node.engine.applied > status.committed):
-        violate(world, VIOLATION_NOT_MONOTONIC, node.number, status.committed, node.engine.applied)
+    if (status.committed < node.committed or node.engine.applying.applied < node.applied or status.term < node.term
+            or status.committed > status.last or node.engine.applying.applied > status.committed):
+        violate(world, VIOLATION_NOT_MONOTONIC, node.number, status.committed, node.engine.applying.applied)
     for index in range(node.committed + 1, status.committed + 1):
         _note_committed(world, node, index)
     if node.engine.core.memberships.size > 1 or status.membership_index > world.truth.membership_index:
@@ -408,8 +408,8 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
     if world.truth.answered_index > world.truth.committed:
         violate(world, VIOLATION_NOT_COMMITTED, node.number, world.truth.answered_index, world.truth.committed)
     _check_bounds(world, node, &status)
-    if node.engine.applied != node.applied and not node.engine.apply_is_partial:
-        node.applied = node.engine.applied
+    if node.engine.applying.applied != node.applied and not node.engine.applying.is_partial:
+        node.applied = node.engine.applying.applied
         _check_state_hash(world, node)
         leases_check(world, node)
 
@@ -495,8 +495,8 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
     node.durable.hard.term = status.term
     node.durable.hard.vote = status.vote
     node.durable.is_whole = True
-    if node.engine.applied != 0:
-        _note_snapshot(world, node, node.engine.applied)
+    if node.engine.applying.applied != 0:
+        _note_snapshot(world, node, node.engine.applying.applied)
     _note_left(world, node)
     for index in range(node.engine.core.log.offset + 1, status.last + 1):
         record = log_record(&node.engine.core.log, index)
@@ -518,7 +518,7 @@ cdef void _note_left(World* world, SimNode* node) noexcept nogil:
     cdef index_t last = node.engine.core.log.offset
     cdef index_t at
     cdef uint64_t chain = 0
-    if last <= node.engine.applied:
+    if last <= node.engine.applying.applied:
         return
     if (last > world.truth.committed or not log_chain(&node.engine.core.log, last, &chain)
             or chain != world.truth.chains.data[last]):
@@ -526,7 +526,7 @@ cdef void _note_left(World* world, SimNode* node) noexcept nogil:
         return
     if not _grow(world, &node.durable.chains, last + 1) or not _grow(world, &node.durable.terms, last + 1):
         return
-    for at in range(node.engine.applied + 1, last + 1):
+    for at in range(node.engine.applying.applied + 1, last + 1):
         node.durable.chains.data[at] = world.truth.chains.data[at]
         node.durable.terms.data[at] = world.truth.terms.data[at]
 

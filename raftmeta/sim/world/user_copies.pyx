@@ -11,12 +11,12 @@ Sources: docs/replicated.md; docs/decisions/user-machines.md.
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from raftmeta._core cimport LEADER
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_USER_FETCH, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport SUBMIT_USER_FETCH, Submission, submission_create, submission_payload
 from raftmeta.engine.user_fetches cimport UserFetch, UserNews
 from raftmeta.machine.state cimport LEVEL_OF_USER_MACHINES
 from raftmeta.machine.user_machines cimport (UserCommand, UserMachine, user_command_bytes, user_dump_is_late,
@@ -75,9 +75,9 @@ cdef bint _draw_dump(const SimImage* image, Vec[uint8_t]* out) noexcept nogil:
 # The command's own fields are there; its envelope is the node's.
 cdef bint _submit(World* world, SimNode* node, SimCall* call, Command* command) noexcept nogil:
     node.next_sequence += 1
-    command.session = node.engine.session
+    command.session = node.engine.session.id
     command.sequence = node.next_sequence
-    command.lowest_unanswered = node.engine.own.base
+    command.lowest_unanswered = node.engine.calls.own.base
     command.name.data = _name()
     command.name.length = NAME_BYTES
     world.scratch.clear()
@@ -258,14 +258,12 @@ cdef void copies_run(World* world, SimNode* node) noexcept nogil:
 
 # --- what it asks of the engine ---------------------------------------------------------------------------------------
 cdef void _fetch(World* world, SimNode* node) noexcept nogil:
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + sizeof(UserFetch) + NAME_BYTES)
-    cdef UserFetch* fetch = <UserFetch*>(<uint8_t*>submission + sizeof(Submission))
+    cdef Submission* submission = submission_create(SUBMIT_USER_FETCH, sizeof(UserFetch) + NAME_BYTES)
+    cdef UserFetch* fetch = <UserFetch*>submission_payload(submission)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = SUBMIT_USER_FETCH
     submission.owner = &node.copy
-    submission.length = sizeof(UserFetch) + NAME_BYTES
     fetch.after = node.copy.pointer
     fetch.dump_seen = node.copy.dump_seen
     fetch.offset = node.copy.loading.size
@@ -302,7 +300,7 @@ cdef void copies_look(World* world, SimNode* node) noexcept nogil:
         return
     if not node.copy.is_fetching:
         _fetch(world, node)
-    if node.copy.made_pointer == 0 or node.copy.is_sending or node.engine.session == 0:
+    if node.copy.made_pointer == 0 or node.copy.is_sending or node.engine.session.id == 0:
         return
     machine = _machine_of(node)
     if (machine != NULL and machine.point == node.copy.made_pointer

@@ -9,11 +9,12 @@ What it never does: compare with a state; what one node showed is what all other
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcmp, memcpy
 
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport (SUBMIT_UNWATCH, SUBMIT_WATCH, Submission, WatchArguments, submission_create,
+                                         submission_payload)
 from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.machine.watches cimport (WATCH_COMPACTED, WATCH_EVENTS, WATCH_LAGGED, WATCH_PREVIOUS, WATCH_PROGRESS,
@@ -29,39 +30,31 @@ cdef enum:
 
 
 # --- opening and closing ----------------------------------------------------------------------------------------------
-cdef Submission* _submission(World* world, SimNode* node, SimWatch* watch, uint32_t payload) noexcept nogil:
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + payload)
+cdef void _open(World* world, SimNode* node, SimWatch* watch, bint is_quiet) noexcept nogil:
+    cdef Submission* submission = submission_create(SUBMIT_WATCH, 2 * QUIET_KEY_BYTES if is_quiet else 0)
+    cdef WatchArguments* asked
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-    else:
-        submission.owner = watch
-        submission.handle = watch
-    return submission
-
-
-cdef void _open(World* world, SimNode* node, SimWatch* watch, bint is_quiet) noexcept nogil:
-    cdef Submission* submission = _submission(world, node, watch, 2 * QUIET_KEY_BYTES)
-    if submission == NULL:
         return
-    submission.kind = SUBMIT_WATCH
-    submission.number = watch.next_revision
-    submission.filter = WATCH_PREVIOUS
+    submission.owner = watch
+    asked = &submission.arguments.watch
+    asked.handle = watch
+    asked.start_revision = watch.next_revision
+    asked.filter = WATCH_PREVIOUS
     if is_quiet:                # ["quiet", "quieu")
-        submission.filter |= WATCH_PROGRESS
-        submission.key_length = QUIET_KEY_BYTES
-        submission.length = 2 * QUIET_KEY_BYTES
-        memcpy(<uint8_t*>submission + sizeof(Submission), b"quietquieu", 2 * QUIET_KEY_BYTES)
+        asked.filter |= WATCH_PROGRESS
+        asked.key_length = QUIET_KEY_BYTES
+        memcpy(submission_payload(submission), b"quietquieu", 2 * QUIET_KEY_BYTES)
     watch.is_pending = True
     engine_submit(node.engine, submission)
 
 
 cdef void _close(World* world, SimNode* node, SimWatch* watch) noexcept nogil:
-    cdef Submission* submission = _submission(world, node, watch, 0)
+    cdef Submission* submission = submission_create(SUBMIT_UNWATCH, 0)
     if submission == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = SUBMIT_UNWATCH
-    submission.owner = NULL
-    submission.handle = watch.watch
+    submission.arguments.unwatch.watch = <Watch*>watch.watch
     watch.watch = NULL
     engine_submit(node.engine, submission)
 

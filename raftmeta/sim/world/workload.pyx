@@ -14,11 +14,12 @@ These clients live in the process of their node and use its session; sim/world/c
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport ENGINE_RUNNING, SUBMIT_COMMAND, SUBMIT_READ, Submission
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.engine.submission cimport (SUBMIT_COMMAND, SUBMIT_READ, Submission, submission_create,
+                                         submission_payload)
 from raftmeta.machine.machine cimport MachineStatus, machine_session_exists, machine_status
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
@@ -46,10 +47,9 @@ cdef enum:
 # --- calls ------------------------------------------------------------------------------------------------------------
 cdef void _submit_read(World* world, SimNode* node) noexcept nogil:
     cdef SimCall* call = call_take(world, node, CALL_READ)
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission))
+    cdef Submission* submission = submission_create(SUBMIT_READ, 0)
     if call == NULL or submission == NULL:
         return
-    submission.kind = SUBMIT_READ
     submission.owner = call
     engine_submit(node.engine, submission)
 
@@ -96,7 +96,7 @@ cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
     _fill_op(world, call, &op, key, value)
     node.next_sequence += 1
     world.scratch.clear()
-    if command_encode_op(&op, node.engine.session, node.next_sequence, node.engine.own.base, NULL,
+    if command_encode_op(&op, node.engine.session.id, node.next_sequence, node.engine.calls.own.base, NULL,
                          &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
         return
@@ -122,16 +122,14 @@ cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
 # The payload stands in scratch.
 cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept nogil:
     cdef Vec[uint8_t]* payload = &world.scratch
-    cdef Submission* submission = <Submission*>calloc(1, sizeof(Submission) + payload.size)
+    cdef Submission* submission = submission_create(SUBMIT_COMMAND, payload.size)
     if submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return
-    submission.kind = SUBMIT_COMMAND
     submission.owner = call
-    submission.session = call.session = node.engine.session
-    submission.sequence = node.next_sequence
-    submission.length = <uint32_t>payload.size
-    memcpy(<uint8_t*>submission + sizeof(Submission), payload.data, payload.size)
+    submission.arguments.command.session = call.session = node.engine.session.id
+    submission.arguments.command.sequence = node.next_sequence
+    memcpy(submission_payload(submission), payload.data, payload.size)
     if call.kind == CALL_ADD:
         world.truth.adds_submitted[call.key] += 1
     engine_submit(node.engine, submission)
@@ -142,9 +140,9 @@ cdef void workload_call(World* world, SimNode* node) noexcept nogil:
         return
     if next_random(&world.random_workload) % 4 == 0:
         _submit_read(world, node)
-    elif node.engine.session != 0 and next_random(&world.random_workload) % 64 == 0:
+    elif node.engine.session.id != 0 and next_random(&world.random_workload) % 64 == 0:
         _submit_grant(world, node)
-    elif node.engine.session != 0 and not copies_call(world, node):
+    elif node.engine.session.id != 0 and not copies_call(world, node):
         _submit_change(world, node)
 
 
@@ -171,19 +169,19 @@ cdef void _check_read(World* world, SimNode* node, SimCall* call) noexcept nogil
     cdef MachineStatus machine
     machine_status(node.engine.machine, &machine)
     world.counts.reads += 1
-    if node.engine.applied < call.floor_index or machine.revision < call.floor_revision:
-        violate(world, VIOLATION_STALE_READ, node.number, node.engine.applied, call.floor_index)
+    if node.engine.applying.applied < call.floor_index or machine.revision < call.floor_revision:
+        violate(world, VIOLATION_STALE_READ, node.number, node.engine.applying.applied, call.floor_index)
     proofs_check(world, node, call.called_ns)
     witness_read(world, node, call)
     # What was read is known to somebody: a later read may not go back behind it.
     world.truth.acked_revision = max(world.truth.acked_revision, machine.revision)
-    world.truth.acked_index = max(world.truth.acked_index, node.engine.applied)
+    world.truth.acked_index = max(world.truth.acked_index, node.engine.applying.applied)
 
 
 # A command's fate is lost with its node, its membership or its session, and with nothing else: while the session
 # lives it keeps the result of each command that was not said to be answered (thesis 6.3).
 cdef void _check_unknown(World* world, SimNode* node, const SimCall* call, status_t status) noexcept nogil:
-    if node.is_cut or node.engine.state != ENGINE_RUNNING or node.engine.was_removed:
+    if node.is_cut or node.engine.state != ENGINE_RUNNING or node.engine.standing.was_removed:
         return
     if status == RESULT_EVICTED or machine_session_exists(node.engine.machine, call.session):
         violate(world, VIOLATION_OUTCOME_LOST, node.number, call.session, status)

@@ -291,13 +291,13 @@ cdef class World:
                 "number": number, "is_up": 1, "state": engine.state, "id": engine.id, "boot": engine.boot,
                 "genesis": engine.genesis.record.state, "role": status.role, "term": status.term,
                 "vote": status.vote, "leader": status.leader, "committed": status.committed, "last": status.last,
-                "persisted": status.persisted, "applied": engine.applied, "lease_ms": status.lease_ms,
+                "persisted": status.persisted, "applied": engine.applying.applied, "lease_ms": status.lease_ms,
                 "membership": status.membership_index, "is_removed": status.is_removed,
-                "is_repairing": status.is_repairing, "session": engine.session,
-                "calls_open": self.native.nodes[number].calls_open, "outstanding": engine.own.commands.size,
+                "is_repairing": status.is_repairing, "session": engine.session.id,
+                "calls_open": self.native.nodes[number].calls_open, "outstanding": engine.calls.own.commands.size,
                 "snapshotted": status.snapshotted, "compacted": status.compacted,
                 "receiving": engine.snapshots.receiving_state, "taking": engine.snapshots.taking_state,
-                "read_rounds": engine.read_rounds.size, "blocked_writes": engine.blocked.size,
+                "read_rounds": engine.reads.rounds.size, "blocked_writes": engine.room.blocked.size,
             })
         return described
 
