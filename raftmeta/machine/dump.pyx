@@ -14,8 +14,8 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, history_keep, step_changes
 from raftmeta.machine.leases cimport Lease
-from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.plan cimport is_live
+from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
 from raftmeta.machine.state cimport PHASE_IDLE
 from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek,

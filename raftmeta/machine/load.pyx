@@ -10,7 +10,7 @@ from raftmeta.machine.history cimport (History, Step, history_begin_at, history_
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
                                       leases_release)
-from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
+from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
