@@ -24,6 +24,7 @@ from libc.string cimport memset
 
 from raftmeta._core cimport (CLOCK_JUMPED, LEADER, ProposalRefused, ReadReady, core_peer_event, core_propose,
                              core_read_index)
+from raftmeta.engine.invariants cimport BROKEN_ANSWERED_TWICE, BROKEN_READERS_GONE
 from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, CommandQueue,
                                     Engine, Outstanding, ReadRound, Submission)
 from raftmeta.machine.machine cimport ApplyResult, machine_session_result
@@ -31,6 +32,7 @@ from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_A
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_ANSWERED_BY_INSTALL, MARK_COMMAND_PROPOSED, MARK_PROPOSED_AGAIN,
                                     MARK_READ_ROUND_VOID, MARK_REFUSED_AND_IN_DOUBT, MARK_REFUSED_AND_QUEUED,
                                     MARK_SECOND_COPY_APPLIED, mark)
@@ -47,6 +49,9 @@ cdef enum:
 
 cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t revision, uint64_t index,
                     const uint8_t* body, uint32_t length) noexcept nogil:
+    if at.state == OUTSTANDING_DONE:
+        broken(&engine.promises.broken, BROKEN_ANSWERED_TWICE, revision, status)
+        return
     if at.submission.owner != NULL:
         engine.callers.done(engine.callers.self, at.submission.owner, status, revision, index, body, length)
     free(at.submission)
@@ -498,6 +503,9 @@ cdef bint _is_hopeless(const Engine* engine, const ReadRound* round) noexcept no
 cdef void _end_round(Engine* engine, status_t status) noexcept nogil:
     cdef ReadRound round = engine.read_rounds.front()
     cdef uint64_t index = round.index if status == OK else engine.applied
+    if round.count > engine.readers.size:
+        broken(&engine.promises.broken, BROKEN_READERS_GONE, round.count, engine.readers.size)
+        round.count = <uint32_t>engine.readers.size
     for _ in range(round.count):
         engine.callers.done(engine.callers.self, engine.readers.front(), status, 0, index, NULL, 0)
         engine.readers.pop_front()
