@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from raftmeta.common import statuses
+from raftmeta.common import invariants, statuses
 
 __all__ = [
     "AddressInUse",
@@ -298,7 +298,16 @@ class StorageCorrupt(Fatal):
 
 
 class InvariantBroken(Fatal):
-    """Something happened that the program believes impossible."""
+    """Something happened that the program believes impossible.
+
+    belief: its name (raftmeta/common/invariants says which header explains it), or "" where none has a name.
+    facts: the two numbers that contradict each other.
+    """
+
+    def __init__(self, message: str = "", *, belief: str = "", facts: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(message)
+        self.belief = belief
+        self.facts = facts
 
 
 class OutOfMemory(Fatal):
@@ -436,3 +445,10 @@ def error_from_status(status: int, *, revision: int = 0, detail: str = "") -> Ra
         return InvalidArgument(_INVALID[status] + extra)
     fatal, message = _FATAL.get(status, (Fatal, f"the native engine answered status {status}"))
     return fatal(message + extra)
+
+
+def broken_belief(number: int, a: int, b: int) -> InvariantBroken:
+    """The error of a node that stopped because a belief proved wrong. number: of raftmeta/common/invariants."""
+    name = invariants.NAMES.get(number, f"number {number}")
+    message = f"an invariant is broken: {name}, {a} and {b} contradict each other; the node has stopped"
+    return InvariantBroken(message, belief=name, facts=(a, b))

@@ -5,12 +5,20 @@ Counted are `import`, `from ... import`, `cimport` and `from ... cimport` in .py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lint.sources import ROOT, external_headers, imports_of, is_python_facing, module_name, source_files
+from tests.lint.sources import (
+    ROOT,
+    external_headers,
+    imports_at_load,
+    imports_of,
+    is_python_facing,
+    module_name,
+    source_files,
+)
 
 # The floors of the house, from the ground up: a part imports what stands on a lower floor, and no neighbour.
 FLOORS: tuple[tuple[str, ...], ...] = (
@@ -130,28 +138,52 @@ def test_pure_layers_include_no_system_header() -> None:
             assert not strange, f"{path.relative_to(ROOT)}: cdef extern from {strange}"
 
 
-def test_no_header_takes_part_in_a_cycle() -> None:
-    """Who needs whose words is a graph that can be read from the bottom; bodies in one package may call one another."""
-    graph: dict[str, set[str]] = {}
-    for path, imported in package_imports().items():
-        if path.suffix == ".pyx":
-            continue
-        graph.setdefault(module_name(path), set()).update(imported)
-    order: list[str] = []
-    open_modules: list[str] = []
+def graph_of(sources: Iterable[tuple[str, str, bool]]) -> dict[str, set[str]]:
+    """Which modules of the package each one needs to load: of (module, text, is_python), one entry a file."""
+    needed: dict[str, set[str]] = {}
+    for module, text, is_python in sources:
+        needed.setdefault(module, set()).update(imports_at_load(text, is_python=is_python))
+    return {module: (names & needed.keys()) - {module} for module, names in needed.items()}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Every circle that a walk over the graph closes, as the modules on it."""
+    done: set[str] = set()
+    way: list[str] = []
+    found: list[list[str]] = []
 
     def visit(module: str) -> None:
-        assert module not in open_modules, " -> ".join([*open_modules[open_modules.index(module) :], module])
-        if module in order or module not in graph:
-            return
-        open_modules.append(module)
-        for target in sorted(graph[module] - {module}):
-            visit(target)
-        order.append(open_modules.pop())
+        if module in way:
+            found.append(way[way.index(module) :])
+        elif module not in done:
+            way.append(module)
+            for target in sorted(graph[module]):
+                visit(target)
+            done.add(way.pop())
 
     for module in sorted(graph):
         visit(module)
-    assert len(order) == len(graph)
+    return found
+
+
+def test_no_modules_form_a_circle() -> None:
+    """Each module can be read, built and loaded before those that use it: header, body and stub taken together."""
+    sources = [
+        (module_name(path), path.read_text(), path.suffix == ".py") for path in source_files(".py", ".pyx", ".pxd")
+    ]
+    found = circles(graph_of(sources))
+    assert not found, "\n".join(" -> ".join([*circle, circle[0]]) for circle in found)
+
+
+def test_a_planted_circle_is_found() -> None:
+    """A body that needs a header above it closes a circle, one function's import or a type's does not."""
+    low = ("raftmeta.low", "from raftmeta.middle cimport Shape\n", False)
+    middle = ("raftmeta.middle", "import os\nfrom raftmeta import high\n", True)
+    high = ("raftmeta.high", "if TYPE_CHECKING:\n    import raftmeta.middle\ndef f():\n    import raftmeta.low\n", True)
+    assert circles(graph_of([low, middle, high])) == []
+    assert circles(graph_of([low, middle, high, ("raftmeta.high", "from raftmeta.low cimport f", False)])) == [
+        ["raftmeta.high", "raftmeta.low", "raftmeta.middle"]
+    ]
 
 
 def test_tools_outside_the_package_use_public_names() -> None:
@@ -195,7 +227,7 @@ def test_a_planted_violation_is_found(module: str, source: str) -> None:
         ("raftmeta.raft.log", "# import time\nTEXT = 'import os'"),
         (
             "raftmeta.raft.log_handle",
-            "from collections.abc import Iterator\nfrom cpython.bytes cimport PyBytes_AS_STRING",
+            "from collections.abc import Iterable, Iterator\nfrom cpython.bytes cimport PyBytes_AS_STRING",
         ),
         ("raftmeta.sim.world.world", "from raftmeta.machine.machine cimport Machine"),
         ("raftmeta.cli.main", "from raftmeta import Node, aio"),

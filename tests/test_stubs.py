@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from tests.lint import invariants
 from tests.lint.rules import for_each
 from tests.lint.sources import module_name, source_files
 from tests.lint.statuses import MODULE, generated
@@ -30,6 +31,11 @@ def test_a_stub_has_a_source() -> None:
     """No .pyi is left over from a module that is gone."""
     for stub in source_files(".pyi"):
         assert stub.with_suffix(".pyx").exists() or stub.with_suffix(".py").exists(), stub
+
+
+def test_invariants_are_those_of_the_headers() -> None:
+    """`python -m tests.lint.invariants` writes them; no two lists share a number."""
+    assert invariants.MODULE.read_text() == invariants.generated()
 
 
 def test_statuses_are_those_of_the_header() -> None:

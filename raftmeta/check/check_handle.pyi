@@ -1,7 +1,7 @@
 """The checker for Python: columns in, verdicts out, without the GIL between them.
 
 Numbers stand for words: verdicts, engines and limits are those of raftmeta/check/portfolio.pxd, reasons and meanings
-those of raftmeta/check/load.pxd. raftmeta.check.Prepared gives them their names.
+those of raftmeta/check/meaning.pxd. raftmeta.check.Prepared gives them their names.
 """
 
 from typing import Any

@@ -6,7 +6,7 @@
 # events that belong to none, are in no bucket.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from raftmeta.check.load cimport Loaded
+from raftmeta.check.loaded cimport Loaded
 from raftmeta.native.containers cimport Map64, Vec
 from raftmeta.status cimport status_t
 

@@ -3,7 +3,8 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from raftmeta.check.load cimport EVENT_INVOKE, REASON_OTHER_OPERATION, Component, Loaded
+from raftmeta.check.loaded cimport EVENT_INVOKE, Component, Loaded
+from raftmeta.check.meaning cimport REASON_OTHER_OPERATION
 from raftmeta.check.status cimport NONE
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 

@@ -6,21 +6,21 @@ from libc.string cimport memset
 
 from raftmeta.check.interner cimport interner_number, interner_release
 from raftmeta.check.json_text cimport Text, text_equals
+from raftmeta.check.loaded cimport loaded_grow_keys, loaded_key, text_at
+from raftmeta.check.meaning cimport (MEANING_COUNTER_READ, MEANING_LIST_READ, MEANING_NONE, MEANING_OBSERVER,
+                                     MEANING_SET_CONTAINS, MEANING_SET_READ, MEANING_TABLE, MEANING_TEXT_READ,
+                                     MEANING_TRANSACTION, REASON_KIND, REASON_NOT_INVOKED, REASON_OPERATION,
+                                     REASON_OTHER_KEY, REASON_OTHER_OPERATION, REASON_REVISION, REASON_SEQ,
+                                     REASON_UNDER_WAY, Reason)
 from raftmeta.check.model cimport NEVER, ObjectCall, Operation, model_release
 from raftmeta.check.objects cimport object_call
 from raftmeta.check.programs cimport program_of
 from raftmeta.check.status cimport NONE
+from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
 cdef enum:
     NOT_UNDERSTOOD = 0          # in Loaded.under_way: the process invoked something that is in quarantine
-
-
-cdef Text text_at(const TextColumn* column, int64_t row) noexcept nogil:
-    cdef Text text
-    text.bytes = column.bytes + column.offsets[row]
-    text.length = <size_t>(column.offsets[row + 1] - column.offsets[row])
-    return text
 
 
 cdef status_t load(Loaded* loaded) noexcept nogil:
@@ -207,21 +207,6 @@ cdef int32_t _read_call(Loaded* loaded, int32_t kind, int8_t meaning, Text argum
 
 
 # --- keys that belong together ----------------------------------------------------------------------------------------
-cdef int32_t load_key(Loaded* loaded, Text text) noexcept nogil:
-    cdef int32_t key = interner_number(&loaded.keys, text.bytes, text.length)
-    return key if key >= 0 and _grow_keys(loaded) else -1
-
-
-cdef bint _grow_keys(Loaded* loaded) noexcept nogil:
-    cdef size_t known = loaded.parent.size
-    if not loaded.parent.resize(loaded.keys.texts.size) or not loaded.key_is_tainted.resize(loaded.keys.texts.size):
-        return False
-    while known < loaded.parent.size:
-        loaded.parent.data[known] = <int32_t>known
-        known += 1
-    return True
-
-
 cdef int32_t _root(Loaded* loaded, int32_t key) noexcept nogil:
     while loaded.parent.data[key] != key:
         loaded.parent.data[key] = loaded.parent.data[loaded.parent.data[key]]
@@ -235,10 +220,10 @@ cdef int32_t _join_keys(Loaded* loaded, const Operation* operation, int32_t numb
     cdef uint32_t end = operation.micro + operation.guard_count + operation.then_count + operation.else_count
     cdef int32_t one, other
     if loaded.model.width == 0:
-        one = load_key(loaded, text_at(&loaded.columns.key, operation.called_at))
+        one = loaded_key(loaded, text_at(&loaded.columns.key, operation.called_at))
         loaded.first_key.data[number] = one
         return 0 if one >= 0 else -1
-    if not _grow_keys(loaded):
+    if not loaded_grow_keys(loaded):
         return -1
     one = _root(loaded, loaded.model.micros.data[operation.micro].slot)
     for micro in range(operation.micro + 1, end):
@@ -289,7 +274,7 @@ cdef status_t _taint(Loaded* loaded, int32_t row) noexcept nogil:
     if key.length == 0 or 0 <= code < loaded.code_count and loaded.meanings[code] == MEANING_TRANSACTION:
         loaded.is_all_tainted = True
         return OK
-    number = load_key(loaded, key)
+    number = loaded_key(loaded, key)
     if number < 0:
         return NO_MEMORY
     loaded.key_is_tainted.data[number] = 1
@@ -299,7 +284,7 @@ cdef status_t _taint(Loaded* loaded, int32_t row) noexcept nogil:
 # --- components -------------------------------------------------------------------------------------------------------
 cdef status_t _group(Loaded* loaded) noexcept nogil:
     cdef status_t status
-    if not _grow_keys(loaded):
+    if not loaded_grow_keys(loaded):
         return NO_MEMORY
     status = _name_components(loaded)
     if status == OK:

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t
 
 from raftmeta.check.interner cimport Interner
 from raftmeta.check.json_text cimport Text
-from raftmeta.check.model cimport Model, ObjectCall
+from raftmeta.check.model_state cimport Model, ObjectCall
 from raftmeta.status cimport status_t
 
 # By the numbers of raftmeta/check/prepared.py.
@@ -27,7 +27,7 @@ cdef enum Object:
 # State 0, before the first operation: the canonical text of a value, "null" for an empty object. 0, 1: this object
 # cannot have this value; -1: no memory.
 cdef int32_t object_begin(Model* model, Interner* values, Object object_, Text initial) noexcept nogil
-# Read an operation. meaning: of load.pxd. 0, a Reason of load.pxd, or -1: no memory.
+# Read an operation. meaning: of meaning.pxd. 0, a Reason of meaning.pxd, or -1: no memory.
 cdef int32_t object_call(Model* model, Interner* values, int32_t meaning, Text arguments, Text result, bint is_crashed,
                          ObjectCall* call) noexcept nogil
 # The state after the call of this kind, or STATE_ILLEGAL, STATE_NO_MEMORY.

@@ -6,12 +6,13 @@ from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.check.interner cimport Interner, interner_number, interner_release
 from raftmeta.check.json_text cimport Elements, Text, elements_done, elements_next, elements_open, text_is
-from raftmeta.check.load cimport (MEANING_COUNTER_ADD, MEANING_COUNTER_READ, MEANING_LIST_APPEND, MEANING_LIST_READ,
-                                  MEANING_LOCK_ACQUIRE, MEANING_LOCK_RELEASE, MEANING_QUEUE_DEQUEUE,
-                                  MEANING_QUEUE_ENQUEUE, MEANING_SET_ADD, MEANING_SET_CONTAINS, MEANING_SET_READ,
-                                  MEANING_SET_REMOVE, MEANING_TEXT_APPEND, MEANING_TEXT_READ, MEANING_TEXT_WRITE,
-                                  REASON_ARGUMENTS, REASON_RESULT)
-from raftmeta.check.model cimport STATE_ILLEGAL, STATE_NO_MEMORY, TOLD_FALSE, TOLD_NOTHING, TOLD_TRUE, Model, ObjectCall
+from raftmeta.check.meaning cimport (MEANING_COUNTER_ADD, MEANING_COUNTER_READ, MEANING_LIST_APPEND, MEANING_LIST_READ,
+                                     MEANING_LOCK_ACQUIRE, MEANING_LOCK_RELEASE, MEANING_QUEUE_DEQUEUE,
+                                     MEANING_QUEUE_ENQUEUE, MEANING_SET_ADD, MEANING_SET_CONTAINS, MEANING_SET_READ,
+                                     MEANING_SET_REMOVE, MEANING_TEXT_APPEND, MEANING_TEXT_READ, MEANING_TEXT_WRITE,
+                                     REASON_ARGUMENTS, REASON_RESULT)
+from raftmeta.check.model_state cimport (STATE_ILLEGAL, STATE_NO_MEMORY, TOLD_FALSE, TOLD_NOTHING, TOLD_TRUE, Model,
+                                         ObjectCall)
 from raftmeta.check.status cimport NONE
 
 cdef enum:

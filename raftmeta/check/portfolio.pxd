@@ -18,7 +18,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from raftmeta.check.just_in_time cimport JustInTime
-from raftmeta.check.load cimport Loaded
+from raftmeta.check.loaded cimport Loaded
 from raftmeta.check.problem cimport Problem
 from raftmeta.check.status cimport Answer
 from raftmeta.check.wgl cimport Wgl

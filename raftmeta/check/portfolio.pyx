@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from raftmeta.check.just_in_time cimport jit_begin, jit_release, jit_run
-from raftmeta.check.load cimport Component
+from raftmeta.check.loaded cimport Component
 from raftmeta.check.model cimport model_begin
 from raftmeta.check.problem cimport problem_build, problem_link, problem_release
 from raftmeta.check.status cimport (ANSWER_ASKS, ANSWER_ILLEGAL, ANSWER_LEGAL, ANSWER_MEMORY, ANSWER_NOT_SHOWN,

@@ -32,7 +32,7 @@ REASONS = {
     9: "result makes no sense to this operation",
     10: "revision is negative",
 }
-# By the names of operations: the Meaning of raftmeta/check/load.pxd.
+# By the names of operations: the Meaning of raftmeta/check/meaning.pxd.
 MEANINGS = {"read": 1, "write": 2, "cas": 3, "delete": 4, "txn": 5}
 MEANING_TABLE, MEANING_OBSERVER = 6, 7
 # By the names of objects: the Object of raftmeta/check/objects.pxd, and the Meaning of each operation.
@@ -155,7 +155,7 @@ class Prepared:
         return isinstance(self.model, Program) and self.model.is_object
 
     def meanings(self) -> bytes:
-        """The Meaning (raftmeta/check/load.pxd) of each operation that the history names; 0: the model lacks it."""
+        """The Meaning (raftmeta/check/meaning.pxd) of each operation that the history names; 0: the model lacks it."""
         if self.is_object:
             known = OBJECTS[self.model.name][1]
         elif isinstance(self.model, Program):

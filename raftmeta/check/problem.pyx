@@ -3,7 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint32_t
 
-from raftmeta.check.load cimport MEANING_LIST_APPEND, MEANING_LIST_READ
+from raftmeta.check.meaning cimport MEANING_LIST_APPEND, MEANING_LIST_READ
 from raftmeta.check.model cimport EXPECTED_FALSE, EXPECTED_TRUE, NEVER, TOLD_TRUE, Micro, Model, ObjectCall, Operation
 from raftmeta.check.status cimport NONE
 from raftmeta.status cimport NO_MEMORY, OK, status_t

@@ -9,7 +9,7 @@
 from libc.stdint cimport int32_t
 
 from raftmeta.check.json_text cimport Text
-from raftmeta.check.load cimport Loaded
+from raftmeta.check.loaded cimport Loaded
 from raftmeta.check.model cimport Operation
 
 # Fill the operation's program. 0, a Reason, or -1: no memory.

@@ -6,8 +6,9 @@ from libc.string cimport memset
 from raftmeta.check.interner cimport interner_number
 from raftmeta.check.json_text cimport (Elements, Text, elements_done, elements_next, elements_open, text_equals,
                                        text_is)
-from raftmeta.check.load cimport (MEANING_CAS, MEANING_DELETE, MEANING_READ, MEANING_TRANSACTION, MEANING_WRITE,
-                                  REASON_ARGUMENTS, REASON_OPERATION, REASON_RESULT, Loaded, load_key, text_at)
+from raftmeta.check.loaded cimport Loaded, loaded_key, text_at
+from raftmeta.check.meaning cimport (MEANING_CAS, MEANING_DELETE, MEANING_READ, MEANING_TRANSACTION, MEANING_WRITE,
+                                     REASON_ARGUMENTS, REASON_OPERATION, REASON_RESULT)
 from raftmeta.check.model cimport (EXPECTED_ANY, EXPECTED_FALSE, EXPECTED_TRUE, VALUE_ABSENT, Micro, Operation)
 
 cdef enum:
@@ -73,7 +74,7 @@ cdef inline int32_t _value(Loaded* loaded, Text text) noexcept nogil:
 # 0, or -1: no memory.
 cdef int32_t _push(Loaded* loaded, Text key, int32_t value, bint is_write) noexcept nogil:
     cdef Micro micro
-    micro.slot = load_key(loaded, key)
+    micro.slot = loaded_key(loaded, key)
     micro.value = value
     micro.is_write = is_write
     return 0 if micro.slot >= 0 and value >= 0 and loaded.model.micros.push(micro) else -1

@@ -14,6 +14,8 @@ from libc.string cimport memset
 from raftmeta._core cimport Apply, core_applied
 from raftmeta.engine.callers cimport callers_answer, callers_applied, callers_await, callers_serve_reads
 from raftmeta.engine.housekeeping cimport housekeeping_keep_alive_applied
+from raftmeta.engine.invariants cimport (BROKEN_APPLY_GAP, BROKEN_APPLY_TORN, BROKEN_PUBLISHED_BACK,
+                                         BROKEN_PUBLISHED_OTHER)
 from raftmeta.engine.snapshots.taking cimport snapshots_applied, snapshots_hold_apply
 from raftmeta.engine.state cimport Engine
 from raftmeta.engine.state_check cimport divergence_is_point, state_check_applied
@@ -24,17 +26,18 @@ from raftmeta.machine.watches cimport hub_publish, hub_show
 from raftmeta.native.buggify cimport BUGGIFY_APPLY_OF_ONE, BUGGIFY_APPLY_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.prefetch cimport prefetch
 from raftmeta.raft.record cimport record_bytes, record_payload
 from raftmeta.raft.types cimport Record
-from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
+from raftmeta.status cimport NO_MEMORY, OK, status_t
 
 cdef enum:
     CACHE_LINE_BYTES = 64
     TUNE_ENTRIES_PER_CLOCK = 64     # applied between two looks at the clock (a look costs about 27 ns)
 
 
-cdef status_t applier_take(Applying* applying, const Apply* apply) noexcept nogil:
+cdef status_t applier_take(Applying* applying, Broken* belief, const Apply* apply) noexcept nogil:
     cdef uint32_t i, offset
     cdef Slice slice
     cdef const Record* record
@@ -47,10 +50,12 @@ cdef status_t applier_take(Applying* applying, const Apply* apply) noexcept nogi
             if record.index > applying.queued:
                 break
             offset += <uint32_t>record_bytes(record.length)
-        if offset >= slice.length:
+        if offset > slice.length:
+            return broken(belief, BROKEN_APPLY_TORN, offset, slice.length)
+        if offset == slice.length:
             continue
         if record.index != applying.queued + 1:
-            return INVARIANT_BROKEN     # a gap: entries would be applied out of order
+            return broken(belief, BROKEN_APPLY_GAP, record.index, applying.queued + 1)
         slice.data += offset
         slice.length -= offset
         chunk_hold(slice.chunk)
@@ -116,7 +121,10 @@ cdef status_t _apply_slice(Engine* engine) noexcept nogil:
             return status
         if is_done:
             applying.offset = <uint32_t>(behind - applying.records.front().data)
-            if applying.offset >= applying.records.front().length:
+            if applying.offset > applying.records.front().length:
+                return broken(&engine.promises.broken, BROKEN_APPLY_TORN, applying.offset,
+                              applying.records.front().length)
+            if applying.offset == applying.records.front().length:
                 chunk_drop(applying.records.front().chunk)
                 applying.records.pop_front()
                 applying.offset = 0
@@ -149,7 +157,11 @@ cdef status_t applier_run(Engine* engine, bint* more) noexcept nogil:
 
 cdef status_t _publish(Engine* engine) noexcept nogil:
     cdef MachineStatus machine
-    cdef status_t status = machine_publish(engine.machine)
+    cdef status_t status
+    if engine.applying.applied < engine.applying.published:
+        return broken(&engine.promises.broken, BROKEN_PUBLISHED_BACK, engine.applying.applied,
+                      engine.applying.published)
+    status = machine_publish(engine.machine)
     engine.applying.must_publish = False
     engine.applying.published = engine.applying.applied
     if status == OK:
@@ -157,6 +169,8 @@ cdef status_t _publish(Engine* engine) noexcept nogil:
     if status != OK:
         return status
     machine_status(engine.machine, &machine)
+    if machine.applied != engine.applying.applied:
+        return broken(&engine.promises.broken, BROKEN_PUBLISHED_OTHER, machine.applied, engine.applying.applied)
     hub_show(engine.hub, machine.revision)
     callers_answer(engine)
     callers_serve_reads(engine)

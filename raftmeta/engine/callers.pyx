@@ -27,11 +27,13 @@ from raftmeta._core cimport (CLOCK_JUMPED, LEADER, ProposalRefused, ReadReady, c
 from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Calls,
                                     CommandQueue, Engine, Outstanding, ReadRound, Reads)
 from raftmeta.engine.submission cimport CommandArguments, Submission, submission_payload
+from raftmeta.engine.invariants cimport BROKEN_ANSWERED_TWICE, BROKEN_READERS_GONE
 from raftmeta.machine.machine cimport ApplyResult, machine_session_result
 from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_AGAIN, BUGGIFY_READS_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_ANSWERED_BY_INSTALL, MARK_COMMAND_PROPOSED, MARK_PROPOSED_AGAIN,
                                     MARK_READ_ROUND_VOID, MARK_REFUSED_AND_IN_DOUBT, MARK_REFUSED_AND_QUEUED,
                                     MARK_SECOND_COPY_APPLIED, mark)
@@ -48,6 +50,9 @@ cdef enum:
 
 cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t revision, uint64_t index,
                     const uint8_t* body, uint32_t length) noexcept nogil:
+    if at.state == OUTSTANDING_DONE:
+        broken(&engine.promises.broken, BROKEN_ANSWERED_TWICE, revision, status)
+        return
     if at.submission.owner != NULL:
         engine.callers.done(engine.callers.self, at.submission.owner, status, revision, index, body, length)
     free(at.submission)
@@ -528,6 +533,9 @@ cdef bint _is_hopeless(const Engine* engine, const ReadRound* round) noexcept no
 cdef void _end_round(Engine* engine, status_t status) noexcept nogil:
     cdef ReadRound round = engine.reads.rounds.front()
     cdef uint64_t index = round.index if status == OK else engine.applying.applied
+    if round.count > engine.reads.owners.size:
+        broken(&engine.promises.broken, BROKEN_READERS_GONE, round.count, engine.reads.owners.size)
+        round.count = <uint32_t>engine.reads.owners.size
     for _ in range(round.count):
         engine.callers.done(engine.callers.self, engine.reads.owners.front(), status, 0, index, NULL, 0)
         engine.reads.owners.pop_front()

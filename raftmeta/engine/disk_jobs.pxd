@@ -9,6 +9,7 @@ from raftmeta.machine.machine cimport MachineLimits
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.invariants cimport Broken
 from raftmeta.ports cimport DiskPort
 from raftmeta.raft.genesis cimport GenesisRecord
 from raftmeta.raft.types cimport SnapshotPoint, index_t, member_id_t
@@ -39,6 +40,8 @@ cdef struct DiskJob:
     uint8_t kind
     bint is_background          # may wait for log writes, one step between two of them
     status_t status             # result
+    Broken broken               # INVARIANT_BROKEN: the belief of whoever did the job
+    uint64_t number             # while it is under way, of all jobs of its engine; else 0
     uint64_t free_bytes         # room in the log after the job
     uint64_t log_bytes          # what the log holds, as is
     uint64_t log_epoch          # JOB_WRITE: of the engine; another one since means that its records belong to no log

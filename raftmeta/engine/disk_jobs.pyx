@@ -18,7 +18,7 @@ from raftmeta.machine.machine cimport machine_destroy
 from raftmeta.raft.genesis cimport FOUNDED, JOINING
 from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.types cimport HardState, SnapshotPoint
-from raftmeta.status cimport NO_SPACE, OK, status_t
+from raftmeta.status cimport INVARIANT_BROKEN, NO_SPACE, OK, status_t
 from raftmeta.storage.identity cimport Identity, identity_set_genesis
 from raftmeta.storage.wal cimport wal_append, wal_begin, wal_compact, wal_free_bytes, wal_read, wal_used_bytes
 from raftmeta.storage.wal_state cimport Wal
@@ -98,6 +98,17 @@ cdef status_t _run_in_order(Wal* wal, DiskJob* job, status_t failed) noexcept no
     return failed
 
 
+# Whoever did the job kept what it found: the log, or a sealed file.
+cdef void _take_broken(const Wal* wal, DiskJob* job) noexcept nogil:
+    job.broken = wal.broken
+    if job.broken.what == 0 and job.taking != NULL:
+        job.broken = job.taking.writer.broken
+    if job.broken.what == 0 and job.receiving != NULL:
+        job.broken = job.receiving.loading.reader.broken
+    if job.broken.what == 0 and job.checking != NULL:
+        job.broken = job.checking.reader.broken
+
+
 cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil:
     cdef DiskJob* job = first
     cdef status_t failed = OK       # of an earlier write: those behind it must not overtake it
@@ -115,6 +126,8 @@ cdef void disk_jobs_run(Wal* wal, void* identity, DiskJob* first) noexcept nogil
             job.status = OK
         else:
             job.status = _run_snapshot(wal, job)
+        if job.status == INVARIANT_BROKEN:
+            _take_broken(wal, job)
         job.free_bytes = wal_free_bytes(wal)
         job.log_bytes = wal_used_bytes(wal)
         job = job.next

@@ -30,6 +30,7 @@ from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY
                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                            housekeeping_release, housekeeping_tick)
+from raftmeta.engine.invariants cimport BROKEN_MEMBERSHIP_LOGGED
 from raftmeta.engine.lease_pages cimport leases_submit
 from raftmeta.engine.log_jobs cimport (log_jobs_refused, log_jobs_release, log_jobs_strip, log_jobs_submit,
                                        log_jobs_tick)
@@ -37,6 +38,7 @@ from raftmeta.engine.members cimport (members_change, members_look, members_meet
                                       members_stop, members_tick)
 from raftmeta.engine.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
                                     peers_link_of_name, peers_link_up, peers_own_hello, peers_wants_link)
+from raftmeta.engine.promises cimport promises_job_back, promises_look, promises_submit
 from raftmeta.engine.sending cimport send_genesis, send_message, send_pings_to_strangers
 from raftmeta.engine.snapshots.install cimport install_run
 from raftmeta.engine.snapshots.taking cimport snapshots_release, snapshots_run, snapshots_taken, snapshots_tick
@@ -59,10 +61,11 @@ from raftmeta.machine.watches cimport (WATCH_CLOSED, hub_add, hub_close, hub_des
                                        hub_take_woken)
 from raftmeta.native.buggify cimport BUGGIFY_LINK_DROPPED, BUGGIFY_PROPOSED_AGAIN, BUGGIFY_WATCH_REPLAY_OF_ONE, buggify
 from raftmeta.native.chunks cimport Slice, chunk_drop
+from raftmeta.native.invariants cimport broken
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
 from raftmeta.raft.membership cimport membership_encode, membership_position
 from raftmeta.raft.types cimport Membership, member_id_t
-from raftmeta.status cimport (BAD_FIELD, DISK_FAILED, INVARIANT_BROKEN, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED,
+from raftmeta.status cimport (BAD_FIELD, DISK_FAILED, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED,
                               NOT_FOUND, NOT_READY, OK, REMOVED, is_fatal, status_t)
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport Bytes, command_release
@@ -267,7 +270,7 @@ cdef status_t _submit_write(Engine* engine, const Write* write) noexcept nogil:
     if membership.index != engine.room.membership_logged and membership.count != 0:
         if membership_encode(membership, &job.membership) != OK:
             disk_job_destroy(job)
-            return INVARIANT_BROKEN
+            return broken(&engine.promises.broken, BROKEN_MEMBERSHIP_LOGGED, membership.index, membership.count)
         engine.room.membership_logged = membership.index
         job.batch.membership = job.membership.data
         job.batch.membership_length = <uint32_t>job.membership.size
@@ -291,7 +294,7 @@ cdef status_t _submit_read(Engine* engine, const LogRead* read) noexcept nogil:
     job.peer = read.peer
     job.first = read.first
     job.bytes_max = read.bytes_max
-    engine.jobs.submit(engine.jobs.self, job)
+    promises_submit(engine, job)
     return OK
 
 
@@ -335,6 +338,10 @@ cdef void engine_job_done(Engine* engine, DiskJob* job) noexcept nogil:
         chunk_drop(job.records.chunk)
         disk_job_destroy(job)
         return
+    status = promises_job_back(engine, job)
+    if status != OK:                # whose it is now is not known: it stays as it is
+        _checked(engine, status)
+        return
     engine.room.free_bytes = job.free_bytes
     engine.room.log_bytes = job.log_bytes
     if engine.core != NULL:
@@ -363,7 +370,7 @@ cdef status_t _look_for_room(Engine* engine) noexcept nogil:
     job = disk_job_create(JOB_LOOK)
     if job == NULL:
         return NO_MEMORY
-    engine.jobs.submit(engine.jobs.self, job)
+    promises_submit(engine, job)
     return OK
 
 
@@ -444,7 +451,7 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     if ready.write.id != 0:
         status = _submit_write(engine, &ready.write)
     if status == OK:
-        status = applier_take(&engine.applying, &ready.apply)
+        status = applier_take(&engine.applying, &engine.promises.broken, &ready.apply)
     for i in range(ready.log_read_count):
         if status == OK:
             status = _submit_read(engine, &ready.log_reads[i])
@@ -541,7 +548,7 @@ cdef status_t _persist_genesis(Engine* engine) noexcept nogil:
         return NO_MEMORY
     job.genesis = engine.genesis.record
     engine.genesis.must_persist = False
-    engine.jobs.submit(engine.jobs.self, job)
+    promises_submit(engine, job)
     return OK
 
 
@@ -575,6 +582,8 @@ cdef status_t engine_run(Engine* engine, bint* more) noexcept nogil:
         status = _run_genesis(engine)
     if not is_fatal(status) and engine.state == ENGINE_RUNNING:
         status = _run_running(engine, more)
+    if not is_fatal(status):
+        status = promises_look(engine)
     _checked(engine, status)
     engine.callers.flush(engine.callers.self)
     return engine.fatal
@@ -582,7 +591,10 @@ cdef status_t engine_run(Engine* engine, bint* more) noexcept nogil:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef status_t engine_boot(Engine* engine, Wal* wal, void* identity) noexcept nogil:
-    return boot_engine(engine, wal, identity)
+    cdef status_t status = boot_engine(engine, wal, identity)
+    if wal.broken.what != 0:
+        broken(&engine.promises.broken, wal.broken.what, wal.broken.a, wal.broken.b)
+    return status
 
 
 cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:

@@ -12,6 +12,7 @@ So nothing is tried again before everything has come back.
 """
 
 from raftmeta.engine.disk_jobs cimport JOB_WRITE, DiskJob, disk_job_destroy
+from raftmeta.engine.promises cimport promises_submit
 from raftmeta.engine.state cimport BLOCKED_RETRY_TICKS, Engine, PendingJob, Room
 from raftmeta.native.marks cimport MARK_BLOCKED_WRITE_STRIPPED, mark
 from raftmeta.status cimport NO_MEMORY, NO_SPACE, OK, status_t
@@ -19,7 +20,7 @@ from raftmeta.status cimport NO_MEMORY, NO_SPACE, OK, status_t
 
 cdef void log_jobs_submit(Engine* engine, DiskJob* job) noexcept nogil:
     engine.room.jobs_under_way += 1
-    engine.jobs.submit(engine.jobs.self, job)
+    promises_submit(engine, job)
 
 
 cdef bint log_jobs_refused(Engine* engine, DiskJob* job, status_t* status) noexcept nogil:

@@ -7,6 +7,7 @@ wanted it sent repeats what matters.
 from libc.stdint cimport uint32_t
 
 from raftmeta._core cimport core_membership
+from raftmeta.engine.promises cimport promises_hold_frame
 from raftmeta.engine.state cimport Engine, Link, Links
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.membership cimport membership_position
@@ -33,6 +34,8 @@ cdef void _send(Engine* engine, int place, FrameType type, const Slice* records)
     cdef Link* link = &engine.links.table[place]
     cdef FrameIdentity identity
     cdef Slice none
+    if not promises_hold_frame(engine, place):
+        return
     none.chunk = NULL
     none.data = NULL
     none.length = 0

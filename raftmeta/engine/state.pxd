@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta._core cimport CoreStatus, Role
 from raftmeta.engine.disk_jobs cimport DiskJob
 from raftmeta.engine.divergence cimport Divergence
+from raftmeta.engine.invariants cimport Promises
 from raftmeta.engine.snapshots.checkpoint cimport CheckpointPort
 from raftmeta.engine.snapshots.state cimport Snapshots
 from raftmeta.engine.submission cimport Submission
@@ -360,6 +361,7 @@ cdef struct Engine:
     CallerPort callers
     CheckpointPort checkpoints  # optional: set before engine_boot
 
+    Promises promises           # beliefs about those behind the ports
     EngineState state
     status_t fatal              # why ENGINE_STOPPED, OK when closed
     BootPart boot_part          # for people, where the boot failed

@@ -16,10 +16,11 @@ from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTE
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.raft.invariants cimport BROKEN_ACKNOWLEDGED_LOST
 from raftmeta.raft.state cimport core_config_init
-from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, HISTORY_LOST, IN_USE, NEWER_FORMAT,
-                              NOT_FOUND, status_t)
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, HISTORY_LOST, INVARIANT_BROKEN,
+                              IN_USE, NEWER_FORMAT, NOT_FOUND, status_t)
 
-from raftmeta.errors import ConfigError, FolderInUse, ForeignFolder, NewerFormat, StorageCorrupt, error_from_status
+from raftmeta.errors import (ConfigError, FolderInUse, ForeignFolder, NewerFormat, StorageCorrupt, broken_belief,
+                             error_from_status)
 
 cdef enum:
     TUNE_CHANGES_PER_SLICE = 1000
@@ -148,6 +149,8 @@ cdef str _history_detail(const Loop* loop):
 cdef object stopped_error(Loop* loop):
     if loop.fatal == HISTORY_LOST:
         return error_from_status(loop.fatal, detail=_history_detail(loop))
+    if loop.fatal == INVARIANT_BROKEN:
+        return broken_belief(loop.broken, loop.broken_a, loop.broken_b)
     detail = _disk_detail(loop) if loop.fatal == DISK_FAILED else ""
     return error_from_status(loop.fatal, detail="; ".join(filter(None, (detail, "the node has stopped"))))
 

@@ -138,7 +138,7 @@ cdef struct Loop:
     uint32_t state                  # EngineState
     uint32_t is_removed             # this node is no member any more
     status_t fatal                  # why it is ENGINE_STOPPED
-    uint32_t broken             # Invariant that is broken, and the two facts that contradict each other
+    uint32_t broken             # the belief that is broken (engine/promises), and its two facts
     uint64_t broken_a
     uint64_t broken_b
     uint32_t must_restart_maxima    # shared: a reader asked that the longest times be measured anew

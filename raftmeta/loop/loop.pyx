@@ -30,6 +30,7 @@ from raftmeta.engine.engine cimport (engine_add_peer, engine_boot, engine_deadli
                                      engine_refused, engine_release, engine_run, engine_stop, engine_submit,
                                      engine_wants_link)
 from raftmeta.engine.peers cimport peers_note_refusal
+from raftmeta.engine.promises cimport engine_broken
 from raftmeta.engine.snapshots.state cimport Snapshots
 from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_DISK_RESUMED,
                                     EVENT_DISK_WAITS, EVENT_FATAL, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
@@ -49,6 +50,7 @@ from raftmeta.native.atomics cimport (add_shared, exchange_shared, load_shared, 
                                       subtract_shared)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport next_random
+from raftmeta.native.invariants cimport Broken
 from raftmeta.native.threads cimport Handoff, boot_now_ns, pthread_t, thread_join, thread_start, wall_now_ms
 from raftmeta.net cimport posix
 from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child, transport_event,
@@ -312,14 +314,16 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
 # What callers encode with: a session that ended since makes a refusal, a base that rose since a longer memory.
 cdef void _share(Loop* loop) noexcept nogil:
     cdef Engine* engine = &loop.engine
+    cdef Broken belief
     store_release(&loop.session, engine.session.id)
     store_release(&loop.lowest_unanswered, engine.calls.own.base)
     store_shared(&loop.machine, engine.machine)
     loop.fatal = engine.fatal
-    if engine.fatal != OK and engine.core != NULL:
-        loop.broken = engine.core.broken
-        loop.broken_a = engine.core.broken_a
-        loop.broken_b = engine.core.broken_b
+    if engine.fatal != OK:
+        belief = engine_broken(engine)
+        loop.broken = belief.what
+        loop.broken_a = belief.a
+        loop.broken_b = belief.b
     store_release(&loop.is_removed, <uint32_t>engine.standing.was_removed)
     store_release(&loop.state, <uint32_t>engine.state)
 

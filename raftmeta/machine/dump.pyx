@@ -13,9 +13,10 @@ from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, history_keep, step_changes
+from raftmeta.machine.invariants cimport BROKEN_DUMP_MOVED
 from raftmeta.machine.leases cimport Lease
-from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.plan cimport is_live
+from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
 from raftmeta.machine.state cimport PHASE_IDLE
 from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek,
@@ -25,7 +26,8 @@ from raftmeta.machine.user_machines cimport UserCommand, UserDump, UserMachine, 
 from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
-from raftmeta.status cimport INVARIANT_BROKEN, NOT_READY, NO_MEMORY, OK
+from raftmeta.native.invariants cimport broken
+from raftmeta.status cimport NOT_READY, NO_MEMORY, OK
 from raftmeta.wire.commands cimport KEY_BYTES_MAX
 
 cdef enum:
@@ -261,7 +263,7 @@ cdef status_t machine_dump_prepare(Machine* machine, Dump* dump, uint32_t record
     cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
     cdef bint is_kept = True
     if machine.applied != cursor.applied or machine.phase != PHASE_IDLE:
-        return INVARIANT_BROKEN
+        return broken(&machine.broken, BROKEN_DUMP_MOVED, machine.applied, cursor.applied)
     while records and is_kept and cursor.stage < STAGE_HEAD:
         records -= 1
         if cursor.stage == STAGE_ENDED:

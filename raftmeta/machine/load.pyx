@@ -10,11 +10,11 @@ from raftmeta.machine.history cimport (History, Step, history_begin_at, history_
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
                                       leases_release)
-from raftmeta.machine.machine cimport MachineStatus, machine_publish, machine_status
+from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
-from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek,
+from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, entry_key,
                                     entry_previous, tree_cut_chain, tree_find, tree_free_entry, tree_load,
                                     tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
                                     tree_remove, tree_writer_root)
@@ -315,7 +315,11 @@ cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* 
 
 # A key of a difference: what it was before is below the floor.
 cdef status_t _load_changed_key(Machine* machine, Entry* entry) noexcept nogil:
-    cdef status_t status = tree_put(machine.tree, entry)
+    cdef const Entry* known = tree_find(machine.tree, entry_key(entry), entry.key_length)
+    cdef status_t status
+    if known != NULL and known.mod_revision > machine.load.since_revision:
+        return BAD_FIELD        # twice in one difference
+    status = tree_put(machine.tree, entry)
     if status == OK:
         tree_cut_chain(machine.tree, entry, machine.compacted)
     return status

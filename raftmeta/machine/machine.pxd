@@ -4,6 +4,7 @@
 # published batches only and never wait for the applier, nor it for them (docs/terms.md "publish", "pin").
 #
 # This header is the whole contract; these parts of it stand in headers of their own and may be cimported from here:
+#   publish.pxd   MachineStatus, machine_publish, machine_status
 #   reads.pxd     machine_get, machine_get_shared, machine_range_shared
 #   dump.pxd      Dump, machine_dump_begin, _prepare, _next, _end; differences by DumpBase
 #   load.pxd      machine_load_chunk, machine_load_done
@@ -15,10 +16,10 @@ from raftmeta.machine.dump cimport (Dump, DumpBase, machine_dump_base_forget, ma
                                     machine_dump_prepare, machine_dump_since)
 from raftmeta.machine.history cimport Change
 from raftmeta.machine.load cimport machine_load_chunk, machine_load_done
+from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.reads cimport machine_get, machine_get_shared, machine_range_shared
 from raftmeta.machine.state cimport Machine, MachineLimits
 from raftmeta.native.containers cimport Vec
-from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport status_t
 
@@ -39,19 +40,6 @@ cdef struct ApplyResult:
     uint32_t length
     uint32_t changed                # keys changed by this entry: change records [0, changed) of machine_changes
 
-cdef struct MachineStatus:
-    index_t applied                 # last entry applied
-    uint64_t revision               # counts entries that changed keys, without gaps
-    uint64_t compacted              # history floor: reads and watches below it are COMPACTED
-    uint64_t keys
-    uint64_t state_bytes            # memory of keys and history, taken from the system
-    uint64_t history_bytes
-    uint64_t leases
-    uint64_t sessions
-    uint32_t feature_level
-    uint64_t lease_ms               # lease clock of the last entry
-    Hash128 state_hash              # order-independent, over keys, leases, sessions, counters and history floor
-
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil
 # With another fanout of the tree and a limit on its bytes, beyond which memory is out: for tests (tree_create_with).
 cdef Machine* machine_create_with(const MachineLimits* limits, uint16_t fanout, uint64_t bytes_max) noexcept nogil
@@ -59,9 +47,6 @@ cdef void machine_destroy(Machine* machine) noexcept nogil
 cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil
 # Key changes of the entry just applied (ApplyResult.changed of them).
 cdef const Change* machine_changes(Machine* machine) noexcept nogil
-# Make everything applied so far visible to readers of other threads: once per batch, before tickets are completed.
-cdef status_t machine_publish(Machine* machine) noexcept nogil
-cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept nogil
 
 # --- leases and sessions as the leader's engine needs them ------------------------------------------------------------
 # Leases (sessions) whose deadline on the lease clock is at or before lease_ms, at most `most`: for

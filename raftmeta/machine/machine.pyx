@@ -1,4 +1,4 @@
-"""The replicated machine: apply, publish, and what the leader's engine asks.
+"""The replicated machine: apply, and what the leader's engine asks.
 
 One entry, step by step:
   1. machine_apply decodes the command. Nonsense is answered COMMAND_INVALID; a kind this build does not know is
@@ -16,30 +16,29 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from raftmeta.machine.deadlines cimport deadline_after, deadlines_due
-from raftmeta.machine.history cimport (History, HistoryBlock, Step, history_bytes, history_commit, history_prepare,
-                                       history_release, history_step, step_changes)
+from raftmeta.machine.history cimport (Step, history_commit, history_prepare, history_release, history_step,
+                                       step_changes)
+from raftmeta.machine.invariants cimport (BROKEN_APPLY_ORDER, BROKEN_HISTORY_ORDER, BROKEN_LEASE_KEYS,
+                                          BROKEN_SESSION_WINDOW)
 from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, leases_detach, leases_end, leases_find,
                                       leases_grant, leases_keys, leases_release, leases_renew)
 from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
                                     planned_is_change)
-from raftmeta.machine.sessions cimport (Kept, Session, Sessions, kept_body, session_advance, session_keep,
-                                        session_lookup, sessions_end, sessions_find, sessions_hash, sessions_open,
-                                        sessions_release)
+from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
+                                        sessions_end, sessions_find, sessions_open, sessions_release)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_USER_MACHINES, PHASE_EVALUATE, PHASE_IDLE,
                                      PHASE_MAKE)
-from raftmeta.machine.state_hash cimport hash_plus
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
-from raftmeta.machine.tree cimport (Entry, entry_key, tree_bytes, tree_count, tree_create_with, tree_destroy, tree_find,
-                                    tree_free_entry, tree_hash, tree_new_entry, tree_publish, tree_put, tree_reclaim)
+from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find, tree_free_entry,
+                                    tree_new_entry, tree_put)
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
-from raftmeta.machine.trim cimport machine_trim
 from raftmeta.machine.user_machines cimport users_command, users_dump_part, users_release
 from raftmeta.native.atomics cimport store_release
-from raftmeta.native.intrinsics cimport hash128
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_REPEATED, MARK_HISTORY_COMPACTED,
                                     MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, mark)
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_MEMBERSHIP, ENTRY_NOOP
-from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, INVARIANT_BROKEN, KEY_INVALID,
+from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, KEY_INVALID,
                               LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, SESSION_UNKNOWN, UNKNOWN_ENTRY,
                               VALUE_TOO_LARGE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_KEYS,
@@ -48,21 +47,6 @@ from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATU
                                      COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_USER_DUMP, Bytes, Command, Fence,
                                      LeaseItem, command_decode, command_init, command_release, result_array,
                                      result_begin, result_nil, result_unsigned)
-
-cdef enum:
-    FORMAT_COUNTERS_SEED = 0xc0047      # keeps the hash of the counters apart from those of other parts
-    TUNE_TRIM_PER_CHANGE = 2            # so that trimming catches up with any rate of writes
-    TUNE_TRIM_AT_LEAST = 256
-    TUNE_RECLAIM_PER_CHANGE = 8         # objects; a put makes at most a path of nodes and one entry
-    TUNE_RECLAIM_AT_LEAST = 1024
-
-# What the state hash covers beside keys, leases and sessions.
-cdef packed struct CountersImage:
-    uint64_t revision
-    uint64_t compacted
-    uint64_t lease_ms
-    uint64_t feature_level
-
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
@@ -103,12 +87,13 @@ cdef void machine_destroy(Machine* machine) noexcept nogil:
 cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
     memset(result, 0, sizeof(ApplyResult))
     result.index = record.index
+    # Of an entry under way, too: `applied` moves at its end.
+    if record.index != machine.applied + 1:
+        return _fatal(result, broken(&machine.broken, BROKEN_APPLY_ORDER, record.index, machine.applied + 1))
     if machine.phase != PHASE_IDLE:
         result.session = machine.command.session
         result.sequence = machine.command.sequence
         return _continue(machine, record, result)
-    if record.index != machine.applied + 1:
-        return _fatal(result, INVARIANT_BROKEN)
     # The clock never goes back, whatever an entry says.
     machine.lease_ms = max(machine.lease_ms, record.lease_ms)
     if record.type == ENTRY_COMMAND:
@@ -378,14 +363,20 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
     cdef uint32_t end = <uint32_t>min(machine.plan.changes.size,
                                       <size_t>machine.plan.made + machine.limits.changes_per_slice)
     cdef Planned* planned
+    cdef status_t status = OK
     while machine.plan.made < end:
         planned = &machine.plan.changes.data[machine.plan.made]
-        if planned_is_change(planned) and _change(machine, planned) != OK:
-            return _fatal(result, NO_MEMORY)
+        if planned_is_change(planned):
+            status = _change(machine, planned)
+        if status != OK:
+            return _fatal(result, status)
         machine.plan.made += 1
     if machine.plan.made < machine.plan.changes.size:
         return APPLY_MORE
     if machine.history.prepared != NULL:
+        if machine.history.newest != machine.revision:
+            return _fatal(result, broken(&machine.broken, BROKEN_HISTORY_ORDER, machine.history.newest,
+                                         machine.revision))
         result.changed = machine.history.prepared.count
         machine.changes_unpublished += result.changed
         history_commit(&machine.history, machine.history.prepared)
@@ -398,27 +389,34 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
 cdef status_t _change(Machine* machine, const Planned* planned) noexcept nogil:
     cdef Step* step = machine.history.prepared
     cdef Entry* before = planned.before
+    cdef status_t status
     cdef Entry* entry = tree_new_entry(
         machine.tree, planned.key.data, <uint16_t>planned.key.length, planned.value.data, planned.value.length,
         planned.create_revision, planned.mod_revision, planned.version, planned.lease, planned.flags)
     if entry == NULL:
         return NO_MEMORY
-    if tree_put(machine.tree, entry) != OK:
+    status = tree_put(machine.tree, entry)
+    if status != OK:
         tree_free_entry(machine.tree, entry)
-        return NO_MEMORY
+        return status
     step_changes(step)[step.count].after = entry
     step.count += 1
-    return OK if _move_attachment(machine, before, entry) else NO_MEMORY
+    return _move_attachment(machine, before, entry)
 
-cdef bint _move_attachment(Machine* machine, Entry* before, Entry* entry) noexcept nogil:
+cdef status_t _move_attachment(Machine* machine, Entry* before, Entry* entry) noexcept nogil:
     cdef Lease* lease
     if before != NULL and before.lease != 0:
         lease = leases_find(&machine.leases, before.lease)
+        if lease == NULL or lease.key_count == 0:
+            return broken(&machine.broken, BROKEN_LEASE_KEYS, before.lease, 0)
         if not lease.is_ending:
             leases_detach(&machine.leases, lease, before)
     if entry.lease == 0:
-        return True
-    return leases_attach(&machine.leases, leases_find(&machine.leases, entry.lease), entry)
+        return OK
+    lease = leases_find(&machine.leases, entry.lease)
+    if lease == NULL:
+        return broken(&machine.broken, BROKEN_LEASE_KEYS, entry.lease, 0)
+    return OK if leases_attach(&machine.leases, lease, entry) else NO_MEMORY
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -433,6 +431,8 @@ cdef ApplyOutcome _finish(Machine* machine, const Record* record, ApplyResult* r
         if session != NULL and not session_keep(&machine.sessions, session, machine.command.sequence, machine.revision,
                                                 machine.result.data, <uint32_t>machine.result.size):
             return _fatal(result, NO_MEMORY)
+        if session != NULL and session.highest >= session.floor + session.window:
+            return _fatal(result, broken(&machine.broken, BROKEN_SESSION_WINDOW, session.highest, session.floor))
     return _leave(machine, record, result, status)
 
 # The command was not looked at: whatever sends it again gets the same answer, so nothing is kept.
@@ -467,40 +467,6 @@ cdef ApplyOutcome _leave(Machine* machine, const Record* record, ApplyResult* re
 # --- after apply ------------------------------------------------------------------------------------------------------
 cdef const Change* machine_changes(Machine* machine) noexcept nogil:
     return step_changes(history_step(&machine.history, machine.revision)) if machine.revision > 0 else NULL
-
-cdef status_t machine_publish(Machine* machine) noexcept nogil:
-    cdef uint64_t changes = machine.changes_unpublished
-    cdef status_t status
-    if machine.phase != PHASE_IDLE:
-        return OK               # half an entry is never shown
-    status = tree_publish(machine.tree, machine.revision)
-    if status != OK:
-        return status
-    machine.changes_unpublished = 0
-    machine_trim(machine, <uint32_t>(TUNE_TRIM_AT_LEAST + TUNE_TRIM_PER_CHANGE * changes))
-    tree_reclaim(machine.tree, <uint32_t>(TUNE_RECLAIM_AT_LEAST + TUNE_RECLAIM_PER_CHANGE * changes))
-    return OK
-
-cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept nogil:
-    cdef CountersImage counters
-    counters.revision = machine.revision
-    counters.compacted = machine.compacted
-    counters.lease_ms = machine.lease_ms
-    counters.feature_level = machine.feature_level
-    status.applied = machine.applied
-    status.revision = machine.revision
-    status.compacted = machine.compacted
-    status.keys = tree_count(machine.tree)
-    status.state_bytes = tree_bytes(machine.tree) + machine.history.blocks.size * sizeof(HistoryBlock)
-    status.history_bytes = history_bytes(<History*>&machine.history, machine.compacted)
-    status.leases = machine.leases.by_id.size
-    status.sessions = machine.sessions.by_id.size
-    status.feature_level = machine.feature_level
-    status.lease_ms = machine.lease_ms
-    status.state_hash = hash_plus(
-        hash_plus(tree_hash(machine.tree), hash128(FORMAT_COUNTERS_SEED, &counters, sizeof(CountersImage))),
-        hash_plus(hash_plus(machine.leases.hash, sessions_hash(<Sessions*>&machine.sessions)), machine.users.hash))
-
 
 # --- the leader's engine ----------------------------------------------------------------------------------------------
 cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* leases, Vec[uint64_t]* deadlines,

@@ -65,6 +65,9 @@ class MachineHandle:
         fanout: int = 64,
         tree_bytes_max: int | None = None,
     ) -> None: ...
+    @property
+    def broken(self) -> tuple[int, int, int]:
+        """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
     def user(self, name: bytes) -> UserStatus | None:
         """A user machine; None: no command named it."""
     def user_take(self, name: bytes, after: int, bytes_max: int) -> bytes:

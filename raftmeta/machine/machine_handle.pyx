@@ -96,6 +96,10 @@ cdef class MachineHandle:
         machine_destroy(self.machine)
         self.records.release()
 
+    @property
+    def broken(self):
+        return self.machine.broken.what, self.machine.broken.a, self.machine.broken.b
+
     # --- user machines ------------------------------------------------------------------------------------------------
     def user(self, bytes name not None):
         cdef UserMachine* user = users_find(&self.machine.users, <const uint8_t*>PyBytes_AS_STRING(name),

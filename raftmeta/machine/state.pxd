@@ -11,6 +11,7 @@ from raftmeta.machine.tree_state cimport Tree
 from raftmeta.machine.user_machines cimport UserMachines
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
+from raftmeta.native.invariants cimport Broken
 from raftmeta.native.pieces cimport PieceStore
 from raftmeta.raft.types cimport index_t
 from raftmeta.wire.commands cimport Command
@@ -76,3 +77,4 @@ cdef struct Machine:
     uint64_t changes_unpublished    # since the last publish; paces trimming
 
     LoadState load
+    Broken broken                   # the first belief that proved wrong; those of the tree are kept there

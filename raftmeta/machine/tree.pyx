@@ -13,6 +13,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from raftmeta.machine.invariants cimport (
+    BROKEN_TREE_DEPTH, BROKEN_TREE_EMPTY, BROKEN_TREE_PUBLISHED_BACK, BROKEN_TREE_PUT_BACK, BROKEN_TREE_REMOVED_LIVE)
 from raftmeta.machine.slab cimport slab_allocate, slab_destroy, slab_free
 from raftmeta.machine.tree_node cimport (
     child_insert, child_position, common_length, compare_bytes, leaf_find, leaf_find_near, leaf_insert, leaf_position,
@@ -24,8 +26,9 @@ from raftmeta.machine.tree_state cimport (
 from raftmeta.native.atomics cimport (
     add_shared, give_way, load_acquire, load_shared, store_release, store_shared, subtract_shared, swap_shared)
 from raftmeta.native.intrinsics cimport hash128
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.prefetch cimport prefetch
-from raftmeta.status cimport ALREADY, BAD_FIELD, INVARIANT_BROKEN, NO_MEMORY, NOT_FOUND, OK
+from raftmeta.status cimport ALREADY, BAD_FIELD, NO_MEMORY, NOT_FOUND, OK
 
 
 cdef extern from "<stdlib.h>" nogil:
@@ -266,7 +269,7 @@ cdef status_t _raise_root(Tree* tree) noexcept nogil:
     cdef Node* root
     cdef status_t status
     if old.level + 1 == TREE_DEPTH_MAX:
-        return INVARIANT_BROKEN
+        return broken(&tree.broken, BROKEN_TREE_DEPTH, old.level + 1, TREE_DEPTH_MAX)
     root = _new_node(tree, old.level + 1)
     if root == NULL:
         return NO_MEMORY
@@ -363,11 +366,15 @@ cdef inline bint _is_near(Tree* tree, const uint8_t* key, uint16_t key_length) n
     return True
 
 
-cdef inline void _replace(Tree* tree, Node* leaf, int position, Entry* entry) noexcept nogil:
+# Versions of a key come in the order of their revisions.
+cdef inline status_t _replace(Tree* tree, Node* leaf, int position, Entry* entry) noexcept nogil:
     cdef Entry* older = node_entries(leaf)[position]
+    if older.mod_revision > entry.mod_revision:
+        return broken(&tree.broken, BROKEN_TREE_PUT_BACK, entry.mod_revision, older.mod_revision)
     entry.previous = older
     node_entries(leaf)[position] = entry
     _account(tree, older, entry)
+    return OK
 
 
 cdef inline status_t _put_from_root(Tree* tree, Entry* entry) noexcept nogil:
@@ -382,14 +389,14 @@ cdef inline status_t _put_from_root(Tree* tree, Entry* entry) noexcept nogil:
         return status
     position = leaf_find(leaf, key, entry.key_length)
     if position >= 0:
-        _replace(tree, leaf, position, entry)
+        status = _replace(tree, leaf, position, entry)
     else:
         position = <int>leaf_position(leaf, key, entry.key_length)
         entry.previous = NULL
         leaf_insert(leaf, <uint32_t>position, entry)
         _account(tree, NULL, entry)
     _meet(tree, leaf, position)
-    return OK
+    return status
 
 
 cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil:
@@ -397,7 +404,7 @@ cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil:
     # A leaf that may be changed has only nodes above it that may.
     if (tree.near != NULL and tree.near.birth == tree.writing.number
             and _is_near(tree, entry_key(entry), entry.key_length)):
-        _replace(tree, tree.near, <int>tree.near_position, entry)
+        status = _replace(tree, tree.near, <int>tree.near_position, entry)
     else:
         status = _put_from_root(tree, entry)
     if status == OK and entry.mod_revision > tree.revision_max:
@@ -536,7 +543,7 @@ cdef status_t tree_remove(Tree* tree, const uint8_t* key, uint16_t key_length) n
     if entry == NULL:
         return NOT_FOUND
     if not entry.flags & ENTRY_TOMBSTONE:
-        return INVARIANT_BROKEN
+        return broken(&tree.broken, BROKEN_TREE_REMOVED_LIVE, entry.mod_revision, tree.revision_max)
     status = _bury_behind(tree, entry)
     if status == OK:
         status = _remove_slot(tree, key, key_length)
@@ -551,8 +558,12 @@ cdef status_t tree_remove(Tree* tree, const uint8_t* key, uint16_t key_length) n
 cdef status_t tree_publish(Tree* tree, uint64_t revision) noexcept nogil:
     cdef Root* newest = tree.published
     cdef Root* root
-    if revision < tree.revision_max or (newest != NULL and revision < newest.revision):
-        return INVARIANT_BROKEN
+    if revision < tree.revision_max:
+        return broken(&tree.broken, BROKEN_TREE_PUBLISHED_BACK, revision, tree.revision_max)
+    if newest != NULL and revision < newest.revision:
+        return broken(&tree.broken, BROKEN_TREE_PUBLISHED_BACK, revision, newest.revision)
+    if tree.writing.count == 0 and (tree.writing.hash.low | tree.writing.hash.high) != 0:
+        return broken(&tree.broken, BROKEN_TREE_EMPTY, tree.writing.hash.low, tree.writing.hash.high)
     if (newest != NULL and newest.node == tree.writing.node and newest.revision == revision
             and tree.writing.dead.first == NULL):
         return OK
@@ -820,7 +831,7 @@ cdef status_t _load_child(Tree* tree, uint32_t level, Separator* separator, Node
     cdef Node* fresh
     while True:
         if level == TREE_DEPTH_MAX:
-            return INVARIANT_BROKEN
+            return broken(&tree.broken, BROKEN_TREE_DEPTH, level, TREE_DEPTH_MAX)
         if level == tree.load_depth:
             parent = _new_node(tree, <uint8_t>level)
             if parent == NULL:

@@ -6,7 +6,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove
 
-from raftmeta.machine.tree cimport Entry, entry_key
+from raftmeta.machine.entry cimport Entry, entry_key
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT, Node, Separator
 from raftmeta.native.intrinsics cimport big64
 from raftmeta.native.prefetch cimport prefetch

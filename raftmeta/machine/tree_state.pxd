@@ -6,6 +6,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.slab cimport Slab
 from raftmeta.native.intrinsics cimport Hash128
+from raftmeta.native.invariants cimport Broken
 
 cdef enum:
     TREE_DEPTH_MAX = 12         # levels; 64 children at 3/8 fill reach 10^16 keys
@@ -76,6 +77,7 @@ cdef struct Tree:
     uint16_t fanout
     uint16_t load_depth         # bulk load: levels of load_spine in use; 0: none under way
     Node* load_spine[TREE_DEPTH_MAX]    # bulk load: the rightmost node of every level, leaf first
+    Broken broken               # the first belief that proved wrong
     # Shared words, each group on cache lines of its own (measured: a reader's slot beside the writer's counters costs
     # the writer half of its rate).
     uint8_t[128] _line_published

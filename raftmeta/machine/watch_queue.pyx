@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.history cimport change_before
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, entry_value
 from raftmeta.machine.watch_purse cimport purse_drop, purse_hold, purse_pay, purse_pay_back
-from raftmeta.machine.watches cimport WATCH_DELETE, WATCH_EVENTS, WATCH_PUT
+from raftmeta.machine.watch_state cimport WATCH_DELETE, WATCH_EVENTS, WATCH_PUT
 from raftmeta.native.atomics cimport add_shared, load_acquire, store_release, subtract_shared
 from raftmeta.native.prefetch cimport prefetch
 from raftmeta.status cimport NO_MEMORY, OK

@@ -4,6 +4,19 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from raftmeta.machine.watch_index cimport WatchGroup, WatchIndex
 from raftmeta.native.containers cimport Vec
 
+# FORMAT_: docs/formats.md "Results".
+cdef enum WatchItemKind:
+    WATCH_EVENTS = 1                # all events of one revision (or a fragment of it, more = true)
+    WATCH_PROGRESS_MARK = 2         # everything up to revision was delivered
+    WATCH_LAGGED = 3                # queue was full: ends here, resume from revision
+    WATCH_COMPACTED = 4             # start is below the history floor: ends here; revision = first one to resume from
+    WATCH_CLOSED = 5                # the node stops: ends here
+    WATCH_REMOVED = 6               # the node is no member any more: ends here, resume from revision at a member
+
+cdef enum WatchEventType:
+    WATCH_PUT = 1
+    WATCH_DELETE = 2                # the record is the tombstone: no value, version 0
+
 cdef enum WatchState:
     WATCH_BEHIND = 1            # hub_pump replays history to it, from next_revision on
     WATCH_LIVE = 2              # in the index: hub_publish finds it

@@ -12,7 +12,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.history cimport Change
 from raftmeta.machine.state cimport Machine
-from raftmeta.machine.watch_state cimport Hub, Watch, WatchFront, WatchPurse
+from raftmeta.machine.watch_state cimport (
+    WATCH_CLOSED, WATCH_COMPACTED, WATCH_DELETE, WATCH_EVENTS, WATCH_LAGGED, WATCH_PROGRESS_MARK, WATCH_PUT,
+    WATCH_REMOVED, Hub, Watch, WatchEventType, WatchFront, WatchItemKind, WatchPurse)
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
@@ -22,19 +24,6 @@ cdef enum WatchFilter:
     WATCH_NO_DELETE = 2
     WATCH_PREVIOUS = 4              # events carry the record before
     WATCH_PROGRESS = 8              # a mark when the watcher is up to date and nothing matched for a while
-
-# FORMAT_: docs/formats.md "Results".
-cdef enum WatchItemKind:
-    WATCH_EVENTS = 1                # all events of one revision (or a fragment of it, more = true)
-    WATCH_PROGRESS_MARK = 2         # everything up to revision was delivered
-    WATCH_LAGGED = 3                # queue was full: ends here, resume from revision
-    WATCH_COMPACTED = 4             # start is below the history floor: ends here; revision = first one to resume from
-    WATCH_CLOSED = 5                # the node stops: ends here
-    WATCH_REMOVED = 6               # the node is no member any more: ends here, resume from revision at a member
-
-cdef enum WatchEventType:
-    WATCH_PUT = 1
-    WATCH_DELETE = 2                # the record is the tombstone: no value, version 0
 
 # One item taken from a watch, encoded for its consumer: [kind, revision, wall_ms, [[type, record, previous|nil], ...],
 # more]. queue_bytes_max bounds what waits in each queue; a revision that is longer by itself passes an empty queue.

@@ -1,19 +1,19 @@
 """Connections of clients.
 
-What it decides: how much one connection may have under way, unread and unsent, and when it is closed. What it never
-does: wait for a connection, take memory for a length that was only claimed, or look into a request.
+What it decides: how much one connection may have unread, and when it is closed. What it never does: wait for a
+connection, take memory for a length that was only claimed, or look into a request.
 
 What bounds a connection's memory: `received` holds at most one frame that is not whole and one read behind it, since
-nothing more is read while requests wait there. `out` stops the reading, the making of answers and the watches at its
-share; it grows beyond by one answer. Results of commands that are ready by then are parked. Events wait in the queues
-of watches, which its purse bounds (machine/watch_purse). When all connections together hold more than half of
-client_memory_bytes_max in answers, those that hold the most are closed: they do not read, or others would hold more.
+nothing more is read while requests wait there. server/output bounds `out`. Results of commands that are ready when it
+is full are parked. Events wait in the queues of watches, which its purse bounds (machine/watch_purse). When all
+connections together hold more than half of client_memory_bytes_max in answers, those that hold the most are closed:
+they do not read, or others would hold more.
 
 Turns: what one turn makes is bounded, and a connection that has more to do comes again behind all others.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memset, strlen
+from libc.string cimport memset
 
 from raftmeta.machine.watch_purse cimport purse_drop
 from raftmeta.native.chunks cimport Slice
@@ -21,17 +21,19 @@ from raftmeta.native.memory cimport give_back_memory
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read,
                                   stream_write)
+from raftmeta.server.output cimport (connection_count, connection_has_room, connection_next_turn, connection_refuse,
+                                     connection_send, place_of)
 from raftmeta.server.pending cimport request_answer
 from raftmeta.server.requests cimport (requests_drop_parked, requests_hello, requests_serve_parked, requests_take,
                                        requests_tell_leader)
 from raftmeta.server.snapshots cimport snapshot_close
 from raftmeta.server.state cimport (CONNECTION_CLOSING, CONNECTION_FREE, CONNECTION_GREETING, CONNECTION_OPEN,
-                                    TUNE_OUT_BYTES, TUNE_SHARE_BYTES_MIN, TUNE_TURN_BYTES, TUNE_UNDER_WAY_MAX)
+                                    TUNE_TURN_BYTES)
 from raftmeta.server.watches cimport watches_abandon, watches_resume
-from raftmeta.status cimport FOREIGN_CLUSTER, INCOMPLETE, OK, OVERLOADED, REMOVED, STALE, BAD_VERSION
+from raftmeta.status cimport BAD_VERSION, FOREIGN_CLUSTER, INCOMPLETE, OK, OVERLOADED, REMOVED, STALE, status_t
 from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER_BYTES, CLIENT_HELLO_BYTES_MAX,
-                                            CLIENT_PING, CLIENT_REFUSED, ClientRequest, client_frame_decode,
-                                            client_message_encode, client_request_decode)
+                                            CLIENT_PING, ClientMessage, ClientRequest, client_frame_decode,
+                                            client_request_decode)
 
 cdef enum:
     TUNE_READ_BYTES = 1 << 18       # read at once; the size of ClientServer.buffer
@@ -101,37 +103,6 @@ cdef void connection_close(ClientServer* server, Connection* connection) noexcep
 
 
 # --- bytes in ---------------------------------------------------------------------------------------------------------
-cdef uint64_t connection_share(const ClientServer* server, uint64_t most) noexcept nogil:
-    cdef uint64_t memory = server.limits.memory_max // 2
-    cdef uint64_t share
-    if server.answer_bytes < memory // 4:
-        return most
-    # Of what is left each may come to twice its share, since buffers double, and one answer beyond it.
-    share = memory // (8 * max(server.counters.connections, <uint64_t>1))
-    return min(max(share, <uint64_t>TUNE_SHARE_BYTES_MIN), most)
-
-
-cdef bint connection_may_answer(const ClientServer* server, const Connection* connection) noexcept nogil:
-    return connection.out.size - connection.out_offset < connection_share(server, TUNE_OUT_BYTES)
-
-
-cdef bint connection_has_room(const ClientServer* server, const Connection* connection) noexcept nogil:
-    cdef uint64_t waiting = connection.out.size - connection.out_offset + connection.parked_bytes
-    cdef uint64_t share = connection_share(server, TUNE_OUT_BYTES)
-    return connection.under_way < TUNE_UNDER_WAY_MAX and waiting < share and connection.read_bytes < share
-
-
-cdef void connection_count(ClientServer* server, Connection* connection) noexcept nogil:
-    cdef uint64_t bytes = connection.out.capacity + connection.parked_bytes
-    server.answer_bytes += bytes - connection.counted
-    connection.counted = bytes
-
-
-cdef void connection_next_turn(ClientServer* server, Connection* connection) noexcept nogil:
-    connection.waits_for_turn = True
-    _mark_dirty(server, connection)
-
-
 cdef const char* _why(status_t status) noexcept nogil:
     if status == REMOVED:
         return TOLD_REMOVED
@@ -259,39 +230,11 @@ cdef void connection_resume(ClientServer* server, Connection* connection) noexce
 
 
 # --- bytes out --------------------------------------------------------------------------------------------------------
-cdef void connection_send(ClientServer* server, Connection* connection, const ClientMessage* message) noexcept nogil:
-    if connection.state == CONNECTION_CLOSING:
-        return
-    if client_message_encode(message, &connection.out) != OK:
-        connection.state = CONNECTION_CLOSING       # no memory for its answer: it will ask again elsewhere
-    server.turn_bytes += message.body.length
-    connection_count(server, connection)
-    _mark_dirty(server, connection)
-
-
 cdef void connections_remove(ClientServer* server) noexcept nogil:
     cdef uint32_t place
     for place in range(server.limits.connections_max):
         if server.connections[place].state == CONNECTION_OPEN:
             connection_refuse(server, &server.connections[place], REMOVED, TOLD_REMOVED)
-
-
-cdef void _mark_dirty(ClientServer* server, Connection* connection) noexcept nogil:
-    if not connection.is_dirty and server.dirty.push(place_of(server, connection)):
-        connection.is_dirty = True
-
-
-cdef void connection_refuse(ClientServer* server, Connection* connection, status_t status,
-                            const char* text) noexcept nogil:
-    cdef ClientMessage message
-    memset(&message, 0, sizeof(ClientMessage))
-    message.kind = CLIENT_REFUSED
-    message.status = status
-    message.body.data = <const uint8_t*>text
-    message.body.length = <uint32_t>strlen(text)
-    connection_send(server, connection, &message)
-    connection.state = CONNECTION_CLOSING
-    _mark_dirty(server, connection)
 
 
 cdef void _flush(ClientServer* server, Connection* connection) noexcept nogil:

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 from raftmeta.engine.submission cimport Submission, submission_create, submission_payload
 from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport Ticket, ticket_create, ticket_drop
-from raftmeta.server.connections cimport connection_send, place_of
+from raftmeta.server.output cimport connection_send, place_of
 from raftmeta.server.state cimport NOWHERE, ClientPending, Parts
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
 from raftmeta.wire.client_messages cimport CLIENT_ANSWER, REQUEST_COMMAND, ClientMessage

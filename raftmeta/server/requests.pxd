@@ -12,8 +12,8 @@ cdef status_t requests_hello(ClientServer* server, Connection* connection, const
 # One sound request. Not OK: the connection is closed for it.
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil
 # A ticket of the mailbox: answer whoever waits for it, or park it until its connection takes more. Takes its two holds
-# over.
-cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil
+# over. The connection that was answered and may have room for more of its requests; NULL: none.
+cdef Connection* requests_done(ClientServer* server, Ticket* ticket) noexcept nogil
 # The connection may take more: answers that were parked, as many as fit it and this turn.
 cdef void requests_serve_parked(ClientServer* server, Connection* connection) noexcept nogil
 # It is closed: nobody hears them.

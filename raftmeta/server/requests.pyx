@@ -22,11 +22,10 @@ from raftmeta.machine.state cimport LEVEL_OF_USER_MACHINES, Machine
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
-from raftmeta.server.connections cimport (connection_at, connection_has_room, connection_resume, connection_count,
-                                          connection_may_answer, connection_next_turn, connection_send,
-                                          connection_share)
 from raftmeta.server.machines cimport machine_read, machine_told
 from raftmeta.server.members cimport members_answer, members_take
+from raftmeta.server.output cimport (connection_at, connection_count, connection_may_answer, connection_next_turn,
+                                     connection_send, connection_share)
 from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
 from raftmeta.server.state cimport TUNE_TURN_BYTES, ClientPending, ClientWatch, Parts
@@ -371,13 +370,14 @@ cdef void _tell(ClientServer* server, Connection* connection, const ClientPendin
                        ticket.length if pending.kind == REQUEST_COMMAND or pending.kind == REQUEST_LEASES else 0)
 
 
-cdef void requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
+cdef Connection* requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
     cdef ClientPending* pending = _unlink(server, ticket)
     cdef Connection* connection = connection_at(server, pending.place, pending.generation)
     if connection != NULL and _must_wait(server, connection, pending):
         _park(server, connection, pending, ticket)
-    else:
-        _finish(server, connection, pending, ticket)
+        return NULL
+    _finish(server, connection, pending, ticket)
+    return connection
 
 
 # --- answers that wait ------------------------------------------------------------------------------------------------
@@ -444,8 +444,6 @@ cdef void _finish(ClientServer* server, Connection* connection, ClientPending* p
         watch_opened(server, pending.watch, ticket)
     elif pending.kind == REQUEST_UNWATCH:
         watch_closed(server, pending.watch, ticket.status)
-    if connection != NULL and connection.received.size != 0 and connection_has_room(server, connection):
-        connection_resume(server, connection)
     free(pending)
     ticket_drop(ticket)         # the engine's hold, then this server's
     ticket_drop(ticket)

@@ -26,9 +26,10 @@ from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
 from raftmeta.raft.membership cimport membership_position
-from raftmeta.server.connections cimport (connection_close, connection_readable, connection_writable,
+from raftmeta.server.connections cimport (connection_close, connection_readable, connection_resume, connection_writable,
                                           connections_accept, connections_flush, connections_relieve,
                                           connections_remove, connections_sweep)
+from raftmeta.server.output cimport connection_has_room
 from raftmeta.server.members cimport members_read
 from raftmeta.server.requests cimport requests_done, requests_release, requests_tell_leader
 from raftmeta.server.snapshots cimport snapshot_close
@@ -119,6 +120,13 @@ cdef void _look_at_events(ClientServer* server, const posix.epoll_event* events,
             _look_at_connection(server, events[i].data.u64, events[i].events)
 
 
+# One answer makes room for the next request of its connection.
+cdef void _answer(ClientServer* server, Ticket* ticket) noexcept nogil:
+    cdef Connection* connection = requests_done(server, ticket)
+    if connection != NULL and connection.received.size != 0 and connection_has_room(server, connection):
+        connection_resume(server, connection)
+
+
 cdef void _take_mail(ClientServer* server) noexcept nogil:
     cdef Mail* mail
     cdef Mail* next
@@ -129,7 +137,7 @@ cdef void _take_mail(ClientServer* server) noexcept nogil:
     while mail != NULL:
         next = mail.next
         if mail.kind == MAIL_TICKET:
-            requests_done(server, <Ticket*>mail)
+            _answer(server, <Ticket*>mail)
         else:
             store_shared(&(<ClientWatch*>mail).signal.is_posted, <uint32_t>0)
             watch_news(server, <ClientWatch*>mail)

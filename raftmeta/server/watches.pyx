@@ -16,7 +16,7 @@ from raftmeta.engine.submission cimport SUBMIT_UNWATCH, Submission
 from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.watch_purse cimport purse_create, purse_drop, purse_hold
 from raftmeta.machine.watches cimport watch_take
-from raftmeta.server.connections cimport connection_has_room, connection_next_turn, connection_send, place_of
+from raftmeta.server.output cimport connection_has_room, connection_next_turn, connection_send, place_of
 from raftmeta.server.pending cimport request_submit, submission_of
 from raftmeta.server.state cimport (CLIENT_WATCH_CLOSING, CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, CONNECTION_OPEN,
                                     NOWHERE, TUNE_TURN_BYTES, TUNE_WATCHES_MAX, ClientPending)

@@ -13,6 +13,7 @@ from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport CORRUPT, NO_MEMORY, NOT_FOUND, OK, status_t
 from raftmeta.storage.extents cimport extents_find
+from raftmeta.storage.invariants cimport read_at_most
 from raftmeta.storage.recovery cimport segment_name
 from raftmeta.storage.segment cimport record_verify
 from raftmeta.storage.wal_state cimport Extent, Wal
@@ -40,7 +41,7 @@ cdef status_t _file_for_reading(Wal* wal, uint64_t segment, file_t* file) noexce
 
 cdef status_t _read_fully(Wal* wal, file_t file, uint64_t offset, uint8_t* into, size_t length) noexcept nogil:
     cdef size_t got = 0
-    cdef status_t status = wal.disk.read(wal.disk.self, file, offset, into, length, &got)
+    cdef status_t status = read_at_most(wal.disk, &wal.broken, file, offset, into, length, &got)
     return status if status != OK or got == length else CORRUPT
 
 

@@ -6,6 +6,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
+from raftmeta.native.invariants cimport Broken
 from raftmeta.ports cimport DiskPort, FileName, file_t
 from raftmeta.raft.types cimport SnapshotPoint, index_t
 from raftmeta.status cimport status_t
@@ -70,6 +71,7 @@ cdef struct SealedWriter:
     uint64_t offset
     Vec[uint32_t] crcs
     Vec[uint8_t] splits
+    Broken broken               # the first belief that proved wrong
 
 cdef struct SealedReader:
     const DiskPort* disk
@@ -84,6 +86,7 @@ cdef struct SealedReader:
     uint64_t offset             # where it stands
     Vec[uint32_t] crcs          # of what was read, from the beginning
     Vec[uint8_t] bytes          # the chunk read last
+    Broken broken               # the first belief that proved wrong
 
 # Writer: begin, chunk..., seal (durable under its name on return) or abandon. A leftover of the same name is replaced.
 cdef status_t sealed_begin(SealedWriter* writer, const DiskPort* disk, const char* name, const SealedHeader* header,

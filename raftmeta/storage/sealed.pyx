@@ -9,9 +9,11 @@ from libc.string cimport memcpy, memset, strlen
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport Hash128, crc32c, hash128
+from raftmeta.native.invariants cimport broken
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort
-from raftmeta.status cimport (BAD_LENGTH, CORRUPT, INCOMPLETE, INVARIANT_BROKEN, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK,
-                              status_t)
+from raftmeta.status cimport (BAD_LENGTH, CORRUPT, INCOMPLETE, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK, status_t)
+from raftmeta.storage.invariants cimport (BROKEN_SEALED_CHUNKS, BROKEN_SEALED_CLOSED, BROKEN_SEALED_OFFSET,
+                                          read_at_most)
 from raftmeta.storage.sealed cimport (FORMAT_SEALED_CHUNK_MAGIC, FORMAT_SEALED_FOOTER_MAGIC, FORMAT_SEALED_MAGIC,
                                       FORMAT_SEALED_VERSION, SEALED_CHUNK_BYTES_MAX, SealedChunk, SealedFooter,
                                       SealedHeader, SealedReader, SealedSplit, SealedWriter)
@@ -91,13 +93,28 @@ cdef status_t _note_split(SealedWriter* writer, const uint8_t* key, uint32_t key
     return OK
 
 
+cdef status_t _closed(SealedWriter* writer) noexcept nogil:
+    return broken(&writer.broken, BROKEN_SEALED_CLOSED, writer.footer.chunks, writer.offset)
+
+
+# Before the name: the file holds its header and each chunk once, as the footer is going to say.
+cdef status_t _check_counts(SealedWriter* writer) noexcept nogil:
+    cdef const SealedFooter* footer = &writer.footer
+    cdef uint64_t bytes = writer.header.header_bytes + footer.chunks * sizeof(SealedChunk) + footer.records_bytes
+    if writer.offset != bytes:
+        return broken(&writer.broken, BROKEN_SEALED_OFFSET, writer.offset, bytes)
+    if writer.crcs.size != <uint64_t>footer.chunks + 1:
+        return broken(&writer.broken, BROKEN_SEALED_CHUNKS, writer.crcs.size, <uint64_t>footer.chunks + 1)
+    return OK
+
+
 cdef status_t sealed_chunk(SealedWriter* writer, const uint8_t* records, uint32_t length, uint32_t count,
                            const uint8_t* split_key, uint32_t split_key_length, bint is_split) noexcept nogil:
     cdef SealedChunk chunk
     cdef Slice[2] parts
     cdef status_t status = OK
     if not writer.is_open:
-        return INVARIANT_BROKEN
+        return _closed(writer)
     if length > SEALED_CHUNK_BYTES_MAX:
         return BAD_LENGTH
     if is_split:
@@ -121,7 +138,7 @@ cdef status_t sealed_chunk(SealedWriter* writer, const uint8_t* records, uint32_
 
 
 cdef status_t sealed_sync(SealedWriter* writer) noexcept nogil:
-    return writer.disk.sync(writer.disk.self, writer.file) if writer.is_open else INVARIANT_BROKEN
+    return writer.disk.sync(writer.disk.self, writer.file) if writer.is_open else _closed(writer)
 
 
 cdef status_t sealed_seal(SealedWriter* writer, const Hash128* state_hash) noexcept nogil:
@@ -131,7 +148,10 @@ cdef status_t sealed_seal(SealedWriter* writer, const Hash128* state_hash) noexc
     cdef Slice[2] parts
     cdef status_t status
     if not writer.is_open:
-        return INVARIANT_BROKEN
+        return _closed(writer)
+    status = _check_counts(writer)
+    if status != OK:
+        return status
     footer.magic = FORMAT_SEALED_FOOTER_MAGIC
     footer.splits_offset = writer.offset
     footer.splits_bytes = writer.splits.size
@@ -179,7 +199,7 @@ cdef status_t _read(SealedReader* reader, uint64_t offset, void* into, uint64_t 
     cdef status_t status
     if offset > reader.size_bytes or length > reader.size_bytes - offset:
         return CORRUPT
-    status = reader.disk.read(reader.disk.self, reader.file, offset, <uint8_t*>into, length, &got)
+    status = read_at_most(reader.disk, &reader.broken, reader.file, offset, <uint8_t*>into, length, &got)
     return CORRUPT if status == OK and got != length else status
 
 

@@ -8,6 +8,9 @@ class SealedWriterHandle:
     """Writes one file: begin, chunks, then seal or abandon; every method returns a status."""
 
     def __init__(self, disk: Disk) -> None: ...
+    @property
+    def broken(self) -> tuple[int, int, int]:
+        """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
     def begin(
         self,
         name: str,

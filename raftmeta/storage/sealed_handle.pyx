@@ -21,6 +21,10 @@ cdef class SealedWriterHandle:
         if self.writer.is_open:
             sealed.sealed_abandon(&self.writer)
 
+    @property
+    def broken(self):
+        return self.writer.broken.what, self.writer.broken.a, self.writer.broken.b
+
     def begin(self, str name, *, point=(0, 0, 0), cluster=(0, 0), bytes membership=b"", uint32_t feature_level=1,
               uint64_t wall_ms=0, uint64_t membership_index=0):
         cdef SealedHeader header

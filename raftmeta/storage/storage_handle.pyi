@@ -92,6 +92,9 @@ class WalHandle:
         void_owner: int = 0,
         seed: int = 1,
     ) -> None: ...
+    @property
+    def broken(self) -> tuple[int, int, int]:
+        """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
     def close(self) -> None:
         """Close the files; the handle must not be used any more."""
     def open(self) -> OpenedLog:

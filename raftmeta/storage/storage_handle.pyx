@@ -189,6 +189,10 @@ cdef class WalHandle:
     def __dealloc__(self):
         log.wal_destroy(self.wal)
 
+    @property
+    def broken(self):
+        return self.wal.broken.what, self.wal.broken.a, self.wal.broken.b
+
     def close(self):
         log.wal_destroy(self.wal)
         self.wal = NULL

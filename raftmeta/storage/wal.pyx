@@ -22,6 +22,7 @@ from raftmeta.native.buggify cimport BUGGIFY_MARK_SYNCED_EARLY, BUGGIFY_SEGMENT_
 from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, load32, next_random
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_BATCH_TAKEN_BACK, MARK_LOG_DAMAGED, MARK_LOG_LOST, MARK_LOG_TORN,
                                     MARK_MARK_REACHED_FURTHER, MARK_MARK_WRITTEN_AT_THE_END,
                                     MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_BEGUN, MARK_SEGMENT_HEADER_HEALED,
@@ -30,8 +31,12 @@ from raftmeta.native.prefetch cimport prefetch
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
-from raftmeta.status cimport DISK_FAILED, INVARIANT_BROKEN, NO_MEMORY, NO_SPACE, OK, STALE, status_t
+from raftmeta.status cimport DISK_FAILED, NO_MEMORY, NO_SPACE, OK, STALE, status_t
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forget, extents_replace
+from raftmeta.storage.invariants cimport (
+    BROKEN_BATCH_BEYOND, BROKEN_BATCH_COUNT, BROKEN_BATCH_LENGTH, BROKEN_BATCH_OFFSET, BROKEN_BATCH_PLACE,
+    BROKEN_BATCH_RECORD, BROKEN_BATCH_SLICES, BROKEN_BATCH_TORN, BROKEN_LOG_BYTES, BROKEN_LOG_END, BROKEN_LOG_START,
+    BROKEN_READ_RECORD, BROKEN_REPAIR_PLACE, BROKEN_WAL_NOT_WRITABLE, BROKEN_WAL_OPENED_TWICE)
 from raftmeta.storage.mark cimport MarkSlot, mark_close, mark_make_room, mark_sync, mark_write
 from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
@@ -114,13 +119,22 @@ cdef status_t _poison(Wal* wal, status_t status) noexcept nogil:
     return status
 
 
+# Why nothing can be done with it: it failed, or whoever calls never opened it.
+cdef status_t _refuse(Wal* wal) noexcept nogil:
+    if wal.failed != OK:
+        return wal.failed
+    return broken(&wal.broken, BROKEN_WAL_NOT_WRITABLE, wal.was_opened, wal.is_writable)
+
+
 # --- open -------------------------------------------------------------------------------------------------------------
 cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
     cdef RecoveryFound found
     cdef status_t status
     memset(opened, 0, sizeof(WalOpened))
-    if wal.failed != OK or wal.was_opened:
-        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+    if wal.failed != OK:
+        return wal.failed
+    if wal.was_opened:
+        return broken(&wal.broken, BROKEN_WAL_OPENED_TWICE, wal.end.index, wal.start.index)
     status = recover(wal, &found, &opened.dropped_bytes)
     if status == OK:
         wal.was_opened = True
@@ -499,7 +513,7 @@ cdef status_t wal_begin(Wal* wal, const SnapshotPoint* point, const HardState* h
     cdef Place place
     cdef status_t status = OK
     if wal.failed != OK or not wal.was_opened:
-        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+        return _refuse(wal)
     memset(&place, 0, sizeof(Place))
     memset(<void*>&wal.membership, 0, sizeof(wal.membership))
     if not wal.membership.append(membership, membership_length):
@@ -563,28 +577,32 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
             length = record_bytes(record.length)
             # Another thread wrote them, so each head has to be fetched from there; most are about as long as this one.
             prefetch(<const uint8_t*>record + TUNE_RECORDS_AHEAD * length)
-            if record.index != index or not wal.next_chains.push(record.chain):
-                return INVARIANT_BROKEN if record.index != index else NO_MEMORY
+            if record.index != index:
+                return broken(&wal.broken, BROKEN_BATCH_RECORD, record.index, index)
+            if not wal.next_chains.push(record.chain):
+                return NO_MEMORY
             index += 1
             offset += length
         if offset != batch.slices[i].length:
-            return INVARIANT_BROKEN
+            return broken(&wal.broken, BROKEN_BATCH_TORN, offset, batch.slices[i].length)
         header.records_bytes += offset
     if index != max(batch.last + 1, batch.first):
-        return INVARIANT_BROKEN
+        return broken(&wal.broken, BROKEN_BATCH_COUNT, index - 1, batch.last)
     header.batch.count = <uint32_t>wal.next_chains.size
     if record != NULL:
         header.batch.last_term = record.term
     return OK
 
 
-# Does the batch continue this log? A hole, a repair of what is not there or a rewrite of what is compacted never does.
-cdef bint _fits_log(const Wal* wal, const WalBatch* batch) noexcept nogil:
+# A batch continues this log. A hole, a repair of what is not there or a rewrite of what is compacted never does.
+cdef status_t _check_place(Wal* wal, const WalBatch* batch) noexcept nogil:
     if batch.first > batch.last:
-        return batch.slice_count == 0
-    if batch.repairs:
-        return wal.start.index < batch.first and batch.last <= wal.end.index
-    return wal.start.index < batch.first and batch.first <= wal.end.index + 1
+        return OK if batch.slice_count == 0 else broken(&wal.broken, BROKEN_BATCH_SLICES, batch.slice_count, 0)
+    if batch.first <= wal.start.index or (not batch.repairs and batch.first > wal.end.index + 1):
+        return broken(&wal.broken, BROKEN_BATCH_PLACE, batch.first, wal.end.index)
+    if batch.repairs and batch.last > wal.end.index:
+        return broken(&wal.broken, BROKEN_REPAIR_PLACE, batch.last, wal.end.index)
+    return OK
 
 
 cdef status_t _place_in(Wal* wal, Spare* spare, uint32_t flags, uint64_t length, Place* place) noexcept nogil:
@@ -628,6 +646,19 @@ cdef void _fill_header(Wal* wal, const WalBatch* batch, const Place* place, Batc
     header.previous = wal.batch
 
 
+# Before the write: a batch overwrites nothing, and is as long as the place that was chosen for it.
+cdef status_t _check_bytes(Wal* wal, const Place* place, const BatchHeader* header) noexcept nogil:
+    cdef uint64_t wanted_bytes = _batch_length(wal, header)
+    if header.length != wanted_bytes:
+        return broken(&wal.broken, BROKEN_BATCH_LENGTH, header.length, wanted_bytes)
+    if place.offset < place.segment.end:
+        return broken(&wal.broken, BROKEN_BATCH_OFFSET, place.offset, place.segment.end)
+    # The reserve is asked for its room before; any other place grows to what it takes.
+    if place.offset + header.length > place.segment.size_bytes:
+        return broken(&wal.broken, BROKEN_BATCH_BEYOND, place.offset + header.length, place.segment.size_bytes)
+    return OK
+
+
 # One write, one sync.
 cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, BatchHeader* header) noexcept nogil:
     cdef Slice part
@@ -635,6 +666,8 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
     _fill_header(wal, batch, place, header)
     wal.head.clear()
     status = batch_header_encode(header, wal.next_chains.data, wal.chains.data, wal.limits.alignment_bytes, &wal.head)
+    if status == OK:
+        status = _check_bytes(wal, place, header)
     if status != OK:
         return status
     memset(<void*>&part, 0, sizeof(Slice))
@@ -691,6 +724,7 @@ cdef status_t _append_to_new(Wal* wal, const WalBatch* batch, uint64_t length, P
 cdef status_t _note_batch(Wal* wal, const WalBatch* batch, const BatchHeader* header) noexcept nogil:
     cdef Segment* last = &wal.segments.back()
     cdef Extent extent
+    cdef status_t status
     wal.hard_state = header.hard_state
     wal.batch = header.batch
     wal.batch_offset = header.offset
@@ -720,7 +754,10 @@ cdef status_t _note_batch(Wal* wal, const WalBatch* batch, const BatchHeader* he
     wal.end.index = batch.last
     wal.end.term = header.batch.last_term
     wal.end.chain = wal.chains.back()
-    return extents_append(&wal.extents, &extent)
+    status = extents_append(&wal.extents, &extent)
+    if status == OK and wal.extents.back().last != wal.end.index:
+        return broken(&wal.broken, BROKEN_LOG_END, wal.extents.back().last, wal.end.index)
+    return status
 
 
 cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
@@ -730,13 +767,13 @@ cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
     cdef bint is_placed
     cdef status_t status
     if wal.failed != OK or not wal.is_writable:
-        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+        return _refuse(wal)
     if batch.first > batch.last and not batch.has_hard_state:
         return OK
     memset(&header, 0, sizeof(BatchHeader))
-    if not _fits_log(wal, batch):
-        return INVARIANT_BROKEN
-    status = _gather(wal, batch, &header)
+    status = _check_place(wal, batch)
+    if status == OK:
+        status = _gather(wal, batch, &header)
     if status != OK:
         return status
     length = _batch_length(wal, &header)
@@ -767,10 +804,14 @@ cdef uint64_t _batch_length(const Wal* wal, const BatchHeader* header) noexcept 
 
 # --- read -------------------------------------------------------------------------------------------------------------
 cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* records) noexcept nogil:
+    cdef status_t status
     memset(<void*>records, 0, sizeof(Slice))
     if wal.failed != OK or not wal.is_writable:
-        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
-    return read_records(wal, index, bytes_max, records)
+        return _refuse(wal)
+    status = read_records(wal, index, bytes_max, records)
+    if status == OK and (<const Record*>records.data).index != index:
+        return broken(&wal.broken, BROKEN_READ_RECORD, (<const Record*>records.data).index, index)
+    return status
 
 
 # --- compaction -------------------------------------------------------------------------------------------------------
@@ -793,7 +834,7 @@ cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
     cdef size_t i
     cdef status_t status
     if wal.failed != OK or not wal.is_writable:
-        return wal.failed if wal.failed != OK else INVARIANT_BROKEN
+        return _refuse(wal)
     if point.index > wal.end.index:
         return STALE
     kept = _first_kept(wal, point)
@@ -804,9 +845,13 @@ cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
         status = segment_retire(wal, &wal.segments.data[i])
         if status != OK:
             return _poison(wal, status)
+        if wal.used_bytes < wal.segments.data[i].end:
+            return broken(&wal.broken, BROKEN_LOG_BYTES, wal.used_bytes, wal.segments.data[i].end)
         wal.used_bytes -= wal.segments.data[i].end
         chunk_drop(wal.segments.data[i].image)
     wal.segments.drop_front(kept)
+    if wal.segments.data[0].start.index < wal.start.index:
+        return broken(&wal.broken, BROKEN_LOG_START, wal.segments.data[0].start.index, wal.start.index)
     wal.start = wal.segments.data[0].start
     extents_forget(&wal.extents, &wal.damaged, wal.start.index)
     status = retired_drop(wal)

@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Chunk, Slice
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.invariants cimport Broken
 from raftmeta.ports cimport DiskPort, FileName, file_t
 from raftmeta.raft.types cimport HardState, SnapshotPoint, index_t
 from raftmeta.status cimport status_t
@@ -58,6 +59,7 @@ cdef struct Wal:
     WalLimits limits
     uint64_t random             # state of next_random: segment uuids
     status_t failed             # not OK: poisoned for good
+    Broken broken               # the first belief that proved wrong
     bint was_opened             # wal_open was here: the numbers below are right
     bint is_writable            # wal_begin, or a wal_open that found all or repairable damage
 

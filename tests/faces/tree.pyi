@@ -48,6 +48,9 @@ class TreeHandle:
     """
 
     def __init__(self, *, fanout: int = 64, bytes_max: int = 0xFFFFFFFFFFFFFFFF, prepares: bool = False) -> None: ...
+    @property
+    def broken(self) -> tuple[int, int, int]:
+        """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
     def put(self, key: bytes, value: bytes, *, revision: int, lease: int = 0) -> None:
         """Put a new version of key."""
     def delete(self, key: bytes, *, revision: int) -> None:

@@ -269,6 +269,11 @@ cdef class TreeHandle:
         if self._tree != NULL:
             tree_destroy(self._tree)
 
+    @property
+    def broken(self):
+        """The first belief that proved wrong, and its two numbers; 0: none."""
+        return self._tree.broken.what, self._tree.broken.a, self._tree.broken.b
+
     def put(self, bytes key, bytes value, *, uint64_t revision, uint64_t lease=0):
         """Put a new version of key."""
         cdef const Entry* older = tree_find(self._tree, key, <uint16_t>len(key))

@@ -17,6 +17,8 @@ _STRING = re.compile(r"[rRbBuUfF]{0,2}('''|\"\"\"|'|\")(?:\\.|(?!\1).)*?\1", re.
 _STRING_OR_COMMENT = re.compile(_STRING.pattern + r"|#[^\n]*", re.DOTALL)
 _FROM = re.compile(r"^[ \t]*from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _PLAIN = re.compile(r"^[ \t]*c?import\s+([\w., \t]+)$", re.MULTILINE)
+_FROM_AT_LOAD = re.compile(r"^from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_PLAIN_AT_LOAD = re.compile(r"^c?import\s+([\w., \t]+)$", re.MULTILINE)
 _EXTERN = re.compile(r"^[ \t]*cdef\s+extern\s+from\s+[\"'<]+([^\"'>]+)", re.MULTILINE)
 
 
@@ -56,6 +58,37 @@ def imports_of(text: str, *, is_python: bool) -> Iterator[str]:
         yield from _joined(match.group(1), re.split(r"[\s,()\\]+", match.group(2)))
     for match in _PLAIN.finditer(bare):
         yield from (part.split()[0] for part in match.group(1).split(",") if part.strip())
+
+
+def imports_at_load(text: str, *, is_python: bool) -> Iterator[str]:
+    """Every module that loading or compiling this one needs; `from a.b import c` gives a.b and a.b.c: c may be one.
+
+    Left out are imports inside functions, and those that only a type checker makes.
+    """
+    if is_python:
+        yield from _loaded_imports(ast.parse(text).body)
+        return
+    bare = without_strings(text)
+    for match in _FROM_AT_LOAD.finditer(bare):
+        yield match.group(1)
+        yield from (f"{match.group(1)}.{name}" for name in re.findall(r"\w+", match.group(2)))
+    for match in _PLAIN_AT_LOAD.finditer(bare):
+        yield from (part.split()[0] for part in match.group(1).split(",") if part.strip())
+
+
+def _loaded_imports(body: list[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.If):
+            if "TYPE_CHECKING" not in ast.unparse(node.test):
+                yield from _loaded_imports(node.body)
+            yield from _loaded_imports(node.orelse)
+        elif isinstance(node, ast.Try):
+            yield from _loaded_imports([*node.body, *(line for handler in node.handlers for line in handler.body)])
 
 
 def external_headers(text: str) -> list[str]:

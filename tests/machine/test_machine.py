@@ -6,11 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raftmeta.common.invariants import NAMES
 from raftmeta.machine.machine_handle import ApplyFatal, MachineHandle
 from tests.machine import commands as c
 from tests.machine.machines import Machine
 
 NO_MEMORY = 96
+
+
+def number_of(belief: str) -> int:
+    return next(number for number, name in NAMES.items() if name == belief)
 
 
 def test_revision_counts_entries_that_changed_keys() -> None:
@@ -77,6 +82,7 @@ def test_entry_out_of_order_is_fatal(index: int) -> None:
     with pytest.raises(ApplyFatal) as fatal:
         machine.apply(b"", entry_type=c.NOOP, index=index)
     assert fatal.value.args == (c.INVARIANT_BROKEN,)
+    assert machine.broken == (number_of("BROKEN_APPLY_ORDER"), index, 2)
 
 
 @given(st.lists(st.one_of(st.binary(max_size=200), st.binary(max_size=60).map(lambda b: c.keys(c.put(b"k"))[:-3] + b))))

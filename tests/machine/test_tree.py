@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from raftmeta.common.invariants import NAMES
 from tests.faces.tree import TreeHandle
 from tests.processes.waiting import wait_until
 
@@ -22,6 +23,11 @@ def filled(*, fanout: int, keys: int) -> TreeHandle:
         tree.put(b"key/%06d" % number, b"%d" % number, revision=number + 1)
     tree.publish(keys)
     return tree
+
+
+def told(tree: TreeHandle) -> tuple[str, int, int]:
+    what, a, b = tree.broken
+    return NAMES.get(what, "nothing"), a, b
 
 
 def fold(left: int, right: int) -> int:
@@ -216,9 +222,20 @@ def test_a_root_holds_whole_revisions_only() -> None:
     tree.put(b"a", b"", revision=5)
     with pytest.raises(ValueError, match="98"):
         tree.publish(4)
+    assert told(tree) == ("BROKEN_TREE_PUBLISHED_BACK", 4, 5)
     tree.publish(5)
     with pytest.raises(ValueError, match="98"):
         tree.publish(4)
+
+
+def test_versions_of_a_key_come_in_the_order_of_their_revisions() -> None:
+    """The chain behind a key is its history: a version below the one that it replaces is a broken invariant."""
+    tree = filled(fanout=4, keys=3)
+    with pytest.raises(ValueError, match="98"):
+        tree.put(b"key/000002", b"late", revision=2)
+    assert told(tree) == ("BROKEN_TREE_PUT_BACK", 2, 3)
+    assert tree.get(b"key/000002") == b"2"
+    tree.publish(3)
 
 
 @pytest.mark.parametrize("fanout", FANOUTS)
@@ -357,6 +374,7 @@ def test_only_a_tombstone_can_be_taken_out() -> None:
     tree = filled(fanout=4, keys=2)
     with pytest.raises(ValueError, match="98"):
         tree.remove(b"key/000001")
+    assert told(tree) == ("BROKEN_TREE_REMOVED_LIVE", 2, 2)
     with pytest.raises(ValueError, match="73"):
         tree.remove(b"none")
 

@@ -20,6 +20,8 @@ from libc.string cimport memset
 
 from raftmeta._core cimport core_compacted, core_membership
 from raftmeta.engine.disk_jobs cimport JOB_COMPACT, JOB_REMOVE, JOB_RETIRE, JOB_TAKE, disk_job_create, disk_job_destroy
+from raftmeta.engine.invariants cimport BROKEN_CHECKPOINT_POINT
+from raftmeta.engine.promises cimport promises_submit
 from raftmeta.engine.snapshots.checkpoint cimport CheckpointHead
 from raftmeta.engine.snapshots.files cimport Taking, check_release, receive_release, take_release
 from raftmeta.engine.snapshots.state cimport RECEIVING_LOADED, TAKING_CHECKPOINT, TAKING_FILE, TAKING_NOTHING, Snapshots
@@ -28,6 +30,7 @@ from raftmeta.engine.state cimport (EVENT_LOG_COMPACTED, EVENT_SNAPSHOT_DAMAGED,
 from raftmeta.machine.machine cimport (MachineStatus, machine_destroy, machine_dump_begin, machine_dump_end,
                                        machine_dump_prepare, machine_publish, machine_status)
 from raftmeta.native.buggify cimport BUGGIFY_DUMP_OF_ONE, BUGGIFY_LOG_CUT_EARLY, buggify
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_FILE_LENT, MARK_OLDER_FILE_RECEIVED, MARK_OLD_FILE_REMOVED, MARK_SNAPSHOT_DUE,
                                     MARK_SNAPSHOT_WITHOUT_ROOM, mark)
 from raftmeta.raft.membership cimport membership_position
@@ -134,6 +137,8 @@ cdef status_t _hand_over(Engine* engine) noexcept nogil:
         snapshots.taking_state = TAKING_FILE
         return _submit_step(engine)
     _fill_head(&snapshots.taking, &head)
+    if head.point.index != engine.applying.applied:
+        return broken(&engine.promises.broken, BROKEN_CHECKPOINT_POINT, head.point.index, engine.applying.applied)
     head.turn = _turn(engine)
     status = engine.checkpoints.take(engine.checkpoints.self, &head, engine.machine, &snapshots.taking.dump)
     snapshots.taking_state = TAKING_CHECKPOINT
@@ -151,7 +156,7 @@ cdef status_t _submit_step(Engine* engine) noexcept nogil:
 cdef status_t snapshots_submit(Engine* engine, DiskJob* job) noexcept nogil:
     if job == NULL:
         return NO_MEMORY
-    engine.jobs.submit(engine.jobs.self, job)
+    promises_submit(engine, job)
     return OK
 
 

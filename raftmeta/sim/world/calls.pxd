@@ -5,6 +5,8 @@ from raftmeta.sim.world.world_state cimport SimCall, SimNode, World
 
 # A call on the node that begins now: what was acknowledged before it is its floor (I13). NULL: no memory.
 cdef SimCall* call_take(World* world, SimNode* node, uint8_t kind) noexcept nogil
+# Submit the command that stands encoded in World.scratch, under the node's next sequence.
+cdef void call_submit(World* world, SimNode* node, SimCall* call) noexcept nogil
 cdef void call_give_back(World* world, SimCall* call) noexcept nogil
 cdef void calls_release(World* world) noexcept nogil
 # The number in the answer to a transaction of one add(), which is [status, revision, [succeeded, [number]]]. False: it

@@ -2,8 +2,12 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
-from raftmeta.sim.world.world_state cimport VIOLATION_NO_MEMORY, SimCall, violate
+from raftmeta.engine.engine cimport engine_submit
+from raftmeta.engine.submission cimport SUBMIT_COMMAND, Submission, submission_create, submission_payload
+from raftmeta.native.containers cimport Vec
+from raftmeta.sim.world.world_state cimport CALL_ADD, VIOLATION_NO_MEMORY, SimCall, violate
 from raftmeta.status cimport OK
 from raftmeta.wire.msgpack cimport Reader, read_array, read_bool, read_int, read_uint, reader_over, unsigned_max
 
@@ -33,6 +37,21 @@ cdef SimCall* call_take(World* world, SimNode* node, uint8_t kind) noexcept nogi
     call.floor_revision = world.truth.acked_revision
     node.calls_open += 1
     return call
+
+
+cdef void call_submit(World* world, SimNode* node, SimCall* call) noexcept nogil:
+    cdef Vec[uint8_t]* payload = &world.scratch
+    cdef Submission* submission = submission_create(SUBMIT_COMMAND, payload.size)
+    if submission == NULL:
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return
+    submission.owner = call
+    submission.arguments.command.session = call.session = node.engine.session.id
+    submission.arguments.command.sequence = node.next_sequence
+    memcpy(submission_payload(submission), payload.data, payload.size)
+    if call.kind == CALL_ADD:
+        world.truth.adds_submitted[call.key] += 1
+    engine_submit(node.engine, submission)
 
 
 cdef void call_give_back(World* world, SimCall* call) noexcept nogil:

@@ -15,6 +15,7 @@ from raftmeta.engine.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
 from raftmeta.engine.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
                                      engine_run, engine_stop)
 from raftmeta.engine.job_order cimport order_arrived, order_background
+from raftmeta.engine.promises cimport engine_broken
 from raftmeta.engine.state cimport (ENGINE_RUNNING, ENGINE_STOPPED, EVENT_COMPACTED, EVENT_HOST_STALLED,
                                     EVENT_LOG_COMPACTED, EVENT_LOG_OPENED, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
                                     EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED,
@@ -523,8 +524,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
         _halt(world, node)
         return
     if node.engine.state == ENGINE_STOPPED or turns == SIM_TURNS_MAX:
-        violate(world, VIOLATION_FATAL, node.number, node.engine.fatal,
-                node.engine.core.broken if node.engine.core != NULL else 0)
+        violate(world, VIOLATION_FATAL, node.number, node.engine.fatal, engine_broken(node.engine).what)
         return
     truth_after_run(world, node)
     watches_look(world, node)

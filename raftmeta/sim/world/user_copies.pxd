@@ -12,7 +12,7 @@ cdef void copies_answered(World* world, SimNode* node, const SimCall* call, stat
 # The engine has something for the copy: it begins with it a little later.
 cdef void copies_fetched(World* world, SimNode* node, status_t status, const uint8_t* body,
                          uint32_t length) noexcept nogil
-# SIM_COPY: it does what it has, and asks for more.
+# SIM_COPY: it does what it has; the next turn of its node asks for more.
 cdef void copies_run(World* world, SimNode* node) noexcept nogil
 # After a turn: ask for more, send the dump that is due.
 cdef void copies_look(World* world, SimNode* node) noexcept nogil

@@ -24,11 +24,9 @@ from raftmeta.machine.user_machines cimport (UserCommand, UserMachine, user_comm
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.raft.types cimport index_t
-from raftmeta.sim.world.calls cimport call_take
+from raftmeta.sim.world.calls cimport call_submit, call_take
 from raftmeta.sim.world.events cimport SIM_COPY
-from raftmeta.sim.world.nodes cimport node_run
 from raftmeta.sim.world.schedule cimport schedule_after
-from raftmeta.sim.world.workload cimport workload_submit
 from raftmeta.sim.world.world_state cimport (CALL_USER, CALL_USER_DUMP, VIOLATION_FATAL, VIOLATION_NO_MEMORY,
                                              VIOLATION_NOT_ONCE, VIOLATION_SNAPSHOT, VIOLATION_STATE_HASH, SimCopy,
                                              SimImage, violate)
@@ -84,7 +82,7 @@ cdef bint _submit(World* world, SimNode* node, SimCall* call, Command* command) 
     if command_encode(command, &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 12, node.next_sequence)
         return False
-    workload_submit(world, node, call)
+    call_submit(world, node, call)
     return True
 
 
@@ -253,7 +251,6 @@ cdef void copies_run(World* world, SimNode* node) noexcept nogil:
             _see_dump(world, node, &news)
             _run_all(world, node, at, end, news.point)
     copy.is_fetching = False
-    node_run(world, node)
 
 
 # --- what it asks of the engine ---------------------------------------------------------------------------------------

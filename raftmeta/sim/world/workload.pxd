@@ -7,8 +7,6 @@ from raftmeta.status cimport status_t
 
 # One call from a client of this node.
 cdef void workload_call(World* world, SimNode* node) noexcept nogil
-# The command that stands encoded in scratch, under the node's next sequence.
-cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept nogil
 cdef void workload_done(World* world, SimNode* node, void* owner, status_t status, uint64_t revision, index_t index,
                         const uint8_t* body, uint32_t length) noexcept nogil
 cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil

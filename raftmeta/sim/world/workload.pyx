@@ -18,13 +18,11 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.engine.engine cimport engine_submit
 from raftmeta.engine.state cimport ENGINE_RUNNING
-from raftmeta.engine.submission cimport (SUBMIT_COMMAND, SUBMIT_READ, Submission, submission_create,
-                                         submission_payload)
+from raftmeta.engine.submission cimport SUBMIT_READ, Submission, submission_create
 from raftmeta.machine.machine cimport MachineStatus, machine_session_exists, machine_status
-from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.types cimport index_t
-from raftmeta.sim.world.calls cimport call_give_back, call_number, call_take, calls_release
+from raftmeta.sim.world.calls cimport call_give_back, call_number, call_submit, call_take, calls_release
 from raftmeta.sim.world.clients cimport clients_done, clients_release
 from raftmeta.sim.world.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
 from raftmeta.sim.world.read_proofs cimport proofs_check
@@ -100,7 +98,7 @@ cdef void _submit_change(World* world, SimNode* node) noexcept nogil:
                          &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, node.number, 3, node.next_sequence)
         return
-    workload_submit(world, node, call)
+    call_submit(world, node, call)
 
 
 # A client without a lease asks for one; one that has one lets go of it now and then.
@@ -116,23 +114,7 @@ cdef void _submit_grant(World* world, SimNode* node) noexcept nogil:
     if call == NULL:
         return
     node.next_sequence += 1
-    workload_submit(world, node, call)
-
-
-# The payload stands in scratch.
-cdef void workload_submit(World* world, SimNode* node, SimCall* call) noexcept nogil:
-    cdef Vec[uint8_t]* payload = &world.scratch
-    cdef Submission* submission = submission_create(SUBMIT_COMMAND, payload.size)
-    if submission == NULL:
-        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-        return
-    submission.owner = call
-    submission.arguments.command.session = call.session = node.engine.session.id
-    submission.arguments.command.sequence = node.next_sequence
-    memcpy(submission_payload(submission), payload.data, payload.size)
-    if call.kind == CALL_ADD:
-        world.truth.adds_submitted[call.key] += 1
-    engine_submit(node.engine, submission)
+    call_submit(world, node, call)
 
 
 cdef void workload_call(World* world, SimNode* node) noexcept nogil:

@@ -152,6 +152,7 @@ cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexc
         node_run(world, node)
     elif event.kind == SIM_COPY:
         copies_run(world, node)
+        node_run(world, node)
     elif event.kind == SIM_JOBS:
         node_disk(world, node)
     elif event.kind == SIM_JOBS_DONE:

@@ -1,0 +1,31 @@
+# What the engine believes of itself and of those behind its ports (ports.pxd, engine/state.pxd, engine/snapshots).
+from libc.stdint cimport uint64_t
+
+from raftmeta.native.invariants cimport Broken
+
+cdef enum EngineInvariant:
+    # The applier.
+    BROKEN_APPLY_GAP = 301              # a = index of a record to be applied, b = the one that must come here
+    BROKEN_APPLY_TORN = 302             # a = bytes of whole records in a slice, b = bytes of the slice
+    BROKEN_PUBLISHED_BACK = 303         # a = index applied, b = index published before
+    BROKEN_PUBLISHED_OTHER = 304        # a = index applied by the machine, b = by the engine
+    # DiskJobPort: a job comes back once, and those of the log in the order in which they went.
+    BROKEN_JOB_OUT_TWICE = 305          # a = kind of the job, b = its number: it is under way already
+    BROKEN_JOB_BACK_TWICE = 306         # a = kind of the job, b = jobs under way: it is not
+    BROKEN_JOB_ORDER = 307              # a = number of a job of the log, b = of the one that came back last
+    BROKEN_MEMBERSHIP_LOGGED = 308      # a = index of a membership that cannot be encoded, b = its members
+    # NetworkPort.
+    BROKEN_LINK_UNUSED = 309            # a = link of a frame, b = links that there are: it is free, or this node's own
+    BROKEN_FRAME_SHORT = 310            # a = bytes of a frame, b = bytes of its header
+    # CallerPort: the end of a ticket is told once.
+    BROKEN_ANSWERED_TWICE = 311         # a = revision of the second answer, b = its status
+    BROKEN_READERS_GONE = 312           # a = readers of a round, b = readers that wait
+    # CheckpointPort.
+    BROKEN_CHECKPOINT_POINT = 313       # a = index of the state handed over, b = index applied
+
+# What is kept to see promises held.
+cdef struct Promises:
+    Broken broken               # the first one that was not
+    uint64_t jobs_submitted     # numbers the jobs
+    uint64_t jobs_under_way
+    uint64_t log_job_back       # number of the job of the log that came back last

@@ -1,0 +1,13 @@
+# What the replicated state believes of whoever feeds it, and of its own parts.
+
+cdef enum MachineInvariant:
+    BROKEN_APPLY_ORDER = 201            # a = index of a record, b = the one that must come here
+    BROKEN_HISTORY_ORDER = 202          # a = newest revision of the history, b = of the keys
+    BROKEN_LEASE_KEYS = 203             # a = lease that loses a key, b = keys that it has
+    BROKEN_SESSION_WINDOW = 204         # a = highest sequence kept, b = lowest
+    BROKEN_DUMP_MOVED = 205             # a = index applied now, b = when the dump began
+    BROKEN_TREE_DEPTH = 206             # a = level of a node, b = levels that there may be
+    BROKEN_TREE_PUT_BACK = 207          # a = revision of a version, b = of the one that it replaces
+    BROKEN_TREE_REMOVED_LIVE = 208      # a = revision of the live key, b = newest in the tree
+    BROKEN_TREE_PUBLISHED_BACK = 209    # a = revision published, b = one that is in the tree or was published
+    BROKEN_TREE_EMPTY = 210             # a = low half of the hash, b = high half: of no key at all

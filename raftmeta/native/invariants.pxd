@@ -1,0 +1,22 @@
+# A belief of the program that proved wrong: which one, and the two numbers that contradict each other.
+#
+# Whoever works with a struct keeps the first one in it, on its own thread: no engine sees another one's, and none is
+# shared. What a disk job found travels with the job; engine/promises finds the first one of a node. The lists of names
+# are raft/invariants, storage/invariants, machine/invariants and engine/invariants. Bytes from a disk, a peer or a user
+# are never believed: they are validated. raftmeta/common/invariants has the names for Python.
+from libc.stdint cimport uint32_t, uint64_t
+
+from raftmeta.status cimport INVARIANT_BROKEN, status_t
+
+# Zeroed: all held.
+cdef struct Broken:
+    uint32_t what               # a number of one of the lists
+    uint64_t a
+    uint64_t b
+
+cdef inline status_t broken(Broken* first, uint32_t what, uint64_t a, uint64_t b) noexcept nogil:
+    if first.what == 0:
+        first.what = what
+        first.a = a
+        first.b = b
+    return INVARIANT_BROKEN
