@@ -16,12 +16,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 
 from raftmeta import errors
-from raftmeta.backends.listeners import Listeners, States
 from raftmeta.backends.pysyncobj_state import Metastore, Place
 from raftmeta.backends.threads import AioOverThreads
 from raftmeta.backends.url import BackendUrl
@@ -63,6 +62,9 @@ from raftmeta.interfaces import (
     ValueListener,
 )
 from raftmeta.operations import Create, Delete, Fence, Update
+from raftmeta.recipes.face_blocking import BlockingFace
+from raftmeta.recipes.listeners import Change, Failures, Listeners
+from raftmeta.recipes.states import States
 
 __all__ = ["PLUGIN", "PySyncObjBackend"]
 
@@ -108,6 +110,7 @@ class _Held(Held):
     def __init__(self, place: Place, sent_s: float, on_lost: Callable[[Held], object] | None) -> None:
         self._place = place
         self._until_s = sent_s + place.ttl_s * (1 - DRIFT_MARGIN)
+        self.taken_s = time.monotonic()
         self._on_lost = on_lost
         self._lost = threading.Event()
         self._lock = threading.Lock()
@@ -189,7 +192,7 @@ class _Group(_Part, GroupMembership):
     def __init__(self, backend: PySyncObjBackend, group: str) -> None:
         super().__init__(backend)
         self._group = group
-        self._listeners: Listeners[GroupChange] = Listeners(GroupChange)
+        self._listeners: Listeners[GroupChange] = backend.listeners_of(GroupChange)
         self._told = self.members()
         self._mine: dict[str, _Held] = {}
 
@@ -250,7 +253,7 @@ class _Group(_Part, GroupMembership):
         for id, held in list(self._mine.items()):
             if id in held_ids:
                 held.renewed(sent_s)
-            else:
+            elif held.taken_s < sent_s:  # else it joined while this renewal was under way
                 self._mine.pop(id, None)
                 held.end(is_told=True)
 
@@ -278,6 +281,7 @@ class _Candidate:
         self.on_elected = on_elected
         self.on_lost = on_lost
         self.sent_s = sent_s
+        self.nominated_s = float("inf")
         self.lead: _Held | None = None
 
 
@@ -285,7 +289,7 @@ class _Election(_Part, LeaderElection):
     def __init__(self, backend: PySyncObjBackend, service: str) -> None:
         super().__init__(backend)
         self._service = service
-        self._listeners: Listeners[LeaderChange] = Listeners(LeaderChange)
+        self._listeners: Listeners[LeaderChange] = backend.listeners_of(LeaderChange)
         self._told = self.leader()
         self._mine: dict[str, _Candidate] = {}
         self._changed = threading.Condition()
@@ -322,6 +326,7 @@ class _Election(_Part, LeaderElection):
             except BaseException:
                 del self._mine[candidate]
                 raise
+            mine.nominated_s = time.monotonic()
             self._follow()
         return self.lead(candidate) is not None
 
@@ -378,11 +383,12 @@ class _Election(_Part, LeaderElection):
 
     def renewed(self, held_ids: set[str], sent_s: float) -> None:
         for id, mine in list(self._mine.items()):
-            mine.sent_s = sent_s
             if id in held_ids:
+                mine.sent_s = sent_s
                 if mine.lead is not None:
                     mine.lead.renewed(sent_s)
-            else:
+            elif mine.nominated_s < sent_s:  # else it was nominated while this renewal was under way
+                mine.sent_s = sent_s
                 self._lost(id, mine)
         self._follow()
         with self._changed:
@@ -490,7 +496,7 @@ class _Registry(_Part, ListenerRegistry):
 
     def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
         self._check_open()
-        self._values.setdefault(key, Listeners(ValueChange)).add(listener)
+        self._values.setdefault(key, self._backend.listeners_of(ValueChange)).add(listener)
 
     def remove_value_change_listener(self, key: str, listener: ValueListener) -> None:
         if key in self._values:
@@ -498,7 +504,7 @@ class _Registry(_Part, ListenerRegistry):
 
     def add_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
         self._check_open()
-        self._key_sets.setdefault(namespace, Listeners(KeySetChange)).add(listener)
+        self._key_sets.setdefault(namespace, self._backend.listeners_of(KeySetChange)).add(listener)
 
     def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
         if namespace in self._key_sets:
@@ -539,11 +545,13 @@ class PySyncObjBackend(Backend):
         self._groups: dict[str, _Group] = {}
         self._elections: dict[str, _Election] = {}
         self._looked_at = 0
-        self._states = States(self._look_at_state)
+        self._face = BlockingFace(cast(Any, self))
+        self._failures = Failures()
         self.state = Metastore(self._look)
         self._storage = _Storage(self)
         self._listeners = _Registry(self)
         self._cluster: Future[SyncObj] = Future()
+        self._states = States(self._face, lambda: (self._look_at_state(), 0))
         self._settings = SyncObjConf(
             autoTickPeriod=TICK_S,
             appendEntriesPeriod=TICK_S,
@@ -611,6 +619,10 @@ class PySyncObjBackend(Backend):
         self.close()
 
     # --- for the parts ------------------------------------------------------------------------------------------------
+    def listeners_of(self, kind: type[Change]) -> Listeners[Change]:
+        """Listeners of one group, service, key or namespace; all of this back end share threads."""
+        return Listeners(self._face, self._failures, kind)
+
     def check_open(self) -> None:
         if self._is_closed.is_set():
             raise NodeClosed("this back end is closed")

@@ -6,9 +6,10 @@ It decides nothing about the contracts: they are those of the back end below. Fo
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from raftmeta.interfaces import (
     AioBackend,
@@ -20,24 +21,19 @@ from raftmeta.interfaces import (
     Backend,
     Capabilities,
     Data,
-    FenceLike,
     GroupChange,
     GroupListener,
     GroupMembership,
     Held,
     KeySetChange,
     KeySetListener,
-    Leader,
     LeaderChange,
     LeaderElection,
     LeaderListener,
     ListenerRegistry,
-    Members,
     State,
     StateListener,
     Storage,
-    StorageOperation,
-    Stored,
     ValueChange,
     ValueListener,
     checked_callback,
@@ -46,6 +42,9 @@ from raftmeta.interfaces import (
 from raftmeta.operations import Fence
 
 __all__ = ["AioOverThreads"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 WAIT_SLICE_S = 0.1  # a wait of unknown length occupies a thread of the pool no longer than this at a time
 
@@ -115,68 +114,62 @@ class _AioHeld(AioHeld):
         return True
 
 
-class _AioGroup(AioGroupMembership):
-    def __init__(self, group: GroupMembership) -> None:
-        self._below = group
+def _on_thread(verb: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """The same method of the blocking object below, on a thread."""
+
+    @functools.wraps(verb)
+    async def method(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
+        found = getattr(self._below, verb.__name__)
+        given: T = await asyncio.to_thread(found, *arguments, **options)
+        return given
+
+    return method
+
+
+class _OverThreads:
+    """One of the four, over the same one that only blocks."""
+
+    def __init__(self, below: Any) -> None:
+        self._below = below
         self._listeners = _Listeners()
+
+
+class _AioGroup(_OverThreads, AioGroupMembership):
+    init = _on_thread(GroupMembership.init)
+    leave = _on_thread(GroupMembership.leave)
+    membership_list = _on_thread(GroupMembership.membership_list)
+    membership = _on_thread(GroupMembership.membership)
+    members = _on_thread(GroupMembership.members)
+    close = _on_thread(GroupMembership.close)
 
     @property
     def group(self) -> str:
-        return self._below.group
-
-    async def init(self, context: Any) -> None:
-        await asyncio.to_thread(self._below.init, context)
+        return str(self._below.group)
 
     async def join(
-        self,
-        id: str,
-        data: Data = b"",
-        *,
-        on_lost: Callable[[AioHeld], object] | None = None,
-        timeout_s: float | None = 5.0,
+        self, id: str, data: Data = b"", *, on_lost: Callable[[AioHeld], object] | None = None, **options: Any
     ) -> AioHeld:
         told = self._listeners.once(on_lost)
-        return _AioHeld(await asyncio.to_thread(lambda: self._below.join(id, data, on_lost=told, timeout_s=timeout_s)))
+        return _AioHeld(await asyncio.to_thread(self._below.join, id, data, on_lost=told, **options))
 
-    async def leave(self, id: str, *, timeout_s: float | None = 5.0) -> None:
-        await asyncio.to_thread(self._below.leave, id, timeout_s=timeout_s)
-
-    async def membership_list(self, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
-        return await asyncio.to_thread(self._below.membership_list, local=local, timeout_s=timeout_s)
-
-    async def membership(self, *, local: bool = False, timeout_s: float | None = 5.0) -> dict[str, bytes]:
-        return await asyncio.to_thread(self._below.membership, local=local, timeout_s=timeout_s)
-
-    async def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members:
-        return await asyncio.to_thread(self._below.members, local=local, timeout_s=timeout_s)
-
-    async def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None:
-        await asyncio.to_thread(self._below.add_listener, self._listeners.add(GroupChange, "", listener))
+    async def add_listener(self, listener: GroupListener, **options: Any) -> None:
+        await asyncio.to_thread(self._below.add_listener, self._listeners.add(GroupChange, "", listener), **options)
 
     async def remove_listener(self, listener: GroupListener) -> None:
         await asyncio.to_thread(self._below.remove_listener, self._listeners.remove(GroupChange, "", listener))
 
-    async def close(self) -> None:
-        await asyncio.to_thread(self._below.close)
 
-
-class _AioElection(AioLeaderElection):
-    def __init__(self, election: LeaderElection) -> None:
-        self._below = election
-        self._listeners = _Listeners()
+class _AioElection(_OverThreads, AioLeaderElection):
+    init = _on_thread(LeaderElection.init)
+    get_leader = _on_thread(LeaderElection.get_leader)
+    leader = _on_thread(LeaderElection.leader)
+    resign = _on_thread(LeaderElection.resign)
+    withdraw = _on_thread(LeaderElection.withdraw)
+    close = _on_thread(LeaderElection.close)
 
     @property
     def service(self) -> str:
-        return self._below.service
-
-    async def init(self, context: Any) -> None:
-        await asyncio.to_thread(self._below.init, context)
-
-    async def get_leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> str | None:
-        return await asyncio.to_thread(self._below.get_leader, local=local, timeout_s=timeout_s)
-
-    async def leader(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Leader | None:
-        return await asyncio.to_thread(self._below.leader, local=local, timeout_s=timeout_s)
+        return str(self._below.service)
 
     async def nominate(
         self,
@@ -185,12 +178,10 @@ class _AioElection(AioLeaderElection):
         *,
         on_elected: Callable[[AioHeld], object] | None = None,
         on_lost: Callable[[AioHeld], object] | None = None,
-        timeout_s: float | None = 5.0,
+        **options: Any,
     ) -> bool:
-        elected, lost = self._listeners.once(on_elected), self._listeners.once(on_lost)
-        return await asyncio.to_thread(
-            lambda: self._below.nominate(candidate, data, on_elected=elected, on_lost=lost, timeout_s=timeout_s)
-        )
+        told = {"on_elected": self._listeners.once(on_elected), "on_lost": self._listeners.once(on_lost)}
+        return bool(await asyncio.to_thread(self._below.nominate, candidate, data, **told, **options))
 
     def lead(self, candidate: str) -> AioHeld | None:
         lead = self._below.lead(candidate)
@@ -204,77 +195,30 @@ class _AioElection(AioLeaderElection):
         finally:
             await asyncio.to_thread(self._below.withdraw, candidate)
 
-    async def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None:
-        await asyncio.to_thread(self._below.resign, leader, timeout_s=timeout_s)
-
-    async def withdraw(self, candidate: str, *, timeout_s: float | None = 5.0) -> None:
-        await asyncio.to_thread(self._below.withdraw, candidate, timeout_s=timeout_s)
-
-    async def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
-        await asyncio.to_thread(self._below.add_listener, self._listeners.add(LeaderChange, "", listener))
+    async def add_listener(self, listener: LeaderListener, **options: Any) -> None:
+        await asyncio.to_thread(self._below.add_listener, self._listeners.add(LeaderChange, "", listener), **options)
 
     async def remove_listener(self, listener: LeaderListener) -> None:
         await asyncio.to_thread(self._below.remove_listener, self._listeners.remove(LeaderChange, "", listener))
 
-    async def close(self) -> None:
-        await asyncio.to_thread(self._below.close)
 
-
-class _AioStorage(AioStorage):
-    def __init__(self, storage: Storage) -> None:
-        self._below = storage
-
-    async def init(self, context: Any) -> None:
-        await asyncio.to_thread(self._below.init, context)
+class _AioStorage(_OverThreads, AioStorage):
+    init = _on_thread(Storage.init)
+    get = _on_thread(Storage.get)
+    put = _on_thread(Storage.put)
+    update = _on_thread(Storage.update)
+    delete = _on_thread(Storage.delete)
+    children = _on_thread(Storage.children)
+    multi = _on_thread(Storage.multi)
+    close = _on_thread(Storage.close)
 
     def fetch(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Awaitable[bytes | None]:
         return asyncio.wrap_future(self._below.fetch(key, local=local, timeout_s=timeout_s))
 
-    async def get(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> Stored | None:
-        return await asyncio.to_thread(self._below.get, key, local=local, timeout_s=timeout_s)
 
-    async def put(self, key: str, data: Data, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0) -> int:
-        return await asyncio.to_thread(lambda: self._below.put(key, data, fence=fence, timeout_s=timeout_s))
-
-    async def update(
-        self,
-        key: str,
-        data: Data,
-        *,
-        expected_revision: int = 0,
-        fence: FenceLike | None = None,
-        timeout_s: float | None = 5.0,
-    ) -> int:
-        return await asyncio.to_thread(
-            lambda: self._below.update(key, data, expected_revision=expected_revision, fence=fence, timeout_s=timeout_s)
-        )
-
-    async def delete(
-        self, key: str, *, expected_revision: int = 0, fence: FenceLike | None = None, timeout_s: float | None = 5.0
-    ) -> None:
-        await asyncio.to_thread(
-            lambda: self._below.delete(key, expected_revision=expected_revision, fence=fence, timeout_s=timeout_s)
-        )
-
-    async def children(self, namespace: str, *, local: bool = False, timeout_s: float | None = 5.0) -> frozenset[str]:
-        return await asyncio.to_thread(self._below.children, namespace, local=local, timeout_s=timeout_s)
-
-    async def multi(
-        self, operations: Sequence[StorageOperation], *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
-    ) -> int:
-        return await asyncio.to_thread(lambda: self._below.multi(operations, fence=fence, timeout_s=timeout_s))
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._below.close)
-
-
-class _AioRegistry(AioListenerRegistry):
-    def __init__(self, registry: ListenerRegistry) -> None:
-        self._below = registry
-        self._listeners = _Listeners()
-
-    async def init(self, context: Any) -> None:
-        await asyncio.to_thread(self._below.init, context)
+class _AioRegistry(_OverThreads, AioListenerRegistry):
+    init = _on_thread(ListenerRegistry.init)
+    close = _on_thread(ListenerRegistry.close)
 
     async def add_value_change_listener(self, key: str, listener: ValueListener) -> None:
         wrapped = self._listeners.add(ValueChange, key, listener)
@@ -291,9 +235,6 @@ class _AioRegistry(AioListenerRegistry):
     async def remove_key_set_change_listener(self, namespace: str, listener: KeySetListener) -> None:
         wrapped = self._listeners.remove(KeySetChange, namespace, listener)
         await asyncio.to_thread(self._below.remove_key_set_change_listener, namespace, wrapped)
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._below.close)
 
 
 class AioOverThreads(AioBackend):

@@ -16,14 +16,14 @@ from raftmeta.recipes.blocking import (
     Election,
     Group,
     Lock,
+    Permit,
     Queue,
     ReadWriteLock,
     Registry,
     Semaphore,
     Storage,
+    Taken,
 )
-from raftmeta.recipes.held import BlockingPermit as Permit
-from raftmeta.recipes.queue import BlockingTaken as Taken
 
 __all__ = [
     "Barrier",

@@ -1,12 +1,13 @@
 """The recipes on asyncio: the same names and contracts as in raftmeta.recipes, over a raftmeta.aio.Node."""
 
 from raftmeta.recipes.barrier import Barrier, DoubleBarrier
+from raftmeta.recipes.claims import Taken
 from raftmeta.recipes.counter import Counter
 from raftmeta.recipes.election import Election
 from raftmeta.recipes.group import Group
 from raftmeta.recipes.held import Permit
-from raftmeta.recipes.line import Lock, ReadWriteLock, Semaphore
-from raftmeta.recipes.queue import Queue, Taken
+from raftmeta.recipes.lock import Lock, ReadWriteLock, Semaphore
+from raftmeta.recipes.queue import Queue
 from raftmeta.recipes.registry import Registry
 from raftmeta.recipes.storage import Storage
 

@@ -8,13 +8,19 @@ from typing import cast
 
 from raftmeta.errors import InvalidArgument, KeyExists, Withdrawn
 from raftmeta.operations import Create, Delete, Operation, Put, Range, RangeEmpty, RangeResult, Txn, TxnResult, Version
-from raftmeta.recipes.face import Face
-from raftmeta.recipes.held import Hold, give_up_lease
-from raftmeta.recipes.keys import pack_holder, prefix_of
-from raftmeta.recipes.line import DEFAULT_TTL_S, face_of
-from raftmeta.recipes.mirror import Records
+from raftmeta.recipes.recipe import (
+    DEFAULT_TTL_S,
+    Deadline,
+    Face,
+    Hold,
+    Records,
+    face_of,
+    give_up_lease,
+    pack_holder,
+    prefix_of,
+    wait_until,
+)
 from raftmeta.recipes.store import AioLease, AioStore
-from raftmeta.recipes.waiting import Deadline, wait_until
 
 __all__ = ["Barrier", "DoubleBarrier"]
 

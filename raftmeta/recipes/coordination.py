@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import raftmeta.recipes.blocking as blocking
-import raftmeta.recipes.election as election
-import raftmeta.recipes.group as group
-import raftmeta.recipes.registry as registry
-import raftmeta.recipes.storage as storage
 from raftmeta.errors import InvalidArgument
 from raftmeta.interfaces import Capabilities, Owner, State, StateListener
-from raftmeta.recipes.face import AioFace, BlockingFace, Face
+from raftmeta.recipes.deadline import DEFAULT_TTL_S, Deadline
+from raftmeta.recipes.election import Election
+from raftmeta.recipes.face import Face, run
+from raftmeta.recipes.face_blocking import BlockingFace
+from raftmeta.recipes.followed import Followed
+from raftmeta.recipes.group import Group
 from raftmeta.recipes.handles import Parts, handle_of
-from raftmeta.recipes.held import TUNE_GIVE_BACK_S
-from raftmeta.recipes.line import DEFAULT_TTL_S
+from raftmeta.recipes.part import Part, face_of
+from raftmeta.recipes.places import TUNE_GIVE_BACK_S
+from raftmeta.recipes.registry import Registry
 from raftmeta.recipes.states import States
-from raftmeta.recipes.waiting import Deadline
+from raftmeta.recipes.storage import Storage
+from raftmeta.recipes.twin import twin_of
 
 __all__ = ["AioCoordinated", "Coordinated", "life_of"]
 
@@ -44,8 +47,6 @@ CAPABILITIES = Capabilities(
     ttl_precision_s=2.0,
 )
 
-Kept = TypeVar("Kept")
-
 
 def life_of(name: str | None) -> Owner:
     """The owner of one life of a client: a later one of the same name succeeds it. None: nobody does."""
@@ -55,142 +56,125 @@ def life_of(name: str | None) -> Owner:
     return Owner(f"client-{life:x}" if name is None else f"client {name}", life, 0)
 
 
-def _parts_of(store: Any) -> Parts:
-    # setdefault is one step also for two threads: no lock is needed to make the object that holds the lock.
-    return cast(Parts, vars(store).setdefault("_parts", Parts()))
-
-
-def _handle(store: Any, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
-    """A new handle of the part of this kind and name, which is made if nobody has it open."""
-    parts = _parts_of(store)
-    return cast(Kept, handle_of(parts, kind, name, lambda: parts.get(kind, name, ttl_s, make)))
-
-
-def _states_of(store: Any, face: Callable[[], Face]) -> States:
-    found = vars(store).get("_states")
-    if found is None:  # setdefault is one step also for two threads
-        found = vars(store).setdefault("_states", States(face(), store.look_at_state))
-    return cast(States, found)
-
-
-def _close_states(store: Any) -> None:
-    found = vars(store).get("_states")
-    if found is not None:
-        found.close()
-
-
-class Coordinated:
-    """The four interfaces of a blocking store."""
+class _Coordinated:
+    """What both faces share: parts and state listeners, which are made when they are first asked for."""
 
     @property
     def capabilities(self) -> Capabilities:
         """What this back end promises."""
         return CAPABILITIES
+
+    @property
+    def cluster_state(self) -> State:
+        """Whether the cluster can be asked, as this process knows; asks nobody."""
+        state: State = cast(Any, self).look_at_state()[0]
+        return state
+
+    def add_state_listener(self, listener: StateListener) -> None:
+        """Call listener with each new state (interfaces.State) from now on, until it is removed."""
+        self._states_here().add(listener)
+
+    def remove_state_listener(self, listener: StateListener) -> None:
+        """Stop calling listener; one that was not added is ignored."""
+        self._states_here().remove(listener)
+
+    def _recipe_face(self) -> Face:
+        raise NotImplementedError
+
+    def _states_here(self) -> States:
+        found = vars(self).get("_states")
+        if found is None:  # setdefault is one step also for two threads
+            found = vars(self).setdefault("_states", States(self._recipe_face(), cast(Any, self).look_at_state))
+        return cast(States, found)
+
+    def _parts_here(self) -> Parts:
+        # setdefault is one step also for two threads: no lock is needed to make the object that holds the lock.
+        return cast(Parts, vars(self).setdefault("_parts", Parts()))
+
+    def _handle(self, kind: str, name: str, ttl_s: float, make: Callable[[], Part]) -> Any:
+        """A new handle of the part of this kind and name, which is made if nobody has it open."""
+        parts = self._parts_here()
+
+        def made() -> Part:
+            part = make()
+            run(part.init(self._recipe_face()))  # asks nobody
+            return part
+
+        return handle_of(parts, kind, name, lambda: parts.get(kind, name, ttl_s, made))
+
+    async def _end_parts(self, timeout_s: float) -> None:
+        states = vars(self).get("_states")
+        if states is not None:
+            states.close()
+        deadline = Deadline(min(timeout_s, TUNE_GIVE_BACK_S))
+        for part in self._parts_here().take_all():
+            if isinstance(part, Followed):
+                await part.close(timeout_s=cast(float, deadline.left_s()))
+            else:
+                await part.close()
+
+
+class Coordinated(_Coordinated):
+    """The four interfaces of a blocking store."""
 
     def group(self, name: str, *, ttl_s: float = DEFAULT_TTL_S) -> blocking.Group:
         """A handle of the group of this name; closing it ends what was done through it, and nothing else.
 
         ttl_s: how many seconds a silent member stays; the same for all handles that are open.
         """
-        return self._part("group", name, ttl_s, lambda: blocking.Group(name, ttl_s=ttl_s))
+        return cast(blocking.Group, self._twin("group", name, ttl_s, lambda: Group(name, ttl_s=ttl_s)))
 
     def election(self, service: str, *, ttl_s: float = DEFAULT_TTL_S) -> blocking.Election:
         """A handle of the election of this service; closing it ends what was done through it, and nothing else.
 
         ttl_s: how many seconds a silent leader keeps the lead; the same for all handles that are open.
         """
-        return self._part("election", service, ttl_s, lambda: blocking.Election(service, ttl_s=ttl_s))
+        return cast(blocking.Election, self._twin("election", service, ttl_s, lambda: Election(service, ttl_s=ttl_s)))
 
     @property
     def storage(self) -> blocking.Storage:
         """KIP-30 Storage over the keys of this store: a handle, to be closed by itself."""
-        return self._part("storage", "", 0.0, blocking.Storage)
+        return cast(blocking.Storage, self._twin("storage", "", 0.0, Storage))
 
     @property
     def listeners(self) -> blocking.Registry:
         """KIP-30 Listener Registry over the keys of this store: a handle, to be closed by itself."""
-        return self._part("listener registry", "", 0.0, blocking.Registry)
+        return cast(blocking.Registry, self._twin("listener registry", "", 0.0, Registry))
 
-    @property
-    def cluster_state(self) -> State:
-        """Whether the cluster can be asked, as this process knows; asks nobody."""
-        state: State = cast(Any, self).look_at_state()[0]
-        return state
+    def _recipe_face(self) -> Face:
+        return BlockingFace(cast(Any, self))
 
-    def add_state_listener(self, listener: StateListener) -> None:
-        """Call listener with each new state (interfaces.State) from now on, until it is removed."""
-        _states_of(self, lambda: BlockingFace(cast(Any, self))).add(listener)
-
-    def remove_state_listener(self, listener: StateListener) -> None:
-        """Stop calling listener; one that was not added is ignored."""
-        _states_of(self, lambda: BlockingFace(cast(Any, self))).remove(listener)
-
-    def _part(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
-        def made() -> Kept:
-            part = make()
-            cast(Any, part).init(self)
-            return part
-
-        return _handle(self, kind, name, ttl_s, made)
+    def _twin(self, kind: str, name: str, ttl_s: float, make: Callable[[], Part]) -> Any:
+        return twin_of(self._handle(kind, name, ttl_s, make))
 
     def close_parts(self, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """Leave, resign and stop listening, before the store is closed; timeout_s: at most, and a second at most."""
-        _close_states(self)
-        deadline = Deadline(min(timeout_s, TUNE_GIVE_BACK_S))
-        for part in _parts_of(self).take_all():
-            if isinstance(part, blocking.Group | blocking.Election):
-                part.close(timeout_s=cast(float, deadline.left_s()))
-            else:
-                part.close()
+        run(self._end_parts(timeout_s))
 
 
-class AioCoordinated:
+class AioCoordinated(_Coordinated):
     """The four interfaces of a store on asyncio."""
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What this back end promises."""
-        return CAPABILITIES
-
-    def group(self, name: str, *, ttl_s: float = DEFAULT_TTL_S) -> group.Group:
+    def group(self, name: str, *, ttl_s: float = DEFAULT_TTL_S) -> Group:
         """As Coordinated.group."""
-        return self._part("group", name, ttl_s, lambda: group.Group(name, ttl_s=ttl_s))
+        return cast(Group, self._handle("group", name, ttl_s, lambda: Group(name, ttl_s=ttl_s)))
 
-    def election(self, service: str, *, ttl_s: float = DEFAULT_TTL_S) -> election.Election:
+    def election(self, service: str, *, ttl_s: float = DEFAULT_TTL_S) -> Election:
         """As Coordinated.election."""
-        return self._part("election", service, ttl_s, lambda: election.Election(service, ttl_s=ttl_s))
+        return cast(Election, self._handle("election", service, ttl_s, lambda: Election(service, ttl_s=ttl_s)))
 
     @property
-    def storage(self) -> storage.Storage:
+    def storage(self) -> Storage:
         """KIP-30 Storage over the keys of this store: a handle, to be closed by itself."""
-        return self._part("storage", "", 0.0, storage.Storage)
+        return cast(Storage, self._handle("storage", "", 0.0, Storage))
 
     @property
-    def listeners(self) -> registry.Registry:
+    def listeners(self) -> Registry:
         """KIP-30 Listener Registry over the keys of this store: a handle, to be closed by itself."""
-        return self._part("listener registry", "", 0.0, registry.Registry)
+        return cast(Registry, self._handle("listener registry", "", 0.0, Registry))
 
-    @property
-    def cluster_state(self) -> State:
-        """Whether the cluster can be asked, as this process knows; asks nobody."""
-        state: State = cast(Any, self).look_at_state()[0]
-        return state
-
-    def add_state_listener(self, listener: StateListener) -> None:
-        """Call listener with each new state (interfaces.State) from now on, until it is removed."""
-        _states_of(self, lambda: AioFace(cast(Any, self))).add(listener)
-
-    def remove_state_listener(self, listener: StateListener) -> None:
-        """Stop calling listener; one that was not added is ignored."""
-        _states_of(self, lambda: AioFace(cast(Any, self))).remove(listener)
-
-    def _part(self, kind: str, name: str, ttl_s: float, make: Callable[[], Kept]) -> Kept:
-        def made() -> Kept:
-            part = make()
-            cast(Any, part).begin(AioFace(cast(Any, self)))
-            return part
-
-        return _handle(self, kind, name, ttl_s, made)
+    def _recipe_face(self) -> Face:
+        return face_of(self)
 
     async def close_once(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin closing, or wait for the task that began; that one goes on when a caller is cancelled."""
@@ -203,10 +187,4 @@ class AioCoordinated:
 
     async def close_parts(self, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """As Coordinated.close_parts."""
-        _close_states(self)
-        deadline = Deadline(min(timeout_s, TUNE_GIVE_BACK_S))
-        for part in _parts_of(self).take_all():
-            if isinstance(part, group.Group | election.Election):
-                await part.close(timeout_s=cast(float, deadline.left_s()))
-            else:
-                await part.close()
+        await self._end_parts(timeout_s)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from raftmeta.recipes.face import Face
-from raftmeta.recipes.keys import prefix_of
-from raftmeta.recipes.line import face_of
+from raftmeta.recipes.recipe import Face, face_of, prefix_of
 from raftmeta.recipes.store import AioStore
 
 __all__ = ["Counter"]

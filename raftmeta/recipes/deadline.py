@@ -1,12 +1,13 @@
-"""How long a call may take in all, over several calls of a store."""
+"""How long a call may take in all, over several calls of a store; how long a silent holder keeps what it has."""
 
 from __future__ import annotations
 
 import time
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Deadline"]
+__all__ = ["DEFAULT_TIMEOUT_S", "DEFAULT_TTL_S", "Deadline"]
 
 DEFAULT_TIMEOUT_S = 5.0  # as the verbs of a store
+DEFAULT_TTL_S = 5.0  # of leases
 
 
 class Deadline:

@@ -16,20 +16,18 @@ import functools
 import inspect
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
-import raftmeta.recipes.blocking as blocking
-import raftmeta.recipes.election as election
-import raftmeta.recipes.group as group
-import raftmeta.recipes.registry as registry
-import raftmeta.recipes.storage as storage
 from raftmeta.errors import InvalidArgument, NodeClosed
-from raftmeta.interfaces import AioHeld, Data, Held
-from raftmeta.recipes.face import run
-from raftmeta.recipes.held import TUNE_GIVE_BACK_S
+from raftmeta.interfaces import AioHeld, Data
+from raftmeta.recipes.election import Election
+from raftmeta.recipes.group import Group
+from raftmeta.recipes.places import TUNE_GIVE_BACK_S
+from raftmeta.recipes.registry import Registry
+from raftmeta.recipes.storage import Storage
 
-__all__ = ["HANDLES", "Parts", "Shared", "handle_of"]
+__all__ = ["Parts", "Shared", "handle_of"]
 
 T = TypeVar("T")
 
@@ -69,9 +67,7 @@ class Shared:
 
     def is_unused(self) -> bool:
         """Whether nobody has a member, a candidate or a listener in it, nor an open handle."""
-        core = core_of(self.part)
-        is_idle = not getattr(core, "_holds", None) and not getattr(core, "_candidacies", None)
-        return is_idle and not self._added and all(handle._is_closed for handle in list(self.handles))
+        return self.part.is_idle and not self._added and all(handle._is_closed for handle in list(self.handles))
 
 
 class Parts:
@@ -108,13 +104,6 @@ class Parts:
             self._is_closed = True
             kept, self._kept = [shared.part for shared in self._kept.values()], {}
         return kept
-
-
-def core_of(part: Any) -> Any:
-    """The coroutines of a part: it has them inside on the blocking face, and is them on asyncio."""
-    names: dict[Any, str] = {blocking.Group: "_group", blocking.Election: "_election", blocking.Registry: "_registry"}
-    inside = names.get(type(part))
-    return part if inside is None else getattr(part, inside)
 
 
 # --- a handle ---------------------------------------------------------------------------------------------------------
@@ -159,204 +148,132 @@ class _Handle:
         self._is_closed = True
         return shared
 
-    async def _release(self, shared: Shared, timeout_s: float) -> None:
-        for verb, *arguments in shared.all_of(self):
-            if shared.removed(self, (verb, *arguments)):
-                await getattr(core_of(shared.part), f"remove_{verb}")(*arguments)
-        done, self._done = self._done, []
-        if done:
-            await core_of(shared.part).release(done, timeout_s=timeout_s)
+    def _own_ids(self, part: Any) -> list[str]:
+        """What was done through this handle, for part.release."""
+        return []
 
-
-class _BlockingHandle(_Handle):
-    def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
+    async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """End what was done through this handle; other handles of the same name go on.
 
         timeout_s: seconds for giving back; what is not given back by then goes with its lease.
         """
         shared = self._end_use()
-        if shared is not None:
-            run(self._release(shared, timeout_s))
-            part = self._parts.drop_unused(self._kind, self._name)
-            if part is not None:
-                part.close()
-
-
-class _AioHandle(_Handle):
-    async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
-        """As for callers that may block."""
-        shared = self._end_use()
-        if shared is not None:
-            await self._release(shared, timeout_s)
-            part = self._parts.drop_unused(self._kind, self._name)
-            if part is not None:
-                await part.close()
+        if shared is None:
+            return
+        for verb, *arguments in shared.all_of(self):
+            if shared.removed(self, (verb, *arguments)):
+                await getattr(shared.part, f"remove_{verb}")(*arguments)
+        ids = self._own_ids(shared.part)
+        if ids:
+            await shared.part.release(ids, timeout_s=timeout_s)
+        part = self._parts.drop_unused(self._kind, self._name)
+        if part is not None:
+            await part.close()
 
 
 # --- delegation -------------------------------------------------------------------------------------------------------
 
 
-def _delegating(name: str, original: Any, *, is_blocking: bool) -> Any:
+def _delegating(name: str, original: Any) -> Any:
     """The attribute of a handle that stands for this one of the part."""
     if isinstance(original, property):
         return property(lambda self: getattr(self._part, name), doc=original.__doc__)
     verb = name.split("_", 1)[-1]
     if name.startswith("add_") and name.endswith("listener"):
-        made = (_blocking_add if is_blocking else _aio_add)(name, verb, original)
-    elif name.startswith("remove_") and name.endswith("listener"):
-        made = (_blocking_remove if is_blocking else _aio_remove)(name, verb, original)
-    else:
 
-        def made(self: Any, *arguments: Any, **options: Any) -> Any:
-            return getattr(self._part, name)(*arguments, **options)
+        async def add(self: Any, *arguments: Any, **options: Any) -> None:
+            arguments = _by_position(original, arguments, options)
+            shared = self._shared
+            await getattr(shared.part, name)(*arguments)
+            shared.added(self, (verb, *arguments))
 
-    return functools.wraps(original)(made)
+        return functools.wraps(original)(add)
+    if name.startswith("remove_") and name.endswith("listener"):
+
+        async def remove(self: Any, *arguments: Any, **options: Any) -> None:
+            arguments = _by_position(original, arguments, options)
+            shared = self._shared
+            if shared.removed(self, (verb, *arguments)):
+                await getattr(shared.part, name)(*arguments)
+
+        return functools.wraps(original)(remove)
+
+    def passed(self: Any, *arguments: Any, **options: Any) -> Any:
+        return getattr(self._part, name)(*arguments, **options)
+
+    return functools.wraps(original)(passed)
 
 
 def _by_position(original: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
     return inspect.signature(original).bind(None, *arguments, **options).args[1:] if options else arguments
 
 
-def _blocking_add(name: str, verb: str, original: Any) -> Any:
-    def add(self: Any, *arguments: Any, **options: Any) -> None:
-        arguments = _by_position(original, arguments, options)
-        shared = self._shared
-        getattr(shared.part, name)(*arguments)
-        shared.added(self, (verb, *arguments))
-
-    return add
-
-
-def _aio_add(name: str, verb: str, original: Any) -> Any:
-    async def add(self: Any, *arguments: Any, **options: Any) -> None:
-        arguments = _by_position(original, arguments, options)
-        shared = self._shared
-        await getattr(shared.part, name)(*arguments)
-        shared.added(self, (verb, *arguments))
-
-    return add
-
-
-def _blocking_remove(name: str, verb: str, original: Any) -> Any:
-    def remove(self: Any, *arguments: Any, **options: Any) -> None:
-        arguments = _by_position(original, arguments, options)
-        shared = self._shared
-        if shared.removed(self, (verb, *arguments)):
-            getattr(shared.part, name)(*arguments)
-
-    return remove
-
-
-def _aio_remove(name: str, verb: str, original: Any) -> Any:
-    async def remove(self: Any, *arguments: Any, **options: Any) -> None:
-        arguments = _by_position(original, arguments, options)
-        shared = self._shared
-        if shared.removed(self, (verb, *arguments)):
-            await getattr(shared.part, name)(*arguments)
-
-    return remove
-
-
 def _delegates(cls: type[T]) -> type[T]:
     """Class decorator: every public name of the part that the handle does not define itself is the part's."""
-    own = {name for base in cls.__mro__ if issubclass(base, _Handle) for name in vars(base)} & {*vars(cls), "close"}
+    own = {*vars(cls), "close", "init", "register"}
     for name in dir(cls):
-        if not name.startswith("_") and name not in own and name not in ("init", "begin", "register"):
+        if not name.startswith("_") and name not in own:
             original = inspect.getattr_static(cls, name)
             if callable(original) or isinstance(original, property):
-                setattr(cls, name, _delegating(name, original, is_blocking=issubclass(cls, _BlockingHandle)))
+                setattr(cls, name, _delegating(name, original))
     return cls
 
 
-# --- the four, twice --------------------------------------------------------------------------------------------------
+# --- the four ---------------------------------------------------------------------------------------------------------
 
 
 @_delegates
-class GroupHandle(_BlockingHandle, blocking.Group):
+class GroupHandle(_Handle, Group):
     """A handle of a group."""
 
-    def join(self, *arguments: Any, **options: Any) -> Held:
-        held = self._part.join(*arguments, **options)
-        self._done.append(held._hold)
-        return cast(Held, held)
-
-
-@_delegates
-class AioGroupHandle(_AioHandle, group.Group):
-    """A handle of a group, on asyncio."""
-
     async def join(self, *arguments: Any, **options: Any) -> AioHeld:
-        held = await self._part.join(*arguments, **options)
+        held: AioHeld = await self._part.join(*arguments, **options)
         self._done.append(held)
-        return cast(AioHeld, held)
+        return held
+
+    def _own_ids(self, part: Group) -> list[str]:
+        return part.ids_of(self._done)
 
 
 @_delegates
-class ElectionHandle(_BlockingHandle, blocking.Election):
+class ElectionHandle(_Handle, Election):
     """A handle of an election."""
-
-    def nominate(self, candidate: str, *arguments: Any, **options: Any) -> bool:
-        self._done.append(candidate)
-        return cast(bool, self._part.nominate(candidate, *arguments, **options))
-
-    def terms(self, candidate: str, data: Data = b"") -> Iterator[Held]:
-        part = self._part
-        self._done.append(candidate)
-        try:
-            yield from part.terms(candidate, data)
-        finally:
-            with contextlib.suppress(ValueError):
-                self._done.remove(candidate)
-
-
-@_delegates
-class AioElectionHandle(_AioHandle, election.Election):
-    """A handle of an election, on asyncio."""
 
     async def nominate(self, candidate: str, *arguments: Any, **options: Any) -> bool:
         self._done.append(candidate)
-        return cast(bool, await self._part.nominate(candidate, *arguments, **options))
+        is_leader: bool = await self._part.nominate(candidate, *arguments, **options)
+        return is_leader
 
     async def terms(self, candidate: str, data: Data = b"") -> AsyncIterator[AioHeld]:
+        part = self._part
         self._done.append(candidate)
         try:
-            async with contextlib.aclosing(self._part.terms(candidate, data)) as leads:
+            async with contextlib.aclosing(part.terms(candidate, data)) as leads:
                 async for lead in leads:
                     yield lead
         finally:
             with contextlib.suppress(ValueError):
                 self._done.remove(candidate)
 
+    def _own_ids(self, part: Election) -> list[str]:
+        return list(self._done)
+
 
 @_delegates
-class StorageHandle(_BlockingHandle, blocking.Storage):
+class StorageHandle(_Handle, Storage):
     """A handle of the storage."""
 
 
 @_delegates
-class AioStorageHandle(_AioHandle, storage.Storage):
-    """A handle of the storage, on asyncio."""
-
-
-@_delegates
-class RegistryHandle(_BlockingHandle, blocking.Registry):
+class RegistryHandle(_Handle, Registry):
     """A handle of the listener registry."""
 
 
-@_delegates
-class AioRegistryHandle(_AioHandle, registry.Registry):
-    """A handle of the listener registry, on asyncio."""
-
-
 HANDLES: dict[type, type] = {
-    blocking.Group: GroupHandle,
-    blocking.Election: ElectionHandle,
-    blocking.Storage: StorageHandle,
-    blocking.Registry: RegistryHandle,
-    group.Group: AioGroupHandle,
-    election.Election: AioElectionHandle,
-    storage.Storage: AioStorageHandle,
-    registry.Registry: AioRegistryHandle,
+    Group: GroupHandle,
+    Election: ElectionHandle,
+    Storage: StorageHandle,
+    Registry: RegistryHandle,
 }
 
 

@@ -5,12 +5,6 @@ the epoch, and key and create revision together are the fence: whoever takes the
 a greater create revision, and the fence of the one before is refused from then on (docs/formats.md "Keys of the
 recipes").
 
-take_place decides who gets a key:
-  1. nobody has it: the caller;
-  2. an earlier life of the same owner has it: the caller, at once. The key is deleted and created in one transaction,
-     so that the earlier life, should it still run, is fenced by the very act that replaces it;
-  3. anybody else has it, this life of the owner included: IdConflict.
-
 No clock of two machines is ever compared: a lease runs on the store's lease clock, held() on the holder's own clock.
 """
 
@@ -18,22 +12,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from raftmeta.errors import Fatal, IdConflict, LeaseExpired, NotExecuted, OutcomeUnknown
-from raftmeta.interfaces import AioHeld, Held, HeldBase
-from raftmeta.operations import Create, Delete, Fence, Get, KeyRecord, ModRevision, Operation, Version
-from raftmeta.recipes.deadline import DEFAULT_TIMEOUT_S, Deadline
-from raftmeta.recipes.face import Face, run
-from raftmeta.recipes.keys import pack_holder, unpack_holder
+from raftmeta.errors import Fatal, LeaseExpired, NotExecuted, OutcomeUnknown
+from raftmeta.interfaces import AioHeld, HeldBase
+from raftmeta.operations import Fence, KeyRecord
+from raftmeta.recipes.face import Face
 from raftmeta.recipes.store import LeaseBase
 
-__all__ = ["BlockingHold", "BlockingPermit", "Hold", "Permit", "take_place"]
-
-TUNE_GIVE_BACK_S = 1.0  # of close(): well below Config.close_timeout_s
+__all__ = ["Hold", "Permit", "give_up_lease"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,8 +31,8 @@ class Hold(AioHeld):
 
     def __init__(self, face: Face, key: str, id: str, data: bytes) -> None:
         self.key = key
-        self._face = face
-        self.shown: HeldBase = self._blocking() if face.is_blocking else self
+        self.face = face
+        self.shown: HeldBase = face.show(self)
         self._id = id
         self._data = data
         self._epoch = 0
@@ -53,9 +41,6 @@ class Hold(AioHeld):
         self._lock = threading.RLock()
         self._is_over = False
         self._on_lost: list[Callable[[Hold], None]] = []
-
-    def _blocking(self) -> HeldBase:
-        return BlockingHold(self)
 
     def __repr__(self) -> str:
         return f"<{self.key} epoch={self._epoch} {'held' if self.held() else 'lost'}>"
@@ -115,7 +100,7 @@ class Hold(AioHeld):
         for callback in self._end():
             callback(self)
         if is_first and self._lease is not None and self._lease.held():
-            self._face.spawn(give_up_lease(self._lease), "give-up")  # else it would be kept alive for nothing
+            self.face.spawn(give_up_lease(self._lease), "give-up")  # else it would be kept alive for nothing
 
     def settle(self) -> None:
         """It is not held any more, and not lost either."""
@@ -144,9 +129,6 @@ class Hold(AioHeld):
 class Permit(Hold):
     """A hold that its holder gives back itself: a lock, a permit of a semaphore. As a context it is released."""
 
-    def _blocking(self) -> HeldBase:
-        return BlockingPermit(self)
-
     async def release(self) -> None:
         """Give it back; the next one has it at once. Idempotent."""
         if not self.is_over:
@@ -155,109 +137,8 @@ class Permit(Hold):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.release()
-
-
-# --- for callers that may block ---------------------------------------------------------------------------------------
-
-
-class BlockingHold(Held):
-    """A Hold whose loss may be waited for by blocking."""
-
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
-
-    def __repr__(self) -> str:
-        return repr(self._hold)
-
-    @property
-    def id(self) -> str:
-        return self._hold.id
-
-    @property
-    def data(self) -> bytes:
-        return self._hold.data
-
-    @property
-    def epoch(self) -> int:
-        return self._hold.epoch
-
-    @property
-    def fence(self) -> Fence:
-        return self._hold.fence
-
-    def held(self) -> bool:
-        return self._hold.held()
-
-    def remaining_s(self) -> float:
-        return self._hold.remaining_s()
-
-    def wait_lost(self, timeout_s: float | None = None) -> bool:
-        return run(self._hold.wait_lost(timeout_s))
-
-
-class BlockingPermit(BlockingHold):
-    """As Permit."""
-
-    def release(self) -> None:
-        """Give it back; the next one has it at once. Idempotent."""
-        run(cast(Permit, self._hold).release())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
-
-
-# --- taking a place ---------------------------------------------------------------------------------------------------
-
-
-async def take_place(
-    face: Face, hold: Hold, *, ttl_s: float, replaces: int = 0, deadline: Deadline | None = None
-) -> None:
-    """Create the key of `hold` under a new lease, by the rules above; on any error nothing is left behind.
-
-    deadline: when to give up, None: in 5 seconds. replaces: the epoch of a hold of this life that is known to be lost
-    and may still stand in the store.
-    Raises IdConflict.
-    """
-    deadline = Deadline(DEFAULT_TIMEOUT_S) if deadline is None else deadline
-    lease = await face.verbs.lease(ttl_s, on_lost=lambda _: hold.lose(), timeout_s=deadline.left_s())
-    value = pack_holder(face.owner, hold.data, key=hold.key, id=hold.id)
-    create = Create(hold.key, value, lease=lease.id)
-    try:
-        epoch = await _take_key(face, hold, create, replaces, deadline)
-    except BaseException:
-        # Not awaited: the caller may have been cancelled. Should it fail, nobody keeps the lease alive any more.
-        face.spawn(give_up_lease(lease), "give-up")
-        raise
-    hold.begin(lease, epoch)
-
-
-async def _take_key(face: Face, hold: Hold, create: Create, replaces: int, deadline: Deadline) -> int:
-    compare: Any = Version(hold.key) == 0
-    then: list[Operation] = [create]
-    while True:
-        reply = await face.verbs.txn([compare], then, [Get(hold.key)], timeout_s=deadline.left_s())
-        if reply.succeeded:
-            return reply.revision
-        record = cast("KeyRecord | None", reply.results[0])
-        if record is None:
-            compare, then = Version(hold.key) == 0, [create]
-            continue
-        owner = unpack_holder(record.value).owner
-        if record.create_revision != replaces and not face.owner.succeeds(owner):
-            raise IdConflict(
-                f"{hold.id!r} is held by {owner.name!r} until that one leaves or its lease ends ({hold.key})",
-                revision=reply.revision,
-            )
-        compare, then = ModRevision(hold.key) == record.mod_revision, [Delete(hold.key), create]
 
 
 async def give_up_lease(lease: Any) -> None:
@@ -266,13 +147,3 @@ async def give_up_lease(lease: Any) -> None:
         await lease.revoke()
     except (NotExecuted, OutcomeUnknown, LeaseExpired, Fatal) as error:
         _LOG.info("lease left to expire lease=%d reason=%s", lease.id, error)
-
-
-async def give_back_quietly(*holds: Hold, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
-    """For close(), which must end soon: what is not given back in time goes with its lease, no longer kept alive."""
-    until_s = time.monotonic() + timeout_s
-    for hold in holds:
-        try:
-            await hold.give_back(timeout_s=max(0.0, until_s - time.monotonic()))
-        except (NotExecuted, OutcomeUnknown, Fatal) as error:
-            _LOG.info("left to expire key=%s reason=%s", hold.key, error)

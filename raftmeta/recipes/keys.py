@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 import msgpack
 
 from raftmeta.errors import InvalidArgument
-from raftmeta.interfaces import Data, Owner
-from raftmeta.operations import Key
+from raftmeta.interfaces import Data, FenceLike, Owner
+from raftmeta.operations import Fence, Key
 
 ROOT = "_raftmeta/"
 FORMAT_HOLDER = 1
@@ -45,6 +45,11 @@ def to_bytes(data: Data, field: str = "data") -> bytes:
     if isinstance(data, bytes):
         return data
     raise InvalidArgument(f"{field}: must be bytes or str, not {type(data).__name__}", field=field)
+
+
+def fence_of(fence: FenceLike | None) -> Fence | None:
+    """The fence of whatever is held."""
+    return fence if fence is None or isinstance(fence, Fence) else fence.fence
 
 
 def part_of(name: str, field: str) -> str:

@@ -88,15 +88,9 @@ class Strand(Generic[Told]):
             try:
                 await self._face.call(self._call, told)
             except BaseException as error:  # sys.exit() in a listener ends neither its thread nor the event loop
-                if not self._face.is_blocking and _ends_task(error):
+                if self._face.is_ending(error):
                     raise
                 self._failures.add(self.listener)
-
-
-def _ends_task(error: BaseException) -> bool:
-    import asyncio  # loaded by whoever has an event loop
-
-    return isinstance(error, asyncio.CancelledError | GeneratorExit)
 
 
 def coalesced(changes: list[Change]) -> Change:

@@ -16,12 +16,7 @@ from raftmeta.interfaces import (
     ValueListener,
     listener_call,
 )
-from raftmeta.recipes.face import Face
-from raftmeta.recipes.keys import check_key, key_set
-from raftmeta.recipes.listeners import Failures, Listeners
-from raftmeta.recipes.mirror import Mirror
-from raftmeta.recipes.part import Part
-from raftmeta.recipes.versions import KeySet, Versions
+from raftmeta.recipes.recipe import Face, Failures, KeySet, Listeners, Mirror, Part, Versions, check_key, key_set
 
 __all__ = ["Registry"]
 

@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from raftmeta.common.flags import Flag
 from raftmeta.interfaces import State, StateListener
-from raftmeta.recipes.face import BlockingFace, Face
+from raftmeta.recipes.face import Face, run
 from raftmeta.recipes.listeners import Failures, Listeners
 
 __all__ = ["Look", "States"]
@@ -33,7 +32,7 @@ class States:
         self._listeners: Listeners[State] = Listeners(face, self._failures, State)
         self._told, self._session = look()
         self._lock = threading.Lock()
-        self._changed = Flag()
+        self._changed = face.signal()
         self._is_looking = False
         self._is_closed = False
 
@@ -44,10 +43,10 @@ class States:
                 return
             self._is_looking = True
             self._told, self._session = self._look()
-        if isinstance(self._face, BlockingFace):
-            threading.Thread(target=self._look_on, name="raftmeta-state", daemon=True).start()
+        if self._face.is_blocking:
+            threading.Thread(target=lambda: run(self._look_on()), name="raftmeta-state", daemon=True).start()
         else:
-            self._face.spawn(self._look_on_aio(), "state")
+            self._face.spawn(self._look_on(), "state")
 
     def remove(self, listener: StateListener) -> None:
         self._listeners.remove(listener)
@@ -65,16 +64,9 @@ class States:
             self._is_looking = len(self._listeners) > 0 and not self._is_closed
             return self._is_looking
 
-    def _look_on(self) -> None:
+    async def _look_on(self) -> None:
         while self._must_look():
-            self._changed.wait(TUNE_LOOK_S)
-            self._tell()
-
-    async def _look_on_aio(self) -> None:
-        import asyncio  # loaded by whoever has an event loop
-
-        while self._must_look():
-            await asyncio.sleep(TUNE_LOOK_S)
+            await self._changed.wait(TUNE_LOOK_S)
             self._tell()
 
     def _tell(self) -> None:

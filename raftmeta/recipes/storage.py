@@ -9,16 +9,10 @@ from collections.abc import Awaitable, Sequence
 
 from raftmeta.errors import InvalidArgument
 from raftmeta.interfaces import AioStorage, Data, FenceLike, StorageOperation, Stored
-from raftmeta.operations import Create, Delete, Fence, Update
-from raftmeta.recipes.keys import check_key, key_set
-from raftmeta.recipes.part import Part
+from raftmeta.operations import Create, Delete, Update
+from raftmeta.recipes.recipe import Part, check_key, fence_of, key_set
 
 __all__ = ["Storage"]
-
-
-def fence_of(fence: FenceLike | None) -> Fence | None:
-    """The fence of whatever is held."""
-    return fence if fence is None or isinstance(fence, Fence) else fence.fence
 
 
 class Storage(Part, AioStorage):

@@ -17,7 +17,6 @@ __all__ = ["KeySet", "Versions"]
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
 _MISSING: Any = object()
 
 
@@ -105,7 +104,6 @@ class Versions(Mapping[Key, Value]):
         return iter(self.whole())
 
     def keys(self) -> KeysView[Key]:
-        """All keys, of the whole."""
         return self.whole().keys()
 
     def items(self) -> ItemsView[Key, Value]:
@@ -113,7 +111,6 @@ class Versions(Mapping[Key, Value]):
         return self.whole().items()
 
     def values(self) -> ValuesView[Value]:
-        """All values, of the whole."""
         return self.whole().values()
 
     def __eq__(self, other: object) -> bool:

@@ -12,7 +12,7 @@ from raftmeta.recipes.held import Hold
 from raftmeta.recipes.mirror import Records, fold, read_whole
 from raftmeta.results import WatchReset
 
-__all__ = ["Deadline", "wait_until"]
+__all__ = ["wait_until"]
 
 TUNE_ROUND_S_MIN = 0.01
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import raftmeta
 from raftmeta.conformance import CHECKS, Check, Kit, outcome_of
 from tests.client.nodes import serving
-from tests.conformance.kits import embedded_kit, pysyncobj_kit, raft_kit
+from tests.conformance.kits import embedded_kit, free_addresses, pysyncobj_kit, raft_kit
 
 KITS: dict[str, Callable[[Path], AbstractContextManager[Kit]]] = {
     "embedded": embedded_kit,
@@ -80,3 +82,17 @@ def test_a_wrong_url_names_what_is_wrong(url: str, field: str) -> None:
     with pytest.raises(raftmeta.ConfigError) as caught:
         raftmeta.connect(url)
     assert caught.value.field == field
+
+
+def test_a_renewal_says_nothing_of_what_was_taken_while_it_was_under_way() -> None:
+    """PySyncObj: its answer knew neither the member nor the candidate, and both were taken for lost."""
+    with raftmeta.connect(f"pysyncobj://{free_addresses(1)[0]}?ttl_s=60", timeout_s=20) as backend:
+        sent_s = time.monotonic()
+        group: Any = backend.group("g")
+        election: Any = backend.election("e")
+        member = group.join("a")
+        assert election.nominate("a")
+        for part in (group, election):
+            part.renewed(set(), sent_s)
+        assert member.held()
+        assert election.lead("a") is not None

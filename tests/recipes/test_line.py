@@ -230,7 +230,9 @@ def test_no_history_lets_in_two_who_exclude_each_other(nodes: Nodes, steps: list
             acquire = lock.acquire_read if step == "read" else lock.acquire_write
             line.append(("read" if step == "read" else "write", Waiter(lambda acquire=acquire: acquire(timeout_s=30))))  # type: ignore[misc]
             wait_until(
-                lambda: nodes["a"].range(prefix=lock._lock._prefix).count == len(line), timeout_s=20, what="the line"
+                lambda: nodes["a"].range(prefix=prefix_of("rwlocks", name)).count == len(line),
+                timeout_s=20,
+                what="the line",
             )
         wait_until(settled, timeout_s=30, what=lambda: f"{[(kind, waiter.permit) for kind, waiter in line]}")
     while line:

@@ -10,7 +10,8 @@ import pytest
 
 import raftmeta
 from raftmeta.operations import KeyRecord
-from raftmeta.recipes.face import BlockingFace, run
+from raftmeta.recipes.face import run
+from raftmeta.recipes.face_blocking import BlockingFace
 from raftmeta.recipes.mirror import Mirror, fold
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 from tests.recipes.test_group import next_of
