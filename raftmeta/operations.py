@@ -1,7 +1,7 @@
 """What a transaction is made of: operations, compares, and what comes back, as plain values.
 
     node.txn(
-        compares=[Version("jobs/7") == 0, Lease("worker/a") != 0],
+        compares=[Version("jobs/7") == 0, LeaseId("worker/a") != 0],
         then=[Put("jobs/7", b"run", lease=lease.id)],
         otherwise=[Get("jobs/7")],
     )
@@ -31,7 +31,7 @@ __all__ = [
     "Get",
     "Key",
     "KeyRecord",
-    "Lease",
+    "LeaseId",
     "ModRevision",
     "Operation",
     "Put",
@@ -286,7 +286,7 @@ class Value(_Side):
         return Compare(self._target, 4, self.key, operand)
 
 
-class Lease(_NumberSide):
+class LeaseId(_NumberSide):
     """The id of the lease that the key is attached to; 0: none."""
 
     __slots__ = ()
