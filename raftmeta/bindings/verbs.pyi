@@ -18,16 +18,8 @@ class _HasId(Protocol):
     @property
     def id(self) -> int: ...
 
-class _Carrier(Protocol):
-    """How a request travels whose caller blocks. A deadline is what `_prepare` made, by the carrier's own clock."""
-
-    def _prepare(self, request: Request[Any], timeout_s: float | None) -> Any: ...
-    def _await_session(self, deadline: Any) -> None: ...
-    def _carry(self, request: Request[Any], deadline: Any) -> Any: ...
-    def _is_late(self, deadline: Any) -> bool: ...
-
 class _AioCarrier(Protocol):
-    """How a request travels whose caller is a task."""
+    """How a request travels. A deadline is what `_prepare` made, by the carrier's own clock."""
 
     def _prepare(self, request: Request[Any], timeout_s: float | None) -> Any: ...
     def _has_session(self) -> bool: ...
@@ -36,7 +28,7 @@ class _AioCarrier(Protocol):
     def _is_late(self, deadline: Any) -> bool: ...
 
 class Request(Generic[_Answer_co]):
-    """One operation, from its arguments to its answer. It is asked once, by `ask` or by `ask_aio`.
+    """One operation, from its arguments to its answer. It is asked once.
 
     purpose: what its answer looks like. is_answered: nothing of it is left to be asked.
     """
@@ -45,13 +37,11 @@ class Request(Generic[_Answer_co]):
     def purpose(self) -> int: ...
     @property
     def is_answered(self) -> bool: ...
-    def ask(self, carrier: _Carrier, timeout_s: float | None) -> _Answer_co:
+    async def ask_aio(self, carrier: _AioCarrier, timeout_s: float | None) -> _Answer_co:
         """Ask until it is answered, and return the answer.
 
         A command whose session ended before it arrived was certainly not executed, and is encoded anew.
         """
-    async def ask_aio(self, carrier: _AioCarrier, timeout_s: float | None) -> _Answer_co:
-        """The same for a task."""
     def check(self, value_bytes_max: int) -> None:
         """Raise InvalidArgument, whose field names the argument that is wrong."""
 

@@ -1,8 +1,8 @@
 """Request: the arguments of a verb, its command, and how it is asked again.
 
-A request is asked in two ways, `ask` for callers that block and `ask_aio` for tasks; no other code repeats one. It is
-encoded when its carrier has a session, and the session may end before the command arrives: then it was certainly not
-executed (NotReady), and is encoded anew.
+A task asks one by `ask_aio`, a caller that blocks by face/node; no other code repeats one. It is encoded when its
+carrier has a session, and the session may end before the command arrives: then it was certainly not executed
+(NotReady), and is encoded anew.
 
 A request is not known to the garbage collector, which would look at thousands of puts again and again. It refers to
 its caller's arguments, and those never refer to it.
@@ -113,23 +113,6 @@ cdef bytes _raw(object text):
 # --- requests ---------------------------------------------------------------------------------------------------------
 @cython.no_gc
 cdef class Request:
-    def ask(self, carrier, timeout_s):
-        deadline = carrier._prepare(self, timeout_s)
-        answer = None
-        try:
-            while not self.is_answered:
-                carrier._await_session(deadline)
-                try:
-                    answer = carrier._carry(self, deadline)
-                    self._advance()
-                except NotReady as error:
-                    if isinstance(error, NodeRemoved) or carrier._is_late(deadline):
-                        raise
-        except RaftmetaError as error:
-            self._fail(error)
-            raise
-        return answer
-
     async def ask_aio(self, carrier, timeout_s):
         deadline = carrier._prepare(self, timeout_s)
         answer = None
@@ -154,13 +137,10 @@ cdef class Request:
     cdef int prepare(self, uint32_t value_bytes_max) except -1:
         if self.value_bytes_max == value_bytes_max:
             return 0
-        take_fence(self.fence, &self.taken)
+        if self.fence is not None:
+            take_fence(self.fence, &self.taken)
         self.value_bytes_max = value_bytes_max
-        try:
-            return self._take()
-        except BaseException:
-            self.value_bytes_max = 0
-            raise
+        return self._take()
 
     cdef int _take(self) except -1:
         return 0

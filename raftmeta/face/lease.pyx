@@ -168,7 +168,7 @@ cdef class NodeLease(LeaseBase, Lease):
         if not was_held:
             return      # it expires by itself; by now its id may be another's
         try:
-            revoke(self.id).ask(self.node, timeout_s)
+            self.node._ask(revoke(self.id), timeout_s)
         except LeaseExpired:
             pass        # gone already, and its keys with it
 

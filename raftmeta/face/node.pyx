@@ -27,7 +27,7 @@ from raftmeta.loop.loop cimport LOOP_AWAIT_FOLLOWER
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.threads cimport boot_now_ns
 
-from raftmeta.errors import Fatal, InvalidArgument, NotExecuted, OutcomeUnknown
+from raftmeta.errors import Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError
 from raftmeta.verbs.blocking import Verbs
 
 
@@ -81,21 +81,23 @@ cdef class Node(NodeBase, Verbs):
 
     # --- the carrier: a ticket of its own for each request ------------------------------------------------------------
     def _ask(self, Request request not None, timeout_s):
-        return request.ask(self, timeout_s)
-
-    def _prepare(self, Request request not None, timeout_s):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         request.prepare(self.value_bytes_max)
-        return deadline_ns
-
-    def _await_session(self, uint64_t deadline_ns):
-        self.await_session(deadline_ns)
-
-    def _carry(self, Request request not None, uint64_t deadline_ns):
-        return self.finish(self.submit(request, NULL), request.purpose, deadline_ns)
-
-    def _is_late(self, uint64_t deadline_ns):
-        return boot_now_ns() >= deadline_ns
+        answer = None
+        try:
+            while not request.is_answered:
+                self.await_session(deadline_ns)
+                try:
+                    answer = self.finish(self.submit(request, NULL), request.purpose, deadline_ns)
+                    request._advance()
+                except NotReady as error:
+                    # The session ended between encoding and arrival: certainly not executed, so it is encoded anew.
+                    if isinstance(error, NodeRemoved) or boot_now_ns() >= deadline_ns:
+                        raise
+        except RaftmetaError as error:
+            request._fail(error)
+            raise
+        return answer
 
     # Wait until this node has applied all that was committed before now.
     cdef int _agree_on_read(self, uint64_t deadline_ns) except -1:

@@ -30,10 +30,13 @@ class Carrier:
         request.check(100)
         return timeout_s
 
-    def _await_session(self, deadline: Any) -> None:
+    def _has_session(self) -> bool:
+        return False
+
+    async def _session(self, deadline: Any) -> None:
         self.sessions += 1
 
-    def _carry(self, request: Request[Any], deadline: Any) -> Any:
+    async def _carry(self, request: Request[Any], deadline: Any) -> Any:
         self.frames.append(self.encoder.command(request))
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
@@ -44,72 +47,53 @@ class Carrier:
         return self.late
 
 
-class AioCarrier(Carrier):
-    def _has_session(self) -> bool:
-        return False
-
-    async def _session(self, deadline: Any) -> None:
-        self._await_session(deadline)
-
-    async def _carry(self, request: Request[Any], deadline: Any) -> Any:
-        return super()._carry(request, deadline)
-
-
 def ask(carrier: Carrier, request: Request[Any]) -> Any:
-    """By the way that the carrier has."""
-    if isinstance(carrier, AioCarrier):
-        return asyncio.run(request.ask_aio(carrier, 5.0))
-    return request.ask(carrier, 5.0)
+    return asyncio.run(request.ask_aio(carrier, 5.0))
 
 
-@pytest.mark.parametrize("kind", [Carrier, AioCarrier])
-def test_a_request_is_encoded_anew_while_its_session_ends(kind: type[Carrier]) -> None:
+def test_a_request_is_encoded_anew_while_its_session_ends() -> None:
     """NotReady is certainly not executed: it waits for a session again, and takes the next sequence."""
-    carrier = kind(ENDED, ENDED, 7)
+    carrier = Carrier(ENDED, ENDED, 7)
     assert ask(carrier, verbs.put("k", b"v")) == 7
     assert carrier.sessions == 3 and len(set(carrier.frames)) == 3
 
 
-@pytest.mark.parametrize("kind", [Carrier, AioCarrier])
 @pytest.mark.parametrize("error", [NodeRemoved("gone"), Overloaded("full"), KeyMissing("k")])
-def test_another_error_ends_a_request(kind: type[Carrier], error: Exception) -> None:
+def test_another_error_ends_a_request(error: Exception) -> None:
     """A node that was removed gets no session any more."""
-    carrier = kind(error, 7)
+    carrier = Carrier(error, 7)
     with pytest.raises(type(error)):
         ask(carrier, verbs.put("k", b"v"))
     assert len(carrier.frames) == 1
 
 
-@pytest.mark.parametrize("kind", [Carrier, AioCarrier])
-def test_a_request_that_is_late_is_not_asked_again(kind: type[Carrier]) -> None:
+def test_a_request_that_is_late_is_not_asked_again() -> None:
     with pytest.raises(NotReady):
-        ask(kind(ENDED, 7, is_late=True), verbs.put("k", b"v"))
+        ask(Carrier(ENDED, 7, is_late=True), verbs.put("k", b"v"))
 
 
-@pytest.mark.parametrize("kind", [Carrier, AioCarrier])
-def test_no_session_in_time_ends_a_request(kind: type[Carrier]) -> None:
+def test_no_session_in_time_ends_a_request() -> None:
     """What its carrier raises before it has a session is no answer to it."""
-    carrier = kind()
+    carrier = Carrier()
 
-    def await_session(deadline: Any) -> None:
+    async def await_session(deadline: Any) -> None:
         raise ReadyTimeout("no leader")
 
-    carrier._await_session = await_session  # type: ignore[method-assign]
+    carrier._session = await_session  # type: ignore[method-assign]
     with pytest.raises(ReadyTimeout):
         ask(carrier, verbs.put("k", b"v"))
     assert carrier.frames == []
 
 
-@pytest.mark.parametrize("kind", [Carrier, AioCarrier])
-def test_many_puts_say_how_many_are_done(kind: type[Carrier]) -> None:
+def test_many_puts_say_how_many_are_done() -> None:
     """Group by group; the error is about the group behind the items that are done."""
     items = [(f"k{number}", b"") for number in range(5000)]
-    carrier = kind(1, ENDED, 2)
+    carrier = Carrier(1, ENDED, 2)
     assert ask(carrier, verbs.put_many(items)) == 2 and len(carrier.frames) == 3
     with pytest.raises(KeyMissing) as caught:
-        ask(kind(1, KeyMissing("k")), verbs.put_many(items))
+        ask(Carrier(1, KeyMissing("k")), verbs.put_many(items))
     assert caught.value.items_done == 4096
-    assert ask(kind(), verbs.put_many([])) is None
+    assert ask(Carrier(), verbs.put_many([])) is None
 
 
 @pytest.mark.parametrize(
