@@ -67,9 +67,7 @@ if typing.TYPE_CHECKING:
         Unsupported,
         Withdrawn,
     )
-    from raftmeta.face.lease import Lease
     from raftmeta.face.user_machine import UserMachine
-    from raftmeta.face.watch import Watch
     from raftmeta.interfaces import Capabilities
     from raftmeta.node import Node
     from raftmeta.operations import (
@@ -105,6 +103,8 @@ if typing.TYPE_CHECKING:
         WatchReset,
     )
     from raftmeta.user_machines.classes import Entry, command, current_entry, invariant, replicated
+    from raftmeta.verbs.lease import Lease
+    from raftmeta.verbs.watch import Watch
 
 __version__ = _VERSION
 
@@ -216,7 +216,7 @@ _HOMES = {
     "Fence": "raftmeta.operations",
     "Get": "raftmeta.operations",
     "KeyRecord": "raftmeta.operations",
-    "Lease": "raftmeta.face.lease",
+    "Lease": "raftmeta.verbs.lease",
     "MemberStatus": "raftmeta.results",
     "ModRevision": "raftmeta.operations",
     "Node": "raftmeta.node",
@@ -235,7 +235,7 @@ _HOMES = {
     "UserMachine": "raftmeta.face.user_machine",
     "Value": "raftmeta.operations",
     "Version": "raftmeta.operations",
-    "Watch": "raftmeta.face.watch",
+    "Watch": "raftmeta.verbs.watch",
     "WatchBatch": "raftmeta.results",
     "WatchEvent": "raftmeta.results",
     "WatchReset": "raftmeta.results",

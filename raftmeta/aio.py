@@ -15,12 +15,12 @@ from __future__ import annotations
 import raftmeta.client.aio as client
 from raftmeta import interfaces
 from raftmeta.face import aio as face
-from raftmeta.face.lease_aio import AioLease as Lease
 from raftmeta.face.mailbox import AioPendingResult as PendingResult
 from raftmeta.face.user_machine_aio import AioPendingCall as PendingCall
 from raftmeta.face.user_machine_aio import AioUserMachine as UserMachine
-from raftmeta.face.watch_aio import AioWatch as Watch
 from raftmeta.recipes import coordination
+from raftmeta.verbs.lease import AioLease as Lease
+from raftmeta.verbs.watch import AioWatch as Watch
 
 __all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachine", "Watch"]
 

@@ -1,7 +1,7 @@
 """What a transaction is made of: operations, compares, and what comes back, as plain values.
 
     node.txn(
-        compares=[Version("jobs/7") == 0, Lease("worker/a") != 0],
+        compares=[Version("jobs/7") == 0, LeaseId("worker/a") != 0],
         then=[Put("jobs/7", b"run", lease=lease.id)],
         otherwise=[Get("jobs/7")],
     )
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from raftmeta.common import numbers
 from raftmeta.errors import InvalidArgument
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
     "Get",
     "Key",
     "KeyRecord",
-    "Lease",
+    "LeaseId",
     "ModRevision",
     "Operation",
     "Put",
@@ -188,8 +189,7 @@ Operation: TypeAlias = Put | Create | Update | Delete | DeleteRange | Get | Rang
 class Compare:
     """One side of a key's record against an operand; made by `Version("k") == 3` and its like.
 
-    target: 1 version, 2 create revision, 3 mod revision, 4 value, 5 lease (wire/commands CompareTarget).
-    result: 1 equal, 2 not equal, 3 less, 4 greater. A key that does not exist has only zeros.
+    target: CompareTarget, result: CompareResult (common/numbers). A key that does not exist has only zeros.
     """
 
     target: int
@@ -234,63 +234,63 @@ class _NumberSide(_Side):
     __slots__ = ()
 
     def __eq__(self, operand: int) -> Compare:  # type: ignore[override]
-        return Compare(self._target, 1, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_EQUAL, self.key, operand)
 
     def __ne__(self, operand: int) -> Compare:  # type: ignore[override]
-        return Compare(self._target, 2, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_NOT_EQUAL, self.key, operand)
 
     def __lt__(self, operand: int) -> Compare:
-        return Compare(self._target, 3, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_LESS, self.key, operand)
 
     def __gt__(self, operand: int) -> Compare:
-        return Compare(self._target, 4, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_GREATER, self.key, operand)
 
 
 class Version(_NumberSide):
     """How often the key was changed since its creation; 0: it does not exist."""
 
     __slots__ = ()
-    _target = 1
+    _target = numbers.COMPARE_VERSION
 
 
 class CreateRevision(_NumberSide):
     """The revision that created the key; 0: it does not exist."""
 
     __slots__ = ()
-    _target = 2
+    _target = numbers.COMPARE_CREATE_REVISION
 
 
 class ModRevision(_NumberSide):
     """The revision that changed the key last; 0: it does not exist."""
 
     __slots__ = ()
-    _target = 3
+    _target = numbers.COMPARE_MOD_REVISION
 
 
 class Value(_Side):
     """The value of the key, by bytes in their order; of a key that does not exist no comparison holds."""
 
     __slots__ = ()
-    _target = 4
+    _target = numbers.COMPARE_VALUE
 
     def __eq__(self, operand: bytes | str) -> Compare:  # type: ignore[override]
-        return Compare(self._target, 1, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_EQUAL, self.key, operand)
 
     def __ne__(self, operand: bytes | str) -> Compare:  # type: ignore[override]
-        return Compare(self._target, 2, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_NOT_EQUAL, self.key, operand)
 
     def __lt__(self, operand: bytes | str) -> Compare:
-        return Compare(self._target, 3, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_LESS, self.key, operand)
 
     def __gt__(self, operand: bytes | str) -> Compare:
-        return Compare(self._target, 4, self.key, operand)
+        return Compare(self._target, numbers.COMPARE_GREATER, self.key, operand)
 
 
-class Lease(_NumberSide):
+class LeaseId(_NumberSide):
     """The id of the lease that the key is attached to; 0: none."""
 
     __slots__ = ()
-    _target = 5
+    _target = numbers.COMPARE_LEASE
 
 
 # --- what comes back ------------------------------------------------------------------------------------------------

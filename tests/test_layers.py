@@ -26,7 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("raft",),
     ("_core", "check", "members", "user_machines", "wire"),
     ("bindings", "machine", "net", "storage"),
-    ("engine",),
+    ("engine", "verbs"),
     ("client", "loop"),
     ("scan", "server"),
     ("face", "recipes"),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
-from raftmeta.operations import CompareOperator, Key, Operation
+from raftmeta.bindings.verbs import Request
+from raftmeta.operations import Key
 
 NOTHING: int
-REVISION: int
-PREVIOUS: int
-TXN: int
 NUMBER: int
 RECORD: int
 RANGE: int
@@ -46,42 +44,10 @@ class RequestEncoder:
     id: int
     value_bytes_max: int
     def __init__(self, value_bytes_max: int) -> None: ...
-    def put(self, key: Key, value: bytes | str | None, lease: Any, fence: Any, previous: bool) -> bytes:
-        """A command that sets a key."""
-    def create(self, key: Key, value: bytes | str, lease: Any, fence: Any) -> bytes:
-        """A command that sets a key which must not exist."""
-    def update(
-        self, key: Key, value: bytes | str | None, lease: Any, expected_revision: int, fence: Any, previous: bool
-    ) -> bytes:
-        """A command that sets a key which must exist."""
-    def delete(self, key: Key, must_exist: bool, expected_revision: int, fence: Any, previous: bool) -> bytes:
-        """A command that removes a key."""
-    def delete_range(self, start: Key, end: Key, fence: Any, previous: bool) -> bytes:
-        """A command that removes the keys of [start, end)."""
-    def add(self, key: Key, number: int, fence: Any) -> bytes:
-        """A command that adds to a counter."""
-    def pairs(
-        self, items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]]
-    ) -> list[tuple[Key, bytes | str]]:
-        """The items of put_many as pairs, each found right."""
-    def puts(self, pairs: list[tuple[Key, bytes | str]], first: int, lease: Any, fence: Any) -> tuple[bytes, int]:
-        """A command that puts pairs[first] and as many behind it as fit; the position behind the last of them."""
-    def txn(
-        self,
-        compares: Iterable[CompareOperator],
-        then: Iterable[Operation],
-        otherwise: Iterable[Operation],
-        fence: Any,
-    ) -> bytes:
-        """A command that is a transaction."""
-    def grant(self, lease: int, ttl_ms: int) -> bytes:
-        """A command that grants a lease; lease 0: the cluster chooses its id."""
-    def revoke(self, lease: int) -> bytes:
-        """A command that revokes a lease."""
+    def command(self, request: Request[Any]) -> bytes:
+        """The command of a request, in the session of now."""
     def keep_alive(self, leases: Iterable[int]) -> bytes:
         """A command that renews the session and these leases."""
-    def compact(self, revision: int) -> bytes:
-        """A command that moves the floor of the history."""
     def open_session(self, session: int, ttl_ms: int, window: int) -> bytes:
         """The command that opens a session; it takes no sequence."""
     def close_session(self) -> bytes:
@@ -114,8 +80,6 @@ class RequestEncoder:
         """A request to open a sealed file with everything acknowledged so far."""
     def piece(self, offset: int, length: int) -> bytes:
         """A request for bytes of that file."""
-    def machine_call(self, machine: bytes, call: bytes, fence: Any) -> bytes:
-        """A command of a user machine; its answer is its outcome."""
     def machine_read(self, machine: bytes, call: bytes, *, local: bool) -> bytes:
         """A request that the node's copy of a user machine runs a read."""
 

@@ -9,12 +9,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.bindings.commands cimport (append_op, append_txn, read_result, read_values, take_fence, take_key,
-                                         take_number, take_page)
-from raftmeta.bindings.puts cimport append_puts, pairs_of
+from raftmeta.bindings.commands cimport read_values, take_key, take_number, take_page
 from raftmeta.bindings.revision cimport new_revision
-from raftmeta.bindings.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, take_lease,
-                                      update_op)
+from raftmeta.bindings.verbs cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_OUTCOME, PURPOSE_RANGE,
+                                      PURPOSE_RECORD, PURPOSE_REVISION, PURPOSE_VALUES, Request, command_answer,
+                                      take_revision)
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, status_t
 from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES, CLIENT_LEADER,
@@ -26,29 +25,24 @@ from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_EVENTS, CLIENT
                                             REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
                                             ClientRequest, client_frame_begin, client_frame_decode, client_frame_end,
                                             client_message_decode, client_request_encode)
-from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
-                                     LEASES_MAX, Bytes, Command, Fence, LeaseItem, Op, command_encode, command_init,
+from raftmeta.wire.commands cimport (COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
+                                     LEASES_MAX, Bytes, Command, LeaseItem, command_encode, command_init,
                                      command_release)
 from raftmeta.wire.hello cimport HELLO_CLIENT, Hello, hello_decode, hello_encode
 
 from collections import namedtuple
 
 from raftmeta.errors import InvalidArgument
-from raftmeta.results import TxnReply
 from raftmeta.common.text import shown
 
 # What was asked for, and so what an answer is.
-NOTHING = 0
-REVISION = 1
-PREVIOUS = 2
-TXN = 3
-NUMBER = 4
-RECORD = 5
-RANGE = 6
-VALUES = 7
-BYTES = 8
-OUTCOME = 9
+NOTHING = PURPOSE_NOTHING
+NUMBER = PURPOSE_NUMBER
+RECORD = PURPOSE_RECORD
+RANGE = PURPOSE_RANGE
+VALUES = PURPOSE_VALUES
+BYTES = PURPOSE_BYTES
+OUTCOME = PURPOSE_OUTCOME
 
 ANSWER = CLIENT_ANSWER
 EVENTS = CLIENT_EVENTS
@@ -108,71 +102,15 @@ cdef class RequestEncoder:
         request.key.length = <uint32_t>self.payload.size
         return self._encode(&request, REQUEST_COMMAND)
 
-    cdef bytes _op_frame(self, const Op* op, object fence):
-        cdef Fence taken
-        fence = fence_of(fence)
-        take_fence(fence, &taken)
+    def command(self, Request request not None):
+        request.prepare(self.value_bytes_max)
         self.payload.clear()
-        append_op(op, self.session, self.sequence, self.lowest_unanswered, &taken, &self.payload)
+        request.append(self.session, self.sequence, self.lowest_unanswered, &self.payload)
         frame = self._payload_frame()
         self.sequence += 1
         return frame
 
-    def put(self, key, value, lease, fence, bint previous):
-        cdef Op op
-        put_op(key, value, lease, previous, self.value_bytes_max, &op)
-        return self._op_frame(&op, fence)
-
-    def create(self, key, value, lease, fence):
-        cdef Op op
-        create_op(key, value, lease, self.value_bytes_max, &op)
-        return self._op_frame(&op, fence)
-
-    def update(self, key, value, lease, expected_revision, fence, bint previous):
-        cdef Op op
-        update_op(key, value, lease, expected_revision, previous, self.value_bytes_max, &op)
-        return self._op_frame(&op, fence)
-
-    def delete(self, key, bint must_exist, expected_revision, fence, bint previous):
-        cdef Op op
-        delete_op(key, must_exist, expected_revision, previous, &op)
-        return self._op_frame(&op, fence)
-
-    def delete_range(self, start, end, fence, bint previous):
-        cdef Op op
-        delete_range_op(start, end, previous, &op)
-        return self._op_frame(&op, fence)
-
-    def add(self, key, number, fence):
-        cdef Op op
-        add_op(key, number, &op)
-        return self._op_frame(&op, fence)
-
-    def pairs(self, items):
-        return pairs_of(items, self.value_bytes_max)
-
-    def puts(self, list pairs not None, Py_ssize_t first, lease, fence):
-        cdef uint64_t lease_id
-        cdef Fence taken
-        take_lease(lease, &lease_id)
-        fence = fence_of(fence)
-        take_fence(fence, &taken)
-        self.payload.clear()
-        end = append_puts(pairs, first, lease_id, self.value_bytes_max, self.session, self.sequence,
-                          self.lowest_unanswered, &taken, &self.payload)
-        frame = self._payload_frame()
-        self.sequence += 1
-        return frame, end
-
-    def txn(self, compares, then, otherwise, fence):
-        self.payload.clear()
-        append_txn(compares, then, otherwise, self.value_bytes_max, self.session, self.sequence,
-                   self.lowest_unanswered, fence_of(fence), &self.payload)
-        frame = self._payload_frame()
-        self.sequence += 1
-        return frame
-
-    # A command without keys.
+    # A command of the channel itself: of its session, and of the leases that it keeps.
     cdef bytes _own_frame(self, uint8_t kind, object id, object ttl_ms, uint32_t window, object leases):
         cdef Command command
         cdef LeaseItem item
@@ -199,17 +137,8 @@ cdef class RequestEncoder:
         self.sequence += kind != COMMAND_SESSION_OPEN
         return frame
 
-    def grant(self, lease, ttl_ms):
-        return self._own_frame(COMMAND_LEASE_GRANT, lease, ttl_ms, 0, ())
-
-    def revoke(self, lease):
-        return self._own_frame(COMMAND_LEASE_REVOKE, lease, 0, 0, ())
-
     def keep_alive(self, leases):
         return self._own_frame(COMMAND_LEASE_KEEP_ALIVE, 0, 0, 0, leases)
-
-    def compact(self, revision):
-        return self._own_frame(COMMAND_COMPACT, revision, 0, 0, ())
 
     def open_session(self, session, ttl_ms, uint32_t window):
         return self._own_frame(COMMAND_SESSION_OPEN, session, ttl_ms, window, ())
@@ -221,7 +150,7 @@ cdef class RequestEncoder:
         cdef ClientRequest request
         memset(&request, 0, sizeof(ClientRequest))
         take_key(key, "key", &request.key)
-        take_number(revision, "revision", _NUMBER_MAX, &request.number)
+        take_revision(revision, "revision", &request.number)
         request.flags = READ_LOCAL if local else 0
         return self._encode(&request, REQUEST_GET)
 
@@ -314,29 +243,6 @@ cdef class RequestEncoder:
         request.number = offset
         request.limit = length
         return self._encode(&request, REQUEST_PIECE)
-
-    def machine_call(self, bytes machine not None, bytes call not None, fence):
-        cdef Command command
-        cdef Fence taken
-        if <size_t>PyBytes_GET_SIZE(call) > self.value_bytes_max:
-            raise InvalidArgument(f"call: {len(call)} bytes, at most {self.value_bytes_max}", field="call")
-        fence = fence_of(fence)
-        take_fence(fence, &taken)
-        command_init(&command)
-        command.kind = COMMAND_USER
-        command.session = self.session
-        command.sequence = self.sequence
-        command.lowest_unanswered = self.lowest_unanswered
-        command.fence = taken
-        command.name = _window(machine)
-        command.data = _window(call)
-        self.payload.clear()
-        status = command_encode(&command, &self.payload)
-        command_release(&command)
-        _check(status)
-        frame = self._payload_frame()
-        self.sequence += 1
-        return frame
 
     def machine_read(self, bytes machine not None, bytes call not None, *, bint local):
         cdef ClientRequest request
@@ -450,25 +356,17 @@ cdef object _server_hello(const uint8_t* body, uint32_t length):
 def answer_value(int purpose, uint64_t revision, uint64_t index, bytes body not None):
     cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(body)
     cdef size_t length = <size_t>PyBytes_GET_SIZE(body)
-    if purpose == 1:        # REVISION, the most frequent one
+    if purpose == PURPOSE_REVISION:         # the most frequent one
         return new_revision(revision, index, None)
-    if purpose == 0:        # NOTHING
+    if purpose == PURPOSE_NOTHING:
         return None
-    if purpose >= 8:        # BYTES, OUTCOME
+    if purpose == PURPOSE_BYTES or purpose == PURPOSE_OUTCOME:
         return body
-    if purpose >= 5:        # RECORD, RANGE, VALUES
-        return _read_value(purpose, revision, read_values(data, length))
-    result = read_result(data, length)[2]
-    if purpose == 4:        # NUMBER
-        return result
-    if purpose == 3:        # TXN
-        return TxnReply(result.succeeded, result.results, revision, index)
-    return new_revision(revision, index, result.results[0])
-
-
-cdef object _read_value(int purpose, uint64_t revision, list values):
-    if purpose == 5:
+    if purpose < PURPOSE_RECORD:
+        return command_answer(<uint8_t>purpose, revision, index, data, length)
+    values = read_values(data, length)
+    if purpose == PURPOSE_RECORD:
         return values[0] if values else None
-    if purpose == 6:
+    if purpose == PURPOSE_RANGE:
         return values[0], values[1], values[2:], revision
     return values

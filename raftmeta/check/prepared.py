@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from raftmeta.check.check_handle import ASKS, LEGAL, CheckHandle
 from raftmeta.check.history import History, Nothing, Quarantined, canonical
 from raftmeta.check.models import Call, Model, Program, model_named
+from raftmeta.common import numbers
 
 __all__ = ["ComponentVerdict", "Limits", "Prepared"]
 
@@ -21,28 +22,47 @@ ENGINES = ("none", "witness", "wgl", "just-in-time")
 # "violation": another component has no linearization, which decides the history.
 LIMITS = ("", "time", "steps", "memory", "violation")
 REASONS = {
-    1: "seq is not greater than that of the event before",
-    2: "kind is none of invoke, ok, fail, info",
-    3: "the model knows no such operation",
-    4: "the process has an operation under way",
-    5: "completes what was never invoked",
-    6: "completes another operation than was invoked",
-    7: "completes an operation on another key than was invoked",
-    8: "arguments make no sense to this operation",
-    9: "result makes no sense to this operation",
-    10: "revision is negative",
+    numbers.REASON_SEQ: "seq is not greater than that of the event before",
+    numbers.REASON_KIND: "kind is none of invoke, ok, fail, info",
+    numbers.REASON_OPERATION: "the model knows no such operation",
+    numbers.REASON_UNDER_WAY: "the process has an operation under way",
+    numbers.REASON_NOT_INVOKED: "completes what was never invoked",
+    numbers.REASON_OTHER_OPERATION: "completes another operation than was invoked",
+    numbers.REASON_OTHER_KEY: "completes an operation on another key than was invoked",
+    numbers.REASON_ARGUMENTS: "arguments make no sense to this operation",
+    numbers.REASON_RESULT: "result makes no sense to this operation",
+    numbers.REASON_REVISION: "revision is negative",
 }
 # By the names of operations: the Meaning of raftmeta/check/meaning.pxd.
-MEANINGS = {"read": 1, "write": 2, "cas": 3, "delete": 4, "txn": 5}
-MEANING_TABLE, MEANING_OBSERVER = 6, 7
+MEANINGS = {
+    "read": numbers.MEANING_READ,
+    "write": numbers.MEANING_WRITE,
+    "cas": numbers.MEANING_CAS,
+    "delete": numbers.MEANING_DELETE,
+    "txn": numbers.MEANING_TRANSACTION,
+}
 # By the names of objects: the Object of raftmeta/check/objects.pxd, and the Meaning of each operation.
 OBJECTS: dict[str, tuple[int, dict[str, int]]] = {
-    "set": (1, {"add": 8, "remove": 9, "contains": 10, "read": 11}),
-    "queue": (2, {"enqueue": 12, "dequeue": 13}),
-    "lock": (3, {"acquire": 14, "release": 15}),
-    "append-list": (4, {"append": 16, "read": 17}),
-    "counter": (5, {"add": 18, "read": 19}),
-    "text": (6, {"write": 20, "append": 21, "read": 22}),
+    "set": (
+        numbers.OBJECT_SET,
+        {
+            "add": numbers.MEANING_SET_ADD,
+            "remove": numbers.MEANING_SET_REMOVE,
+            "contains": numbers.MEANING_SET_CONTAINS,
+            "read": numbers.MEANING_SET_READ,
+        },
+    ),
+    "queue": (
+        numbers.OBJECT_QUEUE,
+        {"enqueue": numbers.MEANING_QUEUE_ENQUEUE, "dequeue": numbers.MEANING_QUEUE_DEQUEUE},
+    ),
+    "lock": (numbers.OBJECT_LOCK, {"acquire": numbers.MEANING_LOCK_ACQUIRE, "release": numbers.MEANING_LOCK_RELEASE}),
+    "append-list": (numbers.OBJECT_LIST, {"append": numbers.MEANING_LIST_APPEND, "read": numbers.MEANING_LIST_READ}),
+    "counter": (numbers.OBJECT_COUNTER, {"add": numbers.MEANING_COUNTER_ADD, "read": numbers.MEANING_COUNTER_READ}),
+    "text": (
+        numbers.OBJECT_TEXT,
+        {"write": numbers.MEANING_TEXT_WRITE, "append": numbers.MEANING_TEXT_APPEND, "read": numbers.MEANING_TEXT_READ},
+    ),
 }
 SLICE_S = 0.05  # between two looks at signals
 
@@ -161,8 +181,8 @@ class Prepared:
         elif isinstance(self.model, Program):
             known = {name: MEANINGS[name] for name in self.model.operations}
         else:
-            known = dict.fromkeys(self.model.operations, MEANING_TABLE)
-            known |= dict.fromkeys(self.model.observers, MEANING_OBSERVER)
+            known = dict.fromkeys(self.model.operations, numbers.MEANING_TABLE)
+            known |= dict.fromkeys(self.model.observers, numbers.MEANING_OBSERVER)
         return bytes(known.get(name, 0) for name in self.history.names)
 
     def run(self) -> None:

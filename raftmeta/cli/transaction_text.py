@@ -28,7 +28,7 @@ _NUMBER_SIDES: dict[str, Callable[[str], operations.Version]] = {
     "version": operations.Version,
     "created": operations.CreateRevision,  # type: ignore[dict-item]
     "modified": operations.ModRevision,  # type: ignore[dict-item]
-    "lease": operations.Lease,  # type: ignore[dict-item]
+    "lease": operations.LeaseId,  # type: ignore[dict-item]
 }
 
 

@@ -41,7 +41,7 @@ from raftmeta.bindings.requests import (
 from raftmeta.client.connection import Connection, Message, NodeRefused
 from raftmeta.client.endpoints import Endpoint
 from raftmeta.client.kept import KeptLease, now_boot_s
-from raftmeta.client.request import PendingResult, Request
+from raftmeta.client.request import OpenRequest, PendingResult
 from raftmeta.common import statuses
 from raftmeta.common.text import shown
 from raftmeta.errors import (
@@ -109,7 +109,7 @@ class Channel:
         self._following: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._keeping: asyncio.TimerHandle | None = None
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, OpenRequest] = {}
         self._sequences: set[int] = set()  # of commands that are not answered
         self._watches: dict[int, tuple[Connection | None, Events]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
@@ -189,7 +189,7 @@ class Channel:
         future: asyncio.Future[Any] = self.loop.create_future()
         encoder = self.encoder
         sequence = encoder.sequence - 1 if is_command else 0
-        request = Request(
+        request = OpenRequest(
             encoder.id,
             frame,
             purpose,
@@ -216,21 +216,21 @@ class Channel:
         if self.encoder.sequence - self.encoder.lowest_unanswered >= self._window:
             raise Overloaded(f"{self._window} commands of this client are under way")
 
-    def _send(self, request: Request, connection: Connection) -> None:
+    def _send(self, request: OpenRequest, connection: Connection) -> None:
         request.sends += 1
         self.counters["requests_repeated"] += request.sends > 1
         request.connection = connection
         connection.in_flight += 1
         connection.send(request.frame)
 
-    def _send_again(self, request: Request) -> None:
+    def _send_again(self, request: OpenRequest) -> None:
         if request.id in self._requests and request.connection is None:
             if self._home is not None:
                 self._send(request, self._home)
             else:
                 self._connect()
 
-    def _forget(self, request: Request) -> None:
+    def _forget(self, request: OpenRequest) -> None:
         del self._requests[request.id]
         encoder = self.encoder
         if request.sequence and request.session == encoder.session:
@@ -238,7 +238,7 @@ class Channel:
             while encoder.lowest_unanswered < encoder.sequence and encoder.lowest_unanswered not in self._sequences:
                 encoder.lowest_unanswered += 1
 
-    def _end(self, request: Request, outcome: Any) -> None:
+    def _end(self, request: OpenRequest, outcome: Any) -> None:
         self._forget(request)
         if not request.future.done():  # else its caller was cancelled; what it asked for was done all the same
             if isinstance(outcome, Exception):
@@ -246,7 +246,7 @@ class Channel:
             else:
                 request.future.set_result(outcome)
 
-    def _may_be_executed(self, request: Request) -> bool:
+    def _may_be_executed(self, request: OpenRequest) -> bool:
         return bool((request.sequence or request.is_sent_once) and (request.doubts or request.connection is not None))
 
     @staticmethod
@@ -277,7 +277,7 @@ class Channel:
         if earliest_s < NEVER:
             self._plan_sweep(earliest_s)
 
-    def _expire(self, request: Request) -> None:
+    def _expire(self, request: OpenRequest) -> None:
         """Nobody waits for it any more. One that may be executed goes on until its result is known."""
         if not self._may_be_executed(request):
             self._release(request)
@@ -293,7 +293,7 @@ class Channel:
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
-    def _release(self, request: Request) -> None:
+    def _release(self, request: OpenRequest) -> None:
         connection, request.connection = request.connection, None
         if connection is not None:
             connection.in_flight -= 1
@@ -328,13 +328,13 @@ class Channel:
             self._watches.pop(id)[1].on_refused(error_from_status(status, revision=revision))
 
     @staticmethod
-    def _value(request: Request, revision: int, index: int, body: bytes) -> Any:
+    def _value(request: OpenRequest, revision: int, index: int, body: bytes) -> Any:
         try:
             return answer_value(request.purpose, revision, index, body)
         except RaftmetaError as error:
             return error
 
-    def _on_status(self, request: Request, status: int, revision: int) -> None:
+    def _on_status(self, request: OpenRequest, status: int, revision: int) -> None:
         """An answer that is no value: decided, to be sent again, or not to be known."""
         if request.is_sent_once:
             self._end(request, error_from_status(status, revision=revision))
@@ -367,10 +367,10 @@ class Channel:
             reason="no copy",
         )
 
-    def _later(self, request: Request) -> None:
+    def _later(self, request: OpenRequest) -> None:
         self.loop.call_later(RETRY_S * random.uniform(0.5, 1.5), self._send_again, request)
 
-    def _session_ended(self, request: Request) -> None:
+    def _session_ended(self, request: OpenRequest) -> None:
         if self.encoder.session:
             self.encoder.session = 0
         if request.doubts:

@@ -13,44 +13,31 @@ import logging
 
 from raftmeta.client.channel import Channel
 from raftmeta.client.kept import KeptLease
-from raftmeta.errors import InvalidArgument
+from raftmeta.verbs.lease import HeldLease
 
 LOOKS_PER_TTL = 20
-TTL_S_MIN, TTL_S_MAX = 0.1, 10 * 365 * 86400
-
-
-def check_ttl(ttl_s: float) -> float:
-    """Raises InvalidArgument unless ttl_s is a time to live."""
-    is_number = isinstance(ttl_s, int | float) and not isinstance(ttl_s, bool)
-    if not is_number or not TTL_S_MIN <= ttl_s <= TTL_S_MAX:
-        raise InvalidArgument(f"ttl_s: must be from {TTL_S_MIN} to {TTL_S_MAX} seconds, not {ttl_s!r}", field="ttl_s")
-    return float(ttl_s)
-
 
 _LOG = logging.getLogger(__name__)
 
 
-class LeaseBase:
-    """What the leases of both faces share."""
+class LeaseBase(HeldLease):
+    """What the leases of both clients share."""
 
     def __init__(self, channel: Channel, id: int, kept: KeptLease) -> None:
         self._is_lost = False  # somebody was told so: it is never held again, whatever a late keep-alive says
         self._channel = channel
         self._kept = kept
-        self.id = id
-        self.ttl_s = kept.ttl_s
+        self._id = id
 
-    def held(self) -> bool:
-        """Whether it is certainly held now, by this process's clock.
+    @property
+    def id(self) -> int:
+        return self._id
 
-        Counted from before the last acknowledged keep-alive was sent, less 5 % for clocks that drift. Between this
-        answer and what you do next the process may be paused: only a fence protects that. Once false it stays
-        false, and the lease is kept alive no longer.
-        """
-        return self.remaining_s() > 0
+    @property
+    def ttl_s(self) -> float:
+        return self._kept.ttl_s
 
     def remaining_s(self) -> float:
-        """Seconds for which it is certainly held without another keep-alive."""
         if self._is_lost:
             return 0.0
         left_s = self._kept.left_s() if self._channel.keeps(self.id, self._kept) else 0.0

@@ -11,9 +11,10 @@ serves the client. What it never does: run a method.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from raftmeta.bindings.requests import OUTCOME
+from raftmeta.bindings.verbs import Request, machine_call
 from raftmeta.client.channel import Channel
 from raftmeta.errors import InvalidArgument, OutcomeTimeout
 from raftmeta.user_machines.calls import (
@@ -33,13 +34,15 @@ __all__ = ["AioClientMachine", "ClientMachine"]
 
 NAME_BYTES_MAX = 64
 
+Answer = TypeVar("Answer")
+
 
 class AioCaller(Protocol):
     """What a machine needs of the asyncio client."""
 
     @property
     def channel(self) -> Channel: ...
-    async def command(self, purpose: int, timeout_s: float | None, encode: Callable[[Channel], bytes]) -> Any: ...
+    async def _ask(self, request: Request[Answer], timeout_s: float | None) -> Answer: ...
 
 
 class Caller(Protocol):
@@ -117,9 +120,7 @@ class AioClientMachine:
 
     async def _command(self, call: bytes, fence: Any, timeout_s: float | None) -> Any:
         try:
-            outcome = await self._client.command(
-                OUTCOME, timeout_s, lambda channel: channel.encoder.machine_call(self._raw_name, call, fence)
-            )
+            outcome = await self._client._ask(machine_call(self._raw_name, call, fence), timeout_s)
         except OutcomeTimeout as error:
             error.ticket = PendingCall(error.ticket)
             raise

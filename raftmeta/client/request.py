@@ -1,4 +1,4 @@
-"""One request on its way, over however many connections, and what became of it.
+"""One request that is not answered, over however many connections, and what became of it.
 
 The rule that decides every fate: a sending whose connection broke before its answer, or whose answer was that nobody
 knows, may have been executed (`doubts`); an answer that says "not executed" only speaks for its own sending. So a
@@ -15,7 +15,7 @@ from raftmeta.client.connection import Connection
 from raftmeta.errors import OutcomeTimeout
 
 
-class Request:
+class OpenRequest:
     """id, frame: as sent, and sent again. sequence: of a command in its session, 0 for everything else.
 
     is_sent_once: a step that no session makes once: whatever becomes of its one sending is told at once.

@@ -1,7 +1,7 @@
 """The blocking client: the verbs of raftmeta.Node, asked of a cluster; safe for many threads.
 
-It decides nothing of its own: an event loop on one background thread runs the asyncio client, and a call waits for its
-coroutine. Ctrl-C ends the wait, not the operation.
+It decides nothing of its own: an event loop on one background thread runs the asyncio client and carries what the
+verbs ask (verbs/blocking). A call waits for its coroutine. Ctrl-C ends the wait, not the operation.
 """
 
 from __future__ import annotations
@@ -12,37 +12,33 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar, cast
 
-from raftmeta.bindings.revision import Revision
+from raftmeta.bindings.verbs import Request
+from raftmeta.client.aio import AioClientLease
 from raftmeta.client.aio import Client as AioClient
-from raftmeta.client.aio import HasId
-from raftmeta.client.aio import Lease as AioLease
-from raftmeta.client.aio import Watch as AioWatch
 from raftmeta.client.backup import Progress
 from raftmeta.client.kept import now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
+from raftmeta.client.watch import AioClientWatch
 from raftmeta.common.flags import Flag
 from raftmeta.common.shared_threads import SharedThreads
-from raftmeta.errors import (
-    ForkedProcess,
-    NodeClosed,
-    NotExecuted,
-    OutcomeTimeout,
-    OutcomeUnknown,
-    RaftmetaError,
-)
-from raftmeta.interfaces import FenceLike
-from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, check_callable
-from raftmeta.results import MemberStatus, NodeStatus, TxnReply, WatchBatch, WatchEvent, WatchReset
+from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout, OutcomeUnknown, RaftmetaError
+from raftmeta.members.plans import Change
+from raftmeta.operations import Key, KeyRecord, RangeResult
+from raftmeta.results import MemberStatus, NodeStatus, WatchBatch, WatchReset
+from raftmeta.verbs.asked import RangeAsked, WatchAsked
+from raftmeta.verbs.blocking import Verbs
+from raftmeta.verbs.lease import Lease
+from raftmeta.verbs.watch import Watch
 
 T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 CLOSE_TIMEOUT_S = 5.0
 END_TIMEOUT_S = 0.5
@@ -88,7 +84,7 @@ class _Waiting(Generic[T]):
             raise OutcomeUnknown("the client was closed meanwhile") from None
 
 
-class Client:
+class Client(Verbs):
     """A client of a cluster. As a context it is closed.
 
     url: "raft://host:port,host:port", where nodes listen for clients, as many of them as are known: the client moves to
@@ -267,238 +263,21 @@ class Client:
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
 
-    # --- writes -------------------------------------------------------------------------------------------------------
+    # --- the carrier: the channel of the asyncio client, on its thread ----------------------------------------------
 
-    def put(
-        self,
-        key: Key,
-        value: bytes | str | None,
-        *,
-        lease: int | HasId | None = 0,
-        fence: FenceLike | None = None,
-        previous: bool = False,
-        timeout_s: float | None = 5.0,
-    ) -> Revision:
-        """Set key to value, new or not, and return the revision.
+    def _ask(self, request: Request[Answer], timeout_s: float | None) -> Answer:
+        return self.wait(self._client._ask(request, timeout_s))
 
-        value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
-        lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
-        fence: refuse with Fenced unless it, or what a lead, member or lock holds, is still held. previous: .result is
-        the record before, or None.
-        """
-        return self.wait(self._client.put(key, value, lease=lease, fence=fence, previous=previous, timeout_s=timeout_s))
+    def _get(self, key: Key, revision: int, local: bool, timeout_s: float | None) -> KeyRecord | None:
+        return self.wait(self._client._get(key, revision, local, timeout_s))
 
-    def put_many(
-        self,
-        items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]],
-        *,
-        lease: int | HasId = 0,
-        fence: FenceLike | None = None,
-        timeout_s: float | None = 30.0,
-    ) -> Revision | None:
-        """Set all these keys, and return the revision of the last ones; None without an item.
+    def _range(self, asked: RangeAsked, timeout_s: float | None) -> RangeResult:
+        return self.wait(self._client._range(asked, timeout_s))
 
-        items: a mapping, or pairs of a key and its value, in the order in which they are set. They go in groups of up
-        to 4,096 items or 1 MiB: a group is one revision, all of it or nothing, and the next begins when it is answered.
-        lease, fence: as in put, for each group. timeout_s: for the whole. A wrong item is found before anything is set
-        (InvalidArgument). What fails later has .items_done: so many of the first items are certainly set, the error is
-        about the group behind them, and nothing after that was begun. To call again with the rest, or all, is safe.
-        """
-        return self.wait(self._client.put_many(items, lease=lease, fence=fence, timeout_s=timeout_s))
-
-    def create(
-        self,
-        key: Key,
-        value: bytes | str,
-        *,
-        lease: int | HasId = 0,
-        fence: FenceLike | None = None,
-        timeout_s: float | None = 5.0,
-    ) -> Revision:
-        """Set a key that must not exist. Raises KeyExists."""
-        return self.wait(self._client.create(key, value, lease=lease, fence=fence, timeout_s=timeout_s))
-
-    def update(
-        self,
-        key: Key,
-        value: bytes | str | None,
-        *,
-        expected_revision: int = 0,
-        lease: int | HasId | None = 0,
-        fence: FenceLike | None = None,
-        previous: bool = False,
-        timeout_s: float | None = 5.0,
-    ) -> Revision:
-        """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed)."""
-        return self.wait(
-            self._client.update(
-                key,
-                value,
-                expected_revision=expected_revision,
-                lease=lease,
-                fence=fence,
-                previous=previous,
-                timeout_s=timeout_s,
-            )
-        )
-
-    def delete(
-        self,
-        key: Key,
-        *,
-        expected_revision: int = 0,
-        must_exist: bool = False,
-        fence: FenceLike | None = None,
-        previous: bool = False,
-        timeout_s: float | None = 5.0,
-    ) -> Revision:
-        """Remove a key; with must_exist only one that is there (KeyMissing). Never Overloaded, nor NoSpace."""
-        return self.wait(
-            self._client.delete(
-                key,
-                expected_revision=expected_revision,
-                must_exist=must_exist,
-                fence=fence,
-                previous=previous,
-                timeout_s=timeout_s,
-            )
-        )
-
-    def delete_range(
-        self,
-        start: Key = "",
-        end: Key = "",
-        *,
-        prefix: Key | None = None,
-        fence: FenceLike | None = None,
-        previous: bool = False,
-        timeout_s: float | None = 5.0,
-    ) -> Revision:
-        """Remove every key of [start, end), or with a prefix; .result is how many, or with previous the records.
-
-        At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
-        """
-        return self.wait(
-            self._client.delete_range(start, end, prefix=prefix, fence=fence, previous=previous, timeout_s=timeout_s)
-        )
-
-    def add(
-        self, key: Key, number: int = 1, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
-    ) -> Revision:
-        """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
-        return self.wait(self._client.add(key, number, fence=fence, timeout_s=timeout_s))
-
-    def txn(
-        self,
-        compares: Iterable[CompareOperator] = (),
-        then: Iterable[Operation] = (),
-        otherwise: Iterable[Operation] = (),
-        *,
-        fence: FenceLike | None = None,
-        timeout_s: float | None = 5.0,
-    ) -> TxnReply:
-        """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
-        return self.wait(self._client.txn(compares, then, otherwise, fence=fence, timeout_s=timeout_s))
-
-    def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
-        """Forget the history below revision: reads and watches there are Compacted from now on."""
-        return self.wait(self._client.compact(revision, timeout_s=timeout_s))
-
-    # --- reads --------------------------------------------------------------------------------------------------------
-
-    def get(
-        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
-    ) -> KeyRecord | None:
-        """The record of a key, None without one; linearizable: not older than any write answered before this call.
-
-        revision: as of that revision (Compacted, FutureRevision). local: what the node has applied, without asking.
-        """
-        return self.wait(self._client.get(key, revision=revision, local=local, timeout_s=timeout_s))
-
-    def fetch(self, key: Key, *, timeout_s: float | None = 5.0) -> Future[bytes | None]:
-        """The value of a key, None without one, as a future: the call does not wait. Reads as get does.
-
-        Callbacks of the future are called on the thread of the client and must not block.
-        """
-
-        async def value() -> bytes | None:
-            record = await self._client.get(key, timeout_s=timeout_s)
-            return None if record is None else record.value
-
-        future: Future[bytes | None] = Future()
-
-        async def answer() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(await value())
-            except asyncio.CancelledError:
-                future.set_exception(NodeClosed("the client is closed"))
-            except Exception as error:
-                future.set_exception(error)
-
-        call = answer()
-        try:
-            self.begin(call)
-        except NotExecuted as error:
-            call.close()
-            future.set_exception(error)
-        return future
-
-    def range(
-        self,
-        start: Key = "",
-        end: Key = "",
-        *,
-        prefix: Key | None = None,
-        limit: int = 0,
-        revision: int = 0,
-        keys_only: bool = False,
-        count: bool = False,
-        count_only: bool = False,
-        local: bool = False,
-        timeout_s: float | None = 5.0,
-    ) -> RangeResult:
-        """The records of [start, end), or with a prefix, in order of keys and as of one revision.
-
-        An empty end means to the last key. limit: at most so many records, 0: all; `more` says that there are others,
-        and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
-        looked at. count_only: nothing but that. keys_only: without the values.
-        """
-        return self.wait(
-            self._client.range(
-                start,
-                end,
-                prefix=prefix,
-                limit=limit,
-                revision=revision,
-                keys_only=keys_only,
-                count=count,
-                count_only=count_only,
-                local=local,
-                timeout_s=timeout_s,
-            )
-        )
-
-    # --- leases and watches -------------------------------------------------------------------------------------------
-
-    def lease(
-        self,
-        ttl_s: float,
-        *,
-        id: int = 0,
-        on_lost: Callable[[Lease], object] | None = None,
-        timeout_s: float | None = 5.0,
-    ) -> Lease:
-        """Grant a lease and keep it alive until it is revoked or this client is closed.
-
-        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost, on a thread that all callbacks share.
-
-        Hold the object: one that is collected and not revoked is kept alive no longer (ResourceWarning), and its keys
-        go when its time to live has passed. on_lost holds it, too.
-        """
-        check_callable(on_lost, "on_lost")
-        made: list[Lease] = []
+    def _lease(
+        self, ttl_s: float, id: int, on_lost: Callable[[Lease], object] | None, timeout_s: float | None
+    ) -> ClientLease:
+        made: list[ClientLease] = []
         has_made = threading.Event()
 
         def tell() -> None:
@@ -508,103 +287,35 @@ class Client:
 
         try:
             told = None if on_lost is None else lambda _: self._threads.post(tell)
-            made.append(Lease(self, self.wait(self._client.lease(ttl_s, id=id, on_lost=told, timeout_s=timeout_s))))
+            made.append(ClientLease(self, self.wait(self._client._lease(ttl_s, id, told, timeout_s))))
         finally:
             has_made.set()
         return made[0]
 
-    def watch(
+    def _watch(
         self,
-        key: Key | None = None,
-        end: Key | None = None,
-        *,
-        prefix: Key | None = None,
-        start_revision: int = 0,
-        previous: bool = False,
-        puts: bool = True,
-        deletes: bool = True,
-        progress: bool = False,
-        raise_lagged: bool = False,
-        reset: bool = False,
-        callback: Callable[[WatchBatch | WatchReset], object] | None = None,
-        on_end: Callable[[BaseException | None], object] | None = None,
-        timeout_s: float | None = None,
-    ) -> Watch:
-        """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
+        asked: WatchAsked,
+        callback: Callable[[WatchBatch | WatchReset], object] | None,
+        on_end: Callable[[BaseException | None], object] | None,
+    ) -> ClientWatch:
+        async def open_watch() -> AioClientWatch:
+            return await self._client._watch(asked).__aenter__()
 
-        previous: events carry the record before. puts, deletes: which kinds. progress: now and then an empty batch.
-        raise_lagged: raise Lagged when this watcher was too slow, instead of going on from where it stopped.
-        reset: where history is gone, give one WatchReset with all that matches, instead of raising Compacted.
-        timeout_s: an iterator ends when nothing came for so long.
-        callback: called on threads that all callbacks of this client share; one that blocks delays no other. One that
-        raises is reported by threading.excepthook, and its watch is closed.
-        on_end: called once when no further call of callback comes, unless close() was called: with the error that ended
-        the watch, which is then not reported, or None. Nothing is called any more once the client is closed.
-        """
-
-        check_callable(callback, "callback")
-
-        async def open_watch() -> AioWatch:
-            made = self._client.watch(
-                key,
-                end,
-                prefix=prefix,
-                start_revision=start_revision,
-                previous=previous,
-                puts=puts,
-                deletes=deletes,
-                progress=progress,
-                raise_lagged=raise_lagged,
-                reset=reset,
-                timeout_s=timeout_s,
-            )
-            return await made.__aenter__()
-
-        watch = Watch(self, self.wait(open_watch()))
+        watch = ClientWatch(self, self.wait(open_watch()))
         if callback is not None:
             watch.call_back(callback, on_end)
         return watch
 
+    def _transfer(self, to: str | None, timeout_s: float | None) -> None:
+        self.wait(self._client._transfer(to, timeout_s))
+
+    def _members(self, timeout_s: float | None) -> tuple[MemberStatus, ...]:
+        return self.wait(self._client._members(timeout_s))
+
+    def _reach(self, change: Change, timeout_s: float | None) -> None:
+        self.wait(self._client._reach(change, timeout_s))
+
     # --- the cluster --------------------------------------------------------------------------------------------------
-
-    def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
-        """Hand the leadership to a member, by default the most advanced; returns when another one leads."""
-        self.wait(self._client.transfer(to, timeout_s=timeout_s))
-
-    def members(self, *, timeout_s: float | None = 5.0) -> tuple[MemberStatus, ...]:
-        """The members as last committed, linearizable; during a change it waits for its end (else ReadyTimeout)."""
-        return self.wait(self._client.members(timeout_s=timeout_s))
-
-    def add_member(self, name: str, address: str, *, voter: bool = True, timeout_s: float | None = 30.0) -> None:
-        """Make the node that answers at address ("host:port" for peers) a member; on return that is committed.
-
-        It begins as a learner. With voter the leader promotes it once it has caught up, in pairs from an odd number of
-        voters on. Without, it stays a standby until promote. This and the calls below state a goal, return at once
-        where it is reached, and may be asked again, by anybody.
-        Raises ChangeRefused: decided, in plain words. Withdrawn: not changed in time, with the reason. OutcomeUnknown:
-        proposed, and not seen committed. Unsupported: the node is older than this request.
-        """
-        self.wait(self._client.add_member(name, address, voter=voter, timeout_s=timeout_s))
-
-    def remove_member(self, name: str, *, timeout_s: float | None = 30.0) -> None:
-        """Remove a member, answering or not; a leader hands over first. Its clients and watches go on elsewhere.
-
-        Refused when its going would leave no quorum of voters that answer, and when no member has this name: the error
-        names the members. So a removal that is done is refused when it is asked for again. Fates as add_member.
-        """
-        self.wait(self._client.remove_member(name, timeout_s=timeout_s))
-
-    def replace_member(self, old: str, name: str, address: str, *, timeout_s: float | None = 60.0) -> None:
-        """Give old's place to the node at address: a standby first, and one change once it has caught up."""
-        self.wait(self._client.replace_member(old, name, address, timeout_s=timeout_s))
-
-    def promote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
-        """Give a learner a vote as soon as it has caught up, also where that makes their number even."""
-        self.wait(self._client.promote(name, timeout_s=timeout_s))
-
-    def demote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
-        """Take a member's vote: it stays as a standby. A leader hands over first."""
-        self.wait(self._client.demote(name, timeout_s=timeout_s))
 
     def replicated(self, name: str, cls: type) -> ClientMachine:
         """The user machine of that name, run by the nodes; cls: its class, marked with @raftmeta.replicated.
@@ -658,10 +369,10 @@ class PendingResult:
         return self._client.wait(self._pending.result(timeout_s))
 
 
-class Lease(LeaseBase):
-    """A lease of the blocking client; Client.lease makes it. As a context it is revoked at the end."""
+class ClientLease(LeaseBase, Lease):
+    """A lease that the thread of its client keeps alive."""
 
-    def __init__(self, client: Client, lease: AioLease) -> None:
+    def __init__(self, client: Client, lease: AioClientLease) -> None:
         super().__init__(lease._channel, lease.id, lease._kept)
         self._client = client
         self._lease = lease
@@ -669,11 +380,9 @@ class Lease(LeaseBase):
 
     @property
     def is_revoked(self) -> bool:
-        """Given back, or about to be."""
         return self._ended.is_set()
 
     def wait_lost(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is not held any more; False: timeout_s passed."""
         deadline_s = None if timeout_s is None else now_boot_s() + timeout_s
         while self.held() and not self._ended.is_set():
             left_s = None if deadline_s is None else deadline_s - now_boot_s()
@@ -684,30 +393,19 @@ class Lease(LeaseBase):
         return True
 
     def revoke(self, *, timeout_s: float | None = 5.0) -> None:
-        """Give it back: all keys attached to it are removed in one revision.
-
-        One that is lost already is left to expire: its id may be another owner's by now.
-        """
         self._ended.set()
         self._client.wait(self._lease.revoke(timeout_s=timeout_s))
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.revoke()
+class ClientWatch(Watch):
+    """A watch of the blocking client."""
 
-
-class Watch:
-    """A watch of the blocking client; Client.watch makes it. One thread consumes it."""
-
-    def __init__(self, client: Client, watch: AioWatch) -> None:
+    def __init__(self, client: Client, watch: AioClientWatch) -> None:
         self._client = client
         self._watch = watch
         self._is_closed = False
 
     def batches(self) -> Iterator[WatchBatch | WatchReset]:
-        """Changes as the node delivers them, one revision (or a part of a large one) at a time."""
         while not self._watch.is_closed:
             found = self._watch.take_ready()  # without a hand-over, as long as there is something
             if found is None:
@@ -715,13 +413,6 @@ class Watch:
             if found is None:
                 return
             yield found
-
-    def __iter__(self) -> Iterator[WatchEvent | WatchReset]:
-        for found in self.batches():
-            if isinstance(found, WatchReset):
-                yield found
-            else:
-                yield from found.events
 
     def call_back(
         self,
@@ -769,13 +460,6 @@ class Watch:
             callback(items.popleft())
 
     def close(self) -> None:
-        """Stop watching; what was not looked at is thrown away."""
         self._is_closed = True
         with contextlib.suppress(NotExecuted):  # the client was closed before, and its watches with it
             self._client.wait(self._watch.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.close()

@@ -13,101 +13,34 @@ from __future__ import annotations
 import asyncio
 import collections
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Self
 
 from raftmeta.bindings.requests import RANGE, VALUES, answer_value
 from raftmeta.client.channel import NEVER, Channel, Events
-from raftmeta.errors import (
-    Compacted,
-    InvalidArgument,
-    Lagged,
-    NodeRemoved,
-    Overloaded,
-    RaftmetaError,
-    ReadyTimeout,
-    Withdrawn,
-)
-from raftmeta.operations import Key, KeyRecord, prefix_end
+from raftmeta.common import numbers
+from raftmeta.errors import Compacted, Lagged, NodeRemoved, Overloaded, RaftmetaError, ReadyTimeout, Withdrawn
+from raftmeta.operations import KeyRecord
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
-
-# machine/watches.pxd: WatchItemKind, WatchFilter, WatchEventType.
-ITEM_EVENTS, ITEM_PROGRESS, ITEM_LAGGED, ITEM_COMPACTED, ITEM_CLOSED, ITEM_REMOVED = 1, 2, 3, 4, 5, 6
-NO_PUT, NO_DELETE, PREVIOUS, PROGRESS = 1, 2, 4, 8
-EVENT_DELETE = 2
+from raftmeta.verbs.asked import WatchAsked
+from raftmeta.verbs.watch import AioWatch
 
 TUNE_READY_BYTES = 16 << 20
 RETRY_S = 0.05
 OPEN_TIMEOUT_S = 5.0
 
 
-def watch_bounds(key: Key | None, end: Key | None, prefix: Key | None) -> tuple[bytes, bytes]:
-    """[start, end) of the range: one key is the range up to its successor, an empty end that of the keyspace."""
-    if prefix is not None:
-        if key is not None or end is not None:
-            raise InvalidArgument("prefix: give one of key, key and end, prefix", field="prefix")
-        return _raw(prefix, "prefix"), prefix_end(_raw(prefix, "prefix"))
-    if key is None:
-        raise InvalidArgument('key: give key, key and end, or prefix; prefix="" is every key', field="key")
-    start = _raw(key, "key")
-    if end is not None:
-        return start, _raw(end, "end")
-    if not start:
-        raise InvalidArgument("key: is empty", field="key")
-    return start, start + b"\0"
+class AioClientWatch(Events, AioWatch):
+    """A watch of the asyncio client."""
 
-
-def _revision(number: object) -> int:
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 63:
-        raise InvalidArgument(
-            f"start_revision: must be an int from 0 to {(1 << 63) - 1}, not {number!r}", field="start_revision"
-        )
-    return number
-
-
-def _raw(text: object, field: str) -> bytes:
-    if isinstance(text, str):
-        try:
-            return text.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidArgument(f"{field}: has no UTF-8 form", field=field) from error
-    if isinstance(text, bytes):
-        return text
-    raise InvalidArgument(f"{field}: must be bytes or str, not {type(text).__name__}", field=field)
-
-
-class Watch(Events):
-    """A watch of the asyncio client; aio.Client.watch makes it. One task consumes it."""
-
-    def __init__(
-        self,
-        channel: Channel,
-        key: Key | None = None,
-        end: Key | None = None,
-        *,
-        prefix: Key | None = None,
-        start_revision: int = 0,
-        previous: bool = False,
-        puts: bool = True,
-        deletes: bool = True,
-        progress: bool = False,
-        raise_lagged: bool = False,
-        reset: bool = False,
-        timeout_s: float | None = None,
-    ) -> None:
-        self.timeout_s = timeout_s
+    def __init__(self, channel: Channel, asked: WatchAsked) -> None:
+        self.timeout_s = asked.timeout_s
         self.ready: collections.deque[WatchBatch | WatchReset | RaftmetaError] = collections.deque()
         self._channel = channel
-        self._start, self._end = watch_bounds(key, end, prefix)
-        self._filter = (
-            (0 if puts else NO_PUT)
-            | (0 if deletes else NO_DELETE)
-            | (PREVIOUS if previous else 0)
-            | (PROGRESS if progress else 0)
-        )
-        self._resume = _revision(start_revision)  # 0: from now on
-        self._raises_lagged = raise_lagged
-        self._resets = reset
+        self._start, self._end = asked.start, asked.end
+        self._filter = asked.filter
+        self._resume = asked.revision  # 0: from now on
+        self._raises_lagged = asked.raises_lagged
+        self._resets = asked.resets
         self._fragments = 0  # of revision _resume that were delivered
         self._passed = 0  # of those, passed over since the native watch was opened
         self._ready_bytes = 0
@@ -188,12 +121,12 @@ class Watch(Events):
         self._news.set()
 
     def _take_item(self, kind: int, revision: int, wall_ms: int, events: list[list[object]], more: bool) -> None:
-        if kind in (ITEM_EVENTS, ITEM_PROGRESS):
+        if kind in (numbers.WATCH_EVENTS, numbers.WATCH_PROGRESS_MARK):
             if revision == self._resume and self._passed < self._fragments:
                 self._passed += 1
                 return
             batch = [
-                WatchEvent("delete" if type == EVENT_DELETE else "put", record, before, revision)  # type: ignore[arg-type]
+                WatchEvent("delete" if type == numbers.WATCH_DELETE else "put", record, before, revision)  # type: ignore[arg-type]
                 for type, record, before in events or ()
             ]
             if more:
@@ -205,14 +138,14 @@ class Watch(Events):
                 self._resume = revision + 1
             self._give(WatchBatch(revision, wall_ms / 1000, batch, not more))
             return
-        if kind == ITEM_REMOVED:
+        if kind == numbers.WATCH_REMOVED:
             return  # the node ends the connection, and the watch goes on elsewhere
         self._let_go()
-        if kind == ITEM_LAGGED and self._raises_lagged:
+        if kind == numbers.WATCH_LAGGED and self._raises_lagged:
             self._give(Lagged(f"the watcher was too slow; go on from revision {revision}", revision=revision))
-        elif kind == ITEM_COMPACTED and not self._resets:
+        elif kind == numbers.WATCH_COMPACTED and not self._resets:
             self._give(Compacted(f"history begins after revision {revision}", revision=revision))
-        elif kind == ITEM_COMPACTED:
+        elif kind == numbers.WATCH_COMPACTED:
             self._must_reset = True
 
     # --- the consumer -------------------------------------------------------------------------------------------------
@@ -258,17 +191,8 @@ class Watch(Events):
                 return None
 
     async def batches(self) -> AsyncIterator[WatchBatch | WatchReset]:
-        """Changes as the node delivers them, one revision (or a part of a large one) at a time."""
         while (found := await self.next(self.timeout_s)) is not None:
             yield found
-
-    async def __aiter__(self) -> AsyncIterator[WatchEvent | WatchReset]:
-        async for found in self.batches():
-            if isinstance(found, WatchReset):
-                yield found
-            else:
-                for event in found.events:
-                    yield event
 
     def close_now(self) -> None:
         """As close, without waiting for anything."""
@@ -276,13 +200,9 @@ class Watch(Events):
         self._let_go()
 
     async def close(self) -> None:
-        """Stop watching; what was not looked at is thrown away."""
         self.ready.clear()
         self.close_now()
 
     async def __aenter__(self) -> Self:
         await self.open(self._channel.deadline(OPEN_TIMEOUT_S))
         return self
-
-    async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None:
-        await self.close()

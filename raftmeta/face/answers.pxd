@@ -1,18 +1,9 @@
 # From a ticket that is done to what its caller gets: a value, or the error that tells the operation's fate.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.bindings.verbs cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_PREVIOUS, PURPOSE_READ,
+                                      PURPOSE_REVISION, PURPOSE_TXN, PURPOSE_WATCH)
 from raftmeta.loop.tickets cimport Ticket
-
-# What a caller asked for, and so what it gets.
-cdef enum Purpose:
-    PURPOSE_NOTHING = 0         # None
-    PURPOSE_REVISION = 1        # Revision; the body is not wanted
-    PURPOSE_PREVIOUS = 2        # Revision with the result of its one operation in .result
-    PURPOSE_TXN = 3             # TxnReply
-    PURPOSE_NUMBER = 4          # the body itself: a lease's id, a counter
-    PURPOSE_READ = 5            # None: now read the published state
-    PURPOSE_WATCH = 6           # the 8 bytes of a Watch*
-    PURPOSE_BYTES = 7           # the body as it came
 
 cdef inline bint purpose_wants_body(uint8_t purpose) noexcept nogil:
     return (purpose == PURPOSE_PREVIOUS or purpose == PURPOSE_TXN or purpose == PURPOSE_NUMBER

@@ -6,14 +6,13 @@ It decides how a result of the replicated machine looks in Python. It never wait
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint64_t
 
-from raftmeta.bindings.commands cimport read_result
 from raftmeta.bindings.revision cimport new_revision
+from raftmeta.bindings.verbs cimport command_answer
 from raftmeta.loop.tickets cimport Ticket
 from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.status cimport OK
 
 from raftmeta.errors import InvalidArgument, error_from_status
-from raftmeta.results import TxnReply
 
 
 cdef object answer_of(const Ticket* ticket, uint8_t purpose):
@@ -25,12 +24,7 @@ cdef object answer_of(const Ticket* ticket, uint8_t purpose):
         return (<uint64_t*>ticket.body)[0]
     if purpose == PURPOSE_BYTES:
         return PyBytes_FromStringAndSize(<const char*>ticket.body, ticket.length)
-    body = read_result(ticket.body, ticket.length)[2]
-    if purpose == PURPOSE_NUMBER:
-        return body
-    if purpose == PURPOSE_TXN:
-        return TxnReply(body.succeeded, body.results, ticket.revision, ticket.index)
-    return new_revision(ticket.revision, ticket.index, body.results[0])
+    return command_answer(purpose, ticket.revision, ticket.index, ticket.body, ticket.length)
 
 
 cdef object error_of(const Ticket* ticket):

@@ -1,6 +1,7 @@
 # What the sync and the asyncio face of a node share: its life, submissions, reads of the published state, its status.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.bindings.verbs cimport Request
 from raftmeta.engine.submission cimport Submission
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.watch_callbacks cimport WatchCallbacks
@@ -11,7 +12,6 @@ from raftmeta.loop.tickets cimport Mailbox, Ticket
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Turnstile
 from raftmeta.server.state cimport ClientServer
-from raftmeta.wire.commands cimport CommandKind, Fence, Op
 
 cdef enum NodeLife:
     LIFE_NEW = 0
@@ -57,10 +57,7 @@ cdef class NodeBase:
     cdef int _check_room(self, bint is_urgent) except -1
     cdef Ticket* _send(self, Submission* submission, uint8_t purpose, Mailbox* mailbox) except NULL
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL
-    cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
-                             Mailbox* mailbox) except NULL
-    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence,
-                         uint64_t session) except -1
+    cdef int _encode(self, Request request) except -1
     cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
                          bint count_only, uint64_t* count, bint* more)
 
@@ -87,17 +84,9 @@ cdef class NodeBase:
     # Whether commands can be encoded now; if not, wait for AWAIT_READY first.
     cdef bint has_session(self) except -1
 
-    # Encode, take the next sequence and submit, in one go under the GIL. The ticket has one hold of the caller's.
-    cdef Ticket* submit_op(self, const Op* op, const Fence* fence, uint8_t purpose, bint is_urgent,
-                           Mailbox* mailbox) except NULL
-    # One group of put_many from pairs[next[0]] on; next: behind its last.
-    cdef Ticket* submit_puts(self, list pairs, Py_ssize_t* next, uint64_t lease, const Fence* fence,
-                             Mailbox* mailbox) except NULL
-    cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
-                            Mailbox* mailbox) except NULL
-    cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL
-    cdef Ticket* submit_revoke(self, uint64_t lease, Mailbox* mailbox) except NULL
-    cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL
+    # Encode a prepared request, take the next sequence and submit, in one go under the GIL. The ticket has one hold of
+    # the caller's.
+    cdef Ticket* submit(self, Request request, Mailbox* mailbox) except NULL
     # A wish without a payload, or something awaited. about: the target of SUBMIT_TRANSFER; the index of the membership
     # that AWAIT_MEMBERSHIP wants to see replaced; 0 for the others.
     cdef Ticket* submit_wish(self, uint8_t kind, uint64_t about, uint8_t purpose, Mailbox* mailbox) except NULL

@@ -18,16 +18,15 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from raftmeta.bindings.commands cimport append_op, append_txn, read_values, take_key, take_page
-from raftmeta.bindings.puts cimport append_puts
+from raftmeta.bindings.commands cimport read_values, take_key, take_page
+from raftmeta.bindings.verbs cimport Request
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport (AWAIT_MEMBERSHIP, AWAIT_READY, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
                                          SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_SET_FAULTS,
                                          SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_WATCH, Submission,
                                          submission_create, submission_payload)
-from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, PURPOSE_TXN, PURPOSE_WATCH,
-                                    answer_of, deadline_after, error_of, purpose_wants_body, raise_status,
-                                    raise_unless_ok)
+from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_WATCH, answer_of, deadline_after, error_of,
+                                    purpose_wants_body, raise_status, raise_unless_ok)
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.links cimport id_of_link
 from raftmeta.face.listening cimport open_clients
@@ -47,8 +46,7 @@ from raftmeta.raft.types cimport Membership
 from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.server.state cimport ClientServer
 from raftmeta.status cimport NOT_FOUND, OK, status_t
-from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, Bytes, Command,
-                                     CommandKind, command_encode, command_init, command_release)
+from raftmeta.wire.commands cimport Bytes
 
 from raftmeta.config import Config, Identity
 from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved, NotReady, OutcomeTimeout, Overloaded,
@@ -350,80 +348,37 @@ cdef class NodeBase:
         self.loop.next_sequence += 1
         return ticket
 
-    cdef Ticket* submit_op(self, const Op* op, const Fence* fence, uint8_t purpose, bint is_urgent,
-                           Mailbox* mailbox) except NULL:
+    cdef Ticket* submit(self, Request request, Mailbox* mailbox) except NULL:
         cdef Loop* loop = self.running()
-        self._check_room(is_urgent)
-        self.scratch.clear()
-        self.encoded_session = self._session_now()
-        append_op(op, self.encoded_session, loop.next_sequence, load_acquire(&loop.lowest_unanswered), fence,
-                  &self.scratch)
-        return self._send_command(purpose, is_urgent, mailbox)
+        cdef uint64_t session
+        self._check_room(request.is_urgent)
+        if request.runs_python:
+            self._encode(request)
+        else:
+            self.scratch.clear()
+            self.encoded_session = session = self._session_now()
+            request.append(session, loop.next_sequence, load_acquire(&loop.lowest_unanswered), &self.scratch)
+        return self._send_command(request.purpose, request.is_urgent, mailbox)
 
-    cdef Ticket* submit_puts(self, list pairs, Py_ssize_t* next, uint64_t lease, const Fence* fence,
-                             Mailbox* mailbox) except NULL:
-        cdef Loop* loop = self.running()
-        self._check_room(fence.is_present)
-        self.scratch.clear()
-        self.encoded_session = self._session_now()
-        next[0] = append_puts(pairs, next[0], lease, self.value_bytes_max, self.encoded_session, loop.next_sequence,
-                              load_acquire(&loop.lowest_unanswered), fence, &self.scratch)
-        return self._send_command(PURPOSE_REVISION, fence.is_present, mailbox)
-
-    cdef Ticket* submit_txn(self, object compares, object then, object otherwise, object fence,
-                            Mailbox* mailbox) except NULL:
-        cdef uint64_t sequence
-        self.running()
-        self._check_room(fence is not None)
-        # Encoding runs Python code, and so perhaps other threads: if they submitted meanwhile, encode again.
+    # Encoding runs Python code, and so perhaps other threads: if they submitted meanwhile, encode again.
+    cdef int _encode(self, Request request) except -1:
+        cdef uint64_t sequence, session
+        cdef Vec[uint8_t] encoded
         while True:
             sequence = self.loop.next_sequence
             session = self._session_now()
-            self._encode_txn(compares, then, otherwise, fence, session)
+            encoded = self.borrow_scratch()
+            try:
+                request.append(session, sequence, load_acquire(&self.loop.lowest_unanswered), &encoded)
+            except BaseException:
+                encoded.release()
+                raise
+            self.scratch.release()
+            self.scratch = encoded
             self.running()
             if sequence == self.loop.next_sequence:
                 self.encoded_session = session
-                return self._send_command(PURPOSE_TXN, fence is not None, mailbox)
-
-    cdef int _encode_txn(self, object compares, object then, object otherwise, object fence,
-                         uint64_t session) except -1:
-        cdef Vec[uint8_t] encoded = self.borrow_scratch()
-        try:
-            append_txn(compares, then, otherwise, self.value_bytes_max, session, self.loop.next_sequence,
-                       load_acquire(&self.loop.lowest_unanswered), fence, &encoded)
-        except BaseException:
-            encoded.release()
-            raise
-        self.scratch.release()
-        self.scratch = encoded
-        return 0
-
-    cdef Ticket* _submit_own(self, CommandKind kind, uint64_t id, uint64_t ttl_ms, uint8_t purpose,
-                             Mailbox* mailbox) except NULL:
-        cdef Loop* loop = self.running()
-        cdef Command command
-        cdef status_t status
-        command_init(&command)
-        command.kind = kind
-        command.session = self.encoded_session = self._session_now()
-        command.sequence = loop.next_sequence
-        command.lowest_unanswered = load_acquire(&loop.lowest_unanswered)
-        command.id = id
-        command.ttl_ms = ttl_ms
-        self.scratch.clear()
-        status = command_encode(&command, &self.scratch)
-        command_release(&command)
-        raise_unless_ok(status)
-        return self._send_command(purpose, True, mailbox)
-
-    cdef Ticket* submit_grant(self, uint64_t lease, uint64_t ttl_ms, Mailbox* mailbox) except NULL:
-        return self._submit_own(COMMAND_LEASE_GRANT, lease, ttl_ms, PURPOSE_NUMBER, mailbox)
-
-    cdef Ticket* submit_revoke(self, uint64_t lease, Mailbox* mailbox) except NULL:
-        return self._submit_own(COMMAND_LEASE_REVOKE, lease, 0, PURPOSE_REVISION, mailbox)
-
-    cdef Ticket* submit_compact(self, uint64_t revision, Mailbox* mailbox) except NULL:
-        return self._submit_own(COMMAND_COMPACT, revision, 0, PURPOSE_REVISION, mailbox)
+                return 0
 
     cdef Ticket* submit_wish(self, uint8_t kind, uint64_t about, uint8_t purpose, Mailbox* mailbox) except NULL:
         cdef Submission* submission

@@ -1,6 +1,8 @@
 # What awaits the answer to a call of the asyncio face: one task nearly always, and everybody else as of any future.
 from libc.stdint cimport uint8_t, uint64_t
 
+from raftmeta.bindings.verbs cimport Request
+
 cdef enum CallKind:
     CALL_PLAIN = 0              # the answer is the value
     CALL_PUT = 1                # may be submitted once more, if it was certainly not executed
@@ -22,11 +24,9 @@ cdef class Call:
     cdef object context         # in which
     cdef list callbacks         # all others, with their contexts; None: none
     cdef bint is_blocking       # asyncio's mark of a future that a task was given to wait for
-    # what to do once more, or to read
     cdef uint8_t kind
-    cdef object key
-    cdef object item            # to put
-    cdef tuple options          # lease, fence, previous; None: the defaults
+    cdef Request request        # CALL_PUT: to be submitted once more
+    cdef object key             # CALL_GET: to read
     cdef uint64_t revision      # to get
     cdef object repeat          # the task that does it once more
 

@@ -1,6 +1,7 @@
 # Leases that this node keeps alive, natively: a host that holds the GIL does not lose them.
 from libc.stdint cimport uint64_t
 
+from raftmeta.bindings.verbs cimport Request
 from raftmeta.face.base cimport NodeBase
 from raftmeta.loop.tickets cimport Mailbox, Ticket
 
@@ -31,6 +32,6 @@ cdef class LeaseBase:
     # Told for the first time: it is kept alive no longer, so that its keys go and others can have what it stood for.
     cdef int _lose(self) except -1
 
-cdef class Lease(LeaseBase):
+cdef class NodeLease(LeaseBase):
     cdef object ended               # threading.Event: revoked, or the node is closed: on_lost is not called any more
-    cdef int _grant(self, uint64_t id, uint64_t deadline_ns) except -1
+    cdef int _grant(self, Request request, uint64_t deadline_ns) except -1

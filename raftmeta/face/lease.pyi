@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
 
 from raftmeta.face.base import NodeBase
+from raftmeta.verbs.lease import Lease
 
 class Term:
     """The time until which the loop has kept a lease alive."""
@@ -13,7 +13,7 @@ class DroppedTerm:
     """A term that the loop still writes to, though its lease is given up."""
 
 class LeaseBase:
-    """A lease as its owner holds it."""
+    """What the leases of a node's two faces share: the term that the loop keeps alive."""
 
     def __init__(self, node: NodeBase, ttl_s: float) -> None: ...
     def __del__(self) -> None:
@@ -23,17 +23,12 @@ class LeaseBase:
     @property
     def ttl_s(self) -> float: ...
     def held(self) -> bool:
-        """Whether it is certainly held now, by this process's clock.
-
-        Counted from before the last acknowledged keep-alive was sent, less 5 % for clocks that drift. Between this
-        answer and what you do next the process may be paused: only a fence protects that. Once false it stays false, and
-        the lease is kept alive no longer.
-        """
+        """Whether it is certainly held now."""
     def remaining_s(self) -> float:
         """Seconds for which it is certainly held without another keep-alive."""
 
-class Lease(LeaseBase):
-    """A lease of the blocking face; Node.lease makes it. As a context it is revoked at the end."""
+class NodeLease(LeaseBase, Lease):
+    """A lease that a node keeps alive natively: a host that holds the GIL does not lose it."""
 
     def __init__(
         self,
@@ -44,12 +39,10 @@ class Lease(LeaseBase):
         on_lost: Callable[[Lease], object] | None = None,
         timeout_s: float | None = 5.0,
     ) -> None: ...
+    @property
+    def is_revoked(self) -> bool: ...
     def wait_lost(self, timeout_s: float | None = None) -> bool:
         """Wait until it is not held any more; False: timeout_s passed."""
     def revoke(self, *, timeout_s: float | None = 5.0) -> None:
-        """Give it back: all keys attached to it are removed in one revision.
-
-        One that is lost already is left to expire: its id may be another owner's by now.
-        """
-    def __enter__(self) -> Self: ...
+        """Give it back."""
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...

@@ -11,17 +11,17 @@ import logging
 
 from libc.stdint cimport uint64_t
 
-from raftmeta.bindings.commands cimport take_number
-from raftmeta.bindings.verbs cimport lease_ttl_ms
-from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_REVISION, deadline_after
+from raftmeta.bindings.verbs cimport Request, lease_ttl_ms
+from raftmeta.face.answers cimport PURPOSE_NOTHING, deadline_after
 from raftmeta.face.base cimport LIFE_RUNNING, NodeBase
 from raftmeta.loop.tickets cimport ticket_drop, ticket_hold, ticket_is_done
 from raftmeta.native.atomics cimport load_acquire, store_release
 from raftmeta.native.threads cimport boot_now_ns
 
+from raftmeta.bindings.verbs import grant, revoke
 from raftmeta.errors import LeaseExpired, RaftmetaError
 from raftmeta.common.flags import Flag
-from raftmeta.operations import check_callable
+from raftmeta.verbs.lease import Lease
 
 _LOG = logging.getLogger(__name__)
 
@@ -121,24 +121,27 @@ cdef class LeaseBase:
         return f"<Lease {self.id} ttl_s={self.ttl_s:g} {'held' if boot_now_ns() < self.held_until_ns() else 'lost'}>"
 
 
-cdef class Lease(LeaseBase):
+cdef class NodeLease(LeaseBase, Lease):
     def __init__(self, NodeBase node not None, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
-        cdef uint64_t wanted
         super().__init__(node, ttl_s)
-        take_number(id, "id", (<uint64_t>1 << 63) - 1, &wanted)
-        check_callable(on_lost, "on_lost")
         self.ended = Flag()
-        self._grant(wanted, deadline_after(timeout_s))
+        self._grant(grant(id, self.ttl_ms), deadline_after(timeout_s))
         if on_lost is not None:
             self.node.lease_losses().add(self, functools.partial(on_lost, self))
 
-    cdef int _grant(self, uint64_t id, uint64_t deadline_ns) except -1:
+    # Asked for once: what is held counts from before it was sent.
+    cdef int _grant(self, Request request, uint64_t deadline_ns) except -1:
         cdef uint64_t asked_ns
+        request.prepare(self.node.value_bytes_max)
         self.node.await_session(deadline_ns)
         asked_ns = boot_now_ns()
-        granted = self.node.finish(self.node.submit_grant(id, self.ttl_ms, NULL), PURPOSE_NUMBER, deadline_ns)
+        granted = self.node.finish(self.node.submit(request, NULL), request.purpose, deadline_ns)
         self.node.finish(self.keep(granted, asked_ns, NULL), PURPOSE_NOTHING, ~<uint64_t>0)
         return 0
+
+    @property
+    def is_revoked(self):
+        return self.ended.is_set()
 
     def wait_lost(self, timeout_s=None):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -151,7 +154,7 @@ cdef class Lease(LeaseBase):
         return True
 
     def revoke(self, *, timeout_s=5.0):
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        deadline_after(timeout_s)
         if self.ended.is_set():
             return
         self.ended.set()
@@ -163,14 +166,10 @@ cdef class Lease(LeaseBase):
         store_release(&self.term.until_ns, <uint64_t>0)
         if not was_held:
             return      # it expires by itself; by now its id may be another's
-        self.node.await_session(deadline_ns)
         try:
-            self.node.finish(self.node.submit_revoke(self.id, NULL), PURPOSE_REVISION, deadline_ns)
+            self.node._ask(revoke(self.id), timeout_s)
         except LeaseExpired:
             pass        # gone already, and its keys with it
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_exc):
         if self.node.life == LIFE_RUNNING:

@@ -8,6 +8,7 @@ import asyncio
 
 from libc.stdint cimport uint64_t
 
+from raftmeta.bindings.verbs cimport Request
 from raftmeta.face.answers cimport deadline_after
 from raftmeta.face.base cimport LIFE_RUNNING
 from raftmeta.face.lease cimport LeaseBase
@@ -15,7 +16,9 @@ from raftmeta.face.mailbox cimport MailboxFace
 from raftmeta.native.atomics cimport store_release
 from raftmeta.native.threads cimport boot_now_ns
 
+from raftmeta.bindings.verbs import revoke
 from raftmeta.errors import LeaseExpired
+from raftmeta.verbs.lease import AioLease
 
 cdef enum:
     LOOKS_PER_TTL = 20
@@ -23,16 +26,18 @@ cdef enum:
 cdef uint64_t NEVER = ~<uint64_t>0
 
 
-cdef class AioLease(LeaseBase):
+cdef class AioNodeLease(LeaseBase, AioLease):
     def __init__(self, MailboxFace face not None, ttl_s):
         super().__init__(face.node, ttl_s)
         self.face = face
 
-    async def _grant(self, id, on_lost, uint64_t deadline_ns):
+    # Asked for once: what is held counts from before it was sent.
+    async def _grant(self, Request request, on_lost, uint64_t deadline_ns):
+        request.prepare(self.node.value_bytes_max)
         await self.face._session(deadline_ns)
         self.face.bind()
         asked_ns = boot_now_ns()
-        granted = await self.face.call_of(self.node.submit_grant(id, self.ttl_ms, self.face.mailbox), deadline_ns)
+        granted = await self.face.call_of(self.node.submit(request, self.face.mailbox), deadline_ns)
         await self.face.call_of(self.keep(granted, asked_ns, self.face.mailbox), NEVER)
         if on_lost is not None:
             self.watcher = self.face.event_loop.create_task(self._watch(on_lost))
@@ -51,7 +56,7 @@ cdef class AioLease(LeaseBase):
         return True
 
     async def revoke(self, *, timeout_s=5.0):
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        deadline_after(timeout_s)
         if self.is_revoked:
             return
         self.is_revoked = True
@@ -62,14 +67,10 @@ cdef class AioLease(LeaseBase):
         store_release(&self.term.until_ns, <uint64_t>0)
         if not was_held:
             return      # it expires by itself; by now its id may be another's
-        await self.face._session(deadline_ns)
         try:
-            await self.face.call_of(self.node.submit_revoke(self.id, self.face.mailbox), deadline_ns)
+            await revoke(self.id).ask_aio(self.face, timeout_s)
         except LeaseExpired:
             pass        # gone already, and its keys with it
-
-    async def __aenter__(self):
-        return self
 
     async def __aexit__(self, *_exc):
         if self.node.life == LIFE_RUNNING:

@@ -34,8 +34,6 @@ cdef class MailboxFace:
     cdef int await_ticket(self, Ticket* ticket, Call call, uint64_t deadline_ns) except -1
     # A wish that is no command (NodeBase.submit_wish).
     cdef Call wish(self, uint8_t kind, uint64_t number, uint8_t purpose, uint64_t deadline_ns)
-    # A CALL_PUT was certainly not executed: submit it anew. False: it is not, and the call fails.
-    cdef bint put_again(self, Call call, uint64_t deadline_ns) except -1
 
     cdef int _begin_on(self, object event_loop) except -1
     cdef int _link(self, Ticket* ticket) except -1
@@ -44,6 +42,7 @@ cdef class MailboxFace:
     cdef int _plan_sweep(self, uint64_t deadline_ns) except -1
     cdef int _expire(self, Ticket* ticket) except -1
     cdef int _take_mail(self, bint may_resume) except -1
+    cdef bint _put_again(self, Call call, uint64_t deadline_ns) except -1
     cdef Call _deliver(self, Ticket* ticket)
     cdef int _answer(self, Call call, Ticket* ticket) except -1
     cdef int _resume(self, vector[PyObject*]* calls) except -1

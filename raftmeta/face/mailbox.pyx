@@ -7,7 +7,7 @@ swept, not armed for each call.
 
 What it decides: to which event loop a face belongs, whom a batch concerns, and what a time-out means. What it never
 does: undo a write because nobody waits for it any more (a cancelled call's answer is thrown away, its batch goes on),
-call into an event loop from another thread, or know a verb, but that a put may be made once more (face/aio).
+call into an event loop from another thread, or know a verb.
 """
 
 from cpython.dict cimport PyDict_GetItem
@@ -16,6 +16,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
+from raftmeta.bindings.verbs cimport Request
 from raftmeta.engine.submission cimport AWAIT_READY
 from raftmeta.face.answers cimport PURPOSE_NOTHING, answer_of, deadline_after, error_of
 from raftmeta.face.base cimport PendingResult
@@ -282,7 +283,7 @@ cdef class MailboxFace:
             return call.succeed(self.node.read_key(call.key, call.revision) if call.kind == CALL_GET
                                 else answer_of(ticket, ticket.purpose))
         error = error_of(ticket)
-        if call.kind != CALL_PUT or not isinstance(error, NotReady) or not self.put_again(call, ticket.deadline_ns):
+        if call.kind != CALL_PUT or not isinstance(error, NotReady) or not self._put_again(call, ticket.deadline_ns):
             call.fail(error)
         return False
 
@@ -321,8 +322,30 @@ cdef class MailboxFace:
         except Withdrawn:
             raise self.node.not_ready(ReadyTimeout, "the node is not ready") from None
 
-    cdef bint put_again(self, Call call, uint64_t deadline_ns) except -1:
-        return False
+    # Its session ended before it arrived: the same by a task of its own. False: it is too late.
+    cdef bint _put_again(self, Call call, uint64_t deadline_ns) except -1:
+        cdef uint64_t now_ns = boot_now_ns()
+        if now_ns >= deadline_ns:
+            return False
+        timeout_s = None if deadline_ns == NEVER else (deadline_ns - now_ns) / 1e9
+        call.follow(self.event_loop.create_task(call.request.ask_aio(self, timeout_s)))
+        return True
+
+    # --- the carrier of a request (bindings/verbs) --------------------------------------------------------------------
+    def _prepare(self, Request request not None, timeout_s):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        request.prepare(self.node.value_bytes_max)
+        return deadline_ns
+
+    def _has_session(self):
+        return self.node.has_session()
+
+    def _carry(self, Request request not None, uint64_t deadline_ns):
+        self.bind()
+        return self.call_of(self.node.submit(request, self.mailbox), deadline_ns)
+
+    def _is_late(self, uint64_t deadline_ns):
+        return boot_now_ns() >= deadline_ns
 
 
 # --- an operation whose caller ran out of time ------------------------------------------------------------------------

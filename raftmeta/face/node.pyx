@@ -4,37 +4,34 @@
         node.ready(10)
         node.put("topics/t", b"3")
 
-It decides how long a call waits and what its end means. It never retries what may have been executed: an operation is
-submitted once, and what is repeated on the way is deduplicated by the node's session.
+It carries what the verbs ask (verbs/blocking): each request gets a ticket, and its caller waits for that without the
+GIL. It never retries what may have been executed: an operation is submitted once, and what is repeated on the way is
+deduplicated by the node's session.
 """
 
 import logging
 import threading
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
-from raftmeta.bindings.commands cimport take_fence, take_number
-from raftmeta.bindings.puts cimport pairs_of
-from raftmeta.bindings.verbs cimport (add_op, create_op, delete_op, delete_range_op, fence_of, put_op, range_bounds,
-                                      take_lease, update_op)
+from raftmeta.bindings.commands cimport take_number
+from raftmeta.bindings.verbs cimport Request, take_revision
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport AWAIT_FOLLOWER, SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
-from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_PREVIOUS, PURPOSE_READ, PURPOSE_REVISION, PURPOSE_TXN,
-                                    deadline_after)
+from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_READ, deadline_after
 from raftmeta.face.base cimport LIFE_RUNNING, NodeBase
-from raftmeta.face.lease cimport Lease
+from raftmeta.face.lease cimport NodeLease
 from raftmeta.face.members cimport await_membership, reach, settled_members, transfer_target, view_of
 from raftmeta.face.view cimport EventReader, metrics_of, status_of
-from raftmeta.face.watch cimport Watch
+from raftmeta.face.watch cimport NodeWatch
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.wire.commands cimport Fence, Op
 
-from raftmeta.errors import Fatal, InvalidArgument, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError
-from raftmeta.members.plans import adding, removing, replacing, voting
+from raftmeta.errors import Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError
+from raftmeta.verbs.blocking import Verbs
 
 
-cdef class Node(NodeBase):
+cdef class Node(NodeBase, Verbs):
     # --- life ---------------------------------------------------------------------------------------------------------
     def start(self):
         self.begin()
@@ -82,139 +79,75 @@ cdef class Node(NodeBase):
     def is_running(self):
         return self.life == LIFE_RUNNING and load_acquire(&self.loop.state) != ENGINE_STOPPED
 
-    # --- writes -------------------------------------------------------------------------------------------------------
-    cdef object _write(self, const Op* op, object fence, uint8_t purpose, bint is_urgent, uint64_t deadline_ns):
-        cdef Fence taken
-        fence = fence_of(fence)
-        take_fence(fence, &taken)
-        while True:
-            self.await_session(deadline_ns)
-            try:
-                return self.finish(self.submit_op(op, &taken, purpose, is_urgent or taken.is_present, NULL), purpose,
-                                   deadline_ns)
-            except NotReady:
-                # The session ended between encoding and arrival: certainly not executed, so it may be encoded anew.
-                if boot_now_ns() >= deadline_ns:
-                    raise
-
-    def put(self, key, value, *, lease=0, fence=None, previous=False, timeout_s=5.0):
-        cdef Op op
+    # --- the carrier: a ticket of its own for each request ------------------------------------------------------------
+    def _ask(self, Request request not None, timeout_s):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        put_op(key, value, lease, previous, self.value_bytes_max, &op)
-        return self._write(&op, fence, PURPOSE_PREVIOUS if previous else PURPOSE_REVISION, False, deadline_ns)
-
-    def put_many(self, items, *, lease=0, fence=None, timeout_s=30.0):
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        cdef list pairs = pairs_of(items, self.value_bytes_max)
-        cdef Py_ssize_t done = 0
-        cdef Py_ssize_t next
-        cdef uint64_t lease_id
-        cdef Fence taken
-        take_lease(lease, &lease_id)
-        fence = fence_of(fence)
-        take_fence(fence, &taken)
-        revision = None
+        request.prepare(self.value_bytes_max)
+        answer = None
         try:
-            while done < len(pairs):
-                next = done
+            while not request.is_answered:
                 self.await_session(deadline_ns)
                 try:
-                    revision = self.finish(self.submit_puts(pairs, &next, lease_id, &taken, NULL), PURPOSE_REVISION,
-                                           deadline_ns)
-                    done = next
-                except NotReady:
-                    if boot_now_ns() >= deadline_ns:
+                    answer = self.finish(self.submit(request, NULL), request.purpose, deadline_ns)
+                    request._advance()
+                except NotReady as error:
+                    # The session ended between encoding and arrival: certainly not executed, so it is encoded anew.
+                    if isinstance(error, NodeRemoved) or boot_now_ns() >= deadline_ns:
                         raise
         except RaftmetaError as error:
-            error.items_done = done
+            request._fail(error)
             raise
-        return revision
+        return answer
 
-    def create(self, key, value, *, lease=0, fence=None, timeout_s=5.0):
-        cdef Op op
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        create_op(key, value, lease, self.value_bytes_max, &op)
-        return self._write(&op, fence, PURPOSE_REVISION, False, deadline_ns)
-
-    def update(self, key, value, *, expected_revision=0, lease=0, fence=None, previous=False, timeout_s=5.0):
-        cdef Op op
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        update_op(key, value, lease, expected_revision, previous, self.value_bytes_max, &op)
-        return self._write(&op, fence, PURPOSE_PREVIOUS if previous else PURPOSE_REVISION, False, deadline_ns)
-
-    def delete(self, key, *, expected_revision=0, must_exist=False, fence=None, previous=False, timeout_s=5.0):
-        cdef Op op
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        delete_op(key, must_exist, expected_revision, previous, &op)
-        return self._write(&op, fence, PURPOSE_PREVIOUS if previous else PURPOSE_REVISION, True, deadline_ns)
-
-    def delete_range(self, start="", end="", *, prefix=None, fence=None, previous=False, timeout_s=5.0):
-        cdef Op op
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        start, end = range_bounds(start, end, prefix)
-        delete_range_op(start, end, previous, &op)
-        return self._write(&op, fence, PURPOSE_PREVIOUS, True, deadline_ns)
-
-    def add(self, key, number=1, *, fence=None, timeout_s=5.0):
-        cdef Op op
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        add_op(key, number, &op)
-        return self._write(&op, fence, PURPOSE_PREVIOUS, False, deadline_ns)
-
-    def txn(self, compares=(), then=(), otherwise=(), *, fence=None, timeout_s=5.0):
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        compares, then, otherwise, fence = tuple(compares), tuple(then), tuple(otherwise), fence_of(fence)
-        while True:
-            self.await_session(deadline_ns)
-            try:
-                return self.finish(self.submit_txn(compares, then, otherwise, fence, NULL), PURPOSE_TXN, deadline_ns)
-            except NotReady:
-                if boot_now_ns() >= deadline_ns:
-                    raise
-
-    def compact(self, revision, *, timeout_s=5.0):
-        cdef uint64_t floor
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        take_number(revision, "revision", (<uint64_t>1 << 63) - 1, &floor)
-        self.await_session(deadline_ns)
-        return self.finish(self.submit_compact(floor, NULL), PURPOSE_REVISION, deadline_ns)
-
-    # --- reads --------------------------------------------------------------------------------------------------------
-    # Unless a local read is enough: wait until this node has applied all that was committed before now.
-    cdef int _agree_on_read(self, bint local, uint64_t deadline_ns) except -1:
-        if local:
-            return 0
+    # Wait until this node has applied all that was committed before now.
+    cdef int _agree_on_read(self, uint64_t deadline_ns) except -1:
         self.await_session(deadline_ns)
         self.finish(self.submit_wish(SUBMIT_READ, 0, PURPOSE_READ, NULL), PURPOSE_READ, deadline_ns)
         return 0
 
+    # That of Verbs, without a frame of its own: a local one takes a microsecond.
     def get(self, key, *, revision=0, local=False, timeout_s=5.0):
         cdef uint64_t at_revision = 0
         if revision:
-            take_number(revision, "revision", (<uint64_t>1 << 63) - 1, &at_revision)
+            take_revision(revision, "revision", &at_revision)
         if not local:
-            self._agree_on_read(False, deadline_after(timeout_s))
+            self._agree_on_read(deadline_after(timeout_s))
         return self.read_key(key, at_revision)
 
-    def range(self, start="", end="", *, prefix=None, limit=0, revision=0, keys_only=False, count=False,
-              count_only=False, local=False, timeout_s=5.0):
-        cdef uint64_t at_revision, most
+    def _range(self, asked, timeout_s):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        start, end = range_bounds(start, end, prefix)
-        take_number(int(revision), "revision", (<uint64_t>1 << 63) - 1, &at_revision)
-        take_number(limit, "limit", ~<uint32_t>0, &most)
-        self._agree_on_read(local, deadline_ns)
-        return self.read_range(start, end, most, &at_revision, keys_only, count, count_only)
+        if not asked.local:
+            self._agree_on_read(deadline_ns)
+        return self.read_asked(asked)
 
-    # --- leases and watches -------------------------------------------------------------------------------------------
-    def lease(self, ttl_s, *, id=0, on_lost=None, timeout_s=5.0):
-        return Lease(self, ttl_s, id=id, on_lost=on_lost, timeout_s=timeout_s)
+    cdef object read_asked(self, object asked):
+        cdef uint64_t revision = asked.revision
+        cdef uint64_t most
+        take_number(asked.limit, "limit", ~<uint32_t>0, &most)
+        return self.read_range(asked.start, asked.end, most, &revision, asked.keys_only, asked.count,
+                               asked.count_only)
 
-    def watch(self, key=None, end=None, *, prefix=None, start_revision=0, previous=False, puts=True, deletes=True,
-              progress=False, raise_lagged=False, reset=False, callback=None, on_end=None, timeout_s=None):
-        return Watch(self, key, end, prefix=prefix, start_revision=start_revision, previous=previous, puts=puts,
-                     deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset, callback=callback,
-                     on_end=on_end, timeout_s=timeout_s)
+    def _lease(self, ttl_s, id, on_lost, timeout_s):
+        return NodeLease(self, ttl_s, id=id, on_lost=on_lost, timeout_s=timeout_s)
+
+    def _watch(self, asked, callback, on_end):
+        return NodeWatch(self, asked, callback, on_end)
+
+    def _transfer(self, to, timeout_s):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        cdef uint64_t target = transfer_target(self, to)
+        self.finish(self.submit_wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+        self.finish(self.submit_wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+
+    def _members(self, timeout_s):
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        self._agree_on_read(deadline_ns)
+        while not (view := view_of(self)).is_settled and boot_now_ns() < deadline_ns:
+            await_membership(self, view, deadline_ns)
+        return settled_members(self)
+
+    def _reach(self, change, timeout_s):
+        reach(self, change, deadline_after(timeout_s))
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def replicated(self, name, cls):
@@ -223,38 +156,9 @@ cdef class Node(NodeBase):
         return UserMachine(local_copy(self, name, cls))
 
     # --- the node itself ----------------------------------------------------------------------------------------------
-    def transfer(self, to=None, *, timeout_s=5.0):
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        cdef uint64_t target = transfer_target(self, to)
-        self.finish(self.submit_wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
-        self.finish(self.submit_wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
-
     def campaign(self, *, timeout_s=5.0):
         self.finish(self.submit_wish(SUBMIT_CAMPAIGN, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING,
                     deadline_after(timeout_s))
-
-    # --- members ------------------------------------------------------------------------------------------------------
-    def members(self, *, timeout_s=5.0):
-        cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        self._agree_on_read(False, deadline_ns)
-        while not (view := view_of(self)).is_settled and boot_now_ns() < deadline_ns:
-            await_membership(self, view, deadline_ns)
-        return settled_members(self)
-
-    def add_member(self, name, address, *, voter=True, timeout_s=30.0):
-        reach(self, adding(name, address, is_voter=bool(voter)), deadline_after(timeout_s))
-
-    def remove_member(self, name, *, timeout_s=30.0):
-        reach(self, removing(name), deadline_after(timeout_s))
-
-    def replace_member(self, old, name, address, *, timeout_s=60.0):
-        reach(self, replacing(old, name, address), deadline_after(timeout_s))
-
-    def promote(self, name, *, timeout_s=30.0):
-        reach(self, voting(name, is_voter=True), deadline_after(timeout_s))
-
-    def demote(self, name, *, timeout_s=30.0):
-        reach(self, voting(name, is_voter=False), deadline_after(timeout_s))
 
     def status(self):
         return status_of(self)

@@ -24,6 +24,10 @@ from raftmeta.loop.loop cimport LinkStatus, LinkTable, Loop, loop_ring
 from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns
+from raftmeta.raft.ready cimport (TRACE_BECAME_CANDIDATE, TRACE_BECAME_FOLLOWER, TRACE_BECAME_LEADER,
+                                  TRACE_BECAME_PRE_CANDIDATE, TRACE_LEADER_LOST, TRACE_MEMBERSHIP, TRACE_PROMOTED,
+                                  TRACE_READS_VOID, TRACE_REPAIR, TRACE_SNAPSHOT_NEEDED, TRACE_STEPPED_DOWN,
+                                  TRACE_TRANSFER, TRACE_TRANSFER_ABORTED, TRACE_TRUNCATED, TRACE_VOTE_REFUSED)
 from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
 
 from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
@@ -39,21 +43,21 @@ _ROLES = {FOLLOWER: "follower", PRE_CANDIDATE: "pre-candidate", CANDIDATE: "cand
 
 # Number of a core's Trace (raft/ready TraceType): its name, and what its numbers mean.
 _TRACES = {
-    1: ("became_follower", ()),
-    2: ("became_pre_candidate", ()),
-    3: ("became_candidate", ()),
-    4: ("became_leader", ()),
-    6: ("log_truncated", ("first", "last")),
-    7: ("membership_in_force", ("index",)),
-    8: ("vote_refused", ("candidate", "reason")),
-    9: ("transfer_began", ("target",)),
-    10: ("snapshot_needed", ("member",)),
-    11: ("stepped_down", ("reason",)),
-    12: ("record_repaired", ("index", "source")),
-    13: ("transfer_aborted", ("target",)),
-    14: ("learner_promoted", ("member",)),
-    15: ("leader_lost", ("leader",)),
-    16: ("reads_void", ("count",)),
+    TRACE_BECAME_FOLLOWER: ("became_follower", ()),
+    TRACE_BECAME_PRE_CANDIDATE: ("became_pre_candidate", ()),
+    TRACE_BECAME_CANDIDATE: ("became_candidate", ()),
+    TRACE_BECAME_LEADER: ("became_leader", ()),
+    TRACE_TRUNCATED: ("log_truncated", ("first", "last")),
+    TRACE_MEMBERSHIP: ("membership_in_force", ("index",)),
+    TRACE_VOTE_REFUSED: ("vote_refused", ("candidate", "reason")),
+    TRACE_TRANSFER: ("transfer_began", ("target",)),
+    TRACE_SNAPSHOT_NEEDED: ("snapshot_needed", ("member",)),
+    TRACE_STEPPED_DOWN: ("stepped_down", ("reason",)),
+    TRACE_REPAIR: ("record_repaired", ("index", "source")),
+    TRACE_TRANSFER_ABORTED: ("transfer_aborted", ("target",)),
+    TRACE_PROMOTED: ("learner_promoted", ("member",)),
+    TRACE_LEADER_LOST: ("leader_lost", ("leader",)),
+    TRACE_READS_VOID: ("reads_void", ("count",)),
 }
 
 # The same for events of the engine. "peer" is a link's number and becomes a name.

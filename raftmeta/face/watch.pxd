@@ -17,6 +17,7 @@ cdef class WatchBase:
     cdef bint raises_lagged
     cdef bint resets
     cdef bint is_closed
+    cdef object timeout_s
     cdef list ready                 # what comes next: WatchEvents.told, resets, an error last; None: nothing
     cdef Py_ssize_t given           # of those, from the first on
 
@@ -41,8 +42,7 @@ cdef enum:
     TAKE_REOPEN = 2                 # close the native watch, then submit again (lagged, reset)
     TAKE_CLOSED = 3
 
-cdef class Watch(WatchBase):
-    cdef object timeout_s
+cdef class NodeWatch(WatchBase):
     cdef WatchCallbacks callbacks       # None: whoever asks takes
     cdef WatchCallback callback
     cdef int _begin_callback(self, object callback, object on_end) except -1
@@ -52,7 +52,7 @@ cdef class Watch(WatchBase):
     cdef int _sleep(self, uint32_t seen, uint64_t pause_ns) except -1
 
 cdef class WatchCallback(Callback):
-    cdef Watch watch
+    cdef NodeWatch watch
     cdef object callback
     cdef object on_end              # None: an error is reported, or is the end of the node
     cdef int _fail(self, object error, WatchCallbacks callbacks) except -1

@@ -17,22 +17,19 @@ from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.bindings.commands cimport take_bound, take_key, take_number, take_page
 from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_WATCH, deadline_after
 from raftmeta.face.base cimport LIFE_RUNNING, NodeBase
 from raftmeta.face.watch_callbacks cimport Callback, WatchCallbacks
 from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.watch_state cimport Watch as NativeWatch
-from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_COMPACTED, WATCH_EVENTS, WATCH_LAGGED, WATCH_NO_DELETE,
-                                       WATCH_NO_PUT, WATCH_PREVIOUS, WATCH_PROGRESS,
-                                       WATCH_PROGRESS_MARK, WATCH_REMOVED, watch_look, watch_pass)
+from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_COMPACTED, WATCH_EVENTS, WATCH_LAGGED, WATCH_PROGRESS_MARK,
+                                       WATCH_REMOVED, watch_look, watch_pass)
 from raftmeta.native.atomics cimport load_shared, store_shared
 from raftmeta.native.threads cimport Turnstile, boot_now_ns, futex_wait
-from raftmeta.wire.commands cimport Bytes
 
-from raftmeta.errors import Compacted, Fatal, InvalidArgument, Lagged, NodeRemoved, NotExecuted
-from raftmeta.operations import check_callable, prefix_end
+from raftmeta.errors import Compacted, Fatal, Lagged, NodeRemoved, NotExecuted
 from raftmeta.results import WatchBatch, WatchReset
+from raftmeta.verbs.watch import Watch
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t count)
@@ -47,28 +44,6 @@ cdef enum:
     TUNE_ITEM_BYTES = 1024 * 1024
 
 
-# [key, end) of a native watch: one key is the range up to its successor, an empty end that of the keyspace.
-cdef tuple watch_bounds(object key, object end, object prefix):
-    cdef Bytes window
-    if prefix is not None:
-        if key is not None or end is not None:
-            raise InvalidArgument("prefix: give one of key, key and end, prefix", field="prefix")
-        take_bound(prefix, "prefix", &window)
-        return _raw(prefix), prefix_end(prefix)
-    if key is None:
-        raise InvalidArgument('key: give key, key and end, or prefix; prefix="" is every key', field="key")
-    if end is None:
-        take_key(key, "key", &window)
-        return _raw(key), _raw(key) + b"\0"
-    take_page(key, "key", &window)
-    take_page(end, "end", &window)
-    return _raw(key), _raw(end)
-
-
-cdef bytes _raw(object text):
-    return text.encode() if isinstance(text, str) else text
-
-
 cdef object batch_of(tuple told):
     cdef object batch = PyType_GenericAlloc(<PyTypeObject*>_WatchBatch, 4)    # tuple.__new__ without the call
     cdef list events = list(<tuple>told[2])
@@ -81,17 +56,16 @@ cdef object batch_of(tuple told):
 
 
 cdef class WatchBase:
-    def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
-                 puts=True, deletes=True, progress=False, raise_lagged=False, reset=False):
-        first, last = watch_bounds(key, end, prefix)
-        take_number(start_revision, "start_revision", (<uint64_t>1 << 63) - 1, &self.resume)
+    def __init__(self, NodeBase node not None, asked):
+        deadline_after(asked.timeout_s)
         self.node = node
-        self.bounds = first + last
-        self.key_length = len(first)
-        self.filter = ((WATCH_PREVIOUS if previous else 0) | (WATCH_PROGRESS if progress else 0)
-                       | (0 if puts else WATCH_NO_PUT) | (0 if deletes else WATCH_NO_DELETE))
-        self.raises_lagged = raise_lagged
-        self.resets = reset
+        self.bounds = asked.start + asked.end
+        self.key_length = <uint32_t>len(asked.start)
+        self.resume = asked.revision
+        self.filter = asked.filter
+        self.raises_lagged = asked.raises_lagged
+        self.resets = asked.resets
+        self.timeout_s = asked.timeout_s
         memset(&self.signal, 0, sizeof(WatchSignal))
         self.signal.mail.kind = MAIL_WATCH
         self.signal.consumer = <void*>self
@@ -200,16 +174,11 @@ cdef class WatchBase:
         return TAKE_REOPEN
 
 
-cdef class Watch(WatchBase):
-    def __init__(self, NodeBase node not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
-                 puts=True, deletes=True, progress=False, raise_lagged=False, reset=False, callback=None,
-                 on_end=None, timeout_s=None):
-        super().__init__(node, key, end, prefix=prefix, start_revision=start_revision, previous=previous, puts=puts,
-                         deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset)
-        deadline_after(timeout_s)
-        self.timeout_s = timeout_s
+cdef class NodeWatch(WatchBase, Watch):
+    def __init__(self, NodeBase node not None, asked, callback=None, on_end=None):
+        super().__init__(node, asked)
         if callback is not None:
-            self._begin_callback(check_callable(callback, "callback"), on_end)
+            self._begin_callback(callback, on_end)
         try:
             self._open()
         except BaseException:
@@ -237,8 +206,6 @@ cdef class Watch(WatchBase):
         return 0
 
     cdef int _begin_callback(self, object callback, object on_end) except -1:
-        if not callable(callback):
-            raise InvalidArgument(f"callback: must be callable, not {type(callback).__name__}", field="callback")
         self.callback = WatchCallback.__new__(WatchCallback, self, callback, on_end)
         self.callbacks = self.node.watch_callbacks()
         self.callbacks.add(self.callback)
@@ -253,12 +220,6 @@ cdef class Watch(WatchBase):
         self.is_closed = True
         self._close_native()
         self._end_callback()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_exc):
-        self.close()
 
     def _next(self, timeout_s):
         """What comes next, as `told` or a reset; None: closed, or timeout_s passed."""
@@ -311,7 +272,7 @@ cdef class Watch(WatchBase):
 
 
 cdef class WatchCallback(Callback):
-    def __cinit__(self, Watch watch not None, callback, on_end):
+    def __cinit__(self, NodeWatch watch not None, callback, on_end):
         self.watch = watch
         self.callback = callback
         self.on_end = on_end
@@ -346,7 +307,7 @@ cdef class WatchCallback(Callback):
 
     # What one look finds.
     cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1:
-        cdef Watch watch = self.watch
+        cdef NodeWatch watch = self.watch
         cdef int outcome
         if watch.is_closed or watch.node.life != LIFE_RUNNING:
             watch._end_callback()

@@ -2,8 +2,7 @@
 from raftmeta.face.mailbox cimport MailboxFace
 from raftmeta.face.watch cimport WatchBase
 
-cdef class AioWatch(WatchBase):
+cdef class AioNodeWatch(WatchBase):
     cdef MailboxFace face
     cdef object waiter              # future of a consumer that waits for news
     cdef bint has_news
-    cdef object timeout_s

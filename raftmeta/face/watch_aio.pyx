@@ -14,18 +14,15 @@ from raftmeta.loop.tickets cimport mailbox_drop, mailbox_hold
 from raftmeta.native.threads cimport boot_now_ns
 
 from raftmeta.errors import Fatal, NotExecuted
+from raftmeta.verbs.watch import AioWatch
 
 cdef uint64_t NEVER = ~<uint64_t>0
 
 
-cdef class AioWatch(WatchBase):
-    def __init__(self, MailboxFace face not None, key=None, end=None, *, prefix=None, start_revision=0, previous=False,
-                 puts=True, deletes=True, progress=False, raise_lagged=False, reset=False, timeout_s=None):
-        super().__init__(face.node, key, end, prefix=prefix, start_revision=start_revision, previous=previous,
-                         puts=puts, deletes=deletes, progress=progress, raise_lagged=raise_lagged, reset=reset)
-        deadline_after(timeout_s)
+cdef class AioNodeWatch(WatchBase, AioWatch):
+    def __init__(self, MailboxFace face not None, asked):
+        super().__init__(face.node, asked)
         self.face = face
-        self.timeout_s = timeout_s
 
     def __dealloc__(self):
         # The loop knows nothing of the signal any more: NodeBase.attached would hold this object else.
@@ -63,9 +60,6 @@ cdef class AioWatch(WatchBase):
     async def __aenter__(self):
         await self._open()
         return self
-
-    async def __aexit__(self, *_exc):
-        await self.close()
 
     cdef int on_news(self) except -1:
         self.has_news = True

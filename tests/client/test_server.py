@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import raftmeta
+from raftmeta.bindings import verbs
 from raftmeta.bindings.commands import decode_values, encode_operation
 from raftmeta.bindings.requests import hello_frame
 from raftmeta.operations import Put
@@ -42,7 +43,7 @@ def test_the_same_command_through_two_connections_is_applied_once(served: tuple[
     """Both get the answer of the one application, to the byte; the counter moved once."""
     with RawClient(served[1]) as first, RawClient(served[1]) as second:
         first.open_session()
-        command = first.encoder.add("once", 1, None)
+        command = first.encoder.command(verbs.add("once"))
         answers = [first.ask(command)]
         second.encoder.id = first.encoder.id
         answers.append(second.ask(command))
@@ -54,7 +55,7 @@ def test_a_command_of_a_closed_session_is_not_applied(served: tuple[raftmeta.Nod
     with RawClient(served[1]) as client:
         client.open_session(SESSION + 1)
         assert client.ask(client.encoder.close_session())[0] == Status.OK
-        assert client.ask(client.encoder.put("closed", "1", 0, None, False))[0] == Status.SESSION_UNKNOWN
+        assert client.ask(client.encoder.command(verbs.put("closed", "1")))[0] == Status.SESSION_UNKNOWN
         assert client.ask(client.encoder.open_session(SESSION + 1, 60_000, 1000))[0] == Status.SESSION_UNKNOWN
         assert served[0].get("closed") is None
 
@@ -191,7 +192,7 @@ def test_halves_of_large_requests_do_not_fill_the_memory(tmp_path: Path) -> None
         wait_until(lambda: nodes["a"].metrics()["client_connections"] == 0, timeout_s=40, what="the last one to go")
         with RawClient(url) as other:
             other.open_session()
-            assert other.ask(other.encoder.put("k", bytes(1 << 20), 0, None, False))[0] == Status.OK
+            assert other.ask(other.encoder.command(verbs.put("k", bytes(1 << 20))))[0] == Status.OK
 
 
 def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def test_overload_is_answered_at_once(tmp_path: Path) -> None:
         nodes["c"].close(transfer=False)
         wait_until(lambda: not nodes["a"].status().leader, timeout_s=30, what="the last member to notice")
         for _ in range(20):
-            client.send(client.encoder.put("k", bytes(100_000), 0, None, False))
+            client.send(client.encoder.command(verbs.put("k", bytes(100_000))))
         answers = [message for message in (client.next() for _ in range(9)) if message[0] == ANSWER]
         assert {message[2] for message in answers} == {Status.OVERLOADED}
 

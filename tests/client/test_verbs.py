@@ -17,7 +17,8 @@ import uvloop
 
 import raftmeta
 from raftmeta import aio
-from raftmeta.bindings.requests import RANGE, REVISION
+from raftmeta.bindings.requests import RANGE
+from raftmeta.bindings.verbs import revoke
 from raftmeta.operations import Fence, Get, Put, Version
 from raftmeta.testing.cluster import stall_gil
 from tests.client.nodes import serving
@@ -221,7 +222,7 @@ def test_a_lease_that_somebody_revokes_is_lost(client: raftmeta.Client, served: 
     node = served[0]
     node.lease(3.0, id=lease.id + 1).revoke()  # another one: nothing happens to ours
     assert lease.held()
-    client.wait(client._client.command(REVISION, 5.0, lambda channel: channel.encoder.revoke(lease.id)))
+    client._ask(revoke(lease.id), 5.0)
     assert lost.wait(10) and not lease.held()
 
 

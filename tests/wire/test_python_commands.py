@@ -21,7 +21,7 @@ from raftmeta.operations import (
     DeleteRange,
     Fence,
     Get,
-    Lease,
+    LeaseId,
     ModRevision,
     Put,
     Range,
@@ -63,7 +63,7 @@ COMPARES: list[tuple[Any, list[Any]]] = [
     (Value("k") != "v", [4, 2, b"k", b"v"]),
     (Value("k") < b"", [4, 3, b"k", b""]),
     (Value("k") > b"v", [4, 4, b"k", b"v"]),
-    (Lease("k") == 2**64 - 1, [5, 1, b"k", 2**64 - 1]),
+    (LeaseId("k") == 2**64 - 1, [5, 1, b"k", 2**64 - 1]),
     (RangeEmpty("a", "b"), [6, 1, b"a", b"b"]),
     (RangeEmpty.prefix("a/", is_empty=False), [6, 2, b"a/", b"a0"]),
 ]
@@ -100,7 +100,7 @@ def test_transactions_nest_and_lists_may_be_any_iterable() -> None:
     inner = [9, 0, [[], [[6, 0, b"b"]], []]]
     wire = [9, 0, [[[1, 1, b"k", 0]], [[6, 0, b"a"], inner], [[6, 0, b"c"]]]]
     puts = [[1, 0, b"key/%d" % number, b"value %d" % number, 0, 0] for number in range(100)]
-    assert encode_txn(iter([Lease("l") != 0]), then, [nested]) == packed([[[5, 2, b"l", 0]], puts, [wire]])
+    assert encode_txn(iter([LeaseId("l") != 0]), then, [nested]) == packed([[[5, 2, b"l", 0]], puts, [wire]])
 
 
 def test_a_key_takes_its_number_from_an_earlier_addition() -> None:

@@ -1,0 +1,125 @@
+"""What a caller asks for: the arguments of a verb, its command, and how it is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from raftmeta.bindings.revision import Revision
+from raftmeta.interfaces import FenceLike
+from raftmeta.operations import CompareOperator, Key, Operation
+from raftmeta.results import TxnReply
+
+_Answer_co = TypeVar("_Answer_co", covariant=True)
+
+class _HasId(Protocol):
+    """A lease of any store."""
+
+    @property
+    def id(self) -> int: ...
+
+class _AioCarrier(Protocol):
+    """How a request travels. A deadline is what `_prepare` made, by the carrier's own clock."""
+
+    def _prepare(self, request: Request[Any], timeout_s: float | None) -> Any: ...
+    def _has_session(self) -> bool: ...
+    async def _session(self, deadline: Any) -> None: ...
+    def _carry(self, request: Request[Any], deadline: Any) -> Awaitable[Any]: ...
+    def _is_late(self, deadline: Any) -> bool: ...
+
+class Request(Generic[_Answer_co]):
+    """One operation, from its arguments to its answer. It is asked once.
+
+    purpose: what its answer looks like. is_answered: nothing of it is left to be asked.
+    """
+
+    @property
+    def purpose(self) -> int: ...
+    @property
+    def is_answered(self) -> bool: ...
+    async def ask_aio(self, carrier: _AioCarrier, timeout_s: float | None) -> _Answer_co:
+        """Ask until it is answered, and return the answer.
+
+        A command whose session ended before it arrived was certainly not executed, and is encoded anew.
+        """
+    def check(self, value_bytes_max: int) -> None:
+        """Raise InvalidArgument, whose field names the argument that is wrong."""
+
+def put(
+    key: Key,
+    value: bytes | str | None,
+    lease: int | _HasId | None = 0,
+    fence: FenceLike | None = None,
+    previous: bool = False,
+) -> Request[Revision]:
+    """Set a key, new or not."""
+
+def create(key: Key, value: bytes | str, lease: int | _HasId = 0, fence: FenceLike | None = None) -> Request[Revision]:
+    """Set a key that must not exist."""
+
+def update(
+    key: Key,
+    value: bytes | str | None,
+    expected_revision: int = 0,
+    lease: int | _HasId | None = 0,
+    fence: FenceLike | None = None,
+    previous: bool = False,
+) -> Request[Revision]:
+    """Set a key that must exist."""
+
+def delete(
+    key: Key,
+    expected_revision: int = 0,
+    must_exist: bool = False,
+    fence: FenceLike | None = None,
+    previous: bool = False,
+) -> Request[Revision]:
+    """Remove a key."""
+
+def delete_range(start: Key, end: Key, fence: FenceLike | None = None, previous: bool = False) -> Request[Revision]:
+    """Remove the keys of [start, end)."""
+
+def add(key: Key, number: int = 1, fence: FenceLike | None = None) -> Request[Revision]:
+    """Add to a counter."""
+
+def put_many(
+    items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]],
+    lease: int | _HasId = 0,
+    fence: FenceLike | None = None,
+) -> Request[Revision | None]:
+    """Set many keys, in as many commands as they need. An error has items_done."""
+
+def txn(
+    compares: Iterable[CompareOperator] = (),
+    then: Iterable[Operation] = (),
+    otherwise: Iterable[Operation] = (),
+    fence: FenceLike | None = None,
+) -> Request[TxnReply]:
+    """Do `then` or `otherwise`."""
+
+def compact(revision: int) -> Request[Revision]:
+    """Move the floor of the history."""
+
+def grant(lease: int, ttl_ms: int) -> Request[int]:
+    """Grant a lease; lease 0: the cluster chooses its id."""
+
+def revoke(lease: int) -> Request[Revision]:
+    """Revoke a lease."""
+
+def machine_call(machine: bytes, call: bytes, fence: FenceLike | None = None) -> Request[bytes]:
+    """A command of a user machine, for a client: its answer is its outcome."""
+
+def range_bounds(start: Key, end: Key, prefix: Key | None) -> tuple[Key, Key]:
+    """(start, end) of the arguments of a range: prefix, or start and end. Raises InvalidArgument."""
+
+def watch_bounds(key: Key | None, end: Key | None, prefix: Key | None) -> tuple[bytes, bytes]:
+    """[start, end) of the arguments of a watch: one key is the range up to its successor, an empty end that of all keys.
+
+    Raises InvalidArgument.
+    """
+
+def revision_of(revision: Any, field: str) -> int:
+    """An int from 0 to 2**63 - 1. Raises InvalidArgument with the name of the field."""
+
+def check_ttl(ttl_s: float) -> int:
+    """A time to live in milliseconds. Raises InvalidArgument unless it is 0.1 seconds to 10 years."""

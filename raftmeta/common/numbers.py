@@ -1,0 +1,82 @@
+"""Numbers of native enums, for Python, written by `python -m tests.lint.statuses` of the headers that are named here.
+Those say what each means; no other file of Python has their numbers."""
+
+from __future__ import annotations
+
+# raftmeta/machine/watches.pxd: WatchFilter
+WATCH_NO_PUT = 1
+WATCH_NO_DELETE = 2
+WATCH_PREVIOUS = 4
+WATCH_PROGRESS = 8
+
+# raftmeta/machine/watches.pxd: WatchItemKind
+WATCH_EVENTS = 1
+WATCH_PROGRESS_MARK = 2
+WATCH_LAGGED = 3
+WATCH_COMPACTED = 4
+WATCH_CLOSED = 5
+WATCH_REMOVED = 6
+
+# raftmeta/machine/watches.pxd: WatchEventType
+WATCH_PUT = 1
+WATCH_DELETE = 2
+
+# raftmeta/wire/commands.pxd: CompareTarget
+COMPARE_VERSION = 1
+COMPARE_CREATE_REVISION = 2
+COMPARE_MOD_REVISION = 3
+COMPARE_VALUE = 4
+COMPARE_LEASE = 5
+COMPARE_RANGE_EMPTY = 6
+
+# raftmeta/wire/commands.pxd: CompareResult
+COMPARE_EQUAL = 1
+COMPARE_NOT_EQUAL = 2
+COMPARE_LESS = 3
+COMPARE_GREATER = 4
+
+# raftmeta/check/load.pxd: Meaning
+MEANING_NONE = 0
+MEANING_READ = 1
+MEANING_WRITE = 2
+MEANING_CAS = 3
+MEANING_DELETE = 4
+MEANING_TRANSACTION = 5
+MEANING_TABLE = 6
+MEANING_OBSERVER = 7
+MEANING_SET_ADD = 8
+MEANING_SET_REMOVE = 9
+MEANING_SET_CONTAINS = 10
+MEANING_SET_READ = 11
+MEANING_QUEUE_ENQUEUE = 12
+MEANING_QUEUE_DEQUEUE = 13
+MEANING_LOCK_ACQUIRE = 14
+MEANING_LOCK_RELEASE = 15
+MEANING_LIST_APPEND = 16
+MEANING_LIST_READ = 17
+MEANING_COUNTER_ADD = 18
+MEANING_COUNTER_READ = 19
+MEANING_TEXT_WRITE = 20
+MEANING_TEXT_APPEND = 21
+MEANING_TEXT_READ = 22
+
+# raftmeta/check/load.pxd: Reason
+REASON_SEQ = 1
+REASON_KIND = 2
+REASON_OPERATION = 3
+REASON_UNDER_WAY = 4
+REASON_NOT_INVOKED = 5
+REASON_OTHER_OPERATION = 6
+REASON_OTHER_KEY = 7
+REASON_ARGUMENTS = 8
+REASON_RESULT = 9
+REASON_REVISION = 10
+
+# raftmeta/check/objects.pxd: Object
+OBJECT_NONE = 0
+OBJECT_SET = 1
+OBJECT_QUEUE = 2
+OBJECT_LOCK = 3
+OBJECT_LIST = 4
+OBJECT_COUNTER = 5
+OBJECT_TEXT = 6

@@ -1,0 +1,321 @@
+"""AioVerbs: what raftmeta.aio.Node and raftmeta.aio.Client do for tasks.
+
+It decides what a verb asks for, and how long its task waits by default. The methods that begin with an underscore
+are the carrier's: how what is asked travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from raftmeta.bindings import verbs
+from raftmeta.bindings.revision import Revision
+from raftmeta.bindings.verbs import Request
+from raftmeta.interfaces import FenceLike
+from raftmeta.members.plans import Change, adding, removing, replacing, voting
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, check_callable
+from raftmeta.results import MemberStatus, TxnReply
+from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
+from raftmeta.verbs.blocking import HasId
+from raftmeta.verbs.lease import AioLease
+from raftmeta.verbs.watch import AioWatch
+
+__all__ = ["AioVerbs"]
+
+Answer = TypeVar("Answer")
+
+
+class AioVerbs:
+    """The verbs of a store as coroutines."""
+
+    __slots__ = ()
+
+    # --- the carrier's ------------------------------------------------------------------------------------------------
+
+    async def _ask(self, request: Request[Answer], timeout_s: float | None) -> Answer:
+        raise NotImplementedError
+
+    async def _get(self, key: Key, revision: int, local: bool, timeout_s: float | None) -> KeyRecord | None:
+        raise NotImplementedError
+
+    async def _range(self, asked: RangeAsked, timeout_s: float | None) -> RangeResult:
+        raise NotImplementedError
+
+    async def _lease(
+        self, ttl_s: float, id: int, on_lost: Callable[[AioLease], object] | None, timeout_s: float | None
+    ) -> AioLease:
+        raise NotImplementedError
+
+    def _watch(self, asked: WatchAsked) -> AioWatch:
+        raise NotImplementedError
+
+    async def _transfer(self, to: str | None, timeout_s: float | None) -> None:
+        raise NotImplementedError
+
+    async def _members(self, timeout_s: float | None) -> tuple[MemberStatus, ...]:
+        raise NotImplementedError
+
+    async def _reach(self, change: Change, timeout_s: float | None) -> None:
+        raise NotImplementedError
+
+    # --- writes -------------------------------------------------------------------------------------------------------
+
+    async def put(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        lease: int | HasId | None = 0,
+        fence: FenceLike | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set key to value, new or not, and return the revision.
+
+        value: at most Config.value_bytes_max bytes; None keeps the one that is there (KeyMissing without one).
+        lease: an id or a Lease to attach the key to, 0 to detach it, None to leave it.
+        fence: refuse with Fenced unless it, or what is held by a lead, member or lock, is still held. previous: .result
+        is the record before, or None.
+        """
+        return await self._ask(verbs.put(key, value, lease, fence, previous), timeout_s)
+
+    async def put_many(
+        self,
+        items: Mapping[Key, bytes | str] | Iterable[tuple[Key, bytes | str]],
+        *,
+        lease: int | HasId = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 30.0,
+    ) -> Revision | None:
+        """Set all these keys, and return the revision of the last ones; None without an item.
+
+        items: a mapping, or pairs of a key and its value, in the order in which they are set. They go in groups of up
+        to 4,096 items or 1 MiB: a group is one revision, all of it or nothing, and the next begins when it is answered.
+        lease, fence: as in put, for each group. timeout_s: for the whole. A wrong item is found before anything is set
+        (InvalidArgument). What fails later has .items_done: so many of the first items are certainly set, the error is
+        about the group behind them, and nothing after that was begun. To call again with the rest, or all, is safe.
+        """
+        return await self._ask(verbs.put_many(items, lease, fence), timeout_s)
+
+    async def create(
+        self,
+        key: Key,
+        value: bytes | str,
+        *,
+        lease: int | HasId = 0,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must not exist. Raises KeyExists."""
+        return await self._ask(verbs.create(key, value, lease, fence), timeout_s)
+
+    async def update(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        expected_revision: int = 0,
+        lease: int | HasId | None = 0,
+        fence: FenceLike | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Set a key that must exist (KeyMissing), and have this mod revision if one is given (CompareFailed)."""
+        return await self._ask(verbs.update(key, value, expected_revision, lease, fence, previous), timeout_s)
+
+    async def delete(
+        self,
+        key: Key,
+        *,
+        expected_revision: int = 0,
+        must_exist: bool = False,
+        fence: FenceLike | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove a key; with must_exist only one that is there (KeyMissing). Never Overloaded, nor NoSpace."""
+        return await self._ask(verbs.delete(key, expected_revision, must_exist, fence, previous), timeout_s)
+
+    async def delete_range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        fence: FenceLike | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """Remove every key of [start, end), or with a prefix; .result is how many, or with previous the records.
+
+        At most 10,000 keys in one call: more is refused (CommandRefused), and nothing is removed.
+        """
+        return await self._ask(verbs.delete_range(*verbs.range_bounds(start, end, prefix), fence, previous), timeout_s)
+
+    async def add(
+        self, key: Key, number: int = 1, *, fence: FenceLike | None = None, timeout_s: float | None = 5.0
+    ) -> Revision:
+        """Add to a signed 64-bit counter, which begins at 0; .result is the new number."""
+        return await self._ask(verbs.add(key, number, fence), timeout_s)
+
+    async def txn(
+        self,
+        compares: Iterable[CompareOperator] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        *,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> TxnReply:
+        """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
+        return await self._ask(verbs.txn(compares, then, otherwise, fence), timeout_s)
+
+    async def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """Forget the history below revision: reads and watches there are Compacted from now on."""
+        return await self._ask(verbs.compact(revision), timeout_s)
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    async def get(
+        self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
+    ) -> KeyRecord | None:
+        """The record of a key, None without one; linearizable: not older than any write answered before this call.
+
+        revision: as of that revision (Compacted, FutureRevision). local: what the node that is asked has applied,
+        without asking the others.
+        """
+        return await self._get(key, revision, local, timeout_s)
+
+    async def range(
+        self,
+        start: Key = "",
+        end: Key = "",
+        *,
+        prefix: Key | None = None,
+        limit: int = 0,
+        revision: int = 0,
+        keys_only: bool = False,
+        count: bool = False,
+        count_only: bool = False,
+        local: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> RangeResult:
+        """The records of [start, end), or with a prefix, in order of keys and as of one revision.
+
+        An empty end means to the last key. limit: at most so many records, 0: all; `more` says that there are others,
+        and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
+        looked at. count_only: nothing but that. keys_only: without the values. revision, local: as in get.
+        """
+        asked = range_asked(
+            start,
+            end,
+            prefix,
+            limit=limit,
+            revision=revision,
+            keys_only=keys_only,
+            count=count,
+            count_only=count_only,
+            local=local,
+        )
+        return await self._range(asked, timeout_s)
+
+    # --- leases and watches -------------------------------------------------------------------------------------------
+
+    async def lease(
+        self,
+        ttl_s: float,
+        *,
+        id: int = 0,
+        on_lost: Callable[[AioLease], object] | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> AioLease:
+        """Grant a lease and keep it alive until it is revoked or this store is closed.
+
+        id: chosen (IdConflict), 0: drawn. on_lost: called once when it is lost.
+
+        Hold the object: one that is collected and not revoked is kept alive no longer (the log says so), and its keys
+        go when its time to live has passed. on_lost holds it, too.
+        """
+        return await self._lease(ttl_s, id, check_callable(on_lost, "on_lost"), timeout_s)
+
+    def watch(
+        self,
+        key: Key | None = None,
+        end: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        start_revision: int = 0,
+        previous: bool = False,
+        puts: bool = True,
+        deletes: bool = True,
+        progress: bool = False,
+        raise_lagged: bool = False,
+        reset: bool = False,
+        timeout_s: float | None = None,
+    ) -> AioWatch:
+        """Every change of one key, of [key, end), or with a prefix: once and in order, from start_revision (0: now) on.
+
+        previous: events carry the record before. puts, deletes: which kinds. progress: now and then an empty batch.
+        raise_lagged: raise Lagged when this watcher was too slow, instead of going on from where it stopped.
+        reset: where history is gone, give one WatchReset with all that matches, instead of raising Compacted.
+        timeout_s: an iterator ends when nothing came for so long.
+        It is opened by `async with`, or by the first look at it.
+        """
+        asked = watch_asked(
+            key,
+            end,
+            prefix,
+            start_revision=start_revision,
+            previous=previous,
+            puts=puts,
+            deletes=deletes,
+            progress=progress,
+            raise_lagged=raise_lagged,
+            reset=reset,
+            timeout_s=timeout_s,
+        )
+        return self._watch(asked)
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    async def transfer(self, to: str | None = None, *, timeout_s: float | None = 5.0) -> None:
+        """Hand the leadership to a member, by default the most advanced; returns when another one leads."""
+        await self._transfer(to, timeout_s)
+
+    async def members(self, *, timeout_s: float | None = 5.0) -> tuple[MemberStatus, ...]:
+        """The members as last committed, linearizable; during a change it waits for its end (else ReadyTimeout)."""
+        return await self._members(timeout_s)
+
+    async def add_member(self, name: str, address: str, *, voter: bool = True, timeout_s: float | None = 30.0) -> None:
+        """Make the node that answers at address ("host:port" for peers) a member; on return that is committed.
+
+        It begins as a learner. With voter the leader promotes it once it has caught up, in pairs from an odd number of
+        voters on: an even number bears no more failures. Without, it stays a standby until promote. Waits for its
+        process to answer, so either may come first. Any store may be asked, and asked again: this and the calls below
+        state a goal, and return at once where it is reached.
+        Raises ChangeRefused: decided, in plain words. Withdrawn: not changed in time, with the reason. OutcomeUnknown:
+        proposed, and not seen committed. Unsupported: the node that a client asks is older than this request.
+        """
+        await self._reach(adding(name, address, is_voter=bool(voter)), timeout_s)
+
+    async def remove_member(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Remove a member, answering or not; a leader hands over first. It learns of it and takes no more calls.
+
+        Its clients, and their watches, go on elsewhere. Refused when its going would leave no quorum of voters that
+        answer, and when no member has this name: the error names the members. So a removal that is done is refused when
+        it is asked for again. Fates as add_member.
+        """
+        await self._reach(removing(name), timeout_s)
+
+    async def replace_member(self, old: str, name: str, address: str, *, timeout_s: float | None = 60.0) -> None:
+        """Give old's place to the node at address: a standby first, and one change once it has caught up."""
+        await self._reach(replacing(old, name, address), timeout_s)
+
+    async def promote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Give a learner a vote as soon as it has caught up, also where that makes their number even."""
+        await self._reach(voting(name, is_voter=True), timeout_s)
+
+    async def demote(self, name: str, *, timeout_s: float | None = 30.0) -> None:
+        """Take a member's vote: it stays as a standby. A leader hands over first."""
+        await self._reach(voting(name, is_voter=False), timeout_s)
