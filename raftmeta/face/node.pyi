@@ -5,13 +5,15 @@ from threading import Thread
 from types import TracebackType
 from typing import Self
 
+from raftmeta.bindings.revision import Revision
 from raftmeta.face.aio import Node as AioNode
 from raftmeta.face.base import NodeBase
 from raftmeta.face.user_machine import UserMachine
 from raftmeta.face.view import EventReader
+from raftmeta.interfaces import FenceLike
 from raftmeta.operations import Key, KeyRecord
 from raftmeta.results import NodeStatus
-from raftmeta.verbs.blocking import Verbs
+from raftmeta.verbs.blocking import HasId, Verbs
 
 class Node(NodeBase, Verbs):
     """One member of a cluster, inside this process. As a context it is started and closed.
@@ -50,6 +52,17 @@ class Node(NodeBase, Verbs):
     def __exit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
     def aio(self) -> AioNode:
         """The asyncio face of this running node, for the event loop of its first call; closing it leaves the node."""
+    def put(
+        self,
+        key: Key,
+        value: bytes | str | None,
+        *,
+        lease: int | HasId | None = 0,
+        fence: FenceLike | None = None,
+        previous: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> Revision:
+        """As Verbs.put."""
     def get(
         self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
     ) -> KeyRecord | None:
