@@ -22,7 +22,7 @@ from raftmeta.machine.tree_node cimport (
     separator_bytes, slot_remove, slots_move)
 from raftmeta.machine.tree_state cimport (
     DEAD_ENTRY, DEAD_KIND_MASK, DEAD_NODE, DEAD_SEPARATOR, TREE_DEAD_PER_BLOCK, TREE_DEPTH_MAX, TREE_FANOUT_MIN,
-    TREE_PIN_SLOTS, TUNE_TREE_FANOUT, Dead, DeadBlock, DeadList, Node, Root, Separator, Tree)
+    TREE_PIN_SLOTS, Dead, DeadBlock, DeadList, Node, Root, Separator, Tree)
 from raftmeta.native.atomics cimport (
     add_shared, give_way, load_acquire, load_shared, store_release, store_shared, subtract_shared, swap_shared)
 from raftmeta.native.intrinsics cimport hash128
@@ -184,10 +184,6 @@ cdef inline void _bury_entry(Tree* tree, Entry* entry) noexcept nogil:
 
 
 # --- life of a tree ---------------------------------------------------------------------------------------------------
-
-cdef Tree* tree_create() noexcept nogil:
-    return tree_create_with(TUNE_TREE_FANOUT, ~<uint64_t>0)
-
 
 cdef Tree* tree_create_with(uint16_t fanout, uint64_t bytes_max) noexcept nogil:
     cdef size_t length = (sizeof(Tree) + TREE_ALIGNMENT - 1) & ~<size_t>(TREE_ALIGNMENT - 1)

@@ -21,9 +21,6 @@ cdef extern from *:
 cdef inline uint32_t quorum_count(member_mask_t members) noexcept nogil:
     return <uint32_t>__builtin_popcount(members)
 
-cdef inline uint32_t quorum_size(member_mask_t voters) noexcept nogil:
-    return quorum_count(voters) // 2 + 1
-
 cdef bint quorum_has(const Electorate* electorate, member_mask_t agreeing) noexcept nogil
 cdef VoteResult quorum_votes(const Electorate* electorate, member_mask_t granted, member_mask_t refused) noexcept nogil
 # The greatest number that a majority of each set has reached, of numbers[position]. 0: there are no voters.

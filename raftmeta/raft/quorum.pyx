@@ -10,8 +10,12 @@ cdef bint quorum_has(const Electorate* electorate, member_mask_t agreeing) noexc
     return electorate.outgoing == 0 or _is_majority(electorate.outgoing, agreeing)
 
 
+cdef inline uint32_t _majority(member_mask_t voters) noexcept nogil:
+    return quorum_count(voters) // 2 + 1
+
+
 cdef bint _is_majority(member_mask_t voters, member_mask_t agreeing) noexcept nogil:
-    return quorum_count(voters & agreeing) >= quorum_size(voters)
+    return quorum_count(voters & agreeing) >= _majority(voters)
 
 
 cdef VoteResult quorum_votes(const Electorate* electorate, member_mask_t granted, member_mask_t refused) noexcept nogil:
@@ -43,4 +47,4 @@ cdef uint64_t _majority_reached(member_mask_t voters, const uint64_t* numbers) n
             place -= 1
         sorted_numbers[place] = numbers[position]
         count += 1
-    return sorted_numbers[quorum_size(voters) - 1]
+    return sorted_numbers[_majority(voters) - 1]

@@ -24,8 +24,6 @@ cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Sli
                                       status_t status) noexcept nogil
 # The write under way is durable, except for the records that later ones superseded.
 cdef void replication_on_persisted(Core* core) noexcept nogil
-# Leader: has a majority reached a further entry of this term?
-cdef void commit_by_count(Core* core) noexcept nogil
 cdef void commit_to(Core* core, index_t index) noexcept nogil
 # Put the memberships among the records from `first` on in force.
 cdef status_t take_memberships(Core* core, index_t first) noexcept nogil

@@ -201,7 +201,7 @@ cdef status_t replication_on_append_response(Core* core, const Message* message,
         _need_snapshot(core, progress)      # the damaged record is gone here
         return OK
     if progress_on_accepted(progress, message.index, core.log.compacted):
-        commit_by_count(core)
+        _commit_by_count(core)
         transfer_advance(core)
     return OK
 
@@ -213,7 +213,7 @@ cdef status_t replication_on_snapshot_response(Core* core, const Message* messag
         return STALE
     progress_on_snapshot_over(progress, 0 if message.reject else message.index)
     core.must_replicate = True
-    commit_by_count(core)
+    _commit_by_count(core)
     return OK
 
 
@@ -231,10 +231,10 @@ cdef void replication_on_persisted(Core* core) noexcept nogil:
     core.must_replicate = True
     if core.position >= 0 and core.log.persisted > core.progress[core.position].match:
         core.progress[core.position].match = core.log.persisted
-        commit_by_count(core)
+        _commit_by_count(core)
 
 
-cdef void commit_by_count(Core* core) noexcept nogil:
+cdef void _commit_by_count(Core* core) noexcept nogil:
     cdef uint64_t[MEMBERS_MAX] matches
     cdef index_t reached
     cdef uint32_t i

@@ -60,4 +60,3 @@ cdef bint columns_append(Columns* columns, const Row* row) noexcept nogil
 # Drop all rows and keep the memory.
 cdef void columns_clear(Columns* columns) noexcept nogil
 cdef void columns_release(Columns* columns) noexcept nogil
-cdef bint is_utf8(const uint8_t* text, size_t length) noexcept nogil

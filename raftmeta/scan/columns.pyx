@@ -27,7 +27,7 @@ cdef bint _append_text(TextColumn* column, size_t rows, int kind, const Row* row
     if kind == COLUMN_KEY:
         return _append(column, rows, row.key, row.key_length, True)
     if kind == COLUMN_KEY_TEXT:
-        return _append(column, rows, row.key, row.key_length, is_utf8(row.key, row.key_length))
+        return _append(column, rows, row.key, row.key_length, _is_utf8(row.key, row.key_length))
     if kind == COLUMN_VALUE:
         return _append(column, rows, row.value, row.value_length, not row.is_delete)
     if kind == COLUMN_PREV_VALUE:
@@ -104,7 +104,7 @@ cdef size_t _sequence(const uint8_t* text, size_t left) noexcept nogil:
     return length
 
 
-cdef bint is_utf8(const uint8_t* text, size_t length) noexcept nogil:
+cdef bint _is_utf8(const uint8_t* text, size_t length) noexcept nogil:
     cdef size_t at = 0
     cdef size_t step
     while at < length:

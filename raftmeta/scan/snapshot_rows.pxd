@@ -62,9 +62,8 @@ cdef struct Mark:
 cdef status_t rows_open(SnapshotRows* rows, const char* folder, const char* name) noexcept nogil
 cdef void rows_close(SnapshotRows* rows) noexcept nogil
 
-# Go to the first record, or to the record of a place.
+# Go to the first record.
 cdef status_t rows_first(SnapshotRows* rows) noexcept nogil
-cdef status_t rows_seek(SnapshotRows* rows, size_t place) noexcept nogil
 # The next record: its head and its bytes, valid until the next call. NOT_FOUND: there are no more.
 cdef status_t rows_record(SnapshotRows* rows, const DumpHead** head, const uint8_t** body) noexcept nogil
 

@@ -85,7 +85,7 @@ cdef status_t rows_first(SnapshotRows* rows) noexcept nogil:
     return OK
 
 
-cdef status_t rows_seek(SnapshotRows* rows, size_t place) noexcept nogil:
+cdef status_t _rows_seek(SnapshotRows* rows, size_t place) noexcept nogil:
     rows.at = rows.end = NULL
     return sealed_seek(&rows.reader, rows.places.data[place].position)
 
@@ -164,7 +164,7 @@ cdef int _by_key_and_order(const void* left, const void* right) noexcept nogil:
 # --- keys at a revision -----------------------------------------------------------------------------------------------
 cdef status_t history_begin(SnapshotRows* rows) noexcept nogil:
     # The chunk that the last key begins may also hold the first revisions.
-    return rows_seek(rows, rows.key_places - 1) if rows.key_places else rows_first(rows)
+    return _rows_seek(rows, rows.key_places - 1) if rows.key_places else rows_first(rows)
 
 
 cdef status_t keys_begin(SnapshotRows* rows, uint64_t revision) noexcept nogil:
@@ -249,7 +249,7 @@ cdef size_t _places_up_to(const SnapshotRows* rows, const uint8_t* key, size_t l
 # Go to the last place whose key is not behind the start.
 cdef status_t _seek_start(SnapshotRows* rows) noexcept nogil:
     cdef size_t places = _places_up_to(rows, rows.start.data, rows.start.size)
-    return rows_seek(rows, places - 1) if places else rows_first(rows)
+    return _rows_seek(rows, places - 1) if places else rows_first(rows)
 
 
 cdef status_t _next_key(SnapshotRows* rows) noexcept nogil:
@@ -275,7 +275,7 @@ cdef status_t floor_seek(SnapshotRows* rows, const uint8_t* version, size_t* rea
     cdef size_t places = _places_up_to(rows, _key_of(version), _length_of(version))
     if places + 1 > reached[0]:                 # 0: nothing was read yet
         reached[0] = places + 1
-        status = rows_seek(rows, places - 1) if places else rows_first(rows)
+        status = _rows_seek(rows, places - 1) if places else rows_first(rows)
         if status == OK:
             status = _next_key(rows)
     while status == OK and rows.key != NULL and versions_compare(rows.key, version) < 0:
@@ -328,7 +328,7 @@ cdef status_t changes_begin(SnapshotRows* rows, size_t place, bint is_first, uin
     rows.low = low
     rows.revision = high
     rows.change_revision = rows.changes_left = 0
-    return history_begin(rows) if is_first else rows_seek(rows, place)
+    return history_begin(rows) if is_first else _rows_seek(rows, place)
 
 
 # A revision follows the one before it, which is whole. The first one is at or before the one behind `low`.

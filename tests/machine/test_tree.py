@@ -330,7 +330,7 @@ def test_memory_that_runs_out_anywhere_leaves_the_tree_as_it_was(fanout: int) ->
 
 
 def test_a_tree_for_which_there_is_no_memory_is_refused() -> None:
-    """tree_create gives NULL when not even the empty tree fits."""
+    """tree_create_with gives NULL when not even the empty tree fits."""
     with pytest.raises(MemoryError):
         TreeHandle(bytes_max=100)
     with pytest.raises(MemoryError):

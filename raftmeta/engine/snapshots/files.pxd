@@ -54,7 +54,6 @@ cdef struct Checking:
     bint is_done                # all of it is there, and what it says it is
 
 cdef void sealed_name(index_t index, char* name) noexcept nogil
-cdef void received_name(index_t index, char* name) noexcept nogil
 # The index in a sealed file's name, 0: it is none.
 cdef index_t sealed_index(const char* name) noexcept nogil
 # Is it what a crash left of a file that was being written or received?

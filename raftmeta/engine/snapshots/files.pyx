@@ -61,7 +61,7 @@ cdef void sealed_name(index_t index, char* name) noexcept nogil:
     _name(index, SEALED_SUFFIX, name)
 
 
-cdef void received_name(index_t index, char* name) noexcept nogil:
+cdef void _received_name(index_t index, char* name) noexcept nogil:
     _name(index, RECEIVED_SUFFIX, name)
 
 
@@ -209,7 +209,7 @@ cdef void loaded_file(const Loading* loading, SnapshotFile* file) noexcept nogil
 cdef status_t _open_received(Receiving* receiving, const DiskPort* disk) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef status_t status
-    received_name(receiving.file.point.index, name)
+    _received_name(receiving.file.point.index, name)
     status = disk.open(disk.self, name, True, &receiving.handle)
     if status == OK:
         receiving.is_open = True
@@ -238,7 +238,7 @@ cdef status_t _begin_loading(Receiving* receiving, const DiskPort* disk, const M
     cdef SnapshotFile found
     cdef status_t status
     _close_received(receiving, disk)
-    received_name(receiving.file.point.index, name)
+    _received_name(receiving.file.point.index, name)
     status = load_begin(&receiving.loading, disk, name, limits)
     if status != OK:
         return status
@@ -253,7 +253,7 @@ cdef status_t _name_received(Receiving* receiving, const DiskPort* disk) noexcep
     cdef char[FILE_NAME_BYTES_MAX + 1] source
     cdef char[FILE_NAME_BYTES_MAX + 1] target
     cdef status_t status
-    received_name(receiving.file.point.index, source)
+    _received_name(receiving.file.point.index, source)
     sealed_name(receiving.file.point.index, target)
     status = disk.rename(disk.self, source, target)
     if status == OK:
@@ -278,7 +278,7 @@ cdef status_t receive_step(Receiving* receiving, const DiskPort* disk, const Mac
 cdef status_t receive_abandon(Receiving* receiving, const DiskPort* disk) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef status_t status
-    received_name(receiving.file.point.index, name)
+    _received_name(receiving.file.point.index, name)
     _close_received(receiving, disk)
     load_release(&receiving.loading)
     status = disk.remove(disk.self, name)

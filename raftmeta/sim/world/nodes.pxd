@@ -21,5 +21,3 @@ cdef void node_wipe(World* world, SimNode* node) noexcept nogil
 # A copy of the node's folder as it is, and the folder of a node that is down replaced by that copy.
 cdef void node_copy(World* world, SimNode* node) noexcept nogil
 cdef void node_put_back(SimNode* node) noexcept nogil
-# The world's time at which the node's own clock shows local_ns, or a little later.
-cdef uint64_t node_world_ns(const SimNode* node, uint64_t local_ns) noexcept nogil

@@ -60,7 +60,7 @@ cdef uint64_t _now_ns(void* self) noexcept nogil:
     return node.clock_base_ns + passed_ns + <uint64_t>(<int64_t>passed_ns // MILLION * node.clock_ppm)
 
 
-cdef uint64_t node_world_ns(const SimNode* node, uint64_t local_ns) noexcept nogil:
+cdef uint64_t _world_ns(const SimNode* node, uint64_t local_ns) noexcept nogil:
     cdef uint64_t passed_ns
     if local_ns <= node.clock_base_ns:
         return node.boot_ns
@@ -106,7 +106,7 @@ cdef void _woken(void* self, void* handle) noexcept nogil:
 
 cdef void _lease_kept(void* self, void* handle, uint64_t until_ns) noexcept nogil:
     cdef SimNode* node = <SimNode*>self
-    leases_kept(node.world, node, <SimLease*>handle, node_world_ns(node, until_ns) if until_ns != 0 else 0)
+    leases_kept(node.world, node, <SimLease*>handle, _world_ns(node, until_ns) if until_ns != 0 else 0)
 
 
 cdef void _flush(void* self) noexcept nogil:
@@ -529,7 +529,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
     truth_after_run(world, node)
     watches_look(world, node)
     copies_look(world, node)
-    wake_ns = max(node_world_ns(node, engine_deadline_ns(node.engine)), world.now_ns + 1)
+    wake_ns = max(_world_ns(node, engine_deadline_ns(node.engine)), world.now_ns + 1)
     if node.wake_ns == 0 or wake_ns < node.wake_ns or node.wake_ns <= world.now_ns:
         node.wake_ns = wake_ns
         schedule_at(world, SIM_WAKE, node.number, node.life, wake_ns)
