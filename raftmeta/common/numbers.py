@@ -9,7 +9,7 @@ WATCH_NO_DELETE = 2
 WATCH_PREVIOUS = 4
 WATCH_PROGRESS = 8
 
-# raftmeta/machine/watches.pxd: WatchItemKind
+# raftmeta/machine/watch_state.pxd: WatchItemKind
 WATCH_EVENTS = 1
 WATCH_PROGRESS_MARK = 2
 WATCH_LAGGED = 3
@@ -17,7 +17,7 @@ WATCH_COMPACTED = 4
 WATCH_CLOSED = 5
 WATCH_REMOVED = 6
 
-# raftmeta/machine/watches.pxd: WatchEventType
+# raftmeta/machine/watch_state.pxd: WatchEventType
 WATCH_PUT = 1
 WATCH_DELETE = 2
 
@@ -35,7 +35,7 @@ COMPARE_NOT_EQUAL = 2
 COMPARE_LESS = 3
 COMPARE_GREATER = 4
 
-# raftmeta/check/load.pxd: Meaning
+# raftmeta/check/meaning.pxd: Meaning
 MEANING_NONE = 0
 MEANING_READ = 1
 MEANING_WRITE = 2
@@ -60,7 +60,7 @@ MEANING_TEXT_WRITE = 20
 MEANING_TEXT_APPEND = 21
 MEANING_TEXT_READ = 22
 
-# raftmeta/check/load.pxd: Reason
+# raftmeta/check/meaning.pxd: Reason
 REASON_SEQ = 1
 REASON_KIND = 2
 REASON_OPERATION = 3

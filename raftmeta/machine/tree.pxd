@@ -26,8 +26,8 @@ cdef struct Difference:
     const Entry* older          # NULL: not in the older root
     const Entry* newer          # NULL: taken out since (its tombstone fell below the history floor)
 
-# fanout: TREE_FANOUT_MIN at least; production takes TUNE_TREE_FANOUT, and small ones make deep trees for tests. bytes_max:
-# of memory in use; beyond it every allocation fails, as it does when memory is out.
+# fanout: TREE_FANOUT_MIN at least; production takes TUNE_TREE_FANOUT, and small ones make deep trees for tests.
+# bytes_max: of memory in use; beyond it every allocation fails, as it does when memory is out.
 cdef Tree* tree_create_with(uint16_t fanout, uint64_t bytes_max) noexcept nogil
 # No root may be pinned any more.
 cdef void tree_destroy(Tree* tree) noexcept nogil

@@ -30,9 +30,10 @@ from __future__ import annotations
 '''
 # Header, and the enums of it that Python needs.
 ENUMS = (
-    ("machine/watches.pxd", ("WatchFilter", "WatchItemKind", "WatchEventType")),
+    ("machine/watches.pxd", ("WatchFilter",)),
+    ("machine/watch_state.pxd", ("WatchItemKind", "WatchEventType")),
     ("wire/commands.pxd", ("CompareTarget", "CompareResult")),
-    ("check/load.pxd", ("Meaning", "Reason")),
+    ("check/meaning.pxd", ("Meaning", "Reason")),
     ("check/objects.pxd", ("Object",)),
 )
 MEMBER = re.compile(r"^    ([A-Z_]+) = (\d+)", re.MULTILINE)
