@@ -13,6 +13,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar, cast
@@ -314,6 +315,36 @@ class Client(Verbs):
 
     def _reach(self, change: Change, timeout_s: float | None) -> None:
         self.wait(self._client._reach(change, timeout_s))
+
+    def fetch(self, key: Key, *, timeout_s: float | None = 5.0) -> Future[bytes | None]:
+        """The value of a key, None without one, as a future: the call does not wait. Reads as get does.
+
+        Callbacks of the future are called on the thread of the client and must not block.
+        """
+
+        async def value() -> bytes | None:
+            record = await self._client.get(key, timeout_s=timeout_s)
+            return None if record is None else record.value
+
+        future: Future[bytes | None] = Future()
+
+        async def answer() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(await value())
+            except asyncio.CancelledError:
+                future.set_exception(NodeClosed("the client is closed"))
+            except Exception as error:
+                future.set_exception(error)
+
+        call = answer()
+        try:
+            self.begin(call)
+        except NotExecuted as error:
+            call.close()
+            future.set_exception(error)
+        return future
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 

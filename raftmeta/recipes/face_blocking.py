@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from raftmeta.common.flags import Flag
@@ -236,7 +237,7 @@ class BlockingFace(Face):
         if local and self.has_state:
             future.set_result(run(get(key, local=True)))
         elif local or own is None:
-            self._threads.workers.post(lambda: _run_into(get(key, local=local, timeout_s=timeout_s), future))
+            self._threads.workers.post(partial(_run_into, future, partial(get, key, local=local, timeout_s=timeout_s)))
         else:
             return cast("Future[bytes | None]", own(key, timeout_s=timeout_s))
         return future
@@ -267,8 +268,10 @@ def _run_logged(work: Coroutine[Any, Any, None], name: str) -> None:
         _LOG.exception("recipe worker failed worker=%s", name)
 
 
-def _run_into(work: Coroutine[Any, Any, T], future: Future[T]) -> None:
+def _run_into(future: Future[T], make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
     try:
-        future.set_result(run(work))
+        future.set_result(run(make()))  # a store that was closed meanwhile refuses to make it
     except BaseException as error:
         future.set_exception(error)
