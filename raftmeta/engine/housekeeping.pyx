@@ -16,10 +16,11 @@ So a deadline may come that much too early on the clock, and is due only so much
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
 from raftmeta.engine.callers cimport callers_session_lost
+from raftmeta.engine.invariants cimport BROKEN_OWN_COMMAND
 from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
                                     EVENT_LEVEL_RISES, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Duties, Engine,
                                     EngineConfig, KeepAlive, KeptLease, Link, OwnLeases)
@@ -31,6 +32,7 @@ from raftmeta.native.buggify cimport (BUGGIFY_EXPIRY_POSTPONED, BUGGIFY_HISTORY_
                                       buggify)
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_EXPIRY_UNDER_WAY, MARK_HISTORY_TOO_LARGE, MARK_KEEP_ALIVES_UNANSWERED,
                                     MARK_KEPT_LEASE_GONE_BY_INSTALL, MARK_KEPT_LEASE_LOST, MARK_LEASES_EXPIRE,
                                     MARK_LINK_OLDER_THAN_MEMBERSHIP, MARK_SESSIONS_EXPIRE,
@@ -39,13 +41,14 @@ from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, Membership
 from raftmeta.status cimport NO_MEMORY, OK, is_fatal, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_LEASE_EXPIRE,
-                                     COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, Command,
-                                     CommandKind, LeaseItem, command_encode)
+                                     COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN,
+                                     LEASES_MAX, Command, CommandKind, LeaseItem, command_clear, command_encode)
 
 cdef enum:
     TUNE_DUE_MAX = 1000             # leases in one expiry entry
     KEEP_ALIVES_PER_TTL = 4         # a keep-alive may be lost twice before its lease is in danger
-    KEEP_ALIVES_OPEN_MAX = 16       # under way at once; older ones are given up
+    KEEP_ALIVES_OPEN_MAX = 16       # under way at once, of each part; older ones are given up
+    TUNE_LEASES_PER_PART = LEASES_MAX // 2      # on average; hashes of ids spread them by some hundred
 
 # Bits of a session id: the highest is set, so that it never looks like a small number in a log.
 cdef inline uint64_t _session_bit() noexcept nogil:
@@ -55,16 +58,8 @@ cdef inline uint64_t _session_bit() noexcept nogil:
 # --- commands of the engine itself ------------------------------------------------------------------------------------
 cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
     cdef Command* command = &engine.scratch
+    command_clear(command)      # a foreign command may have been decoded into it last (engine/peers)
     command.kind = kind
-    command.session = command.sequence = command.lowest_unanswered = 0
-    command.fence.is_present = False
-    command.id = command.ttl_ms = 0
-    command.window = 0
-    command.data.length = 0
-    command.txns.clear()
-    command.compares.clear()
-    command.ops.clear()
-    command.leases.clear()
 
 
 # Propose engine.scratch; what cannot be proposed now is proposed by a later tick.
@@ -73,8 +68,10 @@ cdef status_t _propose(Engine* engine) noexcept nogil:
     cdef status_t status
     engine.duties.payload.clear()
     status = command_encode(&engine.scratch, &engine.duties.payload)
-    if status != OK:
+    if status == NO_MEMORY:
         return status
+    if status != OK:
+        return broken(&engine.promises.broken, BROKEN_OWN_COMMAND, engine.scratch.kind, status)
     payload.chunk = NULL
     payload.data = engine.duties.payload.data
     payload.length = <uint32_t>engine.duties.payload.size
@@ -147,16 +144,34 @@ cdef bint _host_is_seen(Engine* engine) noexcept nogil:
     return not is_stalled
 
 
+# One entry has room for LEASES_MAX of them. Which part of several a lease is in, its id says.
+cdef inline bint _covers(const KeepAlive* sent, uint64_t lease) noexcept nogil:
+    return sent.parts == 1 or hash64(0, &lease, sizeof(lease)) % sent.parts == sent.part
+
+
 cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
-    cdef KeepAlive fresh
     cdef bint keeps_leases = _host_is_seen(engine)
+    cdef KeepAlive fresh
+    cdef status_t status = OK
+    cdef uint32_t part
+    memset(&fresh, 0, sizeof(fresh))
+    fresh.parts = <uint32_t>(engine.leases.kept.size // TUNE_LEASES_PER_PART + 1) if keeps_leases else 1
+    engine.leases.keep_alive_tick = engine.ticks
+    for part in range(fresh.parts):
+        fresh.part = part
+        status = _send_part(engine, &fresh, keeps_leases)
+        if status != OK:
+            break
+    return status
+
+
+cdef status_t _send_part(Engine* engine, KeepAlive* fresh, bint keeps_leases) noexcept nogil:
     cdef size_t at = engine.leases.kept.next(0) if keeps_leases else engine.leases.kept.end()
     cdef status_t status
-    engine.leases.keep_alive_tick = engine.ticks
     _begin(engine, COMMAND_LEASE_KEEP_ALIVE)
     engine.scratch.session = engine.session.id
     while at < engine.leases.kept.end():
-        if not _add_lease(engine, engine.leases.kept.key_at(at), 0):
+        if _covers(fresh, engine.leases.kept.key_at(at)) and not _add_lease(engine, engine.leases.kept.key_at(at), 0):
             return NO_MEMORY
         at = engine.leases.kept.next(at + 1)
     if not _add_lease(engine, engine.random.next(engine.random.self) | _session_bit(), 0):
@@ -166,24 +181,37 @@ cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
     if status != OK or not keeps_leases:
         return status
     fresh.hash = hash64(0, engine.duties.payload.data, engine.duties.payload.size)
-    if engine.leases.keep_alives.size == KEEP_ALIVES_OPEN_MAX:
+    while engine.leases.keep_alives.size >= <size_t>KEEP_ALIVES_OPEN_MAX * fresh.parts:
         mark(MARK_KEEP_ALIVES_UNANSWERED)
         engine.leases.keep_alives.pop_front()
-    return OK if engine.leases.keep_alives.push(fresh) else NO_MEMORY
+    return OK if engine.leases.keep_alives.push(fresh[0]) else NO_MEMORY
+
+
+# This one is answered. Those of the same part that were sent earlier can only tell less.
+cdef KeepAlive _take_keep_alive(OwnLeases* leases, size_t place) noexcept nogil:
+    cdef KeepAlive taken = leases.keep_alives.at(place)
+    cdef KeepAlive* earlier
+    cdef size_t i
+    for i in range(place + 1):
+        earlier = &leases.keep_alives.at(i)
+        if earlier.part == taken.part and earlier.parts == taken.parts:
+            earlier.hash = 0
+    while leases.keep_alives.size and leases.keep_alives.front().hash == 0:
+        leases.keep_alives.pop_front()
+    return taken
 
 
 cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash) noexcept nogil:
     cdef size_t i
     cdef size_t at
-    cdef uint64_t sent_ns
+    cdef KeepAlive taken
     cdef KeptLease* kept
     for i in range(engine.leases.keep_alives.size):
         if engine.leases.keep_alives.at(i).hash == payload_hash:
             break
     else:
         return
-    sent_ns = engine.leases.keep_alives.at(i).sent_ns
-    engine.leases.keep_alives.drop_front(i + 1)        # those before it were sent earlier: they can only tell less
+    taken = _take_keep_alive(&engine.leases, i)
     at = engine.leases.kept.next(0)
     while at < engine.leases.kept.end():
         if not _is_there(engine, engine.leases.kept.key_at(at)):
@@ -191,8 +219,9 @@ cdef void housekeeping_keep_alive_applied(Engine* engine, uint64_t payload_hash)
             at = _lose(engine, at)
             continue
         kept = &engine.leases.kept.value_at(at)
-        if sent_ns >= kept.since_ns:            # a lease that began to be kept later was not in it
-            kept.until_ns = sent_ns + kept.ttl_ms * 1_000_000
+        # A lease of another part, or one that began to be kept later, was not in it.
+        if _covers(&taken, engine.leases.kept.key_at(at)) and taken.sent_ns >= kept.since_ns:
+            kept.until_ns = taken.sent_ns + kept.ttl_ms * 1_000_000
         if kept.until_ns != 0:                  # nothing is known yet of one that was in no keep-alive so far
             engine.callers.lease_kept(engine.callers.self, kept.handle, kept.until_ns)
         at = engine.leases.kept.next(at + 1)
@@ -231,7 +260,9 @@ cdef status_t housekeeping_keep_lease(Engine* engine, const KeepLeaseArguments* 
     kept.ttl_ms = asked.ttl_ms
     kept.since_ns = engine.clock.now_ns(engine.clock.self)
     kept.until_ns = 0
-    if engine.session.id != 0 and engine.core_status.leader != 0:
+    # Where others are kept, their next keep-alive carries this lease, too, in a quarter of its time at the latest. An
+    # entry with all of them for each new one would make thousands of leases cost thousands of times thousands.
+    if engine.leases.kept.size == 1 and engine.session.id != 0 and engine.core_status.leader != 0:
         return _send_keep_alive(engine)
     return OK
 

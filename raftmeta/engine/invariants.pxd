@@ -22,6 +22,8 @@ cdef enum EngineInvariant:
     BROKEN_READERS_GONE = 312           # a = readers of a round, b = readers that wait
     # CheckpointPort.
     BROKEN_CHECKPOINT_POINT = 313       # a = index of the state handed over, b = index applied
+    # Its own commands: keep-alives, expiry, its session.
+    BROKEN_OWN_COMMAND = 314            # a = kind of a command that cannot be encoded, b = why (status.pxd)
 
 # What is kept to see promises held.
 cdef struct Promises:

@@ -126,8 +126,10 @@ cdef struct Inbound:
 
 # A keep-alive of the engine under way: its payload's hash tells it in the log (it has no sequence of its own).
 cdef struct KeepAlive:
-    uint64_t hash
+    uint64_t hash               # 0: answered
     uint64_t sent_ns
+    uint32_t part               # of so many parts of the kept leases
+    uint32_t parts
 
 # An answer that waits until its state is published; the body stands in Calls.answer_bytes.
 cdef struct Answer:

@@ -150,6 +150,8 @@ cdef struct KeyView:
     uint32_t flags
 
 cdef void command_init(Command* command) noexcept nogil
+# As after command_init; the arenas keep their memory.
+cdef void command_clear(Command* command) noexcept nogil
 cdef void command_release(Command* command) noexcept nogil
 # Clear `command` and decode a payload into it; windows point into payload.
 # BAD_LENGTH: cut short or bytes left over. BAD_FIELD: a wrong type, count or range, or not the shortest form; no node

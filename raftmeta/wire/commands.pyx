@@ -209,7 +209,7 @@ cdef void command_release(Command* command) noexcept nogil:
     command.leases.release()
 
 # The arenas stand last in Command and keep their memory.
-cdef void _clear(Command* command) noexcept nogil:
+cdef void command_clear(Command* command) noexcept nogil:
     memset(command, 0, <size_t>(<uint8_t*>&command.txns - <uint8_t*>command))
     command.txns.clear()
     command.compares.clear()
@@ -220,7 +220,7 @@ cdef void _clear(Command* command) noexcept nogil:
 # --- decode -----------------------------------------------------------------------------------------------------------
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
     cdef Reader reader = reader_over(payload, length)
-    _clear(command)
+    command_clear(command)
     if length > COMMAND_BYTES_MAX:
         return VALUE_TOO_LARGE
     cdef uint32_t elements = read_array_max(&reader, ENVELOPE_ELEMENTS + 16)
