@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
-                             core_peer_event, core_step)
+                             core_peer_event, core_set_time, core_step)
 from raftmeta.engine.callers cimport callers_doubt_lease
 from raftmeta.engine.snapshots.transfer cimport transfer_step
 from raftmeta.engine.state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
@@ -442,6 +442,7 @@ cdef status_t _step_message(Engine* engine, uint32_t link, const FrameHeader* he
     if (message.type in (PROPOSE, MEMBERSHIP_PROPOSE) and message.context != 0
             and _is_asked_twice(engine, &engine.links.table[link], header, &message)):
         return OK
+    core_set_time(engine.core, engine.clock.now_ns(engine.clock.self))
     if message.type == READ_INDEX:
         status = callers_doubt_lease(engine)
         if status != OK:
