@@ -58,7 +58,7 @@ cdef struct CoreStatus:
     index_t last
     term_t last_term
     uint64_t last_chain
-    uint64_t lease_ms           # lease clock; advances on the leader only
+    uint64_t lease_ms           # leader: lease clock as a quorum confirmed it; others: as of the last entry
     bint is_ready_to_read       # leader with an own-term commit, or a follower that knows its leader
     bint is_repairing
     member_id_t transferring    # target of a transfer under way, 0: none
@@ -89,6 +89,9 @@ cdef status_t core_set_clocks(Core* core, uint64_t lease_ms, uint64_t wall_ms) n
 
 # --- what happened ----------------------------------------------------------------------------------------------------
 cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil
+# The time on a clock of this node that never steps back, read just before. Nothing happens. The lease clock needs it
+# finer than ticks: tell it behind core_create, and before each message and each proposal. Who never does goes by ticks.
+cdef void core_set_time(Core* core, uint64_t time_ns) noexcept nogil
 # message and its records are only read during the call; the core copies what it keeps. STALE: ignored, no harm.
 # Any other status below 96: the message is refused and counted.
 cdef status_t core_step(Core* core, const Message* message) noexcept nogil

@@ -72,7 +72,8 @@ from raftmeta.raft.replication cimport (acknowledgeable, commit_to, replicate, r
                                         replication_on_append_response, replication_on_heartbeat,
                                         replication_on_log_read, replication_on_persisted, replication_on_snapshot,
                                         replication_on_snapshot_response, take_memberships)
-from raftmeta.raft.rounds cimport rounds_on_clock_jumped, rounds_on_heartbeat_response, rounds_send, rounds_tick
+from raftmeta.raft.rounds cimport (rounds_on_clock_jumped, rounds_on_entries, rounds_on_heartbeat_response, rounds_send,
+                                   rounds_tick)
 from raftmeta.raft.state cimport (Core, CoreConfig, broken, has_own_commit, in_force, is_removed, is_repairing,
                                   out_of_memory)
 from raftmeta.raft.transfer cimport transfer_begin, transfer_tick
@@ -218,6 +219,7 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
     core.log.committed = max(min(hard_state.committed, core.log.last), applied)
     core.log.persisted = core.log.staged = core.log.written = core.log.last
     core.is_started = True
+    rounds_on_entries(core)
     _forget_damage(core)
     membership_on_committed(core)
     reset_election_timer(core)
@@ -247,6 +249,8 @@ cdef void _forget_damage(Core* core) noexcept nogil:
 cdef status_t core_set_clocks(Core* core, uint64_t lease_ms, uint64_t wall_ms) noexcept nogil:
     core.log.offset_lease_ms = max(core.log.offset_lease_ms, lease_ms)
     core.log.last_lease_ms = max(core.log.last_lease_ms, lease_ms)
+    if core.is_started:
+        rounds_on_entries(core)
     core.wall_ms = max(core.wall_ms, wall_ms)
     return OK
 
@@ -265,11 +269,16 @@ cdef status_t _end(Core* core, status_t status) noexcept nogil:
     return core.fatal if core.fatal != OK else status
 
 
+cdef void core_set_time(Core* core, uint64_t time_ns) noexcept nogil:
+    core.time_ns = max(core.time_ns, time_ns)
+
+
 cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil:
     cdef status_t status = _begin(core)
     if status != OK:
         return status
     core.now += 1
+    core_set_time(core, core.now * core.config.tick_ms * 1_000_000)
     core.wall_ms = max(core.wall_ms, wall_ms)
     log_tick(&core.log)
     election_tick(core)
@@ -821,7 +830,7 @@ cdef void core_status(const Core* constant, CoreStatus* status) noexcept nogil:
     status.last = core.log.last
     status.last_term = log_last_term(&core.log)
     status.last_chain = core.log.last_chain
-    status.lease_ms = max(core.lease_ms, core.log.last_lease_ms) if core.role == LEADER else core.log.last_lease_ms
+    status.lease_ms = core.lease_ms if core.role == LEADER else core.log.last_lease_ms
     status.is_ready_to_read = has_own_commit(core) if core.role == LEADER else core.leader != 0
     status.is_repairing = is_repairing(core)
     status.transferring = core.transferring if core.role == LEADER else 0

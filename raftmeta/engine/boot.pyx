@@ -28,7 +28,7 @@ from libc.string cimport memset
 
 from raftmeta._core cimport (PEER_CONNECTED, core_compacted, core_create, core_membership, core_peer_event,
                              core_restore_damaged, core_restore_membership, core_restore_records, core_restored,
-                             core_set_clocks, core_set_free_bytes, core_status)
+                             core_set_clocks, core_set_free_bytes, core_set_time, core_status)
 from raftmeta.engine.applier cimport applier_begin
 from raftmeta.engine.disk_jobs cimport DiskJob
 from raftmeta.engine.peers cimport peers_follow_membership
@@ -82,6 +82,7 @@ cdef status_t _create_parts(Engine* engine) noexcept nogil:
     engine.hub = hub_create(engine.config.watch_queue_bytes_max)
     if engine.core == NULL or engine.machine == NULL or engine.hub == NULL:
         return NO_MEMORY
+    core_set_time(engine.core, engine.clock.now_ns(engine.clock.self))
     return OK
 
 

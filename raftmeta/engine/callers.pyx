@@ -23,7 +23,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from raftmeta._core cimport (CLOCK_JUMPED, LEADER, ProposalRefused, ReadReady, core_peer_event, core_propose,
-                             core_read_index)
+                             core_read_index, core_set_time)
 from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Calls,
                                     CommandQueue, Engine, Outstanding, ReadRound, Reads)
 from raftmeta.engine.submission cimport CommandArguments, Submission, submission_payload
@@ -421,10 +421,13 @@ cdef void _end_queue(Engine* engine, CommandQueue* queue, status_t not_executed)
 # the lease held. One tick may be due: the core's margin has it (raft/rounds).
 cdef status_t callers_doubt_lease(Engine* engine) noexcept nogil:
     cdef uint64_t tick_ns = <uint64_t>engine.config.tick_ms * 1_000_000
+    cdef uint64_t now_ns
     if not engine.config.core.lease_reads:
         return OK
-    if engine.clock.now_ns(engine.clock.self) < engine.next_tick_ns + tick_ns:
+    now_ns = engine.clock.now_ns(engine.clock.self)
+    if now_ns < engine.next_tick_ns + tick_ns:
         return OK
+    core_set_time(engine.core, now_ns)
     return core_peer_event(engine.core, CLOCK_JUMPED, 0)
 
 

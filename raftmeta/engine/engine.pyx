@@ -18,8 +18,8 @@ from libc.string cimport memset
 
 from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, TRACE_MEMBERSHIP, LogRead, Ready, Write,
                              core_campaign, core_destroy, core_has_ready, core_log_read, core_membership,
-                             core_peer_event, core_persisted, core_ready, core_set_free_bytes, core_status,
-                             core_tick, core_told_removed, core_transfer)
+                             core_peer_event, core_persisted, core_ready, core_set_free_bytes, core_set_time,
+                             core_status, core_tick, core_told_removed, core_transfer)
 from raftmeta.engine.applier cimport applier_release, applier_run, applier_take
 from raftmeta.engine.boot cimport boot_engine, boot_found, boot_identity_persisted
 from raftmeta.engine.callers cimport (callers_ask_reads, callers_measure_gap, callers_propose, callers_propose_again,
@@ -412,6 +412,8 @@ cdef status_t _run_ticks(Engine* engine) noexcept nogil:
     engine.now_ns = engine.clock.now_ns(engine.clock.self)
     if engine.next_tick_ns == 0:
         engine.next_tick_ns = engine.now_ns + tick_ns
+    if engine.state == ENGINE_RUNNING:
+        core_set_time(engine.core, engine.now_ns)
     if engine.now_ns > engine.next_tick_ns + engine.config.core.election_timeout_ticks * tick_ns:
         # This node was paused, or its clock leapt: what it knew of others' time is void, and missed ticks are not
         # made up for, since messages of that time may wait in the sockets (etcd#21417 is the class).

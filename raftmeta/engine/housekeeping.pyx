@@ -7,23 +7,21 @@ often or too early harms nobody.
 
 When is a kept lease known to be held? A keep-alive is known in the log by its payload, which ends with an id that is
 nobody's lease (a random number), so that no two are alike. When it is applied here, the lease lasts at least ttl
-after the moment *before* that keep-alive was sent, because the leader proposes expiry late enough:
-    1. an entry carries the lease clock as confirmed when it was appended; time since that confirmation is missing in it
-    2. the next confirmed round adds that time, at most one election time-out, as if it had passed after the append
-    3. ticks that a late turn makes up for may count TICKS_PER_TURN_MAX too many between two rounds
-    4. a new leader goes on from what it was told, and adds no more than 2 (docs/divergence.md "Time")
-So a deadline may come that much too early on the clock, and is due only so much after it.
+after the moment *before* that keep-alive was sent:
+    1. the leader reads its clock when it has the keep-alive, and the entry carries the lease clock of that moment
+    2. from then on, no leader's lease clock advances by more than time itself (docs/divergence.md "Time")
+    3. entries carry whole milliseconds, so a deadline may come one too early: the leader proposes expiry a tick later
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose
+from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose, core_set_time
 from raftmeta.engine.callers cimport callers_session_lost
 from raftmeta.engine.invariants cimport BROKEN_OWN_COMMAND
 from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
-                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, TICKS_PER_TURN_MAX, Duties, Engine,
-                                    EngineConfig, KeepAlive, KeptLease, Link, OwnLeases)
+                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, Duties, Engine, EngineConfig, KeepAlive,
+                                    KeptLease, Link, OwnLeases)
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
                                        machine_session_exists, machine_status)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
@@ -75,6 +73,8 @@ cdef status_t _propose(Engine* engine) noexcept nogil:
     payload.chunk = NULL
     payload.data = engine.duties.payload.data
     payload.length = <uint32_t>engine.duties.payload.size
+    # A keeper believes in its lease from when it looked at the clock (_send_keep_alive), so the entry may show no less.
+    core_set_time(engine.core, engine.clock.now_ns(engine.clock.self))
     return core_propose(engine.core, &payload, 1, 0, True, engine.core_status.role != LEADER)
 
 
@@ -281,13 +281,9 @@ cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept
     return _propose(engine)
 
 
-cdef inline uint64_t _lease_clock_error_ms(const Engine* engine) noexcept nogil:
-    return (<uint64_t>engine.config.core.election_timeout_ticks + TICKS_PER_TURN_MAX + 1) * engine.config.tick_ms
-
-
 # Leases before sessions; nothing is proposed again before the last proposal of this term was applied.
 cdef status_t _propose_expiry(Engine* engine) noexcept nogil:
-    cdef uint64_t error_ms = _lease_clock_error_ms(engine)
+    cdef uint64_t error_ms = engine.config.tick_ms      # entries carry whole milliseconds; the rest is a margin
     cdef uint64_t due_ms = engine.core_status.lease_ms
     cdef uint32_t count
     cdef status_t status = OK

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
-                             core_peer_event, core_step)
+                             core_peer_event, core_set_time, core_step)
 from raftmeta.engine.callers cimport callers_doubt_lease
 from raftmeta.engine.snapshots.transfer cimport transfer_step
 from raftmeta.engine.state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
@@ -254,6 +254,17 @@ cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept n
     return True
 
 
+# This process answered at its address and told all about itself. Whoever says the same on a connection to us can only
+# repeat it or lie: a false address would go into the membership (engine/housekeeping), and everybody would dial it.
+cdef bint _has_answered(const Link* link, const Hello* hello) noexcept nogil:
+    return link.id == hello.id and link.boot == hello.boot and not link.is_boot_claimed
+
+
+cdef bint _is_known(const Links* links, const Hello* hello) noexcept nogil:
+    cdef int place = _find_name(links, hello.name, hello.name_length)
+    return place >= 0 and _has_answered(&links.table[place], hello)
+
+
 # A lower boot number of the same incarnation is an older image of that disk: refuse it. But the answer at the
 # address of a member disproves a boot that was only said on a connection to us, and by anybody (defect C9):
 #     1. the connection on which it was said is older than our HELLO, so its process was there before the answer's,
@@ -262,6 +273,7 @@ cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept n
 cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_answer) noexcept nogil:
     cdef Link* link = &engine.links.table[place]
     cdef bint is_disproved = is_answer and link.is_boot_claimed and link.was_claim_asked
+    cdef bint repeats = not is_answer and _has_answered(link, hello)
     if link.id == hello.id and hello.boot < link.boot and not is_disproved:
         return OLD_BOOT
     if link.id != hello.id or link.boot != hello.boot:
@@ -273,9 +285,10 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_
     link.is_told = link.is_told and link.id == hello.id
     link.id = hello.id
     link.boot = hello.boot
-    link.version = min(hello.version_max, <uint8_t>FORMAT_MESSAGE_VERSION)
     link.genesis_state = hello.genesis_state
-    link.feature_level_max = hello.feature_level_max
+    if not repeats:
+        link.version = min(hello.version_max, <uint8_t>FORMAT_MESSAGE_VERSION)
+        link.feature_level_max = hello.feature_level_max
     _look_for_lost(engine)
     return OK
 
@@ -303,7 +316,8 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
         engine.counters.frames_refused += 1
         return NOT_READY
     if status == OK:
-        place = peers_link_of_name(&engine.links, hello.name, hello.name_length, hello.address, hello.address_length)
+        place = peers_link_of_name(&engine.links, hello.name, hello.name_length, hello.address,
+                                   0 if _is_known(&engine.links, hello) else hello.address_length)
         status = OVERLOADED if place < 0 else _note_boot(engine, place, hello, False)
     if status == OK:
         engine.links.table[place].is_told = True
@@ -331,6 +345,8 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
     if status == OK:
         status = _note_boot(engine, link, hello, True)
     if status == OK:
+        peers_link_of_name(&engine.links, hello.name, hello.name_length, hello.address, hello.address_length)
+        at.is_told = True
         status = _tell_genesis(engine, hello)
     if status != OK:
         engine.counters.frames_refused += 1
@@ -426,6 +442,7 @@ cdef status_t _step_message(Engine* engine, uint32_t link, const FrameHeader* he
     if (message.type in (PROPOSE, MEMBERSHIP_PROPOSE) and message.context != 0
             and _is_asked_twice(engine, &engine.links.table[link], header, &message)):
         return OK
+    core_set_time(engine.core, engine.clock.now_ns(engine.clock.self))
     if message.type == READ_INDEX:
         status = callers_doubt_lease(engine)
         if status != OK:

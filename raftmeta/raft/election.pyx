@@ -25,7 +25,7 @@ from raftmeta.raft.ready cimport (CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RE
                                   STEPPED_DOWN_HIGHER_TERM, STEPPED_DOWN_NO_QUORUM, TRACE_BECAME_CANDIDATE,
                                   TRACE_BECAME_FOLLOWER, TRACE_BECAME_LEADER, TRACE_BECAME_PRE_CANDIDATE,
                                   TRACE_LEADER_LOST, TRACE_STEPPED_DOWN, TRACE_VOTE_REFUSED, StepDownReason)
-from raftmeta.raft.rounds cimport rounds_begin_term, rounds_hear_lease_clock, rounds_lease_clock_of
+from raftmeta.raft.rounds cimport rounds_begin_term, rounds_hear_lease_clock_of_voter, rounds_lease_clock_of
 from raftmeta.raft.state cimport Core, append_entry, broken, in_force, is_repairing, own_bit
 from raftmeta.raft.types cimport (ENTRY_NOOP, MESSAGE_TRANSFER, PRE_VOTE, PRE_VOTE_RESPONSE, VOTE, VOTE_RESPONSE,
                                   VOTER_INCOMING, VOTER_OUTGOING,
@@ -392,7 +392,7 @@ cdef status_t election_on_response(Core* core, const Message* message) noexcept 
         core.votes_refused |= (<member_mask_t>1 << position) & ~core.votes_granted
     else:
         core.votes_granted |= (<member_mask_t>1 << position) & ~core.votes_refused
-        rounds_hear_lease_clock(core, log_last_term(&core.log), message.lease_ms)
+        rounds_hear_lease_clock_of_voter(core, message.lease_ms)
     _count_votes(core)
     return OK
 

@@ -450,7 +450,7 @@ cdef status_t replication_on_heartbeat(Core* core, const Message* message) noexc
     if message.commit > core.log.last:
         return history_lost(core, BROKEN_ACKNOWLEDGED_LOST, message.commit, core.log.last)
     commit_to(core, min(message.commit, core.matched))
-    rounds_hear_lease_clock(core, message.term, message.lease_ms)
+    rounds_hear_lease_clock(core, message.lease_ms)
     if message.context != 0:
         response_init(core, &response, HEARTBEAT_RESPONSE, message.source)
         response.context = message.context

@@ -18,11 +18,13 @@ cdef void rounds_tick(Core* core) noexcept nogil
 # Send the round that is due, if any. Waiting reads take part in it.
 cdef void rounds_send(Core* core) noexcept nogil
 cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, int position) noexcept nogil
-# A leader's lease clock was told, by the leader or by a member that voted for us. `term` is that leader's.
-cdef void rounds_hear_lease_clock(Core* core, term_t term, uint64_t lease_ms) noexcept nogil
+# The leader of this term told its lease clock.
+cdef void rounds_hear_lease_clock(Core* core, uint64_t lease_ms) noexcept nogil
+# A member that votes for us told what it knows of the lease clock of our log's last leader.
+cdef void rounds_hear_lease_clock_of_voter(Core* core, uint64_t lease_ms) noexcept nogil
 # What this member knows of the lease clock of the leader of that term; 0: nothing, or its log is not of that term.
 cdef uint64_t rounds_lease_clock_of(Core* core, term_t term) noexcept nogil
-# This member appended entries of the leader.
+# This member has other entries now, from the leader, a snapshot or its disk: the last one tells the lease clock.
 cdef void rounds_on_entries(Core* core) noexcept nogil
 # This process was paused or its clock leapt: rounds under way prove nothing any more.
 cdef void rounds_on_clock_jumped(Core* core) noexcept nogil

@@ -68,6 +68,7 @@ cdef struct PendingRead:
 cdef struct Round:
     uint64_t number
     uint64_t sent_tick
+    uint64_t sent_ns
 
 cdef struct EntryWanted:
     member_id_t source
@@ -78,6 +79,7 @@ cdef struct Core:
     CoreConfig config
     uint64_t random             # state of the seeded stream
     uint64_t now                # ticks since start
+    uint64_t time_ns            # as of the last tick or core_set_time; it may be late, and is never early
     uint64_t wall_ms            # as of the last tick, never steps back
     bint is_started
     status_t fatal              # not OK: every verb answers it from now on (NO_MEMORY, INVARIANT_BROKEN, HISTORY_LOST)
@@ -135,10 +137,10 @@ cdef struct Core:
     uint64_t free_bytes         # room of this member's own log
 
     # --- lease clock, of this leader or as a leader told it (docs/divergence.md "Time")
-    uint64_t lease_ms
+    uint64_t lease_ms           # 0: nothing is known yet
     term_t lease_term           # that leader's; other members believe it while their logs end with its entries
-    uint64_t lease_tick         # when the clock showed lease_ms: a confirmed round was sent, or just after it was told
-    bint lease_is_running       # lease_tick is the beginning of an interval
+    uint64_t lease_ns           # when the clock showed lease_ms: a confirmed round was sent, or when this was told
+    uint64_t lease_told_ms      # leader: the most that a round has told; an entry never carries less
 
     # --- reads
     Ring[PendingRead] reads
@@ -210,10 +212,16 @@ cdef inline bint is_repairing(Core* core) noexcept nogil:
 cdef inline bint has_own_commit(Core* core) noexcept nogil:
     return core.role == LEADER and core.log.committed >= core.term_first
 
+# An entry carries the lease clock as it stands, also for the time that no quorum has confirmed yet: a lease in it must
+# not be charged for time before it was granted. It never carries less than a round has told (raft/rounds, rule 5).
+cdef inline uint64_t lease_stamp_ms(const Core* core) noexcept nogil:
+    cdef uint64_t passed_ms = (core.time_ns - min(core.lease_ns, core.time_ns)) // 1_000_000
+    return max(core.lease_ms + passed_ms, core.lease_told_ms, core.log.last_lease_ms)
+
 # The leader appends an entry and stamps both clocks, which never step back in the log.
 cdef inline status_t append_entry(Core* core, uint8_t type, const uint8_t* payload, uint32_t length) noexcept nogil:
     cdef status_t status = log_append(&core.log, core.hard.term, type, max(core.wall_ms, core.log.last_wall_ms),
-                                      max(core.lease_ms, core.log.last_lease_ms), payload, length)
+                                      lease_stamp_ms(core), payload, length)
     if status == NO_MEMORY:
         out_of_memory(core)
     core.must_replicate = True

@@ -110,6 +110,10 @@ PROFILES: dict[str, dict[str, int]] = {
         "nodes": 3, "lease_ttl_ms": 3000, "transfer_ppm": 1_000_000, "fault_gap_us": 300_000,
         "client_gap_us": 200_000,
     },
+    "many_changes": {
+        "nodes": 3, "lease_ttl_ms": 3000, "transfer_ppm": 1_000_000, "fault_gap_us": 50_000,
+        "client_gap_us": 200_000, "election_timeout_ticks": 20,
+    },
     # Folders are put back to older copies (docs/operations.md says never to).
     "put_back": {
         "nodes": 3, "ruin": 1, "put_back_ppm": 500_000, "crash_ppm": 500_000, "partition_ppm": 300_000,

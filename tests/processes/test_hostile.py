@@ -216,6 +216,18 @@ def test_a_boot_that_was_only_claimed_is_disproved_by_the_answer(cluster: Cluste
         assert rest_of(connection) == b""
 
 
+def test_a_member_that_answers_is_not_moved_by_whoever_claims_to_be_it(cluster: Cluster) -> None:
+    """The connection would move to the false address at once."""
+    leader = cluster.leader()
+    name = next(name for name, node in cluster.nodes.items() if node is not leader)
+    frame = hello_of(cluster, name, address=b"127.0.0.1:9")
+    for _ in range(10):  # the look may come just when it is back at the true address
+        with connect(cluster, leader.name) as connection:
+            connection.sendall(frame)
+            assert connection.recv(4096)[9] == FrameType.FRAME_HELLO
+            assert is_linked(leader, name)
+
+
 def is_heard_out(connection: socket.socket, frame: bytes) -> bool:
     """Send a byte each 20 ms; False when the other side ends the connection before the last."""
     connection.settimeout(0.02)

@@ -295,10 +295,10 @@ def test_in_ruin_nothing_wrong_is_said() -> None:
     assert found["renewals"] + found["damaged"] > 10
 
 
-@pytest.mark.parametrize("gap_us", [100_000, 300_000, 700_000])
+@pytest.mark.parametrize("gap_us", [40_000, 100_000, 300_000, 700_000])
 def test_a_lease_ends_in_time_in_worlds_where_only_leaders_change(gap_us: int) -> None:
-    """I17, etcd#9395: the world's own check allows one election time-out beyond the margin of the engine, and two ticks
-    for each change of the leader. Clients say so little that the log alone would tell the lease clock late."""
+    """I17, etcd#9395: the world's own check allows one election time-out beyond the ttl, for any number of changes.
+    Clients say so little that the log alone would tell the lease clock late."""
     found: Counter[str] = Counter()
     for seed in range(12):
         world = World(seed, lease_ttl_ms=3000, transfer_ppm=1_000_000, fault_gap_us=gap_us, client_gap_us=200_000)

@@ -39,8 +39,7 @@ cdef void _settle_clock(Core* core) noexcept nogil:
     core.election_tick = core.now + timeout_ticks
     core.heartbeat_tick = core.now + core.config.heartbeat_ticks
     core.waiting_until = core.transfer_tick = core.read_tick = core.repair_tick = 0
-    core.lease_until = core.lease_tick = 0
-    core.lease_is_running = False
+    core.lease_until = 0
     for i in range(core.rounds.size):
         core.rounds.at(i).sent_tick = core.now
     for i in range(in_force(core).count):

@@ -5,8 +5,8 @@ from libc.string cimport memset
 
 from raftmeta._core cimport (CoreStatus, core_applied, core_campaign, core_change_membership, core_create,
                              core_destroy, core_has_ready, core_persisted, core_propose, core_ready,
-                             core_restore_membership, core_restore_records, core_restored, core_status, core_step,
-                             core_tick)
+                             core_restore_membership, core_restore_records, core_restored, core_set_time, core_status,
+                             core_step, core_tick)
 from raftmeta.native.chunks cimport Slice, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.log cimport Log, log_append, log_chain, log_init, log_release, log_slice
@@ -36,7 +36,10 @@ cdef Core* _new_core(member_id_t id) noexcept nogil:
     config.append_bytes_max = 1         # an APPEND carries one entry, so that logs meet entry by entry
     config.promotes_learners = False    # the one change of a small world is asked for
     config.checks = True
-    return core_create(&config)
+    cdef Core* core = core_create(&config)
+    if core != NULL:
+        core_set_time(core, <uint64_t>-1)   # the lease clock stands still: it would tell states apart
+    return core
 
 
 # A core with what the disk holds.

@@ -3,11 +3,11 @@
     I17  a lease leaves the state only when the lease clock has reached the deadline that the state showed before, and a
          deadline never moves back: neither a leader change nor a stall takes remaining time
          while a keeper may believe (until_ns of its engine has not passed), the lease stands in the state of every node
-         that knows of it: the engine proposes expiry that much later (engine/housekeeping). Where clocks drift, less
-         the margin that a keeper keeps back for it
+         that knows of it (engine/housekeeping says why). Where clocks drift, less the margin that a keeper keeps back
+         for it
          the lease clock never runs ahead of time itself, or of the fastest clock
-         where nothing but the leader changes, a lease ends within its ttl, the error that the engine allows for and one
-         election time-out after its last renewal; each change of the leader costs it two ticks at most
+         where nothing but the leader changes, a lease ends within its ttl and one election time-out after its last
+         renewal, however often the leader changes
          no lease is kept for a host that stands still for longer than its watchdog allows (Config.host_watchdog_s)
 What it never does: renew a lease itself. The engine keeps it, as in production (engine/housekeeping).
 Sources: decisions.md "Leases"; docs/invariants.md I17.
@@ -17,7 +17,6 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.engine.engine cimport engine_submit
-from raftmeta.engine.state cimport TICKS_PER_TURN_MAX
 from raftmeta.engine.submission cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, Submission, submission_create
 from raftmeta.machine.machine cimport MachineStatus, machine_lease, machine_status
 from raftmeta.native.intrinsics cimport next_random
@@ -143,9 +142,8 @@ cdef bint _only_leaders_change(const World* world) noexcept nogil:
 
 
 cdef void _check_late(World* world, SimNode* node, const SimLeaseTruth* lease) noexcept nogil:
-    cdef uint64_t elections = world.counts.elections - lease.renewed_elections
-    cdef uint64_t ticks = 2 * world.config.election_timeout_ticks + 2 * TICKS_PER_TURN_MAX + 2 * elections
-    cdef uint64_t most_ms = world.config.lease_ttl_ms + ticks * world.config.tick_ms
+    cdef uint64_t timeout_ms = <uint64_t>world.config.election_timeout_ticks * world.config.tick_ms
+    cdef uint64_t most_ms = world.config.lease_ttl_ms + timeout_ms
     if world.now_ns > lease.renewed_ns + most_ms * 1_000_000 and _only_leaders_change(world):
         violate(world, VIOLATION_LEASE, node.number, world.now_ns, lease.renewed_ns)
 
@@ -182,7 +180,6 @@ cdef void leases_check(World* world, SimNode* node) noexcept nogil:
             violate(world, VIOLATION_LEASE, node.number, deadline_ms, lease.deadline_ms)
         if deadline_ms != lease.deadline_ms:
             lease.renewed_ns = world.now_ns
-            lease.renewed_elections = world.counts.elections
         _check_late(world, node, lease)
         lease.seen_index = node.engine.applying.applied
         lease.deadline_ms = deadline_ms

@@ -232,6 +232,7 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     memcpy(config.cluster_name, b"sim", 3)
     config.cluster_name_length = 3
     core_config_init(&config.core, 1, 1)
+    config.core.tick_ms = world.config.tick_ms
     config.core.checks = world.config.checks
     config.core.log_memory_bytes_max = world.config.log_memory_bytes or <uint64_t>1 << 40
     config.core.free_bytes_min = world.config.free_bytes_min

@@ -281,8 +281,7 @@ cdef struct SimLeaseTruth:
     uint32_t keeper             # node
     index_t seen_index          # it stood in the state after this entry,
     uint64_t deadline_ms        # with this deadline on the lease clock
-    uint64_t renewed_ns         # when that was seen first,
-    uint64_t renewed_elections  # after so many elections
+    uint64_t renewed_ns         # when that was seen first
 
 # The newest answer to a round that a leader has from a member (I13).
 cdef struct SimHeard:
