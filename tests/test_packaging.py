@@ -23,6 +23,7 @@ from tests.lint.sources import ROOT, module_name, source_files
 
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
+INSTALLED_BYTES_MAX = 15_000_000
 # What these import comes with an extra of the package: cli, prometheus, pysyncobj, spark; pytest brings its plug-in.
 NEED_AN_EXTRA = ("raftmeta.backends.pysyncobj", "raftmeta.cli.", "raftmeta.prometheus", "raftmeta.testing.plugin")
 NEED_SPARK = tuple(
@@ -160,6 +161,18 @@ def test_the_wheel_carries_no_symbols(wheel: Path) -> None:
         for name in archive.namelist():
             if name.endswith(".so"):
                 assert b".symtab" not in archive.read(name), name
+
+
+def test_the_wheel_is_small(wheel: Path) -> None:
+    """It took 26 MB when its symbols came along, and takes 11."""
+    with zipfile.ZipFile(wheel) as archive:
+        assert sum(file.file_size for file in archive.infolist()) < INSTALLED_BYTES_MAX
+
+
+def test_the_package_loads_no_event_loop_and_no_tls(clean_python: Path, tmp_path: Path) -> None:
+    """Whoever only blocks does without."""
+    program = "import sys, raftmeta; raftmeta.Node; print([m for m in ('asyncio', 'ssl', '_ssl') if m in sys.modules])"
+    assert run(clean_python, program, tmp_path) == "[]"
 
 
 def test_the_wheel_imports_in_a_clean_environment(clean_python: Path, tmp_path: Path) -> None:

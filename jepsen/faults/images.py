@@ -96,11 +96,15 @@ class Disk:
     def fill(self, left_bytes: int) -> int:
         """Leave only about so many bytes free, by a file of ballast; return how many. May be called again."""
         self.drain()
-        with (self.mount / BALLAST).open("wb") as ballast:
+        return self.fill_up(left_bytes)
+
+    def fill_up(self, left_bytes: int) -> int:
+        """The same, and without giving back what the ballast has: what others freed meanwhile is taken, too."""
+        with (self.mount / BALLAST).open("ab") as ballast:
             length = self.free_bytes - left_bytes
             while length > LEFT_BYTES_MIN:
                 try:
-                    os.posix_fallocate(ballast.fileno(), 0, length)
+                    os.posix_fallocate(ballast.fileno(), os.fstat(ballast.fileno()).st_size, length)
                     break
                 except OSError as error:
                     if error.errno != errno.ENOSPC:

@@ -9,8 +9,9 @@ end all is at rest and every node says what it has promised: who it is, how far 
 the process is killed, the journal is taken back whole, and each node is started alone: no other can give it anything.
 It needs neither root nor images.
 
-A lie is a mistake in the storage of one node or of all: one kind of sync is left out, comes before its writes,
-or goes to another file. The script goes through every kind: it founds, fills segments, checkpoints, trims, elects.
+A lie is a mistake in the storage of one node or of all: one kind of sync is left out, comes before its writes, goes to
+another file, or is swapped with that of another file. The script goes through every kind: it founds, fills segments,
+checkpoints, trims, elects.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any, Self
 
 from jepsen.faults import damage
 from jepsen.faults.scripted import ScriptFailed, found_by, started
-from jepsen.faults.shim import Action, Calls, Page
+from jepsen.faults.shim import Action, Calls, Page, Rule
 from jepsen.faults.unsynced import Kind, Unsynced
 from raftmeta import Node
 from raftmeta.testing import Cluster
@@ -60,16 +61,31 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
+# Two files of a node that may be mistaken for each other.
+SWAPPED = (
+    ("log", "identity"),
+    ("log", "checkpoint"),
+    ("log", "folder of the node"),
+    (MARK, "identity"),
+    ("identity", "folder of the node"),
+    ("checkpoint", "folder of the node"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """action: LIE (left out), EARLY (before its writes) or STRAY (another file). disks: "all" or the name of a node."""
+    """action: LIE (left out), EARLY (before its writes), STRAY (another file) or SWAP (with the syncs of `other`).
+
+    disks: "all" or the name of a node.
+    """
 
     kind: str
     action: Action
     disks: str
+    other: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}-{self.action.name}-{self.disks}"
+        return "-".join((self.kind, self.action.name, self.disks, self.other)).rstrip("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +120,7 @@ class Promises:
         mark shows nowhere else. is_joined: at the end a node is wiped and is sent the state of the others. Raises
         ScriptFailed.
         """
-        is_tail_lost |= lie is not None and lie.kind == MARK
+        is_tail_lost |= lie is not None and MARK in (lie.kind, lie.other)
         is_joined |= lie is not None and lie.kind == RECEIVED
         self._runs += 1
         place = self._folder / str(self._runs)
@@ -113,7 +129,7 @@ class Promises:
         unsynced = Unsynced(place / "journal", root=place, stash=self._folder / f"{self._runs}-stash")
         page = Page.make(place / "page")
         page.keep_unsynced(unsynced.journal, unsynced.root, unsynced.stash)
-        rules = [page.strike(Calls.SYNC, lie.action, path=path) for path in paths_of(lie, nodes)] if lie else []
+        rules = list(planted(page, lie, nodes)) if lie else []
         settings = {
             "folder": str(nodes),
             "is_joined": is_joined,
@@ -153,6 +169,16 @@ class Promises:
         }
 
 
+def planted(page: Page, lie: Lie, nodes: Path) -> Iterator[Rule]:
+    """Of two files that are mistaken for each other, each has one path on each disk."""
+    if lie.action != Action.SWAP:
+        yield from (page.strike(Calls.SYNC, lie.action, path=path) for path in paths_of(lie, nodes))
+        return
+    for name in NAMES if lie.disks == "all" else (lie.disks,):
+        one, other = (next(paths_of(Lie(kind, lie.action, name), nodes)) for kind in (lie.kind, lie.other))
+        yield from page.swap(one, other)
+
+
 def paths_of(lie: Lie, nodes: Path) -> Iterator[str]:
     """Of the files and folders that the lie strikes, as the shim matches them."""
     for end in KINDS[lie.kind]:
@@ -175,6 +201,9 @@ def lies() -> Iterator[Lie]:
             yield Lie(kind, action, "all")
             if kind != PARENT:  # all three have the same one
                 yield Lie(kind, action, "b")
+    for kind, other in SWAPPED:
+        yield Lie(kind, Action.SWAP, "all", other)
+        yield Lie(kind, Action.SWAP, "b", other)
 
 
 def unnoticed(promised: dict[str, Promise], found: dict[str, Promise | str]) -> Iterator[str]:

@@ -46,12 +46,13 @@ enum {
     LAYOUT = 0x524d5332,  // "RMS2"
 };
 enum call { CALL_READ = 1, CALL_WRITE = 2, CALL_SYNC = 4 };
-enum action { COUNT = 0, FAIL = 1, DELAY = 2, SHORTEN = 3, CUT_BEFORE = 4, CUT_AFTER = 5, LIE = 6, EARLY = 7, STRAY = 8 };
+enum action { COUNT = 0, FAIL = 1, DELAY = 2, SHORTEN = 3, CUT_BEFORE = 4, CUT_AFTER = 5, LIE = 6, EARLY = 7, STRAY = 8,
+              SWAP = 9 };
 
 struct rule {
     uint64_t calls;       // a set of enum call; 0: no rule
     uint64_t action;
-    uint64_t value;       // FAIL: the errno; DELAY: nanoseconds
+    uint64_t value;       // FAIL: the errno; DELAY: nanoseconds; SWAP: the place of the other rule
     uint64_t skip;        // so many matching calls pass first
     uint64_t count;       // and of so many after them each may be struck; 0: of all
     uint64_t chance_ppm;  // with this probability
@@ -71,7 +72,7 @@ struct page {
     int64_t rate_since_ns;    // true MONOTONIC time from which rate_ppm holds
     uint64_t clock_reads;     // counted here: readings of a clock that was wrong
     uint64_t cuts;            // and power cuts
-    uint64_t armed;           // 0: there is no rule; 2: there is one of EARLY or STRAY; 1: there are others
+    uint64_t armed;           // 0: there is no rule; 2: there is one of EARLY, STRAY or SWAP; 1: there are others
     char cut_paths[CUT_PATHS][PATH_BYTES];  // mounted ext4 file systems that lose their power together
     struct rule rules[RULES];
     char journal[PATH_BYTES];  // the file of the journal; empty: none is kept
@@ -266,10 +267,21 @@ struct verdict {
     bool is_lie;      // it does nothing and says that all is well
     bool is_early;    // it was made before the writes that it is to make durable
     bool is_stray;    // another file is synced
+    int swapped_to;   // not 0: the file that the rule at this place, counted from 1, has met last is synced instead
 };
 
+static int met[RULES];  // by each rule of SWAP: a descriptor of its last file, counted from 1
+static pthread_mutex_t met_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void meet(size_t rule, int descriptor) {
+    pthread_mutex_lock(&met_lock);
+    if (met[rule]) close(met[rule] - 1);
+    met[rule] = fcntl(descriptor, F_DUPFD_CLOEXEC, 0) + 1;
+    pthread_mutex_unlock(&met_lock);
+}
+
 static struct verdict judge(enum call call, int descriptor) {
-    struct verdict verdict = {0, false, false, false, false, false};
+    struct verdict verdict = {0, false, false, false, false, false, 0};
     char path[PATH_MAX];
     bool is_known = false;
     if (!is_armed()) return verdict;
@@ -290,6 +302,10 @@ static struct verdict judge(enum call call, int descriptor) {
         if (rule->action == LIE) verdict.is_lie = true;
         if (rule->action == EARLY) verdict.is_early = true;
         if (rule->action == STRAY) verdict.is_stray = true;
+        if (rule->action == SWAP) {
+            verdict.swapped_to = (int)rule->value + 1;
+            meet(i, descriptor);
+        }
     }
     return verdict;
 }
@@ -672,6 +688,13 @@ static void sync_early(int descriptor) {
     synced_until[place].number = number;
 }
 
+// The other file of the two, if it was met; the one that was asked for waits until the other is synced again.
+static void sync_swapped(struct verdict verdict, int (*next)(int)) {
+    pthread_mutex_lock(&met_lock);
+    if (met[verdict.swapped_to - 1]) noted_sync(met[verdict.swapped_to - 1] - 1, next);
+    pthread_mutex_unlock(&met_lock);
+}
+
 static int sync_judged(int descriptor, int (*next)(int)) {
     struct verdict verdict = judge(CALL_SYNC, descriptor);
     if (verdict.error) return (int)failed(verdict);
@@ -684,6 +707,8 @@ static int sync_judged(int descriptor, int (*next)(int)) {
         sync_early(descriptor);
     } else if (verdict.is_stray) {
         if (other >= 0) noted_sync(other, next);
+    } else if (verdict.swapped_to) {
+        sync_swapped(verdict, next);
     } else {
         result = noted_sync(descriptor, next);
         remember(descriptor);
@@ -709,7 +734,17 @@ static size_t bytes_of(const struct iovec* parts, int count) {
 }
 
 // A write that was to be a sync, too.
-static bool is_no_sync(struct verdict verdict) { return verdict.is_lie || verdict.is_early || verdict.is_stray; }
+static bool is_no_sync(struct verdict verdict) {
+    return verdict.is_lie || verdict.is_early || verdict.is_stray || verdict.swapped_to;
+}
+
+// A write by O_DSYNC that was to be a sync, and whose sync is that of another file.
+static void after_write(struct verdict verdict) {
+    NEXT(fdatasync);
+    int error = errno;
+    if (verdict.swapped_to) sync_swapped(verdict, next_fdatasync);
+    errno = error;
+}
 
 // The same functions twice: with 64-bit offsets they have another name, and on 64-bit machines no other meaning.
 #define READ_AND_WRITE_AT(pread, pwrite, pwritev, off_t) \
@@ -724,7 +759,9 @@ static bool is_no_sync(struct verdict verdict) { return verdict.is_lie || verdic
         struct verdict verdict = judge(kind_of_write(descriptor), descriptor); \
         if (verdict.error) return failed(verdict); \
         note_write(descriptor, is_no_sync(verdict), (uint64_t)offset, length); \
-        return done(verdict, next_##pwrite(descriptor, data, shortened(verdict, length), offset)); \
+        ssize_t written = next_##pwrite(descriptor, data, shortened(verdict, length), offset); \
+        after_write(verdict); \
+        return done(verdict, written); \
     } \
     ssize_t pwritev(int descriptor, const struct iovec* parts, int count, off_t offset) { \
         NEXT(pwritev); \
@@ -733,7 +770,9 @@ static bool is_no_sync(struct verdict verdict) { return verdict.is_lie || verdic
         if (verdict.error) return failed(verdict); \
         if (verdict.is_short) { count = halve(parts, count, kept); parts = kept; } \
         note_write(descriptor, is_no_sync(verdict), (uint64_t)offset, bytes_of(parts, count)); \
-        return done(verdict, next_##pwritev(descriptor, parts, count, offset)); \
+        ssize_t written = next_##pwritev(descriptor, parts, count, offset); \
+        after_write(verdict); \
+        return done(verdict, written); \
     }
 
 // Into kept[] the first half of all bytes; how many parts that are.

@@ -56,6 +56,7 @@ class Action(enum.IntEnum):
     LIE = 6  # a sync does nothing
     EARLY = 7  # a sync makes durable what was so at the one before it: it came before its writes
     STRAY = 8  # another file is synced, the one that was synced last
+    SWAP = 9  # two files are mistaken for each other: each is synced when the other should be (Page.swap)
 
 
 class _Rule(ctypes.Structure):
@@ -115,7 +116,7 @@ class Rule:
 
     def __init__(self, page: Page, position: int) -> None:
         self._page = page
-        self._position = position
+        self.position = position
         self._final: tuple[int, int] | None = None
 
     @property
@@ -131,11 +132,11 @@ class Rule:
     def end(self) -> None:
         """Strike nothing more, and leave the place to another rule."""
         if self._final is None:
-            self._page.release(self._position)
-            self._final = self._page.counts(self._position)
+            self._page.release(self.position)
+            self._final = self._page.counts(self.position)
 
     def _counts(self) -> tuple[int, int]:
-        return self._page.counts(self._position) if self._final is None else self._final
+        return self._page.counts(self.position) if self._final is None else self._final
 
 
 class Page:
@@ -192,6 +193,14 @@ class Page:
         self._arm()
         return Rule(self, free[0])
 
+    def swap(self, one: str, other: str) -> tuple[Rule, Rule]:
+        """Swap the syncs of files of these paths (strike). A file that was not met yet is not synced instead."""
+        first = self.strike(Calls.SYNC, Action.SWAP, path=one, skip=2**63)
+        second = self.strike(Calls.SYNC, Action.SWAP, path=other, value=first.position)
+        self.fields.rules[first.position].value = second.position
+        self.fields.rules[first.position].skip = 0  # from here on both are known
+        return first, second
+
     def counts(self, position: int) -> tuple[int, int]:
         """Of the rule at this place: calls seen, calls struck."""
         rule = self.fields.rules[position]
@@ -209,7 +218,7 @@ class Page:
 
     def _arm(self) -> None:
         actions = {rule.action for rule in self.fields.rules if rule.calls}
-        self.fields.armed = 2 if actions & {Action.EARLY, Action.STRAY} else int(bool(actions))
+        self.fields.armed = 2 if actions & {Action.EARLY, Action.STRAY, Action.SWAP} else int(bool(actions))
 
     def keep_unsynced(self, journal: Path, root: Path, stash: Path) -> None:
         """Journal what is not synced below root, from the next start of the process on: jepsen/faults/unsynced.py."""

@@ -11,11 +11,11 @@ need is refused (Unsupported) and not imitated.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NoReturn, Self, cast
 
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
@@ -24,6 +24,8 @@ from raftmeta import errors
 from raftmeta.backends.pysyncobj_state import Metastore, Place
 from raftmeta.backends.threads import AioOverThreads
 from raftmeta.backends.url import BackendUrl
+from raftmeta.common.apart import ApartThread, start_apart
+from raftmeta.common.flags import Flag
 from raftmeta.errors import (
     ConfigError,
     NodeClosed,
@@ -112,8 +114,8 @@ class _Held(Held):
         self._until_s = sent_s + place.ttl_s * (1 - DRIFT_MARGIN)
         self.taken_s = time.monotonic()
         self._on_lost = on_lost
-        self._lost = threading.Event()
-        self._lock = threading.Lock()
+        self._lost = Flag()
+        self._ends: list[None] = [None]  # who takes it out ends it
 
     @property
     def id(self) -> str:
@@ -145,12 +147,13 @@ class _Held(Held):
 
     def end(self, *, is_told: bool) -> None:
         """Not held from now on; on_lost is called once, on a thread of its own, unless it was given back."""
-        with self._lock:
-            if self._lost.is_set():
-                return
-            self._lost.set()
+        try:
+            self._ends.pop()
+        except IndexError:
+            return
+        self._lost.set()
         if is_told and self._on_lost is not None:
-            threading.Thread(target=self._on_lost, args=(self,), name="raftmeta-lost", daemon=True).start()
+            start_apart(partial(self._on_lost, self), "raftmeta-lost")
 
 
 # --- the four ---------------------------------------------------------------------------------------------------------
@@ -231,8 +234,7 @@ class _Group(_Part, GroupMembership):
 
     def members(self, *, local: bool = False, timeout_s: float | None = 5.0) -> Members:
         self._check_open()
-        with self._backend.state.lock:
-            places = list(self._backend.state.groups.get(self._group, {}).values())
+        places = list(self._backend.state.groups.get(self._group, {}).values())
         revision = self._backend.state.revision
         return Members({place.id: GroupMember(place.id, place.data, place.epoch) for place in places}, revision)
 
@@ -264,7 +266,7 @@ class _Group(_Part, GroupMembership):
 
     def end(self) -> None:
         super().end()
-        for held in self._mine.values():
+        for held in list(self._mine.values()):
             held.end(is_told=False)
         self._listeners.close()
 
@@ -282,7 +284,13 @@ class _Candidate:
         self.on_lost = on_lost
         self.sent_s = sent_s
         self.nominated_s = float("inf")
-        self.lead: _Held | None = None
+        self.leads: dict[int, _Held] = {}  # by epoch
+        self.news = Flag()  # of its leads, and that it is withdrawn
+
+    @property
+    def lead(self) -> _Held | None:
+        """The newest."""
+        return self.leads[max(self.leads)] if self.leads else None
 
 
 class _Election(_Part, LeaderElection):
@@ -292,7 +300,6 @@ class _Election(_Part, LeaderElection):
         self._listeners: Listeners[LeaderChange] = backend.listeners_of(LeaderChange)
         self._told = self.leader()
         self._mine: dict[str, _Candidate] = {}
-        self._changed = threading.Condition()
 
     @property
     def service(self) -> str:
@@ -345,11 +352,12 @@ class _Election(_Part, LeaderElection):
                 self.withdraw(candidate)
 
     def _next_lead(self, candidate: str) -> Held | None:
-        with self._changed:
-            while candidate in self._mine and not self._is_closed:
-                if (lead := self.lead(candidate)) is not None:
-                    return lead
-                self._changed.wait()
+        while (mine := self._mine.get(candidate)) is not None and not self._is_closed:
+            mine.news.clear()
+            if (lead := self.lead(candidate)) is not None:
+                return lead
+            if self._mine.get(candidate) is mine and not self._is_closed:
+                mine.news.wait()
         return None
 
     def resign(self, leader: str, *, timeout_s: float | None = 5.0) -> None:
@@ -363,8 +371,7 @@ class _Election(_Part, LeaderElection):
             return
         if mine.lead is not None:
             mine.lead.end(is_told=False)
-        with self._changed:
-            self._changed.notify_all()
+        mine.news.set()
         self._call("resign", self._service, candidate, self._backend.life, timeout_s=timeout_s)
 
     def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
@@ -391,8 +398,8 @@ class _Election(_Part, LeaderElection):
                 mine.sent_s = sent_s
                 self._lost(id, mine)
         self._follow()
-        with self._changed:
-            self._changed.notify_all()  # a lead that came late, and was not held then, is held now
+        for mine in list(self._mine.values()):
+            mine.news.set()  # a lead that came late, and was not held then, is held now
 
     def _lost(self, id: str, mine: _Candidate) -> None:
         """Others think that this process is gone: its candidate begins anew, behind them."""
@@ -402,21 +409,20 @@ class _Election(_Part, LeaderElection):
             self._call("nominate", self._service, id, mine.data, self._backend.life, self._backend.ttl_s, time.time())
 
     def _first(self) -> Place | None:
-        with self._backend.state.lock:
-            candidates = self._backend.state.services.get(self._service, [])
-            return candidates[0] if candidates else None
+        return next(iter(self._backend.state.services.get(self._service, [])), None)
 
     def _follow(self) -> None:
         """Give the lead to a candidate of this instance that was elected."""
         first = self._first()
-        with self._changed:
-            mine = self._mine.get(first.id) if first is not None and first.life == self._backend.life else None
-            if first is None or mine is None or (mine.lead is not None and mine.lead.epoch == first.epoch):
-                return
-            mine.lead = _Held(first, mine.sent_s, mine.on_lost)
-            self._changed.notify_all()
+        mine = self._mine.get(first.id) if first is not None and first.life == self._backend.life else None
+        if first is None or mine is None or first.epoch in mine.leads:
+            return
+        lead = _Held(first, mine.sent_s, mine.on_lost)
+        if mine.leads.setdefault(first.epoch, lead) is not lead:
+            return  # another thread has seen it, too
+        mine.news.set()
         if mine.on_elected is not None:
-            threading.Thread(target=mine.on_elected, args=(mine.lead,), name="raftmeta-elected", daemon=True).start()
+            start_apart(partial(mine.on_elected, lead), "raftmeta-elected")
 
     def give_back(self) -> None:
         for candidate in list(self._mine):
@@ -425,11 +431,10 @@ class _Election(_Part, LeaderElection):
 
     def end(self) -> None:
         super().end()
-        for mine in self._mine.values():
+        for mine in list(self._mine.values()):
             if mine.lead is not None:
                 mine.lead.end(is_told=False)
-        with self._changed:
-            self._changed.notify_all()
+            mine.news.set()
         self._listeners.close()
 
 
@@ -540,8 +545,7 @@ class PySyncObjBackend(Backend):
     def __init__(self, address: str, partners: list[str], *, journal: str | None, ttl_s: float) -> None:
         self.life = uuid.uuid4().hex
         self.ttl_s = ttl_s
-        self._is_closed = threading.Event()
-        self._parts_lock = threading.Lock()
+        self._is_closed = Flag()
         self._groups: dict[str, _Group] = {}
         self._elections: dict[str, _Election] = {}
         self._looked_at = 0
@@ -562,9 +566,7 @@ class PySyncObjBackend(Backend):
             useFork=False,
             commandsWaitLeader=False,
         )
-        self._running = threading.Thread(
-            target=self._run, args=(address, partners), name="raftmeta-pysyncobj", daemon=True
-        )
+        self._running = ApartThread(partial(self._run, address, partners), "raftmeta-pysyncobj")
         self._running.start()
         self._cluster.result()
 
@@ -581,17 +583,11 @@ class PySyncObjBackend(Backend):
 
     def group(self, name: str) -> _Group:
         self.check_open()
-        with self._parts_lock:
-            if name not in self._groups:
-                self._groups[name] = _Group(self, name)
-            return self._groups[name]
+        return self._groups.get(name) or self._groups.setdefault(name, _Group(self, name))
 
     def election(self, service: str) -> _Election:
         self.check_open()
-        with self._parts_lock:
-            if service not in self._elections:
-                self._elections[service] = _Election(self, service)
-            return self._elections[service]
+        return self._elections.get(service) or self._elections.setdefault(service, _Election(self, service))
 
     @property
     def storage(self) -> Storage:
@@ -610,7 +606,7 @@ class PySyncObjBackend(Backend):
             part.end()
         self._is_closed.set()
         self._states.close()
-        self._running.join(CALL_TIMEOUT_S)
+        self._running.wait(CALL_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self
@@ -649,7 +645,11 @@ class PySyncObjBackend(Backend):
     def call(self, command: str, *arguments: Any, timeout_s: float | None = CALL_TIMEOUT_S) -> Any:
         """Replicate a command and return its result, or raise what it was refused with."""
         done: Future[tuple[Any, int]] = Future()
-        self.state.apply(command, *arguments, callback=lambda outcome, failed: done.set_result((outcome, failed)))
+        try:
+            self.state.apply(command, *arguments, callback=lambda outcome, failed: done.set_result((outcome, failed)))
+        except AttributeError:
+            self.check_open()  # closed meanwhile, PySyncObj has none of its own any more
+            raise
         try:
             outcome, failed = done.result(timeout_s)
         except TimeoutError:
@@ -662,8 +662,7 @@ class PySyncObjBackend(Backend):
         return value
 
     def _parts(self) -> list[_Part]:
-        with self._parts_lock:
-            return [*self._groups.values(), *self._elections.values(), self._storage, self._listeners]
+        return [*self._groups.values(), *self._elections.values(), self._storage, self._listeners]
 
     def _look(self) -> None:
         """After a command was applied, on PySyncObj's thread."""

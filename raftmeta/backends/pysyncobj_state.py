@@ -8,7 +8,6 @@ expires others early, which is why this back end promises nothing about time.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -34,11 +33,14 @@ class Place:
 
 
 class Metastore(SyncObjConsumer):  # type: ignore[misc]  # pysyncobj has no types
-    """The replicated state; what is set before SyncObjConsumer.__init__ belongs to this process alone."""
+    """The replicated state; what is set before SyncObjConsumer.__init__ belongs to this process alone.
+
+    Commands run on PySyncObj's thread, reads on others. There is no lock: a signal handler that closes the back end
+    waits for PySyncObj's thread, which must not wait for a read below it. So a read is one call of C on a dict or list.
+    """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
-        self.lock = threading.Lock()  # commands run on PySyncObj's thread, reads on others
         super().__init__()
         self.revision = 0
         self.clock_s = 0.0
@@ -49,11 +51,10 @@ class Metastore(SyncObjConsumer):  # type: ignore[misc]  # pysyncobj has no type
 
     @replicated  # type: ignore[untyped-decorator]
     def apply(self, command: str, *arguments: Any) -> Outcome:
-        with self.lock:
-            try:
-                outcome: Outcome = getattr(self, f"_apply_{command}")(*arguments)
-            except Exception as error:
-                return ("CommandRefused", f"{command}: {error!r}")
+        try:
+            outcome: Outcome = getattr(self, f"_apply_{command}")(*arguments)
+        except Exception as error:
+            return ("CommandRefused", f"{command}: {error!r}")
         self._on_change()
         return outcome
 

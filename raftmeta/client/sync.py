@@ -27,6 +27,7 @@ from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine, ClientMachine
 from raftmeta.client.request import PendingResult as AioPendingResult
 from raftmeta.client.watch import AioClientWatch
+from raftmeta.common.apart import ApartThread
 from raftmeta.common.flags import Flag
 from raftmeta.common.shared_threads import SharedThreads
 from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeout, OutcomeUnknown, RaftmetaError
@@ -110,7 +111,7 @@ class Client(Verbs):
         self._waiting: set[_Waiting[Any]] = set()
         self._threads = SharedThreads("client-call")
         self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
-        self._thread = threading.Thread(target=self._run, name="raftmeta-client", daemon=True)
+        self._thread = ApartThread(self._run, "raftmeta-client")
         self._thread.start()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -221,8 +222,8 @@ class Client(Verbs):
                 self._end()
         elif self._closer == thread:
             self._end()  # a signal handler, in the place of the closing that it interrupted
-        if thread != self._thread.ident:
-            self._thread.join(CLOSE_TIMEOUT_S)
+        if not self._thread.is_this():
+            self._thread.wait(CLOSE_TIMEOUT_S)
 
     def _leave(self) -> None:
         """What lives on this client gives back what it holds; raftmeta.Client has such things."""
@@ -279,7 +280,7 @@ class Client(Verbs):
         self, ttl_s: float, id: int, on_lost: Callable[[Lease], object] | None, timeout_s: float | None
     ) -> ClientLease:
         made: list[ClientLease] = []
-        has_made = threading.Event()
+        has_made = Flag()
 
         def tell() -> None:
             has_made.wait()

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from raftmeta.common.apart import start_apart
+
 __all__ = ["Loss", "Losses", "SharedThreads"]
 
 TUNE_LOOK_S = 0.005  # as long as Python lets a thread compute when others want to
@@ -56,7 +58,7 @@ class SharedThreads:
         self._start(self._run)
 
     def _start(self, body: Callable[[], None]) -> None:
-        threading.Thread(target=body, name=f"raftmeta-{self._name}", daemon=True).start()
+        start_apart(body, f"raftmeta-{self._name}")
 
     def _run(self) -> None:
         while (work := self._next()) is not None:

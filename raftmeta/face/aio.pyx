@@ -23,7 +23,7 @@ from raftmeta.face.watch_aio cimport AioNodeWatch
 from raftmeta.native.threads cimport boot_now_ns
 
 from raftmeta.bindings.verbs import grant, revision_of
-from raftmeta.errors import NodeClosed, NotExecuted, NotReady, RaftmetaError
+from raftmeta.errors import NodeClosed, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError, ReadyTimeout
 from raftmeta.face.node import Node as _SyncNode
 from raftmeta.verbs.awaited import AioVerbs
 
@@ -58,7 +58,14 @@ cdef class Node(MailboxFace, AioVerbs):
         await self.close()
 
     async def ready(self, timeout_s=10.0):
-        await self._session(deadline_after(timeout_s))
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        await self._session(deadline_ns)
+        if self.node.status().is_ready:
+            return
+        try:
+            await self._agree_on_read(deadline_ns)  # it has a session from before, and lost its leader
+        except (TimeoutError, OutcomeUnknown):
+            raise self.node.not_ready(ReadyTimeout, "the node is not ready") from None
 
     async def close(self, *, transfer=True):
         if self.owns_node:

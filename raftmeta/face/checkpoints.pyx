@@ -10,7 +10,6 @@ A failed checkpoint leaves the one before in its place; the engine tries again a
 import logging
 import os
 import signal
-import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -28,6 +27,7 @@ from raftmeta.status cimport (CORRUPT, DISK_FAILED, NEWER_FORMAT, NOT_FOUND, NO_
                               status_t)
 from raftmeta.storage.disk cimport DISK_CALL_OPEN, DISK_CALL_WRITE, disk_failure
 
+from raftmeta.common.apart import ApartThread
 from raftmeta.storage.checkpoint import (CheckpointDamaged, CheckpointNewerFormat, CheckpointNoSpace,
                                          CheckpointStore, CheckpointUnopened, Manifest)
 
@@ -67,22 +67,20 @@ cdef class Checkpoints:
     # --- life ---------------------------------------------------------------------------------------------------------
     cdef int start(self) except -1:
         # A daemon: a process that ends without closing its nodes loses a checkpoint under way and nothing else.
-        self.thread = threading.Thread(target=self._run, name="raftmeta-checkpoint", daemon=True)
+        self.thread = ApartThread(self._run, "raftmeta-checkpoint")
         self.thread.start()
         return 0
 
     cdef bint stop(self, double timeout_s) except -1:
         handover_close(self.handover)
-        if self.thread is not None and self.thread.is_alive():
-            self.thread.join(timeout_s)
-            if self.thread.is_alive():
-                return False
+        if self.thread is not None and not self.thread.wait(timeout_s):
+            return False
         self.thread = None
         handover_let_go(self.handover)
         return True
 
     cdef bint is_own_thread(self) except -1:
-        return self.thread is threading.current_thread()
+        return self.thread is not None and self.thread.is_this()
 
     def _run(self):
         cdef uint32_t request

@@ -27,7 +27,8 @@ from raftmeta.face.watch cimport NodeWatch
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.threads cimport boot_now_ns
 
-from raftmeta.errors import Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError
+from raftmeta.errors import (Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError,
+                             ReadyTimeout)
 from raftmeta.verbs.blocking import Verbs
 
 
@@ -44,7 +45,14 @@ cdef class Node(NodeBase, Verbs):
         self.close()
 
     def ready(self, timeout_s=10.0):
-        self.await_session(deadline_after(timeout_s))
+        cdef uint64_t deadline_ns = deadline_after(timeout_s)
+        self.await_session(deadline_ns)
+        if self.status().is_ready:
+            return
+        try:
+            self._agree_on_read(deadline_ns)        # it has a session from before, and lost its leader
+        except (TimeoutError, OutcomeUnknown):
+            raise self.not_ready(ReadyTimeout, "the node is not ready") from None
 
     def close(self, *, transfer=True):
         cdef uint64_t deadline_ns = boot_now_ns() + self.close_timeout_ns

@@ -23,6 +23,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from raftmeta.common.apart import ApartThread
+from raftmeta.common.flags import Flag
 from raftmeta.errors import (
     ConfigError,
     Fatal,
@@ -82,7 +84,7 @@ class ThreadWaiter:
     """A thread that sleeps until it is told."""
 
     def __init__(self) -> None:
-        self._told = threading.Event()
+        self._told = Flag()
         self._outcome: bytes | None = None
         self._error: RaftmetaError | None = None
 
@@ -120,11 +122,26 @@ class FairLock:
     def __init__(self) -> None:
         self._gate = threading.Lock()
         self._lock = threading.Lock()
+        self._threads: list[int] = []  # that have it, or wait for it
+
+    def is_wanted_here(self) -> bool:
+        """Whether this very thread has it, or waits for it, below a signal handler."""
+        return threading.get_ident() in self._threads
 
     def acquire(self, *, timeout_s: float | None = None, blocking: bool = True) -> bool:
         limit = -1.0 if timeout_s is None else timeout_s
         if not blocking:
             limit = 0.0
+        self._threads.append(threading.get_ident())
+        has_it = False
+        try:
+            has_it = self._acquire(limit)
+        finally:
+            if not has_it:
+                self._threads.remove(threading.get_ident())
+        return has_it
+
+    def _acquire(self, limit: float) -> bool:
         if not (self._gate.acquire(timeout=limit) if limit else self._gate.acquire(blocking=False)):
             return False
         try:
@@ -134,6 +151,7 @@ class FairLock:
 
     def release(self) -> None:
         self._lock.release()
+        self._threads.remove(threading.get_ident())
 
     def __enter__(self) -> None:
         self.acquire()
@@ -143,7 +161,11 @@ class FairLock:
 
 
 class LocalCopy:
-    """This node's copy of one user machine; several callers, threads and event loops share it."""
+    """This node's copy of one user machine; several callers, threads and event loops share it.
+
+    Whoever waits is in a list that has no lock, because a signal handler that closes the node on this thread waits for
+    the copy's thread. Every step is one call of C, which nothing interrupts (_hand_out, await_outcome, await_pointer).
+    """
 
     def __init__(self, node: Node, name: str, machine_class: MachineClass, place: int) -> None:
         self.name = name
@@ -155,13 +177,13 @@ class LocalCopy:
         self.unseen: dict[int, None] = {}  # sequences of this node's calls whose callers still wait
         self._calls_max = node.config.outstanding_max
         self._state_lock = FairLock()
-        self._lock = threading.Lock()  # of who waits; taken after _state_lock
         self._waiting: dict[int, list[Waiter]] = {}  # by index
         self._readers: list[tuple[int, int, Waiter]] = []  # heap of (pointer, number, reader)
         self._numbers = itertools.count()
         # Why nothing runs any more: for calls under way, and for reads.
         self._ended: RaftmetaError | None = None
         self._unreadable: RaftmetaError | None = None
+        self._runs_no_more = False  # the node was closed
         self._stopped = ""  # why this copy cannot go on
         # Of dumps; the copy's thread only.
         self._dump_seen = 0
@@ -169,15 +191,20 @@ class LocalCopy:
         self._loading = bytearray()
         self._made: Dump | None = None
         self._sender: threading.Thread | None = None
-        self._thread = threading.Thread(target=self._main, name=f"raftmeta-machine-{name}", daemon=True)
+        self._thread = ApartThread(self._main, f"raftmeta-machine-{name}")
 
     def start(self) -> None:
         self._thread.start()
 
     def join(self, timeout_s: float) -> None:
-        """After the node was closed: wait for the command that runs. No command runs after it."""
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout_s)
+        """After the node was closed: wait for the command that runs. No command runs after it.
+
+        Below a signal handler that closes, this thread may have the object for a read: then no command runs, and the
+        copy's thread waits for that read.
+        """
+        self._runs_no_more = True
+        if not self._thread.is_this() and not self._state_lock.is_wanted_here():
+            self._thread.wait(timeout_s)
 
     @property
     def is_stopped(self) -> bool:
@@ -223,6 +250,8 @@ class LocalCopy:
     def _run(self, record: CommandRecord) -> None:
         failed = self.copy.failed
         with self._state_lock:
+            if self._runs_no_more:
+                raise NodeClosed("the node is closed")
             outcome = self.copy.run(record)
         self._tell(record.entry_index, outcome)
         if self.copy.failed != failed:
@@ -230,19 +259,30 @@ class LocalCopy:
 
     def _tell(self, index: int, outcome: bytes | None) -> None:
         """Whoever waits for the command at index, or for the copy to be that far."""
-        with self._lock:
-            told = self._waiting.pop(index, [])
-            readers = self._readers_at(self.copy.pointer)
-        for waiter in told:
-            waiter.tell(outcome, None)
-        for waiter in readers:
-            waiter.tell(None, None)
+        self._hand_out(self._waiting.pop(index, []), outcome, None)
+        self._tell_readers()
 
-    def _readers_at(self, pointer: int) -> list[Waiter]:
-        readers = []
-        while self._readers and self._readers[0][0] <= pointer:
-            readers.append(heapq.heappop(self._readers)[2])
-        return readers
+    def _hand_out(self, told: list[Waiter], outcome: bytes | None, error: RaftmetaError | None) -> None:
+        """Tell each of these once: also one who looks whether it came too late (await_outcome) takes it out first."""
+        while told:
+            with contextlib.suppress(IndexError):  # it was taken meanwhile
+                told.pop(0).tell(outcome, error)
+
+    def _tell_readers(self) -> None:
+        """Those whose command the copy has run; all of them when it runs nothing any more."""
+        while self._readers:
+            try:
+                reader = heapq.heappop(self._readers)
+            except IndexError:
+                return  # taken meanwhile
+            is_behind = self.copy.pointer < reader[0]
+            if not is_behind or self._unreadable is not None:
+                reader[2].tell(None, self._unreadable if is_behind else None)
+                continue
+            heapq.heappush(self._readers, reader)
+            # 1. It is back; 2. we look again. Who runs that command 3. moves the pointer and 4. looks at the readers.
+            if self.copy.pointer < reader[0] and self._unreadable is None:
+                return
 
     def _stop(self, reason: str) -> None:
         """This copy cannot go on; the node and its other machines do."""
@@ -257,16 +297,10 @@ class LocalCopy:
             self.port.tell(STOPPED, self.copy.pointer)
 
     def _end(self, for_calls: RaftmetaError, for_reads: RaftmetaError) -> None:
-        with self._lock:
-            self._ended, self._unreadable = for_calls, for_reads
-            callers = [waiter for waiters in self._waiting.values() for waiter in waiters]
-            readers = [waiter for _, _, waiter in self._readers]
-            self._waiting.clear()
-            self._readers.clear()
-        for waiter in callers:
-            waiter.tell(None, for_calls)
-        for waiter in readers:
-            waiter.tell(None, for_reads)
+        self._ended, self._unreadable = for_calls, for_reads
+        while self._waiting:
+            self._hand_out(self._waiting.popitem()[1], None, for_calls)
+        self._tell_readers()
 
     # --- dumps --------------------------------------------------------------------------------------------------------
     def _make_dump(self) -> None:
@@ -328,9 +362,7 @@ class LocalCopy:
         self._made = None
         with self._state_lock:
             self.copy.load(data, news.dump_index)
-        with self._lock:
-            passed = [index for index in self._waiting if index <= news.dump_index]
-        for index in passed:
+        for index in [index for index in list(self._waiting) if index <= news.dump_index]:
             outcome = self.copy.outcomes.get(index)
             if outcome is None:
                 self._tell_lost(index)
@@ -339,10 +371,7 @@ class LocalCopy:
         self._tell(0, None)
 
     def _tell_lost(self, index: int) -> None:
-        with self._lock:
-            told = self._waiting.pop(index, [])
-        for waiter in told:
-            waiter.tell(None, _not_kept(self.name))
+        self._hand_out(self._waiting.pop(index, []), None, _not_kept(self.name))
 
     # --- callers ------------------------------------------------------------------------------------------------------
     def check(self) -> None:
@@ -350,7 +379,7 @@ class LocalCopy:
         self.port.check()
         if self._stopped:
             raise MachineStopped(f"this node's copy of {self.name!r} stopped: {self._stopped}", reason=self._stopped)
-        if threading.current_thread() is self._thread:
+        if self._thread.is_this():
             raise InvalidArgument("name: a command cannot call its own machine through the node", field="name")
 
     def check_room(self) -> None:
@@ -359,22 +388,29 @@ class LocalCopy:
 
     def await_outcome(self, index: int, waiter: Waiter) -> None:
         """Tell the waiter the outcome of the command at index: now, or when it ran."""
-        with self._lock:
+        if index > self.copy.pointer and self._ended is None:
+            waiters = self._waiting.setdefault(index, [])
+            waiters.append(waiter)
+            # 1. It waits; 2. we look again. Who runs that command 3. moves the pointer and 4. takes who waits. So 2
+            # sees the pointer, or 4 sees the waiter; and whoever takes it out of its list tells it.
             if index > self.copy.pointer and self._ended is None:
-                self._waiting.setdefault(index, []).append(waiter)
                 return
-            outcome = self.copy.outcomes.get(index) if index <= self.copy.pointer else None
+            try:
+                waiters.remove(waiter)
+            except ValueError:
+                return  # told
+        outcome = self.copy.outcomes.get(index) if index <= self.copy.pointer else None
         waiter.tell(outcome, None if outcome is not None else self._ended or _not_kept(self.name))
 
     def await_pointer(self, pointer: int, waiter: Waiter) -> None:
         """Tell the waiter when the copy has run the command at pointer: now or later."""
-        with self._lock:
-            is_behind = self.copy.pointer < pointer
-            if is_behind and self._unreadable is None:
-                heapq.heappush(self._readers, (pointer, next(self._numbers), waiter))
-                return
-            error = self._unreadable if is_behind else None
-        waiter.tell(None, error)
+        is_behind = self.copy.pointer < pointer
+        if is_behind and self._unreadable is None:
+            heapq.heappush(self._readers, (pointer, next(self._numbers), waiter))
+            if self.copy.pointer >= pointer or self._unreadable is not None:  # meanwhile: as in await_outcome
+                self._tell_readers()
+            return
+        waiter.tell(None, self._unreadable if is_behind else None)
 
     def read(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a read on the object; the caller holds state_lock. What it gives is the caller's own."""

@@ -268,9 +268,13 @@ cdef class EventReader:
         cdef EventBlock block
         cdef uint64_t deadline_ns = deadline_after(self.timeout_s)
         cdef uint64_t now_ns, pause_ns
-        while not event_log_read(self.log, self.seen, &block):
+        cdef bint is_closed
+        while True:
+            is_closed = load_acquire(&self.log.is_closed) != 0      # first: the last event is written before
+            if event_log_read(self.log, self.seen, &block):
+                break
             now_ns = boot_now_ns()
-            if self.log.is_closed or self.node.life == LIFE_FORKED or now_ns >= deadline_ns:
+            if is_closed or self.node.life == LIFE_FORKED or now_ns >= deadline_ns:
                 raise StopIteration
             pause_ns = min(deadline_ns - now_ns, <uint64_t>SIGNALS_LOOKED_AT_NS)
             with nogil:

@@ -4,8 +4,8 @@ Why not a thread for each: for one event a thousand of them would wake, one afte
 the GIL from the one before.
 """
 
-import threading
 from collections import deque
+from functools import partial
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -13,6 +13,8 @@ from raftmeta.loop.tickets cimport (Mail, WatchSignal, mailbox_abandon, mailbox_
                                     mailbox_take)
 from raftmeta.native.atomics cimport add_shared, exchange_shared, load_shared, store_shared, subtract_shared
 from raftmeta.native.threads cimport futex_wait, futex_wake
+
+from raftmeta.common.apart import start_apart
 
 cdef uint64_t LONG_NS = 3_600_000_000_000       # whoever has news rings
 
@@ -196,5 +198,5 @@ cdef void _stir(Onlooking* onlooking) noexcept nogil:
 
 
 cdef int _start_thread(object body, uint64_t turn) except -1:
-    threading.Thread(target=body, args=(turn,), name="raftmeta-watch", daemon=True).start()
+    start_apart(partial(body, turn), "raftmeta-watch")
     return 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
-from raftmeta.errors import NodeClosed
+from raftmeta.errors import LeaseExpired, NodeClosed
 from raftmeta.operations import CompareOperator, Create, CreateRevision, Delete, Key, KeyRecord, Operation, Version
 from raftmeta.recipes.recipe import Face, Hold, give_up_lease, key_of, name_in, pack_holder
 
@@ -92,9 +92,15 @@ class Claims:
                 taken = self._taken_of(free)
                 claim = Create(taken.key, pack_holder(self.face.owner, b""), lease=lease.id)
                 is_free = [Version(free.key) != 0, Version(taken.key) == 0]
-                reply = await self.face.verbs.txn([*compares, *is_free], [claim])
+                try:
+                    reply = await self.face.verbs.txn([*compares, *is_free], [claim])
+                except LeaseExpired:
+                    self._check_open()  # close() gave the lease up meanwhile
+                    raise
                 if reply.succeeded:
-                    return self._begin(taken, reply.revision)
+                    self._begin(taken, reply.revision)
+                    self._check_open()
+                    return taken
                 if compares and (await self.face.verbs.range(prefix=self.line, limit=1, keys_only=True)).records:
                     return None
 
@@ -124,12 +130,19 @@ class Claims:
 
     async def _worker_lease(self) -> Any:
         """One lease for all claims of this worker; a new one when the last was lost."""
-        if self._is_closed:
-            raise NodeClosed(f"the queue {self.prefix} is closed")
+        self._check_open()
         if self._lease is None or not self._lease.held():
             self._lose_all()
             self._lease = await self.face.verbs.lease(self._ttl_s, on_lost=lambda _: self._lose_all())
+            if self._is_closed:  # meanwhile; close() has seen this lease, or we see that it was called
+                await give_up_lease(self._lease)
+                self._check_open()
         return self._lease
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            self._lose_all()  # with the lease, which close() gave up
+            raise NodeClosed(f"the queue {self.prefix} is closed")
 
     def _lose_all(self) -> None:
         for taken in list(self._taken.values()):
@@ -143,8 +156,8 @@ class Claims:
 
     async def close(self) -> None:
         """Give back every item that is not done. Idempotent."""
-        async with self._claiming:
-            was_closed, self._is_closed = self._is_closed, True
-            if not was_closed and self._lease is not None:
-                await give_up_lease(self._lease)
-                self._lose_all()
+        was_closed, self._is_closed = self._is_closed, True
+        # Without waiting for one who is claiming: that may be the very thread below a signal handler.
+        if not was_closed and self._lease is not None:
+            await give_up_lease(self._lease)
+            self._lose_all()

@@ -112,7 +112,7 @@ class Election(Followed[LeaderChange, LeaderListener], AioLeaderElection):
     def _end_of(self, candidacy: Candidacy) -> list[Hold]:
         with self._lock:
             if self._mine.get(candidacy.id) is candidacy:
-                del self._mine[candidacy.id]
+                self._mine.pop(candidacy.id, None)
         return self._ended([candidacy])
 
     def _ended(self, mine: list[Candidacy]) -> list[Hold]:

@@ -12,6 +12,7 @@ import time
 from concurrent.futures import Future
 from typing import Protocol, TypeAlias
 
+from raftmeta.common.apart import start_apart
 from raftmeta.errors import OutcomeTimeout, Overloaded, Withdrawn
 from raftmeta.operations import Key, KeyRecord
 
@@ -37,10 +38,11 @@ class Fetches:
 
     def __init__(self, node: Reads) -> None:
         self._node = node
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in between
         self._has_work = threading.Condition(self._lock)
         self._due: list[_Fetch] = []
         self._has_thread = False
+        self._is_asleep = False
 
     def fetch(self, key: Key, *, timeout_s: float | None = 5.0) -> Future[bytes | None]:
         """The value of key, None without one. Raises nothing: the future has the error."""
@@ -49,10 +51,11 @@ class Fetches:
         with self._lock:
             if len(self._due) < TUNE_WAITING_MAX:
                 self._due.append((key, deadline_s, future))
-                self._has_work.notify()
+                if self._is_asleep:
+                    self._has_work.notify()
                 if not self._has_thread:
                     self._has_thread = True
-                    threading.Thread(target=self._run, name="raftmeta-fetch", daemon=True).start()
+                    start_apart(self._run, "raftmeta-fetch")
                 return future
         future.set_exception(Overloaded(f"{TUNE_WAITING_MAX} fetches wait already"))
         return future
@@ -70,7 +73,9 @@ class Fetches:
     def _take(self) -> list[_Fetch]:
         with self._lock:
             if not self._due:
+                self._is_asleep = True
                 self._has_work.wait(TUNE_LINGER_S)
+                self._is_asleep = False
             due, self._due = self._due, []
             self._has_thread = bool(due)
             return due

@@ -85,7 +85,7 @@ class Followed(Part, ABC, Generic[Change, Listener]):
     async def release(self, ids: Iterable[str], *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
         """End what is here by these ids; what is not given back in time goes with its lease."""
         with self._lock:
-            mine = [self._mine.pop(id) for id in set(ids) if id in self._mine]
+            mine = [mine for id in set(ids) if (mine := self._mine.pop(id, None)) is not None]
         await give_back_quietly(*self._ended(mine), timeout_s=timeout_s)
 
     async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:
@@ -142,7 +142,7 @@ class Followed(Part, ABC, Generic[Change, Listener]):
                 place.check_record(mirror.revision, mirror.records.get(key))
                 with self._lock:
                     if place.is_over and self._checked.get(key) is place:
-                        del self._checked[key]
+                        self._checked.pop(key, None)
         self._on_change(mirror)
 
     def _on_open(self, mirror: Mirror) -> None:

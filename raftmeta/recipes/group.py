@@ -75,7 +75,7 @@ class Group(Followed[GroupChange, GroupListener], AioGroupMembership):
     def _forget(self, id: str, hold: Hold, former: Hold | None) -> None:
         with self._lock:
             if self._mine.get(id) is hold:
-                del self._mine[id]
+                self._mine.pop(id, None)
                 if former is not None:
                     self._mine[id] = former
 
@@ -85,7 +85,7 @@ class Group(Followed[GroupChange, GroupListener], AioGroupMembership):
             hold = self._mine.get(id)
             if hold is None or not hold.epoch:  # nobody, or one that is still joining
                 return
-            del self._mine[id]
+            self._mine.pop(id, None)  # a signal handler that closed in between has taken it, and given it back
         await hold.give_back(timeout_s=timeout_s)
 
     def _ended(self, mine: list[Hold]) -> list[Hold]:

@@ -80,11 +80,13 @@ class Parts:
 
     def get(self, kind: str, name: str, ttl_s: float, make: Callable[[], Any]) -> Shared:
         with self._lock:
-            if self._is_closed:
+            shared = self._kept.get((kind, name))
+            if shared is None:
+                shared = self._kept[kind, name] = Shared(make(), ttl_s)
+            if (
+                self._is_closed
+            ):  # also by a signal handler, since the lines above: the store refuses whatever it is asked
                 raise NodeClosed(f"the {kind} {name!r} is closed with its store")
-            if (kind, name) not in self._kept:
-                self._kept[kind, name] = Shared(make(), ttl_s)
-            shared = self._kept[kind, name]
         if shared.ttl_s != ttl_s:
             raise InvalidArgument(f"ttl_s: the {kind} {name!r} is in use with {shared.ttl_s:g}", field="ttl_s")
         return shared
@@ -95,7 +97,7 @@ class Parts:
             shared = self._kept.get((kind, name))
             if shared is None or not shared.is_unused():
                 return None
-            del self._kept[kind, name]
+            self._kept.pop((kind, name), None)
             return shared.part
 
     def take_all(self) -> list[Any]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
+from raftmeta.common.apart import start_apart
 from raftmeta.interfaces import State, StateListener
 from raftmeta.recipes.face import Face, run
 from raftmeta.recipes.listeners import Failures, Listeners
@@ -31,7 +32,7 @@ class States:
         self._failures = Failures()
         self._listeners: Listeners[State] = Listeners(face, self._failures, State)
         self._told, self._session = look()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close the store in between
         self._changed = face.signal()
         self._is_looking = False
         self._is_closed = False
@@ -44,7 +45,7 @@ class States:
             self._is_looking = True
             self._told, self._session = self._look()
         if self._face.is_blocking:
-            threading.Thread(target=lambda: run(self._look_on()), name="raftmeta-state", daemon=True).start()
+            start_apart(lambda: run(self._look_on()), "raftmeta-state")
         else:
             self._face.spawn(self._look_on(), "state")
 

@@ -27,7 +27,7 @@ class _Latest(Generic[Key, Value]):
 
     def __init__(self, items: dict[Key, Value]) -> None:
         self.items = items
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may read in between
 
 
 class Versions(Mapping[Key, Value]):

@@ -42,6 +42,7 @@ TUNE_TRANSACTION_BYTES = 512 * 1024
 TUNE_ROOM_BYTES = 16 * 1024 * 1024  # a disk with less is taken as full
 
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _MANIFEST_KEY = b"m"
 _MANIFEST = struct.Struct("<IIB3xIQQQQQQQIIQQ")
@@ -181,6 +182,7 @@ class Manifest:
 @contextmanager
 def _told_apart(path: Path) -> Iterator[None]:
     """Errors of LMDB and the system as those of this module; path: of the checkpoint."""
+    was_full = _is_full(path)
     try:
         yield
     except (lmdb.MapFullError, lmdb.DiskError) as error:
@@ -188,10 +190,10 @@ def _told_apart(path: Path) -> Iterator[None]:
     except (lmdb.CorruptedError, lmdb.InvalidError, lmdb.PageNotFoundError, lmdb.VersionMismatchError) as error:
         raise CheckpointDamaged(f"{path}: {error}") from error
     except (lmdb.Error, OSError) as error:
-        # A write that the full disk cut short is told by LMDB as an input/output error.
-        if isinstance(error, lmdb.Error) and _is_full(path):
-            raise CheckpointNoSpace(f"{path}: no room for a checkpoint: {error}") from error
         number = _errno_of(error)
+        # A write that the full disk cut short is told by LMDB as an input/output error. There may be room again by now.
+        if number in NO_ROOM or (isinstance(error, lmdb.Error) and (was_full or _is_full(path))):
+            raise CheckpointNoSpace(f"{path}: no room for a checkpoint: {error}") from error
         if number in NO_DESCRIPTOR:
             raise CheckpointUnopened(f"{path}: {error}", number) from error
         raise CheckpointFailed(f"{path}: {error}", number) from error
@@ -206,7 +208,9 @@ def _errno_of(error: Exception) -> int:
 
 
 def _is_full(path: Path) -> bool:
-    return path.exists() and shutil.disk_usage(path).free < TUNE_ROOM_BYTES
+    """The disk; path itself may not be there yet."""
+    there = path if path.exists() else path.parent
+    return there.exists() and shutil.disk_usage(there).free < TUNE_ROOM_BYTES
 
 
 def sync_directory(path: Path) -> None:

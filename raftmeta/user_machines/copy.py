@@ -154,9 +154,9 @@ class Copy:
     def run(self, record: CommandRecord) -> bytes:
         """Run the next command and return its outcome. Raises MachineFault."""
         outcome = self._outcome(record)
-        self.pointer = record.entry_index
         self.executed += 1
         self.outcomes.keep(record, outcome)
+        self.pointer = record.entry_index  # last: another thread that sees the pointer finds the outcome
         return outcome
 
     def dump(self) -> Dump:

@@ -12,6 +12,7 @@ from jepsen.faults.promises import (
     MARK,
     PARENT,
     RECEIVED,
+    SWAPPED,
     Lie,
     Promise,
     Promises,
@@ -31,6 +32,9 @@ SAMPLE = (
     Lie("folder of the node", Action.LIE, "b"),
     Lie(PARENT, Action.LIE, "all"),
     Lie(RECEIVED, Action.EARLY, "b"),
+    Lie("log", Action.SWAP, "b", "identity"),
+    Lie("log", Action.SWAP, "all", "checkpoint"),
+    Lie("identity", Action.SWAP, "b", "folder of the node"),
 )
 
 
@@ -60,9 +64,10 @@ def test_a_missing_sync_is_found(promises: Promises, lie: Lie) -> None:
 
 
 def test_lies_are_of_every_kind_on_one_disk_and_on_all() -> None:
-    """Left out, early, and of another file."""
+    """Left out, early, of another file, and of two files that are mistaken for each other."""
     planted = list(lies())
-    assert len(planted) == len(set(planted)) == 3 * (2 * len(KINDS) - 1)
+    assert len(planted) == len(set(planted)) == 3 * (2 * len(KINDS) - 1) + 2 * len(SWAPPED)
+    assert {kind for pair in SWAPPED for kind in pair} < set(KINDS)
     assert set(SAMPLE) <= set(planted)
 
 

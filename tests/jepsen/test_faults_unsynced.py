@@ -65,9 +65,9 @@ class Disk:
         self.root = folder / "root"
         self.root.mkdir()
         self.unsynced = Unsynced(folder / "journal", root=self.root, stash=folder / "stash")
-        page = Page.make(folder / "page")
-        page.keep_unsynced(self.unsynced.journal, self.root, folder / "stash")
-        self.process = RemoteProcess(make_nothing, log=folder / "log", environment=page.environment())
+        self.page = Page.make(folder / "page")
+        self.page.keep_unsynced(self.unsynced.journal, self.root, folder / "stash")
+        self.process = RemoteProcess(make_nothing, log=folder / "log", environment=self.page.environment())
         self.process.start()
 
     def durable(self, name: str, fill: str, blocks: int) -> Path:
@@ -113,6 +113,18 @@ def test_a_write_that_is_a_sync_stays(disk: Disk) -> None:
     disk.process.call(write, str(path), "c", 1, 1, os.O_DSYNC)
     disk.cut()
     assert letters(path) == "aca"
+
+
+def test_swapped_syncs_make_the_other_file_durable(disk: Disk) -> None:
+    """Two files are mistaken for each other: what was written behind the other's sync is taken back."""
+    one, other = disk.durable("one", "a", 2), disk.durable("other", "b", 2)
+    disk.page.swap("/root*/one", "/root*/other")
+    disk.process.call(write, str(one), "c", 1, 0, 0, True)  # the other was not met yet: nothing is synced
+    disk.process.call(write, str(other), "d", 1, 0, os.O_DSYNC)  # is no sync; one is synced instead
+    disk.process.call(write, str(one), "e", 1, 1, 0, True)  # the other is synced
+    disk.process.call(write, str(other), "f", 1, 1)
+    disk.cut()
+    assert (letters(one), letters(other)) == ("ca", "db")
 
 
 def test_names_last_by_the_sync_of_their_folder(disk: Disk) -> None:

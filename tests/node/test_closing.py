@@ -35,6 +35,20 @@ def test_it_is_closed_at_random_moments(kind: str, rounds: int) -> None:
     assert ended.returncode == 0, f"{ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-8000:]}"
 
 
+@pytest.mark.parametrize("kind", ["node", "client"])
+def test_it_is_closed_at_each_line_that_holds_a_lock(kind: str) -> None:
+    """By a signal handler, which runs on the thread that has the lock: also one of the module threading.
+
+    In a process of its own (tests/node/closing_lines.py), which a mistake hangs. It tells how many lines it stopped at.
+    """
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.node.closing_lines", kind]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, f"{ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-8000:]}"
+    stopped_at = [int(line.split()[-2]) for line in ended.stdout.splitlines()]
+    assert len(stopped_at) == 3
+    assert sum(stopped_at) > 50
+
+
 def test_who_closes_second_waits_for_the_first(tmp_path: Path) -> None:
     """When close() returns, the folder is free, whichever thread it returns to."""
     nodes = make_nodes(tmp_path, names="a")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.node.test_foreign_text import CLIENT, hello_of, say
 from tests.processes.waiting import free_ports, wait_until
 
 CONFIG = raftmeta.Config(**QUICK)
+ROOT = Path(__file__).parents[2]
 
 
 def texts(node: raftmeta.Node, kind: str) -> list[str]:
@@ -102,6 +105,13 @@ def test_peers_that_are_missing_for_a_majority_are_named(tmp_path: Path) -> None
     with without_quorum(tmp_path) as node:
         text = told(node, "no_majority")
         assert text.startswith("2 of 3 voters must answer: no connection to b, c")
+        assert not_ready(node).problems == node.status().problems  # it was ready once, and has its session still
+
+        async def ask() -> None:
+            with pytest.raises(raftmeta.ReadyTimeout, match="2 of 3 voters must answer"):
+                await node.aio().ready(0.2)
+
+        asyncio.run(ask())
 
 
 def test_a_peer_that_is_away_is_a_problem_of_a_ready_node_too(tmp_path: Path) -> None:
@@ -153,6 +163,29 @@ def test_a_removed_node_says_so(tmp_path: Path) -> None:
         gone = next(node for node in nodes.values() if node is not leader)
         leader.remove_member(gone.name)
         assert told(gone, "removed").startswith("it was removed from the cluster")
+
+
+def test_voters_whose_disks_are_lost_for_a_majority_are_named(tmp_path: Path) -> None:
+    """The one that is left has all data, and cannot be elected by two that know nothing."""
+    with running(tmp_path) as nodes:
+        for name in "bc":
+            nodes[name].close(transfer=False)
+            shutil.rmtree(tmp_path / name)
+        wait_until(lambda: not nodes["a"].status().leader, timeout_s=30, what="a lost lead")
+        with started(started_again(nodes["b"]), started_again(nodes["c"])):
+            text = told(nodes["a"], "majority_lost")
+            assert text.startswith("2 of 3 voters lost their disks (b, c), so no majority can ever be had")
+            assert "majority_lost" in [kind for kind, _ in not_ready(nodes["a"]).problems]
+
+
+def test_each_state_is_in_the_document_and_has_a_test() -> None:
+    """docs/operations.md "A node that is not ready" names those that face/problems tells, and no others."""
+    source = (ROOT / "raftmeta/face/problems.pyx").read_text()
+    table = (ROOT / "docs/operations.md").read_text().split("## A node that is not ready")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    kinds = set(re.findall(r'Problem\("(\w+)"', source))
+    assert {kind for row in rows for kind in re.findall(r"`(\w+)`", row)} == kinds
+    assert [kind for kind in kinds if f'"{kind}"' not in Path(__file__).read_text()] == []
 
 
 def test_a_single_node_whose_log_is_damaged_says_what_is_left(tmp_path: Path) -> None:

@@ -266,6 +266,51 @@ def test_a_fault_of_the_host_stops_the_copy_and_not_the_node(cluster: Cluster) -
         assert machines[name].grow() == "grown"
 
 
+def test_a_command_that_never_ends_is_passed_by_a_class_that_refuses_it(cluster: Cluster) -> None:
+    """It keeps every copy busy for good, and again after a restart: until all nodes have a class that refuses it."""
+    must_end = threading.Event()
+
+    @raftmeta.replicated
+    class Walk:
+        def __init__(self) -> None:
+            self.place = 0
+
+        @raftmeta.command
+        def step(self, by: int) -> int:
+            while by < 0 and not must_end.wait(0.01):
+                """Never, for its author never thought of it."""
+            self.place += by
+            return self.place
+
+    @raftmeta.replicated
+    class Guarded:
+        def __init__(self) -> None:
+            self.place = 0
+
+        @raftmeta.command
+        def step(self, by: int) -> int:
+            if by < 0:
+                raise raftmeta.Rejected("by: must not be negative")
+            self.place += by
+            return self.place
+
+    try:
+        walks = opened(cluster, "walk", Walk)
+        assert walks["a"].step(2) == 2
+        with pytest.raises(raftmeta.OutcomeTimeout):
+            walks["a"].step(-1, timeout_s=0.5)
+        for name in cluster.names:
+            cluster.restart(name)
+        with pytest.raises(raftmeta.OutcomeTimeout):
+            opened(cluster, "walk", Walk)["b"].step(1, timeout_s=0.5)
+        for name in cluster.names:
+            cluster.restart(name)
+        guarded = opened(cluster, "walk", Guarded)
+        assert [guarded[name].step(1) for name in sorted(guarded)] == [4, 5, 6]
+    finally:
+        must_end.set()
+
+
 def test_a_copy_that_diverged_is_named_and_takes_the_dump(cluster: Cluster) -> None:
     """A divergence is found at the next dump, told by node and index, and healed."""
 

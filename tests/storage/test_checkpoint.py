@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
@@ -334,6 +335,9 @@ from tests.storage.test_checkpoint import BASE, HEAD
 if sys.argv[2] == "full":
     import shutil
     shutil.disk_usage = lambda path: type("Usage", (), {"free": 0})
+if sys.argv[2] == "drained":  # there is room again when the error is looked at
+    import shutil
+    shutil.disk_usage = lambda path: type("Usage", (), {"free": 1 << 40 if sys.exc_info()[0] else 0})
 store = CheckpointStore(Path(sys.argv[1]))
 before = store.write(HEAD, BASE, is_base=True)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
@@ -355,6 +359,7 @@ print(store.manifest == before, CheckpointStore.open(store) == before, len(list(
     ("disk", "expected"),
     [
         ("full", ["CheckpointNoSpace", "CheckpointNoSpace", "False False 3"]),
+        ("drained", ["CheckpointNoSpace", "CheckpointNoSpace", "False False 3"]),
         ("failing", ["CheckpointFailed", "CheckpointFailed", "CheckpointFailed", "True True 2"]),
     ],
 )
@@ -365,6 +370,22 @@ def test_a_write_that_fails_is_not_tried_again_unless_the_disk_was_full(
     ran = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path / "c"), disk], capture_output=True, text=True)
     assert ran.stderr == ""
     assert ran.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_without_room_for_the_folder_is_full_and_did_not_fail(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The node stopped as DiskFailed: the system tells this itself, and not LMDB."""
+
+    def refuse(path: Path, *_arguments: object, **_options: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refuse)
+        with pytest.raises(CheckpointNoSpace, match="no room for a checkpoint"):
+            store.write(HEAD, BASE, is_base=True)
+    store.write(HEAD, BASE, is_base=True)
 
 
 def test_remove_leaves_nothing(store: CheckpointStore) -> None:
