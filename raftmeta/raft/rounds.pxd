@@ -20,7 +20,7 @@ cdef void rounds_send(Core* core) noexcept nogil
 cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, int position) noexcept nogil
 # A leader's lease clock was told, by the leader or by a member that voted for us. `term` is that leader's.
 cdef void rounds_hear_lease_clock(Core* core, term_t term, uint64_t lease_ms) noexcept nogil
-# What this member knows of the lease clock of the leader of that term; 0: nothing, or its log is not of that term.
+# The lease clock of the leader of that term, as this member knows it; 0: unknown, or its log is not of that term.
 cdef uint64_t rounds_lease_clock_of(Core* core, term_t term) noexcept nogil
 # This member appended entries of the leader.
 cdef void rounds_on_entries(Core* core) noexcept nogil

@@ -9,7 +9,7 @@
          where nothing but the leader changes, a lease ends within its ttl, the error that the engine allows for and one
          election time-out after its last renewal; each change of the leader costs it two ticks at most
          no lease is kept for a host that stands still for longer than its watchdog allows (Config.host_watchdog_s)
-What it never does: renew a lease itself. The engine keeps it, as in production (engine/housekeeping).
+It must never renew a lease itself. The engine keeps it, as in production (engine/housekeeping).
 Sources: decisions.md "Leases"; docs/invariants.md I17.
 """
 
