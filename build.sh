@@ -170,9 +170,9 @@ check() {
     step "ruff check";   ruff check --quiet .
     step "cython-lint";  find raftmeta tests/faces -name '*.pyx' -o -name '*.pxd' | sort | xargs cython-lint
     step "mypy";         mypy --no-error-summary
-    step "layers, stubs, exports, style, no GIL in hot modules"
+    step "layers, stubs, exports, style, prose, no GIL in hot modules"
     python -m pytest -q tests/test_layers.py tests/test_stubs.py tests/test_exports.py tests/test_style.py \
-        tests/test_no_gil.py
+        tests/test_prose.py tests/test_no_gil.py
     step "check passed"
 }
 

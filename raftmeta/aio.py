@@ -7,7 +7,7 @@
             ...
 
 A node that runs already has a face for each event loop: `node.aio()`. A face belongs to the event loop of its first
-call. What was joined or nominated through a face ends with it; KIP-30's interfaces are recipes over its own verbs.
+call. A place taken through a face ends with the face; KIP-30's interfaces are recipes over its own verbs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Node(coordination.AioCoordinated, face.Node):
 
     @property
     def owner(self) -> interfaces.Owner:
-        """Who holds what this node takes: its name, in this life of its folder."""
+        """The owner of all that this node takes: its name, in this life of its folder."""
         status = self.status()
         return interfaces.Owner(status.name, status.id, status.boot)
 
@@ -47,7 +47,7 @@ class Node(coordination.AioCoordinated, face.Node):
     async def close(self, *, transfer: bool = True) -> None:
         """Leave groups and elections joined through this face; then, if it has a node of its own, close that.
 
-        Several tasks may close: all wait for the first. One that is cancelled leaves the closing to go on.
+        Several tasks may close: all wait for the first. If one of them is cancelled, the closing goes on.
         """
         await self.close_once(lambda: self._close(transfer))
 
@@ -83,9 +83,9 @@ class Client(coordination.AioCoordinated, client.Client):
         return (interfaces.State.CONNECTED if has_session else interfaces.State.SUSPENDED), sessions
 
     async def close(self) -> None:
-        """Leave groups and elections, close session and connections. What waits learns its fate.
+        """Leave groups and elections, close session and connections. Calls that wait learn their fate.
 
-        Several tasks may close: all wait for the first. One that is cancelled leaves the closing to go on.
+        Several tasks may close: all wait for the first. If one of them is cancelled, the closing goes on.
         """
         await self.close_once(self._close)
 

@@ -41,7 +41,7 @@ class Client(Coordinated, client.Client):
         return (State.CONNECTED if has_session else State.SUSPENDED), sessions
 
     def close(self) -> None:
-        """Leave groups and elections, close session and connections. What waits learns its fate.
+        """Leave groups and elections, close session and connections. Calls that wait learn their fate.
 
         Any thread may close, several at once, and a signal handler in the middle of any call: who comes second waits
         for the first.

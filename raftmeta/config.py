@@ -244,7 +244,7 @@ def check_path(path: str | os.PathLike[str], field: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a node is and where it lives, as given to Node() and validated together."""
+    """The identity of a node and its places, as given to Node() and validated together."""
 
     name: str
     cluster: str

@@ -90,14 +90,14 @@ __all__ = [
 ]
 
 Data: TypeAlias = bytes | str
-"""What is stored: bytes, or str for its UTF-8. Always read back as bytes."""
+"""Data to be stored: bytes, or str for its UTF-8. Always read back as bytes."""
 
 StorageOperation: TypeAlias = Create | Update | Delete
 """One step of Storage.multi; keys and values as in raftmeta/operations.py, without leases."""
 
 
 class HasFence(Protocol):
-    """Whatever is held: a lead, a member, a lock."""
+    """Something that is held: a lead, a member, a lock."""
 
     @property
     def fence(self) -> Fence: ...
@@ -108,7 +108,7 @@ FenceLike: TypeAlias = Fence | HasFence
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds something, over crashes. raftmeta.Node: its name, the incarnation of its folder, its boot number.
+    """The holder of something, over crashes. raftmeta.Node: its name, the incarnation of its folder, its boot number.
 
     A client that gives itself a name has a random incarnation for each of its lives. Two that live at the same time
     under one name take each other's places: the name promises that there is only one.
@@ -128,7 +128,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a back end promises beyond the bare methods. Declared, checked at start-up, proven by the conformance suite.
+    """Promises of a back end beyond the bare methods: declared, checked at start-up, proven by the conformance suite.
 
     fencing: `fence=` is checked by the store with the write, in one step.
     epochs: the epochs of a group or service only grow, over crashes of every process too.
@@ -332,7 +332,7 @@ _KIP_METHODS: dict[type[Any], tuple[tuple[str, str], str]] = {
 
 
 def listener_call(kind: type[Any], listener: object) -> Callable[[Any], object]:
-    """What to call with a change of this kind to tell listener; for back ends. Raises InvalidArgument."""
+    """Return a function that tells listener a change of this kind; for back ends. Raises InvalidArgument."""
     names, told = _KIP_METHODS[kind]
     for name in names:
         method = getattr(listener, name, None)
@@ -356,7 +356,7 @@ def checked_callback(callback: Any, field: str, how: str = "with one argument") 
 
 
 class HeldBase(ABC):
-    """What its holder has: a place in a group, a lead, a lock. The same on both faces but for waiting."""
+    """A place in a group, a lead, a lock, as its holder has it. The same on both faces but for waiting."""
 
     @property
     @abstractmethod
@@ -395,7 +395,7 @@ class HeldBase(ABC):
 
 
 class Held(HeldBase):
-    """What is held, for callers that may block."""
+    """Something that is held, for callers that may block."""
 
     @abstractmethod
     def wait_lost(self, timeout_s: float | None = None) -> bool:
@@ -403,7 +403,7 @@ class Held(HeldBase):
 
 
 class AioHeld(HeldBase):
-    """What is held, on asyncio."""
+    """Something that is held, on asyncio."""
 
     @abstractmethod
     async def wait_lost(self, timeout_s: float | None = None) -> bool:

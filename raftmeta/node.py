@@ -33,7 +33,7 @@ class Node(Coordinated, node.Node):
 
     @property
     def owner(self) -> Owner:
-        """Who holds what this node takes: its name, in this life of its folder."""
+        """The owner of all that this node takes: its name, in this life of its folder."""
         status = self.status()
         return Owner(status.name, status.id, status.boot)
 

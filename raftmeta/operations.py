@@ -1,4 +1,4 @@
-"""What a transaction is made of: operations, compares, and what comes back, as plain values.
+"""The parts of a transaction as plain values: operations, compares, and what comes back.
 
     node.txn(
         compares=[Version("jobs/7") == 0, LeaseId("worker/a") != 0],
@@ -52,7 +52,7 @@ Key: TypeAlias = bytes | str
 
 
 def check_callable(given: Any, field: str) -> Any:
-    """What is to be called later. Raises InvalidArgument now."""
+    """Return a callback to be called later. Raises InvalidArgument now."""
     if given is not None and not callable(given):
         raise InvalidArgument(f"{field}: must be a function to call, not {given!r}", field=field)
     return given

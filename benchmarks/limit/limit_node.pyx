@@ -1,6 +1,6 @@
 """The limit behind one asyncio future for each put: what this machine allows an API of this shape.
 
-What it decides: nothing. It never checks, times out or reports a fate; futures are resolved in order, all that are
+It decides nothing. It never checks, times out or reports a fate; futures are resolved in order, all that are
 done at once, as raftmeta.aio does it.
 """
 

@@ -2,7 +2,7 @@
 its faces.
 
 The thread that calls run() gives the GIL away and then does what raftmeta.aio does for an event loop: encode, submit,
-ring once for many, sleep on the mailbox, take a batch of answers. What it never does: run beside another caller of the
+ring once for many, sleep on the mailbox, take a batch of answers. It must never run beside another caller of the
 same node that submits commands; their sequences would mix (loop/loop.pxd loop_submit).
 """
 

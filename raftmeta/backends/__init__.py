@@ -4,8 +4,8 @@
         lead = backend.election("controller").nominate("broker-1")
 
 A back end is found by the scheme of the URL among the entry points of the group "raftmeta.backends", so that one may be
-installed from anywhere. What it promises it declares (interfaces.Capabilities); `require` is checked before anything
-else happens, and it has no fallback: an application that needs fencing never runs without.
+installed from anywhere. It declares its promises (interfaces.Capabilities). `require` is checked before anything else
+happens, and it has no fallback: an application that needs fencing never runs without.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class AioConnected(AioBackend, AbstractAsyncContextManager[Any], Protocol):
 
 
 class Plugin(Protocol):
-    """What an entry point of "raftmeta.backends" names; its own name is the scheme."""
+    """An entry point of "raftmeta.backends" names one of these; the entry point's name is the scheme."""
 
     def capabilities(self, url: BackendUrl) -> Capabilities:
-        """What the back end of this URL will promise; connects to nobody."""
+        """The promises of the back end of this URL; connects to nobody."""
 
     def open(self, url: BackendUrl, *, timeout_s: float) -> Connected:
         """Connect, and return when it can be used. Raises ConfigError, NotExecuted within timeout_s seconds."""

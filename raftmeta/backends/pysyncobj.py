@@ -4,8 +4,8 @@ Options: partners (of this node; empty: a cluster of one), journal (a file; with
 (of members and candidates, 10).
 
 It keeps fewer promises than raftmeta and says so: nothing is synced to a disk, reads are local and may be stale, time
-is the callers' wall clocks, nothing is fenced, and an operation whose outcome is unknown stays so. What a promise would
-need is refused (Unsupported) and not imitated.
+is the callers' wall clocks, nothing is fenced, and an operation whose outcome is unknown stays so. An argument
+that needs such a promise is refused (Unsupported) and not imitated.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Held(Held):
 
 # --- the four ---------------------------------------------------------------------------------------------------------
 class _Part:
-    """What the four share: one backend, one closing."""
+    """The four interfaces share one backend and one closing."""
 
     def __init__(self, backend: PySyncObjBackend) -> None:
         self._backend = backend

@@ -1,4 +1,4 @@
-"""What a cluster of PySyncObj replicates for the four interfaces: one consumer with one replicated method.
+"""The state that a cluster of PySyncObj replicates for the four interfaces: one consumer with one replicated method.
 
 It decides conflicts, order of candidates and expiry, alike on every node, from commands alone. It never throws: in
 PySyncObj a replicated method that throws stops the cluster for good, so every outcome is a value, ("ok", result) or

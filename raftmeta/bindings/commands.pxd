@@ -24,7 +24,7 @@ cdef int take_operation(object operation, uint32_t value_bytes_max, Op* into) ex
 # None or an operations.Fence.
 cdef int take_fence(object fence, Fence* into) except -1
 
-# What the encoder of a command said, as an error of its caller.
+# Raise the status of a command's encoder as an error of its caller.
 cdef int check_encoded(status_t status) except -1
 
 # --- whole commands, appended to out ----------------------------------------------------------------------------------
@@ -36,5 +36,5 @@ cdef int append_txn(object compares, object then, object otherwise, uint32_t val
 # --- results ----------------------------------------------------------------------------------------------------------
 # [status, revision, body] as a tuple. InvariantBroken: it is none; results come from our own machine.
 cdef tuple read_result(const uint8_t* data, size_t length)
-# What stands one after another: records of a range, items of a watch.
+# Values that stand one after another: records of a range, items of a watch.
 cdef list read_values(const uint8_t* data, size_t length)

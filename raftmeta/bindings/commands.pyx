@@ -179,7 +179,7 @@ cdef int _take_range_operation(object operation, object kind, Op* into) except -
         _take_flag(operation.previous, "previous", OP_WANT_PREVIOUS, into)
     return 0
 
-# What Put and Update have in common: None leaves the value or the lease as it is.
+# The fields that Put and Update have in common: None leaves the value or the lease as it is.
 cdef int _take_write(object operation, uint32_t value_bytes_max, Op* into) except -1:
     take_key(operation.key, "key", &into.key)
     if operation.value is None:

@@ -23,7 +23,7 @@ LEADER: int
 REFUSED: int
 
 class ServerHello(NamedTuple):
-    """What the node said first. address: where clients reach it; cluster_id: 0 before the founding."""
+    """The node's first frame. address: where clients reach it; cluster_id: 0 before the founding."""
 
     name: str
     address: str

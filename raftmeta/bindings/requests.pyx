@@ -35,7 +35,7 @@ from collections import namedtuple
 from raftmeta.errors import InvalidArgument
 from raftmeta.common.text import shown
 
-# What was asked for, and so what an answer is.
+# The kind of a request, which is the kind of its answer.
 NOTHING = PURPOSE_NOTHING
 NUMBER = PURPOSE_NUMBER
 RECORD = PURPOSE_RECORD

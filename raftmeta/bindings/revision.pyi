@@ -1,4 +1,4 @@
-"""What a write answers."""
+"""The answer to a write."""
 
 from typing import Any, final
 

@@ -1,4 +1,4 @@
-"""What a write answers: an integer that also knows its place in the log.
+"""The answer to a write: an integer that also knows its place in the log.
 
 It decides how two answers compare. It never decides what an answer is.
 """

@@ -1,4 +1,4 @@
-# What a caller asks for, as one object from its arguments to its answer: Request.
+# A caller's question as one object from its arguments to its answer: Request.
 #
 # It decides whether the arguments are right, how they are encoded, and when they may be encoded anew. It never decides
 # how a request travels: its carrier does (face/node, face/aio, client/aio). All functions hold the GIL.
@@ -7,7 +7,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta.native.containers cimport Vec
 from raftmeta.wire.commands cimport Fence
 
-# What a caller asked for, and so what it gets.
+# The kind of a request, which is the kind of its answer.
 cdef enum Purpose:
     PURPOSE_NOTHING = 0         # None
     PURPOSE_REVISION = 1        # Revision; the body is not wanted

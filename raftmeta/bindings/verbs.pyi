@@ -1,4 +1,4 @@
-"""What a caller asks for: the arguments of a verb, its command, and how it is asked again."""
+"""A caller's question: the arguments of a verb, its command, and how it is asked again."""
 
 from __future__ import annotations
 

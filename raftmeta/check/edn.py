@@ -37,7 +37,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 
 
 class _Discarded:
-    """What stands behind #_."""
+    """The element behind #_, which is to be ignored."""
 
 
 _DISCARDED = _Discarded()

@@ -1,4 +1,4 @@
-"""What clients saw, as columns: who invoked what when, and what came back.
+"""The observations of clients, as columns: who invoked what when, and what came back.
 
 Each operation is two events: `invoke`, and later `ok`, `fail` (certainly not executed) or `info` (nobody knows; it may
 still happen). Events have a total order of their own, `seq`, given by one recorder as they happen: times tie, and a
@@ -230,7 +230,7 @@ class Recorder:
         self._add(process, "info", None, Nothing, Nothing, Nothing, None)
 
     def history(self) -> History:
-        """What was recorded so far."""
+        """All that was recorded so far."""
         with self._lock:
             events: Sequence[Event] = list(self._events)
         return History.of(events)

@@ -9,7 +9,7 @@
 # proof.
 #
 # It needs memory for the configurations of one moment only, however long the history is. Crashed operations stay under
-# way for ever. Of two configurations that differ only in crashed operations, the one that used fewer stands for both.
+# way for ever. If two configurations differ only in crashed operations, the one that used fewer stands for both.
 #
 # It decides whether one component is linearizable, from one or from several states. It never reads a clock.
 from libc.stddef cimport size_t

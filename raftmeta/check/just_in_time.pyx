@@ -81,7 +81,7 @@ cdef bint _complete(JustInTime* jit, int32_t number) noexcept nogil:
     return _empty(&jit.after)
 
 
-# Fill jit.after; ANSWER_LEGAL when all is done. What has begun goes on where it stopped.
+# Fill jit.after; ANSWER_LEGAL when all is done. A search that has begun goes on where it stopped.
 cdef Answer _continue_all(JustInTime* jit, const Problem* problem, Model* model, int32_t number,
                           uint64_t last) noexcept nogil:
     cdef Answer answer

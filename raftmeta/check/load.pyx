@@ -112,7 +112,7 @@ cdef status_t _read_completion(Loaded* loaded, int32_t row) noexcept nogil:
     return _note(loaded, row, <Reason>reason)
 
 
-# What is under way at the end has crashed.
+# An operation that is under way at the end has crashed.
 cdef status_t _crash_under_way(Loaded* loaded) noexcept nogil:
     cdef size_t position = loaded.under_way.next(0)
     cdef int32_t number, reason

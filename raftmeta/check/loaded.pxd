@@ -1,4 +1,4 @@
-# What loading a history fills: its columns, its operations, the components that they form.
+# The struct that loading a history fills: its columns, its operations, the components that they form.
 #
 # Only raftmeta/check/load writes it; the modules that read a kind of operation number the keys that they meet.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t

@@ -1,4 +1,4 @@
-"""What loading fills: bodies."""
+"""Bodies of loaded.pxd."""
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
 

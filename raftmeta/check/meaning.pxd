@@ -1,7 +1,7 @@
-# What an operation of a history means to the models, and why an event makes no sense. The numbers are those of
+# The meaning of an operation of a history to the models, and why an event makes no sense. The numbers are those of
 # raftmeta/check/prepared.py.
 
-# What an operation of a history means to the model; operations are named by codes.
+# The meaning of an operation of a history to the model; operations are named by codes.
 cdef enum Meaning:
     MEANING_NONE = 0            # the model does not know it
     MEANING_READ = 1

@@ -1,4 +1,4 @@
-"""What the objects of a history are, when nobody else is there: sequential specifications (Herlihy & Wing 1990).
+"""The objects of a history as one client alone would see them: sequential specifications (Herlihy & Wing 1990).
 
 All that have a name are native: registers and the key-value store as programs (raftmeta/check/programs.pxd), the others
 as objects (raftmeta/check/objects.pxd). The objects are defined here once more, as anybody can write a model: an

@@ -82,7 +82,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ComponentVerdict:
-    """What was found out about the keys of one component. limit: which one made it unknown, else empty."""
+    """The verdict about the keys of one component. limit: the limit that made the verdict unknown, else empty."""
 
     keys: tuple[str, ...]
     verdict: str

@@ -203,7 +203,7 @@ cdef int32_t _add_step(Transaction* transaction, const Step* step) noexcept nogi
     return _add_access(transaction, step)
 
 
-# What the comparisons said stands first in the result.
+# The outcome of the comparisons stands first in the result.
 cdef int32_t _end_guards(Transaction* transaction) noexcept nogil:
     cdef Text element
     cdef Step said

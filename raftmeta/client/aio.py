@@ -75,7 +75,7 @@ class Client(AioVerbs):
 
     @property
     def channel(self) -> Channel:
-        """What this client has under way; it is made by the first call and belongs to that event loop."""
+        """The requests under way. The first call makes the channel, and its event loop owns it."""
         channel = self._bound
         if channel is None:
             if self._is_closed:
@@ -102,7 +102,7 @@ class Client(AioVerbs):
         await channel.session(channel.deadline(timeout_s))
 
     async def close(self) -> None:
-        """Close session and connections. What waits learns its fate; nothing of the client goes on."""
+        """Close session and connections. Calls that wait learn their fate; nothing of the client goes on."""
         self._is_closed = True
         for task in self.lease_tasks:
             task.cancel()

@@ -1,8 +1,8 @@
 """A backup over the client protocol: the bytes of a sealed file of whichever node serves the client.
 
-What it decides: how far ahead pieces are asked for, and where to go on when another node serves the client: files of
-one entry are the same bytes on all nodes, so with the same footer at the same place, else from the beginning. What it
-never does: look into the file; who asked for it checks it (raftmeta/snapshot.py).
+It decides how far ahead pieces are asked for, and where to go on when another node serves the client: files of
+one entry are the same bytes on all nodes, so with the same footer at the same place, else from the beginning. It
+must never look into the file; who asked for it checks it (raftmeta/snapshot.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a client has under way: one connection that requests use, one session, and every request until it is answered.
+"""The requests of a client under way: one connection for them, one session, and each request until it is answered.
 
-What it decides: where to connect, what to send again, when a session is opened, and the fate of a request that gets no
-result. What it never does: give a command another sequence while it may have been executed, or open a session anew in
+It decides where to connect, what to send again, when a session is opened, and the fate of a request that gets no
+result. It must never give a command another sequence while it may have been executed, or open a session anew in
 the name of commands of one that ended (they are OutcomeUnknown if they were sent, else encoded anew).
 
 A connection breaks, in steps:
@@ -73,7 +73,7 @@ NEVER = float("inf")
 
 
 class Events(Protocol):
-    """Who gets the items of a watch: see raftmeta/client/watch.py."""
+    """A consumer of the items of a watch: see raftmeta/client/watch.py."""
 
     def on_items(self, body: bytes) -> None:
         """Items came, one after another."""
@@ -567,7 +567,7 @@ class Channel:
                 raise error
 
     def _why_not(self) -> str:
-        """What is known of why nothing is answered, to be put behind a message."""
+        """Tell why nothing is answered, as far as it is known, in words to be put behind a message."""
         home, told = self._home, ""
         if home is not None and not self._leader:
             told = f"; {home.hello.name} at {home.endpoint} knows no leader"

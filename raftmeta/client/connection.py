@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def hello(self) -> ServerHello:
-        """What the node said of itself."""
+        """The node's words about itself."""
         return self._greeted.result()
 
     @property
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._leader_told.set()
 
     async def first_leader(self) -> str:
-        """Who leads, as soon as the node has said it; "" also when the connection ended before."""
+        """The leader's name, as soon as the node has told it; "" also when the connection ended before."""
         await self._leader_told.wait()
         return self.leader or ""
 

@@ -1,8 +1,8 @@
 """A lease as a client holds it.
 
 It decides when this process must believe the lease lost: by its own clock, from *before* the last acknowledged
-keep-alive was sent, less a margin for clocks that drift (decisions.md "Leases"). What it cannot do: protect what
-happens between a check and the act that follows, or across a pause of the machine. Only a fence does that.
+keep-alive was sent, less a margin for clocks that drift (decisions.md "Leases"). A lease cannot protect
+the time between a check and the act that follows, nor a pause of the machine. Only a fence does that.
 
 Unlike a node's leases these are kept alive by an event loop: a host that holds the GIL for a time to live loses them.
 """
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LeaseBase(HeldLease):
-    """What the leases of both clients share."""
+    """The part that the leases of both clients share."""
 
     def __init__(self, channel: Channel, id: int, kept: KeptLease) -> None:
         self._is_lost = False  # somebody was told so: it is never held again, whatever a late keep-alive says

@@ -3,9 +3,9 @@
     board = client.replicated("board", Board)
     board.move("x", 3)
 
-What it decides: which methods there are; the class is only looked at, never made, and this process has no copy. A
+It decides which methods there are; the class is only looked at, never made, and this process has no copy. A
 command is one command of the client's session, so applied once; its outcome comes from the copy of the node that
-serves the client. What it never does: run a method.
+serves the client. It must never run a method.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 
 class AioCaller(Protocol):
-    """What a machine needs of the asyncio client."""
+    """The part of the asyncio client that a machine needs."""
 
     @property
     def channel(self) -> Channel: ...
@@ -46,7 +46,7 @@ class AioCaller(Protocol):
 
 
 class Caller(Protocol):
-    """What it needs of the blocking one."""
+    """The part of the blocking client that a machine needs."""
 
     def wait(self, call: Any) -> Any: ...
 
@@ -58,7 +58,7 @@ class PendingCall:
         self._pending = pending
 
     async def result(self, timeout_s: float | None = 5.0) -> Any:
-        """What the command answered. Raises Rejected, CommandFailed, OutcomeTimeout: ask again."""
+        """Return the answer of the command. Raises Rejected, CommandFailed, OutcomeTimeout: ask again."""
         try:
             return value_of(await self._pending.result(timeout_s))
         except OutcomeTimeout as error:
@@ -179,5 +179,5 @@ class _BlockingPendingCall:
         self._pending = pending
 
     def result(self, timeout_s: float | None = 5.0) -> Any:
-        """What the command answered. Raises Rejected, CommandFailed, OutcomeTimeout: ask again."""
+        """Return the answer of the command. Raises Rejected, CommandFailed, OutcomeTimeout: ask again."""
         return self._machine._wait(self._pending.result(timeout_s))

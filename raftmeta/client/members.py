@@ -1,6 +1,6 @@
 """Changes of the members by a client: a plan of raftmeta/members/plans, one step at a time, through any node.
 
-What it decides: when to look again. What it never does: choose a step (the plan does), judge one (the leader does), or
+It decides when to look again. It must never choose a step (the plan does), judge one (the leader does), or
 send one twice: a step whose connection broke may have been taken, and the next look shows it.
 """
 

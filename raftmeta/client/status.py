@@ -1,4 +1,4 @@
-"""What a node says of itself and of the members over the client protocol (docs/formats.md "Client protocol")."""
+"""A node's report of itself and of the members over the client protocol (docs/formats.md "Client protocol")."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def status_from(values: list[Any]) -> NodeStatus:
 
 
 def view_from(values: list[Any]) -> View:
-    """What that node sees, for the plans of raftmeta/members/plans."""
+    """The members as that node sees them, for the plans of raftmeta/members/plans."""
     name, _, revision, index, is_settled, is_removed, leader_id, members, links = values
     rows = tuple(_member_rows(members))
     return View(

@@ -207,7 +207,7 @@ class Client(Verbs):
         self.wait(self._client.ready(timeout_s))
 
     def close(self) -> None:
-        """Close session and connections and end the thread. What waits learns its fate."""
+        """Close session and connections and end the thread. Calls that wait learn their fate."""
         if self._pid != os.getpid():
             return
         thread = threading.get_ident()
@@ -226,7 +226,7 @@ class Client(Verbs):
             self._thread.wait(CLOSE_TIMEOUT_S)
 
     def _leave(self) -> None:
-        """What lives on this client gives back what it holds; raftmeta.Client has such things."""
+        """Let the objects on this client give back what they hold; raftmeta.Client has such objects."""
 
     def _end(self) -> None:
         with self._scheduling:

@@ -1,8 +1,8 @@
 """A watch of a client: every change once, in order of revision, over however many connections.
 
-What it decides: where to go on. After a lost connection, a full queue, or a consumer that fell behind, it opens
+It decides where to go on. After a lost connection, a full queue, or a consumer that fell behind, it opens
 a native watch from the revision after the last one that it has whole; of a revision of which it has some fragments it
-passes over so many, since every node cuts a revision alike (docs/formats.md "Items of a watch"). What it never does:
+passes over so many, since every node cuts a revision alike (docs/formats.md "Items of a watch"). It must never
 skip a revision silently, or keep more than TUNE_READY_BYTES for a consumer that does not take them.
 
 "From now on" is made exact before the first native watch: the revision is asked for, linearizable, and named.
@@ -151,7 +151,7 @@ class AioClientWatch(Events, AioWatch):
     # --- the consumer -------------------------------------------------------------------------------------------------
 
     def take_ready(self) -> WatchBatch | WatchReset | None:
-        """What is here already; None: nothing. Raises what ended the watch."""
+        """The next item that is here already; None: nothing. Raises the error that ended the watch."""
         if not self.ready:
             self._ready_bytes = 0
             return None

@@ -26,7 +26,7 @@ class Flag:
 
     def set(self) -> None:
         # 1. The waiter puts itself in the list, 2. looks at the flag and sleeps; here the flag is 3. set before 4. the
-        # list is looked at. Whichever of 1 and 3 comes last, either 2 sees the flag or 4 sees the waiter.
+        # list is looked at. If 1 comes after 3, then 2 sees the flag. If 3 comes after 1, then 4 sees the waiter.
         self._is_set = True
         while self._waiting:
             with contextlib.suppress(IndexError):  # another thread has let it go

@@ -1,7 +1,7 @@
 """From a folder to a running engine.
 
-What it decides: whether this folder may run (identity), what of its log is still there (storage/wal says), and when the
-core may start. What it never does: send a message, or start a core whose state is not on the disk.
+It decides whether this folder may run (identity), what of its log is still there (storage/wal says), and when the
+core may start. It must never send a message, or start a core whose state is not on the disk.
 
 Order of an opening, and why:
     1. the identity file is read: whose folder is it?
@@ -147,8 +147,8 @@ cdef bint _stays_in_image(const WalOpened* opened, size_t slice, uint64_t bytes_
     return following <= bytes_max and live * 4 >= <uint64_t>image.used * 3
 
 
-# The records of a slice with `following` bytes of others behind them. What stays in memory is copied unless it is
-# shared, so that the image of its segment can go.
+# The records of a slice with `following` bytes of others behind them. Records that stay in memory are copied unless
+# they are shared, so that the image of their segment can go.
 cdef status_t _restore_slice(Engine* engine, Slice rest, uint64_t following, bint is_shared) noexcept nogil:
     cdef uint64_t kept = engine.config.core.log_memory_bytes_max
     cdef Slice part
@@ -242,7 +242,7 @@ cdef status_t _restore(Engine* engine, const WalOpened* opened, const Restored* 
     return status
 
 
-# What the engine knows of its state, of points and of its copies.
+# Tell the engine what it has: its state, points, and copies of the state.
 cdef status_t _adopt(Engine* engine, const WalOpened* opened, const Restored* restored) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     applier_begin(&engine.applying, max(opened.start.index, restored.point.index))

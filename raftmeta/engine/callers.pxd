@@ -1,4 +1,4 @@
-# What callers of this node wait for: commands until their entry is applied here, reads until a read index is applied.
+# The waits of this node's callers: commands until their entry is applied here, reads until a read index is applied.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta._core cimport ProposalRefused, ReadReady

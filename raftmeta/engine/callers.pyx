@@ -2,7 +2,7 @@
 
 A command has the sequence number of its session from the moment it is encoded. It stays in a CommandQueue from
 submission until its own entry is applied on *this* node; then its caller gets the result and everything below the first
-unanswered sequence is forgotten. Whatever may have been lost on the way (a leader that died, a forward that broke) is
+unanswered sequence is forgotten. A command that may have been lost on the way (a leader died, a forward broke) is
 proposed again under the same number, and the session table of the replicated machine makes that exactly once
 (paper 8, thesis 6.3).
 
@@ -15,7 +15,7 @@ refused certainly stands in no log, because a leader looks at each proposal once
 (engine/peers). One that was handed over twice may stand in the first leader's log; it goes on waiting and is proposed
 until it is answered.
 
-What it never does: decide a command's result, wait, or drop a claimed command without an answer.
+It must never decide a command's result, wait, or drop a claimed command without an answer.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

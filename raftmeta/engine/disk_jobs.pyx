@@ -1,6 +1,6 @@
 """Blocking work of a node, done in order by the thread that owns its log.
 
-What it decides: nothing but what follows from a failure: a write behind a failed one is not tried. What it never does:
+It decides nothing but what follows from a failure: a write behind a failed one is not tried. It must never
 change the order of jobs, retry, or touch a job before it has it or after it gave it back. Entries that come while a
 write is under way are the core's next write, and so one sync carries them all (thesis 10.2.1).
 """
@@ -98,7 +98,7 @@ cdef status_t _run_in_order(Wal* wal, DiskJob* job, status_t failed) noexcept no
     return failed
 
 
-# Whoever did the job kept what it found: the log, or a sealed file.
+# The log or the sealed file that did the job kept the belief that fell.
 cdef void _take_broken(const Wal* wal, DiskJob* job) noexcept nogil:
     job.broken = wal.broken
     if job.broken.what == 0 and job.taking != NULL:

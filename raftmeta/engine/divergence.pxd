@@ -1,7 +1,7 @@
 # Replicas that have applied the same entries must be in the same state; here they compare while they run.
 #
-# After every entry whose index is a multiple of `interval`, each member tells the others its state hash. What a member
-# does when others say something else: docs/decisions/state-hash.md "Who is wrong". It never repairs a state, and never
+# After every entry whose index is a multiple of `interval`, each member tells the others its state hash. How a member
+# answers other hashes than its own: docs/decisions/state-hash.md "Who is wrong". It never repairs a state, and never
 # believes fewer than a majority of the voters against its own.
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.raft.types cimport MEMBERS_MAX, Membership, index_t, member_id_t
@@ -16,7 +16,7 @@ cdef enum Verdict:
     STATES_DIFFER = 1           # somebody's is another one
     STATE_IS_WRONG = 2          # a majority of the voters has the same state, and it is not ours
 
-# What one member said, of the newest points: that of index i stands at i / interval % MARKS_KEPT.
+# The hashes that one member told, of the newest points: the hash of index i stands at i / interval % MARKS_KEPT.
 cdef struct MemberMarks:
     member_id_t member          # 0: free place
     StateMark[MARKS_KEPT] marks
@@ -33,6 +33,6 @@ cdef inline bint divergence_is_point(const Divergence* divergence, index_t index
 # Keep a mark, the own one or another member's. BAD_FIELD: it is of no point; ALREADY: a newer one of it is there.
 cdef status_t divergence_note(Divergence* divergence, member_id_t own, member_id_t member,
                               const StateMark* mark) noexcept nogil
-# What is known of the point `index`; *other: what the others have instead.
+# The verdict about the point `index`; *other: the hash that the others have instead.
 cdef Verdict divergence_judge(const Divergence* divergence, const Membership* membership, index_t index,
                               Hash128* other) noexcept nogil

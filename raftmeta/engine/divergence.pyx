@@ -1,7 +1,7 @@
 """Comparing the states of replicas: bodies.
 
-What it decides: whether the marks that are known contradict each other, and whom a majority contradicts. What it never
-does: send, stop a node, or compare marks of different points.
+It decides whether the marks that are known contradict each other, and whom a majority contradicts. It
+must never send, stop a node, or compare marks of different points.
 """
 
 from libc.stdint cimport uint32_t

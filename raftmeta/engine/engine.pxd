@@ -28,7 +28,7 @@ cdef status_t engine_boot(Engine* engine, Wal* wal, void* identity) noexcept nog
 cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                               uint8_t address_length, bint is_self) noexcept nogil
 
-# What this node says first on every connection, in both directions.
+# The first words of this node on every connection, in both directions.
 # `link`: of a connection that this node opened; MEMBERS_MAX: on another one.
 cdef void engine_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept nogil
 # Whether a connection to `link` is to be kept: a member, one that a caller wants to meet, or one that speaks to us.

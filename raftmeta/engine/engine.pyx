@@ -1,6 +1,6 @@
 """The engine of one node: joins core, machine, log jobs, callers and peers; one turn at a time.
 
-What it decides: the order of a turn. What it never does: block, read a clock or a socket but through its ports, touch a
+It decides the order of a turn. It must never block, read a clock or a socket but through its ports, touch a
 Python object. It runs on the loop thread of a Node (loop/loop) or inside a simulated world (raftmeta/sim); both call
 the same verbs.
 

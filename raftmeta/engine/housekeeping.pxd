@@ -1,4 +1,4 @@
-# What the engine proposes by itself: this node's session, keep-alives of its leases, and, on the leader, expiry and
+# The engine's own proposals: this node's session, keep-alives of its leases, and, on the leader, expiry and
 # the history floor. All are urgent: never Overloaded, never NoSpace (decisions.md "Leases").
 from libc.stdint cimport uint64_t
 

@@ -1,4 +1,4 @@
-"""What the engine proposes by itself.
+"""The engine's own proposals.
 
 Every node: opens its session once a leader is known, renews it, and keeps its own leases alive, all without Python, so
 that a host that holds the GIL loses none of them. The leader: proposes the expiry of leases and sessions that are due
@@ -233,8 +233,8 @@ cdef bint _is_there(const Engine* engine, uint64_t lease) noexcept nogil:
     return machine_lease(engine.machine, lease, &ttl_ms, &deadline_ms, &key_count) == OK
 
 
-# Told once, and kept no longer; the place of the next one is returned. Whoever is granted its id later holds
-# another lease: were it still kept here, its loser would hold it again, and keep it alive for one who is gone.
+# Told once, and kept no longer; the place of the next one is returned. If its id is granted again
+# later, that is another lease: kept here, it would come back to its loser, and stay alive for an owner who is gone.
 cdef size_t _lose(Engine* engine, size_t at) noexcept nogil:
     cdef void* handle = engine.leases.kept.value_at(at).handle
     engine.leases.kept.erase(engine.leases.kept.key_at(at))

@@ -1,4 +1,4 @@
-# What the engine believes of itself and of those behind its ports (ports.pxd, engine/state.pxd, engine/snapshots).
+# Beliefs of the engine about itself and about those behind its ports (ports.pxd, engine/state.pxd, engine/snapshots).
 from libc.stdint cimport uint64_t
 
 from raftmeta.native.invariants cimport Broken
@@ -25,7 +25,7 @@ cdef enum EngineInvariant:
     # Its own commands: keep-alives, expiry, its session.
     BROKEN_OWN_COMMAND = 314            # a = kind of a command that cannot be encoded, b = why (status.pxd)
 
-# What is kept to see promises held.
+# Counts that show whether promises are held.
 cdef struct Promises:
     Broken broken               # the first one that was not
     uint64_t jobs_submitted     # numbers the jobs

@@ -1,6 +1,6 @@
 """Writes and new beginnings of the log, in the order in which the engine asked for them, also over a full disk.
 
-What it decides: when a job that found no room is tried again. What it never does: change the order of two jobs, or look
+It decides when a job that found no room is tried again. It must never change the order of two jobs, or look
 into one. The write thread refuses all jobs behind a refused one (raftmeta/engine/disk_jobs), so that jobs come back in
 the order in which they went. The order would be lost if some were tried again while others are under way:
     1. a write finds no room and waits; the beginning of a new log is submitted behind it,

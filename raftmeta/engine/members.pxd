@@ -1,5 +1,5 @@
 # Membership as one node sees it: changes that its callers ask for, whether it is a member itself, and whom it wants to
-# meet. What a change is and when it may begin is the core's to decide (raft/membership_change).
+# meet. The core decides which changes there are and when one may begin (raft/membership_change).
 from raftmeta._core cimport ProposalRefused
 from raftmeta.engine.state cimport Engine, Standing
 from raftmeta.engine.submission cimport Submission

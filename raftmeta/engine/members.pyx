@@ -1,7 +1,7 @@
 """Membership as one node sees it.
 
-What it decides: when a caller has waited long enough for a leader that says nothing, and that a node which was removed
-takes no more operations. What it never does: make a membership (raftmeta/members/plans does), or judge one
+It decides when a caller has waited long enough for a leader that says nothing, and that a node which was removed
+takes no more operations. It must never make a membership (raftmeta/members/plans does), or judge one
 (raft/membership_change does).
 
 A change is not finished when its caller is told OK: it was appended, or handed to the leader. It shows in the

@@ -1,6 +1,6 @@
 """The engine's side of the network: identity of connections, frames in, frames out.
 
-What it decides: whether a HELLO or a frame belongs here. What it never does: interpret a message (the core does), wait,
+It decides whether a HELLO or a frame belongs here. It must never interpret a message (the core does), wait,
 or answer a frame that it refused: the connection is closed and counted, nothing else (docs/invariants.md I18, I19).
 Sources: decisions.md "Identity and genesis"; docs/formats.md "Frame", "HELLO".
 """
@@ -108,7 +108,7 @@ cdef int peers_link_of_name(Links* links, const uint8_t* name, uint8_t name_leng
     return place
 
 
-# What a member says of its own address is newer than what the log says of it.
+# The address that a member gives itself is newer than the one in the log.
 cdef int _follow_member(Engine* engine, const Member* member) noexcept nogil:
     cdef int place = _find_name(&engine.links, member.name, member.name_length)
     if place >= 0 and engine.links.table[place].is_told and engine.links.table[place].id == member.id:
@@ -208,7 +208,7 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
         return status
     if hello.id == 0 or hello.id == engine.id:
         return FOREIGN_NODE
-    # What this cluster's log holds would stop it (raftmeta/machine: an unknown entry is fatal): it is told before.
+    # The log of this cluster would stop it (raftmeta/machine: an unknown entry is fatal): it is told before.
     if engine.machine != NULL and hello.feature_level_max < engine.machine.feature_level:
         return BAD_VERSION
     if (hello.cluster_name_length != own.cluster_name_length
@@ -222,8 +222,8 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
 
 
 # A member once, and a later membership than the last it knew does not name it: it would go on asking for votes.
-# One that is added again hears of it on our connection to it. What is not committed may be taken back, and is no
-# reason.
+# A node that is added again hears of it on our connection to it. A membership that is not committed may be taken
+# back, and is no reason.
 cdef bint _was_removed(const Engine* engine, member_id_t id, index_t membership) noexcept nogil:
     cdef const Membership* current = core_membership(engine.core)
     return (current != NULL and current.index > membership and current.index <= engine.core_status.committed

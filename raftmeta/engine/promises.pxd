@@ -1,6 +1,6 @@
 # The engine's promises to those behind its ports, and theirs to it, looked at where a call goes out and comes back.
 #
-# It decides when a promise was broken; engine_run then stops the node. What it never does: look at bytes from outside.
+# It decides when a promise was broken; engine_run then stops the node. It must never look at bytes from outside.
 from raftmeta.engine.disk_jobs cimport DiskJob
 from raftmeta.engine.state cimport Engine
 from raftmeta.native.invariants cimport Broken

@@ -1,4 +1,4 @@
-# What leaves this node for its peers: a core message, a word of genesis or of a snapshot, as a frame on the link.
+# All that leaves this node for its peers: a core message, a word of genesis or of a snapshot, as a frame on the link.
 from libc.stdint cimport uint32_t
 
 from raftmeta.engine.state cimport Engine, Links

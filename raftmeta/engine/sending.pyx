@@ -1,6 +1,6 @@
 """Frames to peers: header, body, records.
 
-What it decides: nothing. What it never does: queue, wait, or repeat: a frame whose link is down is lost, and whoever
+It decides nothing. It must never queue, wait, or repeat: a frame whose link is down is lost, and whoever
 wanted it sent repeats what matters.
 """
 

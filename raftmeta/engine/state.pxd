@@ -193,7 +193,7 @@ cdef enum:
 cdef struct PendingJob:
     DiskJob* job
 
-# What CallerPort.event tells, with the names of its three numbers a, b, c; 0: it has no such number.
+# The events of CallerPort.event, with the names of their three numbers a, b, c; 0: the event has no such number.
 cdef enum EngineEventType:
     EVENT_TRACE = 1                 # of the core: TraceType | term << 8, and two numbers by its type
     EVENT_FOUNDED = 2               # the cluster was founded or found: cluster id low, high, 0
@@ -234,7 +234,7 @@ cdef enum EngineEventType:
     EVENT_SNAPSHOT_DAMAGED = 32     # a sealed file that cannot be used: index (0: the checkpoint), status, 0
     EVENT_LOG_COMPACTED = 33        # index up to which the log may go, 0, 0
 
-# What a boot that failed was reading.
+# The part that a boot was reading when it failed.
 cdef enum BootPart:
     BOOT_OTHER = 0
     BOOT_IDENTITY = 1           # the identity file

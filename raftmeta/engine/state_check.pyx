@@ -1,6 +1,6 @@
 """The engine's part in comparing states: bodies.
 
-What it decides: that this node stops when it is wrong. What it never does: stop it because a minority says so, or for a
+It decides that this node stops when it is wrong. It must never stop it because a minority says so, or for a
 point that it has not applied itself.
 """
 

@@ -4,8 +4,8 @@
 # the last dump when it lags behind that. So nothing is queued for it, the loop never waits for it, and what it has not
 # asked for stands once, in the replicated state.
 #
-# Clients of this node ask its copies, too: for the outcome of a command, or to run a read. What they ask is given to
-# the copy with its next fetch and answered by it (SUBMIT_USER_ANSWER); a copy says when it can be asked, and when no
+# Clients of this node ask its copies, too: for the outcome of a command, or to run a read. The next fetch gives
+# their questions to the copy, which answers them (SUBMIT_USER_ANSWER); a copy says when it can be asked, and when no
 # more.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 

@@ -1,6 +1,6 @@
 """Fetches of copies: answered at once, or kept until an apply brings something for their machine.
 
-What it decides: how much a copy gets at once. What it never does: judge a command, or remember what a copy has; the
+It decides how much a copy gets at once. It must never judge a command, or remember what a copy has; the
 copy says so each time, and a copy that starts again simply says less.
 """
 

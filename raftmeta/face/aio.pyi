@@ -74,8 +74,8 @@ class Node(MailboxFace, AioVerbs):
     ) -> Revision:
         """As AioVerbs.put, but submitted when this is called and not when it is awaited first, once the node is ready.
 
-        So puts of one task are executed in the order of the calls. What comes back is a coroutine to asyncio, but of a
-        type of its own.
+        So puts of one task are executed in the order of the calls. The returned object is a coroutine to asyncio,
+        but of a type of its own.
         """
     async def get(
         self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0

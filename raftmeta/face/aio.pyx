@@ -1,7 +1,7 @@
 """raftmeta.aio: the same verbs as coroutines, on asyncio and uvloop.
 
 It carries what the verbs ask (verbs/awaited): a request becomes a call of this face's mailbox, which its task awaits.
-What it never does: wait by itself; how an answer comes is the part of face/mailbox.
+It must never wait by itself; how an answer comes is the part of face/mailbox.
 """
 
 import asyncio

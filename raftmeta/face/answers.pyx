@@ -1,4 +1,4 @@
-"""What a caller gets for a ticket: a value, or the error that tells the operation's fate.
+"""The answers that callers get for tickets: a value, or the error that tells the operation's fate.
 
 It decides how a result of the replicated machine looks in Python. It never waits and never asks the engine anything.
 """

@@ -12,7 +12,7 @@ class BackupFile:
     def load(self, path: str) -> int:
         """Read and check the file at path without the GIL; return a status."""
     def facts(self) -> dict[str, Any]:
-        """What the file says of itself and what its state holds, after load() was OK."""
+        """The file's words about itself and the numbers of its state, after load() was OK."""
     def members(self) -> list[tuple[str, str, bool]]:
         """(name, address, whether it votes) of the members when the file was made."""
     def restore(

@@ -46,7 +46,7 @@ cdef class BackupFile:
         return status
 
     def facts(self) -> dict[str, Any]:
-        """What the file says of itself and what its state holds, after load() was OK."""
+        """The file's words about itself and the numbers of its state, after load() was OK."""
         cdef MachineStatus state
         cdef const SealedHeader* header = &self.backup.loading.reader.header
         machine_status(self.backup.loading.machine, &state)

@@ -1,4 +1,4 @@
-# What the sync and the asyncio face of a node share: its life, submissions, reads of the published state, its status.
+# The base of a node's blocking and asyncio faces: its life, submissions, reads of the published state, its status.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.bindings.verbs cimport Request

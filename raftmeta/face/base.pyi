@@ -1,4 +1,4 @@
-"""What the blocking and the asyncio face of a node share."""
+"""The base of the blocking and of the asyncio face of a node."""
 
 from collections.abc import Mapping
 from os import PathLike

@@ -1,7 +1,7 @@
 """A node as Python sees it, as far as its two faces (face/node, face/aio) agree.
 
-What it decides: whether a call may reach the engine at all, and in which order commands get their sequence numbers.
-What it never does: hold a Python object where a native thread could meet it. The native side of a node is one heap
+It decides whether a call may reach the engine at all, and in which order commands get their sequence numbers.
+It must never hold a Python object where a native thread could meet it. The native side of a node is one heap
 block (loop/loop); this class is a handle over it and frees it when both threads have ended.
 
 Why sequences arrive in order: a command is encoded with the next sequence and pushed while the GIL is held throughout.

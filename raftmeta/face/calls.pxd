@@ -1,4 +1,4 @@
-# What awaits the answer to a call of the asyncio face: one task nearly always, and everybody else as of any future.
+# A call of the asyncio face. Nearly always one task awaits its answer; all others may, as they await any future.
 from libc.stdint cimport uint8_t, uint64_t
 
 from raftmeta.bindings.verbs cimport Request
@@ -47,7 +47,7 @@ cdef int load_asyncio() except -1
 
 cdef Call call_create(object event_loop, CallKind kind)
 
-# What a verb gives back that is submitted: a coroutine to asyncio, of which nothing is left to run but the wait.
+# A submitted verb as the caller gets it: a coroutine to asyncio, of which nothing is left to run but the wait.
 cdef class Submitted:
     cdef Call call
 

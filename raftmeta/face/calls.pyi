@@ -1,4 +1,4 @@
-"""What a call of the asyncio face gives back, and what a task waits for meanwhile."""
+"""The objects that a call of the asyncio face gives back, and for which a task waits meanwhile."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from typing import Any, Self
 class Submitted:
     """An operation that is submitted; await it for its answer, once or more often.
 
-    To asyncio it is a coroutine that has begun: create_task, gather, wait_for and run_coroutine_threadsafe take it. What was
-    submitted goes on when it is cancelled or forgotten.
+    To asyncio it is a coroutine that has begun: create_task, gather, wait_for and run_coroutine_threadsafe take it. The
+    submitted operation goes on when the coroutine is cancelled or forgotten.
     """
 
     def __await__(self) -> Call: ...
@@ -27,7 +27,7 @@ class Submitted:
         """Nothing: the operation goes on."""
 
 class Call:
-    """What a task waits for: a future as asyncio.Future is one."""
+    """An answer that a task waits for: a future as asyncio.Future is one."""
 
     def __await__(self) -> Self: ...
     def __next__(self) -> Self: ...
@@ -40,7 +40,7 @@ class Call:
     def result(self) -> Any:
         """The answer, or what awaiting it would raise. Raises asyncio.InvalidStateError while it is pending."""
     def exception(self) -> BaseException | None:
-        """What awaiting it would raise, None after an answer. Raises asyncio.InvalidStateError while it is pending."""
+        """The exception that awaiting would raise; None: an answer. Raises asyncio.InvalidStateError while pending."""
     def cancel(self, msg: object = None) -> bool:
         """Stop waiting. Returns False if it has ended before. The operation is not undone."""
     def add_done_callback(self, callback: Callable[[Self], object], *, context: Context | None = None) -> None:

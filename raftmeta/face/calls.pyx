@@ -5,8 +5,8 @@ put. A Call is the future, its own iterator, and remembers the task that awaits 
 the answers of a whole batch out of the mailbox, without another turn of the event loop. Submitted is the coroutine:
 what a verb gives back that has begun already.
 
-What it decides: who is told at once (a task of asyncio that awaits it) and who by the event loop (all others, and
-everybody when it failed or was cancelled). What it never does: submit anything, or undo a write because it was
+It decides who is told at once (a task of asyncio that awaits it) and who by the event loop (all others, and
+everybody when it failed or was cancelled). It must never submit anything, or undo a write because it was
 cancelled.
 
 It is not known to the garbage collector, which would look at thousands of calls again and again. A cycle through a

@@ -1,6 +1,6 @@
 """The Python thread that writes and reads the checkpoints of one node.
 
-What it decides: whether a checkpoint is a base or a difference. What it never does: hold up the loop (nobody waits for
+It decides whether a checkpoint is a base or a difference. It must never hold up the loop (nobody waits for
 it but the truncation of the log, and the opening of a folder), cross to Python for less than a chunk, or go on after
 stop(). Chunks are filled from the pinned state without the GIL.
 

@@ -5,8 +5,8 @@ from raftmeta.bindings.verbs cimport Request
 from raftmeta.face.base cimport NodeBase
 from raftmeta.loop.tickets cimport Mailbox, Ticket
 
-# What the loop writes to from keep() until drop() is answered; NodeBase.attached holds it for so long, and nothing else
-# of the lease: one whose object is collected is dropped.
+# The loop writes to a Term from keep() until drop() is answered. NodeBase.attached holds it for so long, and nothing
+# else of the lease: a lease whose object is collected is dropped.
 cdef class Term:
     # Shared: sent time of the last acknowledged keep-alive plus ttl, on CLOCK_BOOTTIME; 0: lost.
     cdef uint64_t until_ns

@@ -13,7 +13,7 @@ class DroppedTerm:
     """A term that the loop still writes to, though its lease is given up."""
 
 class LeaseBase:
-    """What the leases of a node's two faces share: the term that the loop keeps alive."""
+    """The base of the leases of a node's two faces: it has the term that the loop keeps alive."""
 
     def __init__(self, node: NodeBase, ttl_s: float) -> None: ...
     def __del__(self) -> None:

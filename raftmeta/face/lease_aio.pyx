@@ -1,6 +1,6 @@
 """A lease of the asyncio face: granted, waited for and given back by tasks.
 
-What it decides: when its loss is looked for, and what a revoke still has to do. What it never does: keep the lease
+It decides when its loss is looked for, and what a revoke still has to do. It must never keep the lease
 alive or judge whether it is held (face/lease).
 """
 

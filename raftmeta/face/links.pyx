@@ -1,6 +1,6 @@
 """Peers of a node by name: what its table of links says to people.
 
-What it decides: nothing. What it never does: ask anybody, or look into a running loop; it reads copies of what that
+It decides nothing. It must never ask anybody, or look into a running loop; it reads copies of what that
 published.
 """
 

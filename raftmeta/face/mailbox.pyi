@@ -1,4 +1,4 @@
-"""What an asyncio face is below its verbs: calls that wait on an event loop."""
+"""The base of an asyncio face, below its verbs: calls that wait on an event loop."""
 
 from typing import Any
 

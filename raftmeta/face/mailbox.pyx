@@ -5,9 +5,9 @@ each event loop, which is woken once for a whole batch. All of it is taken here 
 answer, then the tasks that await them are resumed one by one, and what they submit next is rung for once. Time-outs are
 swept, not armed for each call.
 
-What it decides: to which event loop a face belongs, whom a batch concerns, and what a time-out means. What it never
-does: undo a write because nobody waits for it any more (a cancelled call's answer is thrown away, its batch goes on),
-call into an event loop from another thread, or know a verb.
+It decides to which event loop a face belongs, whom a batch concerns, and what a time-out means. It must
+never undo a write because nobody waits for it any more (the answer to a cancelled call is thrown away, its batch goes
+on), call into an event loop from another thread, or know a verb.
 """
 
 from cpython.dict cimport PyDict_GetItem

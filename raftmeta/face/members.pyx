@@ -1,6 +1,6 @@
 """Membership calls of a node: what it sees, and how a step of a plan reaches the loop.
 
-What it decides: how often a plan is looked at again. What it never does: choose a step (members/plans does), or
+It decides how often a plan is looked at again. It must never choose a step (members/plans does), or
 judge one (the leader does).
 """
 

@@ -85,6 +85,6 @@ class Node(NodeBase, Verbs):
         restart_maxima: after this reading the longest times (`..._max`) are measured anew.
         """
     def events(self, *, timeout_s: float | None = None) -> EventReader:
-        """What the node decided and noticed, from the oldest event kept; see EventReader."""
+        """The node's decisions and observations, from the oldest event kept; see EventReader."""
     def log_events(self, logger: Logger | None = None) -> Thread:
         """Write every event as one line to a logger, by default "raftmeta", on a thread that ends with the node."""

@@ -73,7 +73,7 @@ cdef class Node(NodeBase, Verbs):
                 self.end_closing()
 
     def _leave(self, timeout_s):
-        """What lives on this node gives back what it holds; raftmeta.Node has such things."""
+        """Let the objects on this node give back what they hold; raftmeta.Node has such objects."""
 
     def _hand_over(self, timeout_s):
         """A leader that leaves names its successor, so that the others need not wait for an election time-out."""

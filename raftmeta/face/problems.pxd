@@ -1,4 +1,4 @@
-# What keeps a node from being ready, in words: for NodeStatus.problems and for the text of a ReadyTimeout.
+# The reasons for which a node is not ready, in words: for NodeStatus.problems and for the text of a ReadyTimeout.
 from raftmeta.loop.loop cimport LinkTable
 from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.raft.types cimport Membership

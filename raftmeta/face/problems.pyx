@@ -1,7 +1,7 @@
-"""What keeps a node from being ready, in words.
+"""The reasons for which a node is not ready, in words.
 
-What it decides: which states have a name and what to do about each (docs/operations.md "A node that is not ready").
-What it never does: ask anybody, or look into a running loop; it reads copies of what that published, and the folder.
+It decides which states have a name and what to do about each (docs/operations.md "A node that is not ready").
+It must never ask anybody, or look into a running loop; it reads copies of what that published, and the folder.
 """
 
 import os
@@ -122,7 +122,7 @@ cdef list _of_disks(const StatusBlock* status, const LinkTable* links):
     return []
 
 
-# Who of the voters is heard. Without a membership (before the founding) all names count.
+# The voters that are heard. Without a membership (before the founding) all names count.
 cdef list _of_majority(const StatusBlock* status, const LinkTable* links, const Membership* membership):
     cdef uint32_t i
     away = set(unreachable(links))

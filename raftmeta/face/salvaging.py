@@ -201,7 +201,7 @@ def _loaded_way(folders: list[StoppedFolder]) -> tuple[_Way, MachineHandle]:
 
 
 def _order(way: _Way) -> tuple[int, int, int, bool]:
-    """Of two that lead to the same end the newer copy counts, then the log that has this end itself."""
+    """The order of ways: by their ends, then by the age of the copy, then a log that has this end itself."""
     index, term, chain = way.end
     return term, index, way.copy.point[0], way.lead.log.chain(index)[0] == chain
 

@@ -1,4 +1,4 @@
-# What the loop of a node is given before it starts.
+# The values that the loop of a node is given before it starts.
 from libc.stdint cimport uint64_t
 
 from raftmeta.loop.loop cimport Loop

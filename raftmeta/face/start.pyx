@@ -1,7 +1,7 @@
-"""What the loop of a node is given before it starts, and why a folder cannot be run.
+"""The values that the loop of a node is given before it starts, and why a folder cannot be run.
 
-What it decides: what a Config and an Identity come to in native units, and the bounds that follow from several
-settings. What it never does: judge a setting (raftmeta/config), or open anything (engine/boot).
+It decides what a Config and an Identity come to in native units, and the bounds that follow from several
+settings. It must never judge a setting (raftmeta/config), or open anything (engine/boot).
 """
 
 import os
@@ -109,7 +109,7 @@ cdef str disk_call_name(uint64_t call):
     return _DISK_CALLS[call] if call < <uint64_t>len(_DISK_CALLS) else ""
 
 
-# What the system said of a disk that failed, with its number; empty: nothing.
+# The words of the system about a disk that failed, with their number; empty: none.
 cdef str _disk_detail(Loop* loop):
     cdef uint64_t failure = load_shared(&loop.disk.failure)
     cdef int error = <int><uint32_t>failure

@@ -4,7 +4,7 @@
     a caller                command into the log -> index of its entry -> its outcome, when this node's copy ran it
     a reader                a read round -> wait for the copy -> the method, on the caller's thread
 
-What it decides: who waits for what, and which dump is sent. What it never does: hold up the node (its loop answers a
+It decides who waits for what, and which dump is sent. It must never hold up the node (its loop answers a
 fetch and forgets it), or run a command anywhere but on the copy's thread.
 
 When a copy has run the command at the machine's point, it makes a dump; the leader sends its own, and any node does
@@ -258,7 +258,7 @@ class LocalCopy:
             self.port.tell(FAILED, record.entry_index)
 
     def _tell(self, index: int, outcome: bytes | None) -> None:
-        """Whoever waits for the command at index, or for the copy to be that far."""
+        """Tell those who wait for the command at index, or for the copy to be that far."""
         self._hand_out(self._waiting.pop(index, []), outcome, None)
         self._tell_readers()
 
@@ -413,7 +413,7 @@ class LocalCopy:
         waiter.tell(None, self._unreadable if is_behind else None)
 
     def read(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a read on the object; the caller holds state_lock. What it gives is the caller's own."""
+        """Run a read on the object; the caller holds state_lock. The caller owns the result."""
         self.check()
         result = getattr(self.copy.state, name)(*args, **kwargs)
         return result if type(result) in PLAIN else copies.deepcopy(result)
@@ -484,7 +484,7 @@ class PendingCall:
         self._pending = pending  # of the command in the log, while its index is not known
 
     def result(self, timeout_s: float | None = 5.0) -> Any:
-        """What the command answered. Raises Rejected, CommandFailed, OutcomeUnknown (OutcomeTimeout: ask again)."""
+        """Return the command's answer. Raises Rejected, CommandFailed, OutcomeUnknown (OutcomeTimeout: ask again)."""
         deadline_ns = deadline_of(timeout_s)
         if self._pending is not None:
             try:

@@ -1,6 +1,6 @@
 """The asyncio face of a user machine: the same copy and the same calls, awaited.
 
-What it decides: nothing beyond raftmeta/face/user_machine. What it never does: block the event loop; a read whose
+It decides nothing beyond raftmeta/face/user_machine. It must never block the event loop; a read whose
 object is busy with a long command waits for it on another thread.
 """
 
@@ -64,7 +64,7 @@ class AioPendingCall:
         self._pending = pending  # of the command in the log, while its index is not known
 
     async def result(self, timeout_s: float | None = 5.0) -> Any:
-        """What the command answered. Raises Rejected, CommandFailed, OutcomeUnknown (OutcomeTimeout: ask again)."""
+        """Return the command's answer. Raises Rejected, CommandFailed, OutcomeUnknown (OutcomeTimeout: ask again)."""
         deadline_ns = deadline_of(timeout_s)
         if self._pending is not None:
             try:

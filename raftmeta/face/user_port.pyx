@@ -1,6 +1,6 @@
 """A node as a user machine's copy and its callers see it: commands and dumps out, what is applied in.
 
-It decides nothing: bytes go to the engine and come back. What the bytes mean, raftmeta/user_machines/copy knows.
+It decides nothing: bytes go to the engine and come back. raftmeta/user_machines/copy knows what they mean.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -1,4 +1,4 @@
-# What a node tells about itself: status, metrics, events.
+# A node's report about itself: status, metrics, events.
 from libc.stdint cimport uint64_t
 
 from raftmeta.face.base cimport NodeBase

@@ -1,4 +1,4 @@
-"""What a node tells about itself."""
+"""A node's report about itself."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a node tells about itself, from what its loop published: status, metrics, events. Nothing here asks the loop."""
+"""A node's report about itself, as its loop published it: status, metrics, events. Nothing here asks the loop."""
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint32_t, uint64_t

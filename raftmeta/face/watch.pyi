@@ -9,7 +9,7 @@ from raftmeta.verbs.asked import WatchAsked
 from raftmeta.verbs.watch import Watch
 
 class WatchBase:
-    """What the watches of both faces share."""
+    """The base of the watches of both faces."""
 
     def __init__(self, node: NodeBase, asked: WatchAsked) -> None: ...
 
@@ -30,7 +30,7 @@ class NodeWatch(WatchBase, Watch):
         """Stop watching."""
 
 class WatchCallback(Callback):
-    """What tells the callback of a watch: on the threads that all callbacks of its node share."""
+    """The caller of a watch's callback, on the threads that all callbacks of its node share."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Watching keys from Python: every change once, in order of revision, from any revision that history still has.
 
-What it decides: where to go on after the native watch ended. It lagged: from the revision it names, unless the caller
+It decides where to go on after the native watch ended. It lagged: from the revision it names, unless the caller
 wants to know (Lagged). History does not reach back far enough: Compacted, or, if so asked, one WatchReset with all
-that matches and then what follows it. What it never does: skip a revision silently.
+that matches and then what follows it. It must never skip a revision silently.
 
 Why the signal outlives its watch: the loop writes to it until the unwatch is done; until then NodeBase.attached holds
 this object.
@@ -94,7 +94,7 @@ cdef class WatchBase:
         cdef bint is_whole
         cdef uint8_t kind
         cdef void* native
-        # Whatever runs Python code may end the watch and its memory: it is asked before each item whether it is open.
+        # Any Python code may end the watch and its memory, so each item begins with the question whether it is open.
         while count < TUNE_ITEMS and length < TUNE_ITEM_BYTES:
             if not self.can_take():
                 return TAKE_CLOSED if self.ready is None else TAKE_READY
@@ -222,7 +222,7 @@ cdef class NodeWatch(WatchBase, Watch):
         self._end_callback()
 
     def _next(self, timeout_s):
-        """What comes next, as `told` or a reset; None: closed, or timeout_s passed."""
+        """The next item, as `told` or a reset; None: closed, or timeout_s passed."""
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         cdef uint32_t seen
         cdef uint64_t now_ns
@@ -305,7 +305,7 @@ cdef class WatchCallback(Callback):
         callbacks.on_call()
         return 0
 
-    # What one look finds.
+    # Call back with the items that one look finds.
     cdef bint _call_with_some(self, WatchCallbacks callbacks) except -1:
         cdef NodeWatch watch = self.watch
         cdef int outcome

@@ -1,6 +1,6 @@
 """A watch of the asyncio face: one task waits for what the node tells it.
 
-What it decides: when the native watch is opened again, and when an iteration ends. What it never does: read an item of
+It decides when the native watch is opened again, and when an iteration ends. It must never read an item of
 a watch itself (face/watch).
 """
 
@@ -72,7 +72,7 @@ cdef class AioNodeWatch(WatchBase, AioWatch):
             self.waiter.set_result(None)
 
     async def _next(self):
-        """What comes next, as `told` or a reset; None: closed, or timeout_s passed."""
+        """The next item, as `told` or a reset; None: closed, or timeout_s passed."""
         cdef uint64_t deadline_ns = deadline_after(self.timeout_s)
         if self.watch == NULL and not self.is_closed and self.ready is None:
             await self._open()

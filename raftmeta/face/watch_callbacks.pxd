@@ -1,9 +1,9 @@
 # Callbacks of a node's watches: whoever has news is called, in turn, on threads that all of them share.
 #
-# What it decides: on which thread, and in which order. One thread, the runner, calls; another, the onlooker, looks at
+# It decides on which thread, and in which order. One thread, the runner, calls; another, the onlooker, looks at
 # it from time to time. When a callback has not come back and others have news, the onlooker becomes the runner, and a
 # new one looks on; a runner that was relieved ends with what it has in hand. So there are two threads, and one more for
-# each callback that blocks. What it never does: call one callback on two threads at once, or keep a thread when none
+# each callback that blocks. It must never call one callback on two threads at once, or keep a thread when none
 # is open.
 #
 # Fields but those of Onlooking belong to whoever holds the GIL.

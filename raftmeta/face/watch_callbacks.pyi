@@ -1,7 +1,7 @@
 """Callbacks of a node's watches, on threads that all of them share."""
 
 class WatchCallbacks:
-    """Whoever has news is called in turn; one that does not come back is left to its thread, and another goes on."""
+    """Callbacks with news are called in turn. One that does not return keeps its thread, and another goes on."""
 
 class Callback:
     """One of them."""

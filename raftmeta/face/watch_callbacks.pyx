@@ -130,7 +130,7 @@ cdef class WatchCallbacks:
         with nogil:
             mailbox_await(self.mailbox, LONG_NS)
         # 1. The runner says that it is busy, 2. looks whether the onlooker sleeps; that one 3. says so, 4. looks
-        # whether the runner is busy. Whichever of 1 and 3 comes last, either 2 or 4 sees the other.
+        # whether the runner is busy. In each order of 1 and 3, either 2 or 4 sees the other.
         store_shared(&self.onlooking.is_busy, <uint32_t>1)
         if exchange_shared(&self.onlooking.is_asleep, <uint32_t>0):
             _stir(&self.onlooking)

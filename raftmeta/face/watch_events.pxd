@@ -1,6 +1,6 @@
-# What waits in a native watch, as Python objects: made once for all watches of a node that are told the same.
+# The items of a native watch as Python objects: made once for all watches of a node that are told the same.
 #
-# What it never does: hold an event for long. It keeps those of the newest batches that other watches have before them,
+# It must never hold an event for long. It keeps those of the newest batches that other watches have before them,
 # short ones only, and lets go of them with the last watch that takes them.
 from libc.stdint cimport uint32_t, uint64_t
 

@@ -1,6 +1,6 @@
 """The hand-over of checkpoints: bodies.
 
-What it decides: who owns the fields. What it never does: block the loop, touch a Python object, or let a caller wait
+It decides who owns the fields. It must never block the loop, touch a Python object, or let a caller wait
 for a thread that is gone: after handover_close every request is answered NODE_CLOSED.
 """
 

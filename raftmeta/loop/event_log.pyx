@@ -66,7 +66,7 @@ cdef bint event_log_read(EventLog* log, uint64_t seen, NodeEvent* event) noexcep
         return False
     if newest - wanted >= EVENTS_KEPT - 1:      # overwritten, or about to be
         wanted = newest - EVENTS_KEPT + 2
-    # What stands there may be newer already: the writer went once around meanwhile.
+    # The event there may be newer already: the writer went once around meanwhile.
     while not log.events[wanted % EVENTS_KEPT].read(event) or event.number < wanted:
         pass
     return True

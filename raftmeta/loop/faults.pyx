@@ -1,6 +1,6 @@
 """Faults of the network on purpose: frames cut off, lost, repeated, delayed.
 
-What it decides: the fate of one frame, by the table that a test set and a seeded stream. What it never does: touch a
+It decides the fate of one frame, by the table that a test set and a seeded stream. It must never touch a
 connection, cut a frame in two, or reorder the frames of one delay.
 """
 

@@ -45,7 +45,7 @@ cdef struct Awaiting:
     index_t other_than              # AWAIT_MEMBERSHIP
     index_t index                   # applied when it was asked
 
-# What callers see of a node without asking the loop; replaced at the end of each turn in which it changed.
+# The status that callers see without asking the loop; replaced at the end of each turn in which it changed.
 cdef struct NodeStatus:
     uint64_t engine_state           # EngineState
     uint64_t fatal                  # status that stopped the engine, 0: none
@@ -163,8 +163,8 @@ cdef void loop_submit(Loop* loop, Submission* submission) noexcept nogil
 cdef void loop_ring(void* loop) noexcept nogil
 # Everybody who waits is answered, both threads end. False: the disk does not answer; the block must be left alone.
 cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil
-# Before loop_stop: end as a killed process would. What is queued is neither sent nor written, connections are reset, no
-# file is synced. Callers are still told what became of their operations: they live in this process.
+# Before loop_stop: end as a killed process would. Queued frames and jobs are neither sent nor written, connections are
+# reset, no file is synced. Callers are still told what became of their operations: they live in this process.
 cdef void loop_abort(Loop* loop) noexcept nogil
 cdef void loop_destroy(Loop* loop) noexcept nogil
 # The state to read, until loop_leave; NULL: none yet. A snapshot that is installed takes its place, and it is destroyed

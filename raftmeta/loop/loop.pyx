@@ -10,13 +10,13 @@
         write_thread_ring       then the disk gets its jobs, so that both work at once
         _answer_awaiting        whoever waits for the node to be ready, not to lead, or to have a sealed file
 
-What it decides: when to sleep, and for how long. What it never does: touch a Python object, take the GIL, block in
+It decides when to sleep, and for how long. It must never touch a Python object, take the GIL, block in
 anything but epoll, or know what a command means.
 
 The race between a submitter and a loop that goes to sleep, in steps:
     1. the submitter pushes,                 2. rings: looks at is_asleep and writes wake_fd if it was set;
     3. the loop sets is_asleep,              4. then looks whether anything was pushed, and only else waits.
-Whichever of 1 and 3 comes last (both are sequentially consistent), either 4 sees the submission or 2 sees the sleeper.
+Both 1 and 3 are sequentially consistent: in each order, either 4 sees the submission or 2 sees the sleeper.
 wake_fd is registered edge-triggered and never read: each write is a new edge.
 """
 
@@ -311,7 +311,7 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
     loop.links_changed = False
 
 
-# What callers encode with: a session that ended since makes a refusal, a base that rose since a longer memory.
+# Callers encode with these: a session that ended since makes a refusal, a base that rose since a longer memory.
 cdef void _share(Loop* loop) noexcept nogil:
     cdef Engine* engine = &loop.engine
     cdef Broken belief

@@ -18,7 +18,7 @@ cdef enum MailKind:
     MAIL_TICKET = 1             # a Ticket that is DONE
     MAIL_WATCH = 2              # a WatchSignal: its watch has items to take
 
-# What a mailbox carries: the first member of a Ticket or a WatchSignal.
+# An item in a mailbox: the first member of a Ticket or a WatchSignal.
 cdef struct Mail:
     Mail* next
     uint8_t kind

@@ -1,6 +1,6 @@
 """How an answer gets from the loop to whoever waits, in batches and without a lock.
 
-What it decides: who frees a ticket, and who is woken. What it never does: touch a Python object (waiter and consumer
+It decides who frees a ticket, and who is woken. It must never touch a Python object (waiter and consumer
 are carried, not looked at), or wait on the loop's side.
 
 A mailbox is rung once for everything posted since its owner looked. The race, in steps, and what prevents it:
@@ -59,7 +59,7 @@ cdef bint ticket_is_done(Ticket* ticket) noexcept nogil:
 
 cdef void ticket_wait(Ticket* ticket, uint64_t timeout_ns) noexcept nogil:
     # 1. the waiter says is_awaited, 2. looks at state and sleeps on it; the loop 3. changes state, 4. looks at
-    # is_awaited. Whichever of 1 and 3 comes last, either 2 sees the change or 4 sees the waiter.
+    # is_awaited. In each order of 1 and 3, either 2 sees the change or 4 sees the waiter.
     store_shared(&ticket.is_awaited, <uint32_t>1)
     cdef uint32_t seen = load_shared(&ticket.state)
     if seen != TICKET_DONE:

@@ -1,6 +1,6 @@
 """The write thread of a node.
 
-What it decides: when the disk is idle enough to prepare the next segment. What it never does: do jobs in another order
+It decides when the disk is idle enough to prepare the next segment. It must never do jobs in another order
 than engine/job_order says, look at what they carry, or wake the loop more than once for one batch.
 """
 
@@ -43,8 +43,8 @@ cdef inline bint _may_sleep(WriteThread* writer, uint32_t seen) noexcept nogil:
 
 
 cdef void _sleep(WriteThread* writer, uint32_t seen) noexcept nogil:
-    # 1. say is_asleep, 2. look once more; a submitter 3. pushes, 4. looks at is_asleep and rings. Whichever of 1 and 3
-    # comes last, either 2 finds the job or 4 finds the sleeper; a ring between 2 and the wait changes `bell`.
+    # 1. say is_asleep, 2. look once more; a submitter 3. pushes, 4. looks at is_asleep and rings. In each order of
+    # 1 and 3, either 2 finds the job or 4 finds the sleeper; a ring between 2 and the wait changes `bell`.
     store_shared(&writer.is_asleep, <uint32_t>1)
     if _may_sleep(writer, seen):
         futex_wait(&writer.bell, seen, <uint64_t>TUNE_REST_S * 1_000_000_000)

@@ -1,4 +1,4 @@
-# Who ends when: leases and sessions in the order of their deadlines on the lease clock.
+# Leases and sessions in the order of their deadlines on the lease clock: which one ends next.
 #
 # Renewing is the common case, so it costs nothing here: a renewal only raises `deadline_ms`, and the heap learns of it
 # when the deadline under which the item was filed comes up. It never ends anything: an entry does.

@@ -7,7 +7,7 @@
 #
 # A difference holds what changed since an earlier dump of the same machine (docs/formats.md "Differences"): the
 # counters, leases, sessions and user machines whole, for they are small or change all the time; of the keys and the
-# history only what is new. What was shared between the two roots is not even looked at.
+# history only what is new. Nodes that the two roots share are not even looked at.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.state cimport Machine
@@ -112,7 +112,7 @@ cdef packed struct DumpEnd:
 # begin, prepare until it is done, next until it is done, end. Pinned at begin.
 cdef struct Dump:
     void* cursor
-# What a difference is taken from: the root of an earlier dump stays pinned for it. Zeroed: none.
+# The base of a difference: the root of an earlier dump stays pinned for it. Zeroed: none.
 cdef struct DumpBase:
     const Root* root
     uint64_t revision

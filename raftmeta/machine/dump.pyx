@@ -1,6 +1,6 @@
 """The dump: bodies.
 
-What stays still under a dump while apply goes on: the pinned root with all versions that it can see, also behind
+These parts stay still under a dump while apply goes on: the pinned root with all versions that it can see, also behind
 links that trimming cuts meanwhile (entry_at_pinned), and the change records of that time, which are kept when they
 fall below the floor (history_keep). New change records go behind those of the dump, in blocks that never move, so
 the list of blocks is all that must be copied. Chunks of user machines are held. So a dump that takes long costs the
@@ -122,7 +122,7 @@ cdef status_t machine_dump_begin(Machine* machine, Dump* dump) noexcept nogil:
     dump.cursor = cursor
     return OK
 
-# What the history tells is not told again by keys: those matter only when the floor has passed the base.
+# Changes that the history tells are not told again by keys: those matter only when the floor has passed the base.
 cdef void machine_dump_since(Dump* dump, const DumpBase* base) noexcept nogil:
     cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
     cursor.since = base.root

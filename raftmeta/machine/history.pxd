@@ -13,8 +13,8 @@ cdef enum:
     HISTORY_BLOCK_STEPS = 256
     FORMAT_CHANGE_BYTES = 64        # what a change counts in history_bytes beside its key and value
 
-# One change of a key, in the order of the entry. `after` is a tombstone (flags & ENTRY_TOMBSTONE) for a delete. What
-# the key was before is change_before: the chain behind `after` is cut only when this change falls below the floor.
+# One change of a key, in the order of the entry. `after` is a tombstone (flags & ENTRY_TOMBSTONE) for a delete.
+# change_before gives the version before: the chain behind `after` is cut only when this change falls below the floor.
 cdef struct Change:
     const Entry* after
 
@@ -51,7 +51,7 @@ cdef struct History:
 cdef inline Change* step_changes(Step* step) noexcept nogil:
     return step.changes.many if step.is_many else &step.changes.single
 
-# What the key of a change above the floor was; NULL: it did not exist.
+# The version before a change above the floor; NULL: the key did not exist.
 cdef inline const Entry* change_before(const Change* change) noexcept nogil:
     cdef const Entry* before = entry_previous(change.after)
     return before if before != NULL and not before.flags & ENTRY_TOMBSTONE else NULL

@@ -1,4 +1,4 @@
-# What the replicated state believes of whoever feeds it, and of its own parts.
+# Beliefs of the replicated state about those who feed it, and about its own parts.
 
 cdef enum MachineInvariant:
     BROKEN_APPLY_ORDER = 201            # a = index of a record, b = the one that must come here

@@ -15,7 +15,7 @@ from raftmeta.machine.tree cimport entry_key
 from raftmeta.native.intrinsics cimport hash128, next_random
 from raftmeta.status cimport COMMAND_INVALID, ID_CONFLICT, NO_MEMORY, OK, VALUE_TOO_LARGE
 
-# What the state hash covers of a lease.
+# The part of a lease that the state hash covers.
 cdef packed struct LeaseImage:
     uint64_t id
     uint64_t ttl_ms

@@ -111,7 +111,7 @@ cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uin
     machine.load.kind = kind
     return status
 
-# What was loaded is complete, and what changed since follows; leases, sessions and user machines come anew.
+# The loaded base is complete, and the changes since follow; leases, sessions and user machines come anew.
 cdef void _begin_difference(Machine* machine) noexcept nogil:
     leases_release(&machine.leases)
     sessions_release(&machine.sessions)

@@ -28,7 +28,7 @@ cdef enum ApplyOutcome:
     APPLY_MORE = 1                  # call again with the same record at the same place; nothing of it is visible yet
     APPLY_FATAL = 2                 # result.status says why (UNKNOWN_ENTRY, NO_MEMORY, INVARIANT_BROKEN): stop the node
 
-# What one entry did. Pointers are valid until the next machine_apply.
+# The effect of one entry. Pointers are valid until the next machine_apply.
 cdef struct ApplyResult:
     index_t index
     uint64_t session                # (session, sequence) find the caller's ticket; (id, 0) for SESSION_OPEN; 0: none

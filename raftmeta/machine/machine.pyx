@@ -131,7 +131,7 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
         return _finish(machine, record, result, FENCED)
     return _run(machine, record, result)
 
-# What the session of the command says: OK to go on, a status that is answered without being kept, or a duplicate.
+# Ask the session of the command: OK to go on, a status that is answered without being kept, or a duplicate.
 cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
     cdef const Command* command = &machine.command
     cdef const Kept* kept = NULL

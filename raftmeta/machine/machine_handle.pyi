@@ -11,7 +11,7 @@ _Record: TypeAlias = tuple[bytes, bytes, int, int, int, int, int]
 _Change: TypeAlias = tuple[_Record, _Record | None]
 
 class Applied(NamedTuple):
-    """What one entry did: ApplyResult, and in how many slices."""
+    """The effect of one entry: ApplyResult, and in how many slices."""
 
     entry_index: int
     session: int
@@ -138,7 +138,7 @@ class MachineHandle:
         """Check that all of a dump was loaded; return the status."""
 
 class DumpBaseHandle:
-    """What a difference is taken from (DumpBase)."""
+    """The base of a difference (DumpBase)."""
 
     def __init__(self, owner: MachineHandle) -> None: ...
 

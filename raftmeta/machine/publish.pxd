@@ -1,4 +1,4 @@
-# What others see of the machine: the root that readers on other threads take, and the numbers of the state.
+# The machine as others see it: the root that readers on other threads take, and the numbers of the state.
 #
 # Publishing also pays for what the batch left behind: it trims the history and gives back what no reader can see.
 from libc.stdint cimport uint32_t, uint64_t

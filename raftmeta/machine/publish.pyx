@@ -17,7 +17,7 @@ cdef enum:
     TUNE_RECLAIM_PER_CHANGE = 8         # objects; a put makes at most a path of nodes and one entry
     TUNE_RECLAIM_AT_LEAST = 1024
 
-# What the state hash covers beside keys, leases and sessions.
+# Numbers that the state hash covers beside keys, leases and sessions.
 cdef packed struct CountersImage:
     uint64_t revision
     uint64_t compacted

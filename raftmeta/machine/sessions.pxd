@@ -64,7 +64,7 @@ cdef bint sessions_end(Sessions* sessions, Session* session) noexcept nogil
 # A command of the session came at lease_ms: it is renewed, and what its caller has seen is forgotten.
 cdef void session_advance(Sessions* sessions, Session* session, uint64_t lowest_unanswered,
                           uint64_t lease_ms) noexcept nogil
-# What is known about a sequence: NOT_FOUND (not applied yet), RESULT_EVICTED, or OK and *kept (until the next apply).
+# Look a sequence up: NOT_FOUND (not applied yet), RESULT_EVICTED, or OK and *kept (until the next apply).
 cdef status_t session_lookup(Session* session, uint64_t sequence, const Kept** kept) noexcept nogil
 # Keep the result of a sequence that was NOT_FOUND; the oldest are evicted beyond window and bytes. False: no memory.
 cdef bint session_keep(Sessions* sessions, Session* session, uint64_t sequence, uint64_t revision, const uint8_t* body,

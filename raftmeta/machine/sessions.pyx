@@ -23,7 +23,7 @@ cdef enum:
     FORMAT_ENDED_SEED = 0x5e553
     RING_SLOTS_MIN = 8
 
-# What the state hash covers of a session, its results apart.
+# The part of a session that the state hash covers, beside its results.
 cdef packed struct SessionImage:
     uint64_t id
     uint64_t ttl_ms

@@ -2,7 +2,7 @@
 #
 # One thread allocates and frees. Measured against malloc (docs/decisions/state-tree.md): a quarter faster and 25 bytes
 # a key smaller. A span that is empty serves any other size; when many are, they go back to the
-# system, all but their first page, and a chunk of nothing else goes whole. What is larger than
+# system, all but their first page, and a chunk of nothing else goes whole. An object above
 # TUNE_SLAB_OBJECT_BYTES_MAX comes from malloc and goes back at once. A zeroed Slab with bytes_max set is an empty one.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 

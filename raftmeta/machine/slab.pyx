@@ -1,4 +1,4 @@
-"""Memory of one tree. What it decides and promises is on the first page of slab.pxd."""
+"""Memory of one tree. The first page of slab.pxd says what it decides and promises."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset

@@ -203,8 +203,8 @@ cdef inline status_t _may_put(const Op* op, const Planned* planned) noexcept nog
         return COMPARE_FAILED
     return OK
 
-# Room for one more key of the lease, counted over what the entry has planned so far. What the entry takes away from the
-# lease gives no room: the answer must not depend on the order.
+# Room for one more key of the lease, counted over what the entry has planned so far. Keys that the entry takes
+# from the lease give no room: the answer must not depend on the order.
 cdef status_t _reserve_attachment(Transaction* transaction, uint64_t id) noexcept nogil:
     cdef Lease* lease = leases_find(transaction.leases, id)
     if lease == NULL:

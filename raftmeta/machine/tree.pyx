@@ -1,9 +1,9 @@
-"""The state tree. What it decides and promises is on the first page of tree.pxd; the search inside a node is in
+"""The state tree. The first page of tree.pxd says what it decides and promises; the search inside a node is in
 tree_node.pxd, the shapes are in tree_state.pxd.
 
 Three rules keep it consistent at every step, also when memory runs out in the middle of a call:
   1. A node is changed only if its birth is the number being written; any other is copied first (_writable).
-  2. Whatever a published root may still see goes to the dead of the root being written, and room for that is made
+2. All that a published root may still see goes to the dead of the root being written, and room for that is made
      before the first change (_reserve_dead).
   3. Each single step (copy a node, split a child, move a slot) leaves a tree that answers as before.
 Invariants: no node but a leaf that is the root is empty; a node above leaves that is the root has two children or

@@ -20,7 +20,7 @@ cdef enum:
     FORMAT_TAIL_SEED = 0x05e42
     TUNE_BLOCK_BYTES = 64 * 1024
 
-# What the state hash covers of a machine, its tail apart.
+# The part of a user machine that the state hash covers, beside its tail.
 cdef packed struct MachineImage:
     uint64_t name_hash
     uint64_t last

@@ -1,7 +1,7 @@
 # Which watches see a key: a hash table of single keys, and a tree of ranges.
 #
-# Watches of the same key or range form one group, so that a thousand of them cost one comparison. What this module
-# never does: look into a watch, or decide who gets what. Ranges stand in a treap ordered by (key, end), whose
+# Watches of the same key or range form one group, so that a thousand of them cost one comparison. This module
+# never looks into a watch, and never decides who gets what. Ranges stand in a treap ordered by (key, end), whose
 # priorities are hashes of the range, so that its shape depends on its content alone; each node knows the range below it
 # that reaches farthest, which bounds the search for all ranges around a key (interval tree: Cormen et al., Introduction
 # to Algorithms, 14.3).

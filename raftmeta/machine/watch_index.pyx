@@ -1,4 +1,4 @@
-"""Which watches see a key. What it decides is on the first page of watch_index.pxd."""
+"""Which watches see a key. The first page of watch_index.pxd says what it decides."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy

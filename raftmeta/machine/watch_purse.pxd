@@ -1,8 +1,8 @@
-# What events that nobody took yet may take, for the watches of one client and of all clients of a node together.
+# A bound on the bytes of events that nobody took yet, for one client's watches or for all clients of a node together.
 #
 # The thread that applies pays into a purse for each item that it enqueues; the thread that takes the item pays back.
-# It decides whether a purse has room: its fair share of the pool always, more while the pool is not half full. What it
-# never does: end a watch, or wait. Watches of this process have no purse; their queues are bounded one by one.
+# It decides whether a purse has room: its fair share of the pool always, more while the pool is not half full. It
+# must never end a watch, or wait. Watches of this process have no purse; their queues are bounded one by one.
 from libc.stdint cimport uint64_t
 
 from raftmeta.machine.watch_state cimport WatchPool, WatchPurse

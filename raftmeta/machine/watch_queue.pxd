@@ -1,7 +1,7 @@
 # Events on their way from the thread that applies to one consumer: encoding, the queue, taking.
 #
-# Neither side waits for the other: the producer links items at the end, the consumer frees them at the front. What this
-# module never does: decide which watch sees what, or when a queue is too full.
+# Neither side waits for the other: the producer links items at the end, the consumer frees them at the front. This
+# module never decides which watch sees what, or when a queue is too full.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.history cimport Change

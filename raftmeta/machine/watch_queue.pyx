@@ -1,4 +1,4 @@
-"""Events on their way to one consumer. What it decides is on the first page of watch_queue.pxd."""
+"""Events on their way to one consumer. The first page of watch_queue.pxd says what it decides."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset

@@ -59,7 +59,7 @@ cdef struct WatchPurse:
     uint64_t bytes              # atomic
     WatchPool* pool
 
-# What waits in the queue of one watch. For WATCH_EVENTS the positions of its changes in the batch follow.
+# An item in the queue of one watch. For WATCH_EVENTS the positions of its changes in the batch follow.
 cdef struct WatchItem:
     WatchItem* next             # atomic; set once, by the thread that applies
     EventBatch* batch           # NULL: not events

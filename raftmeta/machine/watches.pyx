@@ -1,4 +1,4 @@
-"""The watch hub. What it decides and promises is on the first page of watches.pxd; which watches see a key is in
+"""The watch hub. The first page of watches.pxd says what it decides and promises; which watches see a key is in
 watch_index, encoding and queues are in watch_queue.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -127,7 +127,7 @@ cdef status_t _become_live(Hub* hub, Watch* watch) noexcept nogil:
     return OK
 
 
-# The machine is at `revision`. What lies between that and the last revision published was never seen here.
+# The machine is at `revision`. The revisions between the last published one and that were never seen here.
 cdef void _follow(Hub* hub, uint64_t revision) noexcept nogil:
     cdef size_t position
     cdef Watch* watch

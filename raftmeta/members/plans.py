@@ -32,7 +32,7 @@ from raftmeta.members.rows import LEARNER, STANDBY, VOTER, MemberRow
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a node sees. index: of the membership in force; is_settled: it is committed and no change is under way.
+    """The members as a node sees them. index: of the membership in force; is_settled: committed, no change under way.
 
     connected: name and incarnation of the peers that this node has a connection to. revision: of its state, for
     errors: what is refused is refused as of that.
@@ -171,7 +171,7 @@ def _with_role(view: View, member: MemberRow, role: str) -> Propose:
 
 
 def _hand_over_first(view: View, name: str, rest: tuple[MemberRow, ...]) -> HandOver | None:
-    """Whoever loses its vote must not be needed: neither as the last voter nor as the leader."""
+    """A member that loses its vote must not be needed: neither as the last voter nor as the leader."""
     if not any(one.role == VOTER for one in rest):
         raise ChangeRefused(f"{name} is the only voter: add and promote another member first")
     return HandOver(f"{name} leads, and no other voter takes over") if view.leader == name else None

@@ -25,7 +25,7 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """What a node knows of a peer by name. id: the incarnation that it heard last, 0: none; is_up: it is connected."""
+    """A peer as a node knows it by name. id: the incarnation that it heard last, 0: none; is_up: it is connected."""
 
     name: str
     id: int

@@ -1,7 +1,7 @@
 """The loops over all rows of an etcd database: they run a million times, and do what bolt.py and etcd.py say.
 
 They read a leaf page of bbolt (little-endian), and a row of the bucket `key`: revision, "_", sub revision and "t" for a
-tombstone, all big-endian, then mvccpb.KeyValue of api/v3 kv.proto. What makes no sense is a ValueError that says what.
+tombstone, all big-endian, then mvccpb.KeyValue of api/v3 kv.proto. Bytes without sense raise a ValueError.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -12,7 +12,7 @@ from raftmeta.migrate.items import Item, Record
 from raftmeta.operations import Operation
 
 class Names:
-    """What keys begin with. data: the prefix; side, counters: of side keys and counters.
+    """Beginnings of keys. data: the prefix; side, counters: of side keys and counters.
 
     has_side: there are such. is_leased: records name the holder of their item.
     """
@@ -23,7 +23,7 @@ class Names:
     def look(
         self, items: list[Item], astray: bytes, key_bytes_max: int, value_bytes_max: int
     ) -> tuple[bytes, int, int, int, list[Record], list[Record]]:
-        """What would be written for items: (fingerprint bytes, records, bytes of keys, of values, too large, astray).
+        """The cost of writing items: (fingerprint bytes, records, bytes of keys, of values, too large, astray).
 
         The last two are lists of records: with a key or value above the limit, and of data whose keys begin with
         `astray`.

@@ -12,7 +12,7 @@ from raftmeta.migrate.items import Record
 from raftmeta.operations import Add, Create
 
 cdef extern from "Python.h":
-    # What object.__setattr__ is: a frozen record is filled by it, here as in its own __init__.
+    # The body of object.__setattr__: it fills a frozen record, here as in the record's own __init__.
     int PyObject_GenericSetAttr(object record, object name, object value) except -1
 
 cdef object _Record = Record
@@ -24,7 +24,7 @@ cdef object _U64 = (1 << 64) - 1
 
 
 cdef struct _Head:
-    # What stands before a record in a fingerprint: with it no two lists of records are the same bytes.
+    # The head of a record in a fingerprint: with it no two lists of records are the same bytes.
     uint64_t holder
     uint32_t key_length
     uint32_t value_length
@@ -32,7 +32,7 @@ cdef struct _Head:
 
 
 cdef class Names:
-    """What keys begin with. data: the prefix; side, counters: of side keys and counters.
+    """Beginnings of keys. data: the prefix; side, counters: of side keys and counters.
 
     has_side: there are such. is_leased: records name the holder of their item.
     """
@@ -68,7 +68,7 @@ cdef class Names:
         return found
 
     def look(self, list items not None, bytes astray not None, Py_ssize_t key_bytes_max, Py_ssize_t value_bytes_max):
-        """What would be written for items: (fingerprint bytes, records, bytes of keys, of values, too large, astray).
+        """The cost of writing items: (fingerprint bytes, records, bytes of keys, of values, too large, astray).
 
         The last two are lists of records: with a key or value above the limit, and of data whose keys begin with
         `astray`.

@@ -11,7 +11,7 @@ from raftmeta.migrate.items import Item
 CONTAINER_OWNER: int
 
 def node_digest(path: bytes, record: bytes) -> int:
-    """What one node adds to the digest: org.apache.zookeeper.server.DigestCalculator, version 2."""
+    """The share of one node in the digest: org.apache.zookeeper.server.DigestCalculator, version 2."""
 
 def whole_nodes(buffer: bytes, position: int, most: int) -> tuple[list[tuple[bytes, bytes]], int]:
     """(rows, where they end): at most so many nodes that stand whole in the buffer, as (path, record).
@@ -20,7 +20,7 @@ def whole_nodes(buffer: bytes, position: int, most: int) -> tuple[list[tuple[byt
     """
 
 def summed(rows: list[tuple[bytes, bytes]]) -> tuple[int, list[tuple[int, bytes]], set[int]]:
-    """What a tree must know of rows: (sum of their digests, (session, path) of ephemerals, numbers of rights)."""
+    """The facts that a tree needs of rows: (sum of their digests, (session, path) of ephemerals, numbers of rights)."""
 
 def create_of(body: bytes, position: int) -> tuple[bytes, bytes, bytes, int]:
     """(path, data with its length, list of rights as its bytes, where that ends) of what a transaction creates.
@@ -42,5 +42,5 @@ def items_of(
 ) -> list[Item]:
     """Items of (path, record) rows. rights: as JSON, by number; empty where all may do everything.
 
-    What is left out is counted in `dropped`: "nodes below /zookeeper", and unless has_ephemerals "ephemeral nodes".
+    Rows left out are counted in `dropped`: "nodes below /zookeeper", and unless has_ephemerals "ephemeral nodes".
     """

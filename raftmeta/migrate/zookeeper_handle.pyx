@@ -118,7 +118,7 @@ cdef uint32_t _digest(bytes path, bytes record) except? 0xffffffff:
 
 
 def node_digest(bytes path not None, bytes record not None):
-    """What one node adds to the digest: org.apache.zookeeper.server.DigestCalculator, version 2."""
+    """The share of one node in the digest: org.apache.zookeeper.server.DigestCalculator, version 2."""
     return _digest(path, record)
 
 
@@ -152,7 +152,7 @@ def whole_nodes(bytes buffer not None, Py_ssize_t position, Py_ssize_t most):
 
 
 def summed(list rows not None):
-    """What a tree must know of rows: (sum of their digests, (session, path) of ephemerals, numbers of rights)."""
+    """The facts that a tree needs of rows: (sum of their digests, (session, path) of ephemerals, numbers of rights)."""
     cdef object digest = 0
     cdef list owned = []
     cdef set rights = set()
@@ -304,7 +304,7 @@ cdef object _metadata(const Stat* stat, object rights, bint is_without_data):
 def items_of(list rows not None, dict rights not None, bint has_ephemerals, dropped):
     """Items of (path, record) rows. rights: as JSON, by number; empty where all may do everything.
 
-    What is left out is counted in `dropped`: "nodes below /zookeeper", and unless has_ephemerals "ephemeral nodes".
+    Rows left out are counted in `dropped`: "nodes below /zookeeper", and unless has_ephemerals "ephemeral nodes".
     """
     cdef list found = []
     cdef bytes path, record

@@ -1,7 +1,7 @@
 # A belief of the program that proved wrong: which one, and the two numbers that contradict each other.
 #
-# Whoever works with a struct keeps the first one in it, on its own thread: no engine sees another one's, and none is
-# shared. What a disk job found travels with the job; engine/promises finds the first one of a node. The lists of names
+# Each struct keeps the first belief that fell in it, on the thread that works with it: engines share none. A disk job
+# carries the belief that it found; engine/promises finds the first one of a node. The lists of names
 # are raft/invariants, storage/invariants, machine/invariants and engine/invariants. Bytes from a disk, a peer or a user
 # are never believed: they are validated. raftmeta/common/invariants has the names for Python.
 from libc.stdint cimport uint32_t, uint64_t

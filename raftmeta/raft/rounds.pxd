@@ -22,7 +22,7 @@ cdef status_t rounds_on_heartbeat_response(Core* core, const Message* message, i
 cdef void rounds_hear_lease_clock(Core* core, uint64_t lease_ms) noexcept nogil
 # A member that votes for us told what it knows of the lease clock of our log's last leader.
 cdef void rounds_hear_lease_clock_of_voter(Core* core, uint64_t lease_ms) noexcept nogil
-# What this member knows of the lease clock of the leader of that term; 0: nothing, or its log is not of that term.
+# The lease clock of the leader of that term, as this member knows it; 0: unknown, or its log is not of that term.
 cdef uint64_t rounds_lease_clock_of(Core* core, term_t term) noexcept nogil
 # This member has other entries now, from the leader, a snapshot or its disk: the last one tells the lease clock.
 cdef void rounds_on_entries(Core* core) noexcept nogil

@@ -1,7 +1,7 @@
 """One candidate of an election, from its nomination to its resignation.
 
-It has a place, and stands behind all others anew whenever that place is lost. Whoever ends a candidacy ends it first
-and gives the place back then, so nothing can nominate it again. Who leads is not decided here (recipes/election).
+It has a place, and stands behind all others anew whenever that place is lost. To withdraw is to end the candidacy first
+and to give the place back then, so nothing can nominate it again. recipes/election decides who leads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a worker has of a queue: a claim on each item that it works on, all attached to one lease of this worker.
+"""The claims of a worker of a queue: one on each item that it works on, all attached to one lease of this worker.
 
 To take an item is to create its claim; to be done with it is to delete claim and item, fenced by the claim, together
 with whatever the work has to write. A worker that dies loses its lease, and with it its claims: the items return to

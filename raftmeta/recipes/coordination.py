@@ -57,11 +57,11 @@ def life_of(name: str | None) -> Owner:
 
 
 class _Coordinated:
-    """What both faces share: parts and state listeners, which are made when they are first asked for."""
+    """The base of both faces: parts and state listeners, which are made when they are first asked for."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this back end promises."""
+        """The promises of this back end."""
         return CAPABILITIES
 
     @property

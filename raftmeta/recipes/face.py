@@ -42,7 +42,7 @@ def _anonymous(store: object) -> Owner:
 
 
 async def _answered(read: Awaitable[T]) -> T:
-    """What a read gives; a read that ran out of time has no outcome that anybody could be unsure of."""
+    """Await a read. A read that ran out of time has no outcome that anybody could be unsure of."""
     try:
         return await read
     except (Withdrawn, OutcomeTimeout):
@@ -63,13 +63,13 @@ class Watching(Protocol):
     """An open watch."""
 
     async def next(self) -> WatchBatch | WatchReset | None:
-        """What comes next; None: it was closed, or its time-out passed, and nothing comes any more."""
+        """The next item; None: it was closed, or its time-out passed, and nothing comes any more."""
 
     async def close(self) -> None: ...
 
 
 class Face(ABC):
-    """What the recipes need beside the verbs of a store."""
+    """The services that recipes need beside the verbs of a store."""
 
     is_blocking: bool
     verbs: Verbs
@@ -91,7 +91,7 @@ class Face(ABC):
 
     @property
     def owner(self) -> Owner:
-        """Who this store's holdings belong to; of a node, it is known once the node runs."""
+        """The owner of all that is held on this store; the owner of a node is known once the node runs."""
         named = getattr(self._store, "owner", None)
         return named if isinstance(named, Owner) else self._anonymous
 
@@ -120,7 +120,7 @@ class Face(ABC):
 
     @abstractmethod
     def show(self, held: AioHeld) -> HeldBase:
-        """What is held, as a user of this face gets it."""
+        """Something that is held, as a user of this face gets it."""
 
     @abstractmethod
     def is_ending(self, error: BaseException) -> bool:

@@ -1,6 +1,6 @@
 """The face of callers that may block: every await of a recipe blocks the calling thread, and nothing ever suspends.
 
-What goes on beside a call runs on threads that the whole store shares:
+Work that goes on beside a call runs on threads that the whole store shares:
   - work that follows a watch (attend) runs on the threads that call back the store's watches, whenever there is news;
     between two news it is a suspended coroutine and costs no thread;
   - listeners are called on threads of their own, one while none of them blocks;
@@ -141,7 +141,7 @@ class _Following(Watching):
             waiting.step()
 
     def on_end(self, error: BaseException | None) -> None:
-        """No more news. What follows waits for the store: not on the thread that calls back all watches."""
+        """No more news. The rest of the work waits for the store, so not on the thread that calls back all watches."""
         waiting = self._end(error)
         if waiting is not None:
             waiting.step_soon()
@@ -189,7 +189,7 @@ class _BlockingVerbs:
 
 
 class _StoreThreads:
-    """What all parts of one store share."""
+    """The threads that all parts of one store share."""
 
     def __init__(self) -> None:
         self.callers = SharedThreads("listener")

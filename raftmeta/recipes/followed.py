@@ -116,7 +116,7 @@ class Followed(Part, ABC, Generic[Change, Listener]):
         return await face.read_range(self._prefix, keys_only=keys_only, local=local, timeout_s=timeout_s)
 
     def _holder_of(self, record: KeyRecord) -> Holder:
-        """Who has a place; the key tells the id, or the value does."""
+        """The holder of a place; the key tells the id, or the value does."""
         holder = unpack_holder(record.value)
         return holder._replace(id=holder.id or name_in(record.key, self._prefix))
 

@@ -1,6 +1,6 @@
 """KIP-30 Group Membership on a store: one leased key for each member.
 
-Who is a member is decided by the store alone: whoever has the key. Reads are linearizable; listeners follow a mirror of
+The store alone decides who is a member: the one that has the key. Reads are linearizable; listeners follow a mirror of
 the group's keys. A place is lost to its holder when its lease lapses on its own clock, or when the mirror shows that
 somebody else has the key.
 """

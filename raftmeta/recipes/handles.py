@@ -3,8 +3,8 @@
 Two components of one process may use the same group. Each asks its store for a handle. All handles of one name share
 one part (a group.Group, an election.Election ...): its members, its candidates and its copy of the keys. close() of a
 handle leaves with the members that joined through it, resigns its candidates, removes its listeners and refuses every
-later call. What other handles did stays. The last open handle closes the part if nothing of anybody is left in it, and
-the next handle opens it again. A handle that is collected is not closed: what it did stays until the store is closed.
+later call. The work of other handles stays. The last open handle closes the part if nobody has anything left in it, and
+the next handle opens it again. A handle that is collected is not closed: its work stays until the store is closed.
 
 It decides whose a listener, a member or a candidate is. Everything else it leaves to the part.
 """
@@ -112,7 +112,7 @@ class Parts:
 
 
 class _Handle:
-    """What all handles share. The public names of a part, but those below, are delegated to it (_delegating)."""
+    """The base of all handles. The public names of a part, but those below, are delegated to it (_delegating)."""
 
     def _bind_to(self, parts: Parts, kind: str, name: str, find: Callable[[], Shared]) -> None:
         self._parts = parts
@@ -151,7 +151,7 @@ class _Handle:
         return shared
 
     def _own_ids(self, part: Any) -> list[str]:
-        """What was done through this handle, for part.release."""
+        """The ids taken through this handle, for part.release."""
         return []
 
     async def close(self, *, timeout_s: float = TUNE_GIVE_BACK_S) -> None:

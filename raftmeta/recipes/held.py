@@ -1,4 +1,4 @@
-"""What is held by a lease: a place in a group, a candidacy or lead, a lock.
+"""Something that is held by a lease: a place in a group, a candidacy or lead, a lock.
 
 A Hold is a key that only its holder creates, attached to a lease that the store keeps alive. Its create revision is
 the epoch, and key and create revision together are the fence: whoever takes the place later creates the key anew, with
@@ -121,7 +121,7 @@ class Hold(AioHeld):
         return callbacks
 
     def check_record(self, revision: int, record: KeyRecord | None) -> None:
-        """What the store had under the key, at this revision or later: lost when it is another's, or nobody's."""
+        """Compare with the store's record, of this revision or later: lost when it is another's, or nobody's."""
         if 0 < self._epoch <= revision and (record is None or record.create_revision != self._epoch):
             self.lose()
 

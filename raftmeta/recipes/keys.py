@@ -117,7 +117,7 @@ def pack_holder(owner: Owner, data: bytes, *, key: str = "", id: str = "") -> by
 
 
 def unpack_holder(value: bytes) -> Holder:
-    """What was not written by a recipe is all data, of an owner that nobody succeeds."""
+    """Take a value apart. A value that no recipe wrote is all data, of an owner that nobody succeeds."""
     try:
         fields: Any = msgpack.unpackb(value)
         form, name, incarnation, boot, data, *rest = fields

@@ -1,6 +1,6 @@
 """Standing in line: whoever comes first has its turn first, and a crashed one leaves the line with its lease.
 
-Whoever wants a turn creates a leased key of its own below the prefix of the line; create revisions order the line, so
+One that wants a turn creates a leased key of its own below the prefix of the line; create revisions order the line, so
 that nobody who came later can get in before. One has its turn when fewer than `limit` of those ahead block it. With
 limit 1 a waiter watches only the one ahead of it: a release wakes one waiter, not all (etcd's recipes do the same).
 Other waiters watch who leaves, and ask nothing.

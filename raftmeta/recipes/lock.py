@@ -33,7 +33,7 @@ OnLost: TypeAlias = Callable[[Any], object] | None
 
 
 class _InLine:
-    """What lock, read/write lock and semaphore share. ttl_s: how many seconds a silent holder keeps its permit."""
+    """The base of lock, read/write lock and semaphore. ttl_s: how many seconds a silent holder keeps its permit."""
 
     def __init__(self, store: AioStore | Face, name: str, *, kind: str, ttl_s: float) -> None:
         self._face = face_of(store)

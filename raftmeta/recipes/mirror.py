@@ -83,7 +83,7 @@ def fold(records: Records, events: Iterable[WatchEvent]) -> bool:
 
 
 def difference(former: Records, records: Records) -> Changes:
-    """What a reader of the former records has to learn: what is there now, None for what is gone."""
+    """The news for a reader of the former records: each record that is new, None for each that is gone."""
     changes: Changes = {key: record for key, record in records.items() if former.get(key) != record}
     changes.update((key, None) for key in former if key not in records)
     return changes

@@ -1,4 +1,4 @@
-"""What the four interfaces of KIP-30 have in common: set up once on a face, closed once."""
+"""The base of the four interfaces of KIP-30: set up once on a face, closed once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Part:
         self._set_up(self._face)
 
     def _set_up(self, face: Face) -> None:
-        """What a part needs of its face from the beginning."""
+        """Take from the face what a part needs from the beginning."""
 
     @property
     def face(self) -> Face:

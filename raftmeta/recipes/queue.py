@@ -8,7 +8,7 @@
 To take an item is to claim it; to be done with it is to delete claim and item in one transaction (recipes/claims).
 
 A worker that finds nothing stands in line, and only the first in line waits for items: a new item wakes one worker.
-Whoever comes later may not take an item while somebody stands in line.
+A worker that comes later may not take an item while somebody stands in line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every recipe is made of: read this page, then any recipe beside it.
+"""The parts of every recipe: read this page, then any recipe beside it.
 
 A recipe is written once, as coroutines. On asyncio they are awaited; for callers that may block the same coroutines run
 on the caller's thread, where `await` blocks (recipes/face). A recipe decides which keys it needs, when they are written

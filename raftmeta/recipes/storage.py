@@ -27,7 +27,7 @@ class Storage(Part, AioStorage):
         return asyncio.ensure_future(self.fetched(key, local=local, timeout_s=timeout_s))
 
     async def fetched(self, key: str, *, local: bool = False, timeout_s: float | None = 5.0) -> bytes | None:
-        """What the future of fetch becomes."""
+        """Give the future of fetch its value."""
         found = await self.get(key, local=local, timeout_s=timeout_s)
         return None if found is None else found.data
 

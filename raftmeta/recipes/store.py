@@ -1,4 +1,4 @@
-"""What the recipes need of a store: the verbs of raftmeta.Node, as far as they use them.
+"""The store as recipes need it: the verbs of raftmeta.Node, as far as they use them.
 
     Verbs       each verb with its arguments, as a recipe awaits it: the only place where they are written
     AioStore    Verbs and watch, on asyncio: raftmeta.aio.Node, raftmeta.aio.Client
@@ -52,7 +52,7 @@ class AioWatch(Protocol):
 
 
 class Verbs(Protocol):
-    """What a recipe may ask a store for, on both faces."""
+    """The questions that a recipe may ask a store, on both faces."""
 
     async def get(
         self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0

@@ -4,7 +4,7 @@
         acquire = blocking(lock.Lock.acquire, Permit)
 
 A twin has no logic. Its object `_of` was made on the blocking face (recipes/face), so that its coroutines never
-suspend. Type checkers read arguments and result of a method off the coroutine. What is held has a twin of its own,
+suspend. Type checkers read arguments and result of a method off the coroutine. A Held has a twin of its own,
 which the blocking face shows instead (twin_of).
 """
 

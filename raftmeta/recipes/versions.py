@@ -21,7 +21,7 @@ _MISSING: Any = object()
 
 
 class _Latest(Generic[Key, Value]):
-    """What all versions of one mapping share. items: as of the latest version."""
+    """The state that all versions of one mapping share. items: as of the latest version."""
 
     __slots__ = ("items", "lock")
 

@@ -58,7 +58,7 @@ def columns_of(table: str, *, previous: bool = False) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a table is wanted.
+    """The wanted part of a table.
 
     start, stop: keys of [start, stop), an empty stop means to the last key. columns: names in the wanted order; none
     means columns_of the table.

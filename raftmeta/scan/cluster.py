@@ -1,7 +1,7 @@
 """A running cluster as tables: the keyspace at one revision, page by page, and its changes out of a watch.
 
-What it decides: which node is asked, followers before the leader, and where to go on when one is gone. A page or an
-item is taken whole or not at all, so another node goes on exactly behind it. What it never does: write, open a session,
+It decides which node is asked, followers before the leader, and where to go on when one is gone. A page or an
+item is taken whole or not at all, so another node goes on exactly behind it. It must never write, open a session,
 read at a revision of its own choice, or pass over a change: an item that does not follow the one before ends the scan.
 
 A node that is taken answers one read round first: it is of the living cluster, and has applied what was there when the
@@ -132,7 +132,7 @@ class ClusterScan:
         return channel
 
     async def _ask(self, question: Callable[[Channel], Awaitable[T]]) -> T:
-        """What the first node that answers says. Raises NotExecuted (Withdrawn), or what it refuses."""
+        """Return the answer of the first node that answers. Raises NotExecuted (Withdrawn), or what it refuses."""
         deadline_s = self._loop.time() + self._timeout_s
         while True:
             try:
@@ -162,7 +162,7 @@ class ClusterScan:
         )
 
     def statuses(self) -> dict[str, NodeStatus]:
-        """What each node that answers says of itself, by its URL. Raises ReadyTimeout when none does."""
+        """The status of each node that answers, by its URL. Raises ReadyTimeout when none does."""
 
         async def look(url: str) -> NodeStatus | None:
             client = Client(url, cluster=self._cluster, name="scan")
@@ -284,7 +284,7 @@ class ClusterScan:
         keys_only: bool = False,
         is_count: bool = False,
     ) -> Any:
-        """What [start, stop) has as of a revision that exists, by the node's own state: no other one is asked."""
+        """The records of [start, stop) as of a revision that exists, by the node's own state: no other is asked."""
 
         async def read(is_local: bool, channel: Channel) -> Any:
             frame = channel.encoder.range(start, stop, revision, limit, is_local, keys_only, is_count)
@@ -440,7 +440,7 @@ class ClusterScan:
 
 
 class Inbox(Events):
-    """What a watch brought and nobody has taken yet."""
+    """The items that a watch brought and nobody has taken yet."""
 
     def __init__(self) -> None:
         self.bodies: collections.deque[bytes] = collections.deque()

@@ -1,9 +1,9 @@
 """Connections of clients.
 
-What it decides: how much one connection may have unread, and when it is closed. What it never does: wait for a
+It decides how much one connection may have unread, and when it is closed. It must never wait for a
 connection, take memory for a length that was only claimed, or look into a request.
 
-What bounds a connection's memory: `received` holds at most one frame that is not whole and one read behind it, since
+Bounds of a connection's memory: `received` holds at most one frame that is not whole and one read behind it, since
 nothing more is read while requests wait there. server/output bounds `out`. Results of commands that are ready when it
 is full are parked. Events wait in the queues of watches, which its purse bounds (machine/watch_purse). When all
 connections together hold more than half of client_memory_bytes_max in answers, those that hold the most are closed:

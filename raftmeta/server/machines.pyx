@@ -3,7 +3,7 @@
     command     into the log -> index of its entry -> the outcome that this node's copy has for it
     read        a read round, unless it is local -> the method, run by the copy that has caught up with that
 
-What it decides: nothing: both are answered with the bytes that the copy gives. What it never does: know what a machine
+It decides nothing: both are answered with the bytes that the copy gives. It must never know what a machine
 is; a copy runs on a Python thread of its own (face/user_machine), and is asked through the loop.
 """
 

@@ -1,8 +1,8 @@
-"""What a client asks about the cluster.
+"""Questions of clients about the cluster.
 
-What it decides: nothing. A change of members is the client's plan (members/plans), one step at a time: it looks
+It decides nothing. A change of members is the client's plan (members/plans), one step at a time: it looks
 (MEMBERS), takes a step (CHANGE, MEET, TRANSFER), looks again. Each step names the membership that it was made from, and
-the leader judges it; so a client may die between any two, and another one goes on. What it never does: wait for a
+the leader judges it; so a client may die between any two, and another one goes on. It must never wait for a
 change to be committed; the client looks for that.
 """
 

@@ -1,4 +1,4 @@
-# What leaves for a client: messages behind each other in the buffer of its connection, and how much may wait there.
+# The way out to a client: messages behind each other in the buffer of its connection, and how much may wait there.
 #
 # It knows neither sockets nor requests: server/connections sends the bytes, the modules of the requests append them.
 from libc.stdint cimport uint32_t, uint64_t
@@ -18,7 +18,7 @@ cdef bint connection_has_room(const ClientServer* server, const Connection* conn
 cdef bint connection_may_answer(const ClientServer* server, const Connection* connection) noexcept nogil
 # Bytes that a connection may have waiting, at most `most`: its share of the memory once a quarter of that is taken.
 cdef uint64_t connection_share(const ClientServer* server, uint64_t most) noexcept nogil
-# What it has waiting changed.
+# The bytes that wait for this connection changed: count them.
 cdef void connection_count(ClientServer* server, Connection* connection) noexcept nogil
 # It has more to do than fits this turn.
 cdef void connection_next_turn(ClientServer* server, Connection* connection) noexcept nogil

@@ -1,8 +1,8 @@
 """Messages to clients.
 
-What it decides: how much one connection may have under way and unsent. What it never does: write to a socket.
+It decides how much one connection may have under way and unsent. It must never write to a socket.
 
-What bounds a connection's memory on the way out: `out` stops the reading, the making of answers and the watches at its
+Bounds of a connection's memory on the way out: `out` stops the reading, the making of answers and the watches at its
 share; it grows beyond by one answer. Once a quarter of the memory for answers is taken, the share of each connection
 shrinks with their number.
 """

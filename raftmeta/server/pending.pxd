@@ -18,5 +18,5 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
 cdef Submission submission_of(uint8_t kind) noexcept nogil
 cdef Parts parts_of(const uint8_t* first, uint32_t first_length, const uint8_t* last,
                     uint32_t last_length) noexcept nogil
-# What is urgent has as much room again, and no more: a client decides what it sends.
+# Urgent requests have as much room again, and no more: a client decides what it sends.
 cdef bint request_is_crowded(const ClientServer* server, bint is_urgent) noexcept nogil

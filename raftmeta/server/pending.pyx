@@ -1,6 +1,6 @@
 """Requests of clients on their way: answers out, submissions to the loop.
 
-What it decides: when too much is under way. What it never does: look into a request, or wait for one.
+It decides when too much is under way. It must never look into a request, or wait for one.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

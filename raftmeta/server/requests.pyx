@@ -1,6 +1,6 @@
-"""What a client asks and what it is answered.
+"""The questions of clients and their answers.
 
-What it decides: which commands a client may propose, and which of them are urgent. What it never does: propose a
+It decides which commands a client may propose, and which of them are urgent. It must never propose a
 command that the machine could not read, answer a command before this node applied it, or wait.
 
 A command is submitted as it came, in the client's own session; its ticket comes back with the result. A linearizable
@@ -317,7 +317,7 @@ cdef status_t _ping(ClientServer* server, Connection* connection, const ClientRe
     return OK
 
 
-# Who takes a request, by its kind. One without a taker is a ping: wire/client_messages refuses unknown kinds.
+# The taker of a request, by its kind. A kind without a taker is a ping: wire/client_messages refuses unknown kinds.
 ctypedef status_t (*Taker)(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil
 
 cdef Taker[REQUEST_KIND_MAX + 1] TAKERS
@@ -381,8 +381,8 @@ cdef Connection* requests_done(ClientServer* server, Ticket* ticket) noexcept no
 
 
 # --- answers that wait ------------------------------------------------------------------------------------------------
-# Its connection has enough unsent. A read is not made before; the result of a command is there and stays. What
-# makes or ends a watch is more than an answer.
+# Its connection has enough unsent. A read is not made before; the result of a command is there and stays. A
+# request that makes or ends a watch needs more than an answer.
 cdef bint _must_wait(const ClientServer* server, const Connection* connection,
                      const ClientPending* pending) noexcept nogil:
     if pending.kind == REQUEST_WATCH or pending.kind == REQUEST_UNWATCH:

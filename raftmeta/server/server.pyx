@@ -9,7 +9,7 @@
         loop_ring               once for everything submitted
         connections_sweep       once in a while: ages
 
-What it decides: when to sleep. What it never does: touch a Python object, take the GIL, block in anything but epoll
+It decides when to sleep. It must never touch a Python object, take the GIL, block in anything but epoll
 (and in reading a piece of a backup that the kernel was told to read ahead), or hold the loop up: it meets the loop only
 in the queue of submissions, its mailbox, and what the loop published.
 """

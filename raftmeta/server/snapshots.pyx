@@ -1,8 +1,8 @@
 """Backups that clients fetch.
 
-What it decides: which file a client gets: the first one that holds everything acknowledged before it asked. It stays
+It decides which file a client gets: the first one that holds everything acknowledged before it asked. It stays
 open with the connection, so a newer one may take its place in the folder meanwhile; nothing is kept for a client that
-went away. What it never does: look into the file (the client checks every byte of it), or read much at once: a piece
+went away. It must never look into the file (the client checks every byte of it), or read much at once: a piece
 is read when it is asked for, and the kernel is told to read the next ones ahead.
 """
 
@@ -92,7 +92,7 @@ cdef void snapshot_found(ClientServer* server, Connection* connection, const Cli
     writer = writer_at(&server.scratch)
     write_bin(&writer, <const uint8_t*>&footer, sizeof(SealedFooter))
     write_uint(&writer, connection.file_bytes)
-    # What could not be written down is asked for again.
+    # The client asks again for an answer that could not be written down.
     request_answer(server, connection, pending.id, OK if writer.status == OK else OVERLOADED, 0, ticket.revision,
                    server.scratch.data, server.scratch.size if writer.status == OK else 0)
 

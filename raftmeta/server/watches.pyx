@@ -1,8 +1,8 @@
 """Watches of clients.
 
-What it decides: when the items of a watch are taken from its queue: while its connection has little unsent. So a client
-that is too slow fills its own queue, ends with one LAGGED that says where to go on, and holds nobody up. What it never
-does: skip an item, or free what the loop may still signal.
+It decides when the items of a watch are taken from its queue: while its connection has little unsent. So a client
+that is too slow fills its own queue, ends with one LAGGED that says where to go on, and holds nobody up. It
+must never skip an item, or free what the loop may still signal.
 
 Whose memory the signal is: the loop writes to it from SUBMIT_WATCH until it has answered SUBMIT_UNWATCH; both answers
 come through the same mailbox as the signals, in order, so behind the answer to the unwatch no signal follows.

@@ -1,7 +1,7 @@
 """Many worlds, one after the other, in several processes.
 
 A world is one seed and one profile. It lives for a number of events under faults, then everything heals and it must
-converge. What this file decides: how long, in how many processes, and when to stop. What it never does: look inside a
+converge. This file decides how long, in how many processes, and when to stop. It never looks inside a
 world. Processes and not threads: a world that takes its process down with it is found by its seed, too.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["Budget", "Life", "Totals", "campaign", "live", "profile_of", "profil
 EVENTS = 50_000  # of one world under faults
 LOOK_S = 0.2  # how long Ctrl-C waits at most until a campaign sees it
 SETTLE_EVENTS = 2_000_000  # at most, until a healed cluster must have converged (I22)
-# What a campaign shall reach: the rare states of production code, and each buggify point having fired.
+# The marks that a campaign shall reach: the rare states of production code, and each buggify point having fired.
 MARKS = (*marks.NAMES, *(f"BUGGIFY_{name}" for name in buggify.names()))
 
 

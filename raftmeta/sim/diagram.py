@@ -1,6 +1,6 @@
 """A story as a sequence diagram: one column per node, time downward; as text, and as one page that needs nothing else.
 
-What it decides: how much of a long story is shown: its end, and of heartbeats nothing.
+It decides how much of a long story is shown: its end, and of heartbeats nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reports of campaigns as JSON: written by one run, read again, so that the runs of many days and machines add up.
 
-What it decides: nothing; a report is the sum of its lives (campaign.Totals) and which seeds they were.
+It decides nothing; a report is the sum of its lives (campaign.Totals) and which seeds they were.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["report_of", "totals_of"]
 
 
 def report_of(totals: Totals) -> dict[str, Any]:
-    """What totals_of reads again, with figures for people first."""
+    """The text that totals_of reads again, with figures for people first."""
     events = totals.counts["events"]
     real_s = max(totals.real_s, 0.001)
     return {

@@ -1,8 +1,8 @@
 """From a failing world to a small one: fewer faults, fewer kinds of them, a shorter run, and the same invariant falls.
 
 A world's tape says which faults struck, and when (World.tape). Every fault draws from a stream of its own, so taking
-one off the tape leaves the draws of all others alone. What this file decides: what to try next, and when it is enough.
-What it never does: accept a world in which another invariant falls, or lose the best one when it is stopped.
+one off the tape leaves the draws of all others alone. This file decides what to try next, and when it is enough.
+It never accepts a world in which another invariant falls, nor loses the best one when it is stopped.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _watch_order(observed: DataFrame) -> DataFrame:
     """No event comes behind a later one, or behind the news that everything up to its revision was delivered."""
     rows = observed.where(F.col("kind").isin("watch_open", "watch_event", "watch_progress"))
     before = Window.partitionBy(*STREAM).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
-    # What follows an event may have its revision: several keys change at once. Behind the other kinds it is later.
+    # The row behind an event may have its revision: several keys change at once. Behind the other kinds it is later.
     floor = F.when(F.col("kind") == "watch_event", F.col("revision")).otherwise(F.col("revision") + 1)
     rows = rows.withColumn("floor", F.max(floor).over(before)).withColumn("highest", F.max("revision").over(before))
     least = F.when(F.col("kind") == "watch_event", F.col("floor")).otherwise(F.col("highest"))

@@ -59,7 +59,7 @@ def options_of_catalog(properties: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a query reads. Either path or url is given.
+    """The source of a query. Either path or url is given.
 
     revision: of the keyspace, or the last one of changes; 0: the newest. start_revision: the first one of changes; 0:
     the oldest that there is; -1: only new ones (a stream only).

@@ -32,7 +32,7 @@ __all__ = ["Verified", "verify"]
 
 SUMMARY = "summary.json"
 # The JVM only adds up what native code found: thousands of rows, for which planning twice and compiling take longer
-# than computing (first run on small data: 22 s of processor time with all of it, 14 s without). What it shuffles is
+# than computing (first run on small data: 22 s of processor time with all of it, 14 s without). Its shuffled data is
 # compressed already. With one compiler only Java would give compiled code 48 MB, which a session that lives long fills:
 # then it ends with "Out of space in CodeCache".
 SETTINGS = {
@@ -119,7 +119,7 @@ def _tables(
     import raftmeta.spark.observations as of
     import raftmeta.spark.tables as make
 
-    # What belongs to one run lies together, so that the windows and groups of the tables shuffle nothing more.
+    # The rows of one run lie together, so that the windows and groups of the tables shuffle nothing more.
     together = spark.sparkContext.defaultParallelism if len(runs) > 1 else 1
     findings = _findings(spark, runs, limits, bucket_rows).repartition(together, "run").persist()
     faults = _faults(spark, runs)

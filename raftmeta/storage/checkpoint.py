@@ -1,7 +1,7 @@
 """The local checkpoint: a base and what changed since, as checked rows of an LMDB environment.
 
-What it decides: which layers a manifest names, when a new base is due, and whether a row is what was written. What it
-never does: look into a record, keep a Python object for each key, repair, or believe LMDB that a page is undamaged (it
+It decides which layers a manifest names, when a new base is due, and whether a row is what was written. It
+must never look into a record, keep a Python object for each key, repair, or believe LMDB that a page is undamaged (it
 has no checksums: docs/formats.md "Checkpoint"). One thread at a time uses a store.
 
 Why chunks and not a row for each key: LMDB copies whole pages, so that 1 % of the keys, changed here and there, would
@@ -99,7 +99,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What state a checkpoint is, and the layers that make it."""
+    """The state in a checkpoint, and the layers that make it."""
 
     cluster_low: int
     cluster_high: int
@@ -214,7 +214,7 @@ def _is_full(path: Path) -> bool:
 
 
 def sync_directory(path: Path) -> None:
-    """What was made, renamed or removed in it is durable on return. Raises OSError."""
+    """Sync a folder: files made, renamed or removed in it are durable on return. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -358,7 +358,7 @@ class CheckpointStore:
 
     @staticmethod
     def _remove_rows(transaction: lmdb.Transaction, named: set[int]) -> None:
-        """What is named is passed over in one step: each may wait for the GIL, and a base has hundreds of rows."""
+        """Named rows are passed over in one step: each step may wait for the GIL, and a base has hundreds of rows."""
         with transaction.cursor() as cursor:
             is_there = cursor.set_range(b"c")
             while is_there and cursor.key()[:1] == b"c":

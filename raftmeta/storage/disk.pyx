@@ -1,6 +1,6 @@
 """The real disk: a folder by its descriptor, every call of the operating system mapped to a status.
 
-What it decides: nothing. What it never does: retry a sync, follow a name out of its folder, hold Python. Reads of an
+It decides nothing. It must never retry a sync, follow a name out of its folder, hold Python. Reads of an
 existing file see what is on stable storage: `open` syncs what an earlier process left in the cache and then drops
 the cached pages, since after a failed sync they may say more than the disk has (decisions/log.md D5).
 

@@ -1,6 +1,6 @@
 """Which live records stand where in the log, by runs of records that lie one after another.
 
-What it decides: what remains of a run when records are superseded, compacted or repaired. What it never does: look at
+It decides what remains of a run when records are superseded, compacted or repaired. It must never look at
 a record; a run that is cut keeps its place and its length as bounds.
 """
 

@@ -1,4 +1,4 @@
-# Who this folder is: cluster and node name, incarnation, boot number, and how far its cluster is founded.
+# The identity of this folder: cluster and node name, incarnation, boot number, and how far its cluster is founded.
 #
 # One small file, replaced as a whole (new file, sync, rename, directory sync): there is always one that is complete.
 # The boot number grows with each life, before the node says a word, so that peers can refuse what an older life said.

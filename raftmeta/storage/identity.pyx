@@ -1,6 +1,6 @@
 """The identity file: who this folder is, replaced as a whole and never changed in place.
 
-What it decides: whether a folder belongs to the node that asks. What it never does: judge founding (raft/genesis does);
+It decides whether a folder belongs to the node that asks. It must never judge founding (raft/genesis does);
 let a word leave before the boot number that stands behind it is durable. Format: docs/formats.md "Identity file".
 """
 

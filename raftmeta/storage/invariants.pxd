@@ -1,4 +1,4 @@
-# What the log and the sealed files believe of those who call them, of themselves and of the DiskPort behind them.
+# Beliefs of the log and of the sealed files about their callers, themselves and the DiskPort behind them.
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
 

@@ -1,6 +1,6 @@
 """The mark: how far the log is synced, kept in a second place.
 
-What it decides: which of its two slots may be overwritten. What it never does: say that bytes are synced before they
+It decides which of its two slots may be overwritten. It must never say that bytes are synced before they
 are; its caller writes it after the sync of the batch it names. Format: docs/formats.md "Segment, batch and mark".
 """
 

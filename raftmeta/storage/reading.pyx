@@ -1,6 +1,6 @@
 """Reading records back: from the page cache or the disk into one new chunk, each checked again.
 
-What it decides: how many records one answer has. What it never does: show a record whose checksum, padding or index is
+It decides how many records one answer has. It must never show a record whose checksum, padding or index is
 wrong; keep an index of records in memory. A cursor remembers where the last answer ended.
 """
 

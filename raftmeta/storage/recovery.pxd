@@ -1,4 +1,4 @@
-# What is still there: reads all segments and the mark, follows the stream, and tells a torn tail from damage.
+# Finds what is still there: reads all segments and the mark, follows the stream, and tells a torn tail from damage.
 #
 #     torn        the last batch begun, nothing of it ever acknowledged: a power cut may leave any mixture of it
 #     damaged     bytes that were synced are not what was written, but the chain hash of each lost record is known

@@ -1,6 +1,6 @@
 """Recovery: what the files of a log still say, and what the missing bytes were.
 
-What it decides: which bytes are live, torn, damaged or lost. What it never does: write, remove or repair anything; cut
+It decides which bytes are live, torn, damaged or lost. It must never write, remove or repair anything; cut
 a batch that may have been acknowledged; show a record whose checksum, index or chain hash is not what was written.
 
     recover
@@ -270,7 +270,7 @@ cdef status_t _keep(Wal* wal, const BatchSummary* batch, index_t first, index_t 
     return extents_append(&wal.extents, &extent)
 
 
-# What can be found of a batch's records in [begin, end) is kept, the others are damaged.
+# Keep the records of a batch that can be found in [begin, end); the others are damaged.
 cdef status_t _salvage(Wal* wal, const BatchSummary* batch, const uint64_t* chains, uint64_t segment,
                        const uint8_t* bytes, uint64_t begin, uint64_t end) noexcept nogil:
     cdef uint64_t at, length, chain
@@ -583,7 +583,7 @@ cdef status_t _judge_tail(Walk* walk) noexcept nogil:
             and walk.mark.segment == last.number):
         wal.hard_state = walk.mark.hard_state
     walk.is_lost = walk.is_lost or walk.hole.is_open
-    # What stands behind the end: wal_open looks whether a batch was begun there.
+    # Bytes behind the end: wal_open looks whether a batch was begun there.
     return status if status != OK else _reach(walk, last, last.segment.end + sizeof(BatchHeader))
 
 

@@ -28,7 +28,7 @@ cdef struct Salvage:
     member_id_t owner           # incarnation whose log is read, 0: any
     member_id_t void_owner      # segments of this one are passed over, 0: none
     Vec[SalvageFile] files      # in order of number
-    # What was found.
+    # The records that were found.
     index_t first               # index of records.data[0]
     Vec[SalvageRecord] records
     index_t committed           # known as committed by a batch that was read while no batch before it was missing

@@ -1,6 +1,6 @@
 """Salvage: one pass over the bytes of all segments, batch by batch in the order of their numbers.
 
-What it decides: which record is the live one of each index. What it never does: refuse a log for damage in it. A batch
+It decides which record is the live one of each index. It must never refuse a log for damage in it. A batch
 without a sound header is known by the summary in the batch behind it, or in the mark. If both are gone, nobody knows
 what the batch superseded: `committed` keeps the value from before it.
 

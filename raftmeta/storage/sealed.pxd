@@ -93,7 +93,7 @@ cdef status_t sealed_begin(SealedWriter* writer, const DiskPort* disk, const cha
                            const uint8_t* membership) noexcept nogil
 cdef status_t sealed_chunk(SealedWriter* writer, const uint8_t* records, uint32_t length, uint32_t count,
                            const uint8_t* split_key, uint32_t split_key_length, bint is_split) noexcept nogil
-# What was written so far leaves the cache: the log's syncs wait less for many small ones than for one long at the end.
+# Bytes written so far leave the cache: the log's syncs wait less for many small ones than for one long at the end.
 cdef status_t sealed_sync(SealedWriter* writer) noexcept nogil
 cdef status_t sealed_seal(SealedWriter* writer, const Hash128* state_hash) noexcept nogil
 cdef void sealed_abandon(SealedWriter* writer) noexcept nogil

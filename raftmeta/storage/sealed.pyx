@@ -1,6 +1,6 @@
 """The sealed file: chunks of records, written once, checked before they are shown.
 
-What it decides: whether a file is complete and undamaged. What it never does: look into a record, hold more than one
+It decides whether a file is complete and undamaged. It must never look into a record, hold more than one
 chunk, or show a byte whose checksum it has not seen. Format: docs/formats.md "Sealed file".
 """
 

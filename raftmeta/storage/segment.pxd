@@ -1,4 +1,4 @@
-# What the bytes of a log segment mean: its header, its batches, and how records are found in damaged ones.
+# The meaning of the bytes of a log segment: its header, its batches, and how records are found in damaged ones.
 #
 # Decides: what is a valid header, batch or record. Never: reads a file, follows the stream (storage/recovery does), or
 # trusts a length before its checksum. docs/formats.md "Segment, batch and mark".

@@ -1,6 +1,6 @@
 """The bytes of a log segment: headers, batches, and the search for records in damaged ones.
 
-What it decides: whether bytes are a sound header, batch or record of one segment. What it never does: read a file,
+It decides whether bytes are a sound header, batch or record of one segment. It must never read a file,
 follow the stream from batch to batch, or trust a length that no checksum covers.
 Format: docs/formats.md "Segment, batch and mark".
 """

@@ -18,5 +18,5 @@ cdef status_t spares_prepare(Wal* wal, uint32_t bytes_max, bint* is_complete) no
 cdef status_t segment_retire(Wal* wal, const Segment* segment) noexcept nogil
 # Where the disk is nearly full, files that only wait to be used again are the first to go.
 cdef status_t retired_drop(Wal* wal) noexcept nogil
-# What these files come to: room that a full disk still has.
+# Bytes of these files: room that a full disk still has.
 cdef uint64_t spares_room(const Wal* wal) noexcept nogil

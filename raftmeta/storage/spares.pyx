@@ -1,7 +1,7 @@
 """Files prepared ahead: the spare, which becomes the next segment, the reserve, and retired segments.
 
-What it decides: what a sync of a batch will find (a file that need not grow), and what becomes of a segment that leaves
-the log: the reserve, a spare of later, or nothing. What it never does: write a byte of the log, or give a file the name
+It decides what a sync of a batch will find (a file that need not grow), and what becomes of a segment that leaves
+the log: the reserve, a spare of later, or nothing. It must never write a byte of the log, or give a file the name
 of a segment (storage/wal).
 
 A failure is only answered: storage/wal poisons itself. NO_SPACE is none, what could not be prepared is missing.
@@ -163,7 +163,7 @@ cdef bint _may_keep(const Wal* wal) noexcept nogil:
             and (wal.limits.log_bytes_max == 0 or wal.used_bytes + kept <= wal.limits.log_bytes_max))
 
 
-# What the file of a segment becomes that leaves the log; False: nothing, it is removed.
+# The new name of a segment's file that leaves the log; False: none, the file is removed.
 cdef bint _new_name(Wal* wal, const Segment* segment, char* name) noexcept nogil:
     if wal.reserve.size_bytes < wal.limits.reserve_bytes and segment.allocated_bytes >= wal.limits.reserve_bytes:
         _close_spare(wal, &wal.reserve)

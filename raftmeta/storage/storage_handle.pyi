@@ -63,7 +63,7 @@ def record_fields(data: bytes) -> tuple[int, int, int, bytes]:
     """Return (index, term, chain, payload) of one record."""
 
 class OpenedLog:
-    """What wal_open found (WalOpened); states are numbers of WalState."""
+    """The findings of wal_open (WalOpened); states are numbers of WalState."""
 
     status: int
     state: int

@@ -36,7 +36,7 @@ cdef enum WalState:
     WAL_BLANK = 5                   # a new folder
     WAL_VOID = 6                    # only what WalLimits.void_owner left: blank for this owner
 
-# What open found. Pointers are valid until wal_open_done.
+# The findings of wal_open. Pointers are valid until wal_open_done.
 cdef struct WalOpened:
     WalState state
     HardState hard_state
@@ -74,7 +74,7 @@ cdef status_t wal_read(Wal* wal, index_t index, uint32_t bytes_max, Slice* recor
 cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil
 # Room for new records, for acknowledgements.
 cdef uint64_t wal_free_bytes(Wal* wal) noexcept nogil
-# What the log holds, superseded records included.
+# Bytes that the log holds, superseded records included.
 cdef uint64_t wal_used_bytes(const Wal* wal) noexcept nogil
 # Nothing to write for a while: makes the mark durable, so that nothing acknowledged could be taken for a torn tail.
 cdef status_t wal_idle(Wal* wal) noexcept nogil

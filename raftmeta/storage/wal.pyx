@@ -1,7 +1,7 @@
 """The log on disk: batches made durable one after another, segments that follow each other, records read back.
 
-What it decides: where a batch goes, when a new segment begins, which segments a compaction lets go. What it never
-does: acknowledge before the sync returned; write again to a sector that holds acknowledged bytes; go on after a failed
+It decides where a batch goes, when a new segment begins, which segments a compaction lets go. It must
+never acknowledge before the sync returned; write again to a sector that holds acknowledged bytes; go on after a failed
 write or sync (decisions/log.md D5); judge terms or votes. Files before and after they are segments: storage/spares.
 
     wal_append

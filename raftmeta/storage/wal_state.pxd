@@ -1,4 +1,4 @@
-# What a Wal holds in memory; only the modules of storage/ that make it up look inside.
+# A Wal in memory; only the modules of storage/ that make it up look inside.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Chunk, Slice

@@ -55,7 +55,7 @@ def packed_upgrade(version: int) -> bytes:
 
 
 def value_of(outcome: bytes) -> Any:
-    """What a caller gets for an outcome. Raises Rejected or CommandFailed."""
+    """Return the value of an outcome to its caller. Raises Rejected or CommandFailed."""
     kind, *rest = unpack(outcome)
     if kind == FORMAT_REJECTED:
         raise Rejected(rest[0], rest[1])

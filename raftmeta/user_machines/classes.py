@@ -1,4 +1,4 @@
-"""What makes a plain class a user machine: one object on every node, changed by commands that go through the log.
+"""Makes a plain class a user machine: one object on every node, changed by commands that go through the log.
 
     @raftmeta.replicated
     class Board:
@@ -148,7 +148,7 @@ def replicated(cls: C | None = None, *, version: int = 1) -> Any:
 
 
 def machine_class_of(cls: type) -> MachineClass:
-    """What @replicated found out about a class. Raises ConfigError when it was not used on it."""
+    """The facts that @replicated found about a class. Raises ConfigError when it was not used on it."""
     description = vars(cls).get(_CLASS) if isinstance(cls, type) else None
     if not isinstance(description, MachineClass):
         raise ConfigError(f"cls: {cls!r} is not a class marked with @raftmeta.replicated", field="cls")

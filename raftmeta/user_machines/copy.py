@@ -1,8 +1,8 @@
 """One node's copy of a user machine: the object, and what its commands answered. No thread, no node.
 
-What it decides: what a command's outcome is, the same on every node, and what stays of a command that raises: nothing.
-The object is then made again from its last dump, and the commands since are run again without that one. What it
-never does: let an exception of a command out. MachineFault says that this copy cannot go on at all.
+It decides what a command's outcome is, the same on every node, and what stays of a command that raises: nothing.
+The object is then made again from its last dump, and the commands since are run again without that one. It
+must never let an exception of a command out. MachineFault says that this copy cannot go on at all.
 
 A command's outcome is known by the index of its entry. Outcomes are part of the dump, so that a command that is sent
 twice gets the same answer from a copy that was loaded; they are forgotten when their session has seen them.
@@ -42,7 +42,7 @@ class CommandRecord(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What a client of the node asks its copy (UserAsk in raftmeta/engine/user_fetches.pxd).
+    """A question of a client to the copy of its node (UserAsk in raftmeta/engine/user_fetches.pxd).
 
     entry_index: of the command whose outcome it waits for; of a read, the last one that it must see. call: of a read.
     """
@@ -54,7 +54,7 @@ class Ask(NamedTuple):
 
 
 class News(NamedTuple):
-    """What a node has for its copy (UserNews in raftmeta/engine/user_fetches.pxd)."""
+    """The news that a node has for its copy (UserNews in raftmeta/engine/user_fetches.pxd)."""
 
     gives_dump: bool
     last: int
@@ -82,7 +82,7 @@ class MachineFault(Exception):
 
 
 class Outcomes:
-    """What commands answered, by index, until their session has seen it or there are too many."""
+    """Answers to commands, by index, until their session has seen them or there are too many."""
 
     def __init__(self, kept: Sequence[Sequence[Any]] = ()) -> None:
         self._by_index: OrderedDict[int, tuple[int, int, bytes]] = OrderedDict()
@@ -147,7 +147,7 @@ class Copy:
         self.executed = 0
         self.rejected = 0
         self.failed = 0
-        # What the object is made again from: its last dump (None: as it was made) and the commands since.
+        # The object can be made again from its last dump (None: as it was made) and the commands since.
         self._saved: bytes | None = None
         self._since: list[CommandRecord] = []
 

@@ -1,4 +1,4 @@
-"""What a range and a watch ask for, as plain values: a verb makes one of its arguments, and a carrier reads it."""
+"""The questions of a range and of a watch, as plain values: a verb makes one of its arguments, a carrier reads it."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Verbs:
         items: a mapping, or pairs of a key and its value, in the order in which they are set. They go in groups of up
         to 4,096 items or 1 MiB: a group is one revision, all of it or nothing, and the next begins when it is answered.
         lease, fence: as in put, for each group. timeout_s: for the whole. A wrong item is found before anything is set
-        (InvalidArgument). What fails later has .items_done: so many of the first items are certainly set, the error is
+        (InvalidArgument). A later error has .items_done: so many of the first items are certainly set, the error is
         about the group behind them, and nothing after that was begun. To call again with the rest, or all, is safe.
         """
         return self._ask(verbs.put_many(items, lease, fence), timeout_s)

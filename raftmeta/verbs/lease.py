@@ -1,6 +1,6 @@
 """A lease as its owner holds it: raftmeta.Lease, and raftmeta.aio.Lease for tasks.
 
-What it cannot do: protect what happens between a check and the act that follows, or across a pause of the machine.
+A lease cannot protect the time between a check and the act that follows, nor a pause of the machine.
 Only a fence does that, which the store checks.
 """
 
@@ -13,7 +13,7 @@ __all__ = ["AioLease", "Lease"]
 
 
 class HeldLease:
-    """What the leases of both faces share."""
+    """The base of the leases of both faces."""
 
     __slots__ = ()
 

@@ -4,7 +4,7 @@ A patch in patches/ begins with a header: Title; Source, where the mistake is wa
 of tests/mutants/hunt.py in which it is looked for first; Harmless, of a change that must survive. What follows is a
 unified diff.
 
-What this file decides: which modules a patch rebuilds, and where. What it never does: change the checkout.
+This file decides which modules a patch rebuilds, and where. It must never change the checkout.
 """
 
 from __future__ import annotations

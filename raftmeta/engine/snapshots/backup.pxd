@@ -1,7 +1,7 @@
 # A sealed file outside of any node: read whole, and made into the folder of a member of a new cluster.
 #
-# It decides what of the state goes into the new cluster: keys, history, revision and leases do; sessions do not. What
-# it never does: touch the file that it reads, or believe a state before all of it was loaded.
+# It decides what of the state goes into the new cluster: keys, history, revision and leases do; sessions do not. It
+# must never touch the file that it reads, or believe a state before all of it was loaded.
 from libc.stdint cimport uint8_t
 
 from raftmeta.engine.snapshots.files cimport Loading

@@ -3,13 +3,13 @@
 # An engine without one (self is NULL) uses its sealed files for it (taking); those are also what travels to
 # other members, so they exist either way: with a port, they are written only when a member needs one.
 #
-# Who calls what, on which thread. Nothing here is called by two threads at once:
+# These threads call these functions. No two threads call here at once:
 #     open, next, forget      the opening thread, inside engine_boot; the log may be read meanwhile, on another. May
 #                             block.
 #     begin_from              the opening thread after a load; later the thread of the engine, after an install.
 #     take, poll, tick        the thread of the engine, in its turns. Must not block, nor wait for another thread.
 # The port may have a thread of its own; between take and the poll that ends it that thread alone uses the dump.
-# Whoever made the port ends its thread before the engine is released.
+# The maker of the port ends the port's thread before the engine is released.
 #
 # Order that the engine keeps: poll said OK (the checkpoint is durable) -> core_compacted -> segments of the log go.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -21,7 +21,7 @@ from raftmeta.raft.types cimport SnapshotPoint, index_t
 from raftmeta.status cimport status_t
 from raftmeta.wire.frame cimport ClusterId
 
-# What state it is, and what of the log's knowledge goes with it.
+# The state in a checkpoint, and the facts of the log that belong to it.
 cdef struct CheckpointHead:
     ClusterId cluster
     SnapshotPoint point         # the last entry in it: index, term, chain hash
@@ -43,8 +43,8 @@ cdef struct CheckpointPort:
     # The incarnation whose state is kept is gone (its log was lost): remove everything.
     status_t (*forget)(void* self) noexcept nogil
     # From now on dumps are of `machine`. is_kept: its state is the one that open and next gave, so differences to it
-    # may be taken; otherwise the next checkpoint must be a whole one. Whatever is pinned of a machine before must be
-    # let go before this returns: it is destroyed then. Never while a take is under way.
+    # may be taken; otherwise the next checkpoint must be a whole one. All that is pinned of a machine before must
+    # be let go before this returns: it is destroyed then. Never while a take is under way.
     void (*begin_from)(void* self, Machine* machine, bint is_kept) noexcept nogil
     # Take a checkpoint of the pinned state; `head` is copied. `dump` is prepared: any one thread may call
     # machine_dump_next until poll says otherwise; the engine ends it. OK, or why not: the next point tries again.

@@ -5,7 +5,7 @@
 #     ....received                                    one that is being received; likewise
 #
 # Each step reads, writes and syncs one chunk, so that whatever else waits for the disk waits no longer than for that.
-# What a step works on belongs to the thread of the disk from the job's submission until it is back.
+# The thread of the disk owns the data of a step from the job's submission until the job is back.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.dump cimport Dump

@@ -1,7 +1,7 @@
 """Sealed files, step by step.
 
-What it decides: where a chunk of a file ends, and whether a file that was read is the state it says it is. What it
-never does: more than one chunk at once, or anything that the loop's thread may touch at the same time.
+It decides where a chunk of a file ends, and whether a file that was read is the state it says it is. It
+must never more than one chunk at once, or anything that the loop's thread may touch at the same time.
 
 A chunk ends at the first end of a record that makes it chunk_bytes or longer. This depends on the records alone and not
 on how the dump was cut, so all members' files of one point are the same bytes, and any of them can go on where another

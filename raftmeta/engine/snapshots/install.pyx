@@ -1,6 +1,6 @@
 """The installation of a snapshot that was received.
 
-What it decides: whether the log is kept. What it never does: begin before the file is whole, checked, loaded into a
+It decides whether the log is kept. It must never begin before the file is whole, checked, loaded into a
 state of its own and durable under its name; leave a moment in which a crash finds neither state.
 
     1. the file is durable under its name          a crash from here on: engine/snapshots/restore finishes what is below

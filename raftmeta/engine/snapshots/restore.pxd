@@ -8,7 +8,7 @@ from raftmeta.raft.types cimport SnapshotPoint, index_t
 from raftmeta.status cimport status_t
 from raftmeta.storage.wal cimport WalOpened
 
-# What was found; the state itself is engine.machine.
+# The copies that were found; the state itself is engine.machine.
 cdef struct Restored:
     SnapshotPoint point         # index 0: there is none, the state begins empty
     bint is_checkpoint          # it came from the checkpoint port
@@ -26,7 +26,7 @@ cdef struct Restored:
 cdef status_t restore_look(Engine* engine, Restored* restored) noexcept nogil
 # Then load the checkpoint, if there is one, into engine.machine. Asks nothing but the
 # checkpoint port and writes nothing, so the log may be opened meanwhile; if that is lost, restore_forget drops what was
-# loaded. Blocks. What became of it restore_state tells.
+# loaded. Blocks. restore_state tells the outcome.
 cdef void restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil
 # Last: has the newest copy that is whole in engine.machine; older ones take its place when it is damaged. Leftovers of
 # a crash go, but nothing goes while a copy cannot be read. Blocks.

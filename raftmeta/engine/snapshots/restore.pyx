@@ -1,6 +1,6 @@
 """The state at boot.
 
-What it decides: which copy of the state is the newest whole one. What it never does: believe a copy that it has not
+It decides which copy of the state is the newest whole one. It must never believe a copy that it has not
 read to its end, or remove the last one that is there.
 
 A damaged copy is told and passed over; the one before it and the log, which is kept back to it, lead to the same state.
@@ -119,7 +119,7 @@ cdef status_t _load_sealed(Engine* engine, index_t index, Restored* restored, Sn
     return status
 
 
-# A file that is not needed now: its two ends are sound. Whoever reads it checks the rest.
+# A file that is not needed now: its two ends are sound. A reader checks the rest.
 cdef status_t _know_sealed(Engine* engine, index_t index, SnapshotFile* file) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef SealedReader reader

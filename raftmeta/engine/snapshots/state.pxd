@@ -1,4 +1,4 @@
-# What an engine knows of snapshots: where points are, what is being taken, received and kept. Part of engine/state.
+# The snapshots of an engine: where points are, what is being taken, received and kept. Part of engine/state.
 #
 #     engine/snapshots/taking            points, taking, what may go of log and files
 #     engine/snapshots/transfer    offers, pieces, the other members

@@ -1,6 +1,6 @@
 """Points, taking, keeping.
 
-What it decides: which entry is a point, and how far log and files may go. What it never does: let go of anything before
+It decides which entry is a point, and how far log and files may go. It must never let go of anything before
 the copy that replaces it is durable, or hold up the loop for longer than a slice.
 
     snapshots_applied       TAKING_DUE          the applier stops behind the point
@@ -160,7 +160,7 @@ cdef status_t snapshots_submit(Engine* engine, DiskJob* job) noexcept nogil:
     return OK
 
 
-# Ended, well or not. What failed is tried again at the next point.
+# Ended, well or not. After a failure the next point is the next try.
 cdef status_t _end_taking(Engine* engine, status_t status) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     cdef SnapshotFile file = snapshots.taking.file
@@ -345,7 +345,7 @@ cdef status_t snapshots_tick(Engine* engine) noexcept nogil:
     elif engine.checkpoints.self != NULL:
         engine.checkpoints.tick(engine.checkpoints.self)
     if status == OK and engine.machine != NULL and not engine.applying.is_partial and not engine.applying.must_publish:
-        # What the last checkpoint held is given back in slices, also where nothing is applied any more.
+        # The pieces of the last checkpoint are given back in slices, also where nothing is applied any more.
         status = machine_publish(engine.machine)
     if status != OK or engine.ticks % engine.config.core.election_timeout_ticks != 0:
         return status

@@ -1,6 +1,6 @@
 """Sealed files between members.
 
-What it decides: whom to ask, how far ahead, and when to give up. What it never does: look into a file, send what was
+It decides whom to ask, how far ahead, and when to give up. It must never look into a file, send what was
 not asked for, or let a transfer's bytes wait in front of the log's: a few pieces are under way per member, no more.
 
 Receiving, state by state (engine/snapshots/state):
@@ -212,7 +212,7 @@ cdef status_t _submit(Engine* engine, DiskJob* job) noexcept nogil:
     return snapshots_submit(engine, job)
 
 
-# What a job has in its hands is taken away when it is back.
+# The part that a job works on is taken away when the job is back.
 cdef status_t _abandon(Engine* engine) noexcept nogil:
     mark(MARK_RECEIVING_ABANDONED_MIDWAY)
     engine.snapshots.receiving_state = RECEIVING_ABANDONED

@@ -1,8 +1,8 @@
-# What must hold between the nodes of a small world: I1-I4, I7 and I10 of docs/invariants.md.
+# Checks between the nodes of a small world: I1-I4, I7 and I10 of docs/invariants.md.
 #
 # It looks at Exhaustive.successor after an action of one node, and keeps there what must not be forgotten: who led a
-# term, what is committed and in whose term. It never changes a node. What one node alone can do wrong (I5, I6, I9)
-# raftmeta/sim/small/node sees; electorates that do not overlap (I10), raftmeta/sim/small/parts.
+# term, what is committed and in whose term. It never changes a node. raftmeta/sim/small/node
+# sees what one node alone can do wrong (I5, I6, I9); raftmeta/sim/small/parts, electorates without overlap (I10).
 from libc.stdint cimport uint32_t
 
 from raftmeta.sim.small.exhaustive_state cimport Exhaustive

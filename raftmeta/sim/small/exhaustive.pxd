@@ -2,8 +2,8 @@
 # change of membership can meet production cores, within bounds that are said below.
 #
 # A state is: what each node is (raftmeta/sim/small/node), the set of messages that were sent, what of each bound is
-# left, who led each term, and what is committed. States are taken in order of distance from the beginning. What was met
-# is not taken again, nor what another state covers (raftmeta/sim/small/states).
+# left, who led each term, and what is committed. States are taken in order of distance from the beginning. A state that
+# was met is not taken again, nor one that another state covers (raftmeta/sim/small/states).
 #
 #     exhaustive_run      takes states until none is left, one violates an invariant, or enough were taken
 #     exhaustive_path     the actions that lead to a state

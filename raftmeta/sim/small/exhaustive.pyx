@@ -213,7 +213,7 @@ cdef bint _succeed(Exhaustive* exhaustive, uint32_t position, const SmallStep* s
 
 
 # Messages that leave their node as it is, and are answered: the answers only add to what can happen, so they are given
-# at once. What was not for this node was answered in the state before.
+# at once. Questions to other nodes were answered in the state before.
 cdef bint _answer_all(Exhaustive* exhaustive, uint32_t position) noexcept nogil:
     cdef SmallWorld* world = &exhaustive.successor
     cdef size_t before = exhaustive.answered_before

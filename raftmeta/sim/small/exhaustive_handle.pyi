@@ -45,7 +45,7 @@ class Exhaustive:
         """A short history that leads to the violation, one action a line; empty when there is none."""
 
     def facts(self) -> set[tuple[tuple[object, ...], ...]]:
-        """What the nodes were in each state that was met: role, terms, commit index, log and disk of each; nodes that
+        """The nodes of each state that was met: role, terms, commit index, log and disk of each; nodes that
         began alike in any order. Equal for two searches that reached the same."""
 
     @property
@@ -55,4 +55,4 @@ class Exhaustive:
 
     @property
     def marks(self) -> dict[str, int]:
-        """What members decided on the way: distinct steps of a node in which it happened, by the name of the trace."""
+        """Decisions of members on the way: distinct steps of a node in which it happened, by the name of the trace."""

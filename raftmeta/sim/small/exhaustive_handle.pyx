@@ -179,7 +179,7 @@ cdef class Exhaustive:
         return lines
 
     def facts(self) -> set[tuple[tuple[object, ...], ...]]:
-        """What the nodes were in each state that was met, those that began alike in any order."""
+        """The nodes of each state that was met, those that began alike in any order."""
         cdef uint32_t number
         met = set()
         for number in range(self.native.states.size - (self.native.violation != 0)):
@@ -206,5 +206,5 @@ cdef class Exhaustive:
 
     @property
     def marks(self) -> dict[str, int]:
-        """What members decided on the way: distinct steps of a node in which it happened."""
+        """Decisions of members on the way: distinct steps of a node in which it happened."""
         return {name: self.native.traces[i] for i, name in enumerate(MARKS) if name}

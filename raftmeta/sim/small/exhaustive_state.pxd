@@ -17,7 +17,7 @@ cdef enum:
     SMALL_LOG_MAX = 15          # entries of a log, noops and memberships among them
     BITS_PER_TERM = 4           # of SmallWorld.leaders, and of each bound in a packed state
 
-# What may happen so often; the position of its bound.
+# Actions with a bound on how often they happen; the position of the bound.
 cdef enum SmallBound:
     BOUND_TIME_OUTS = 0
     BOUND_PROPOSALS = 1
@@ -75,7 +75,7 @@ cdef struct SmallEntry:
     index_t index
     uint32_t previous
 
-# What an action makes of a node. is_possible False: it cannot happen to it.
+# The node after an action. is_possible False: the action cannot happen to it.
 cdef struct SmallStep:
     uint32_t node
     uint32_t violation

@@ -50,13 +50,13 @@ cdef struct SmallNode:
     bint may_change
     bint forgets
 
-# What an action led to beside the node itself.
+# The effects of an action beside the node itself.
 cdef struct SmallOutcome:
     Vec[Message] messages       # sent; each chunk held
     uint32_t violation          # SmallViolation, 0: none
     uint64_t traces             # bit per TraceType that was seen
 
-# What must not step back over any action, a crash included only where the disk vouches for it.
+# Pointers that no action may step back; a crash may, but for what the disk vouches for.
 cdef struct SmallPointers:
     term_t term
     index_t committed
@@ -64,7 +64,7 @@ cdef struct SmallPointers:
 cdef status_t node_create(SmallNode* node, uint32_t position, const SmallBeginning* beginning) noexcept nogil
 cdef status_t node_copy(SmallNode* node, const SmallNode* source) noexcept nogil
 cdef void node_release(SmallNode* node) noexcept nogil
-# What its digest would be if each member i had the name names[i]; names[0] is 0.
+# Its digest if each member i had the name names[i]; names[0] is 0.
 cdef uint64_t node_digest(const SmallNode* node, const uint8_t* names) noexcept nogil
 cdef void outcome_clear(SmallOutcome* outcome) noexcept nogil
 cdef SmallPointers node_look(const SmallNode* node) noexcept nogil

@@ -148,7 +148,7 @@ cdef void _violate(SmallOutcome* outcome, SmallViolation violation) noexcept nog
 
 
 # --- what the core wants ----------------------------------------------------------------------------------------------
-# Until it wants nothing more. What it applies is applied at once; its write stays under way.
+# Run it until it wants nothing more. Its entries are applied at once; its write stays under way.
 cdef void _run(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
     cdef Ready ready
     cdef status_t status
@@ -175,7 +175,7 @@ cdef void _run(SmallNode* node, SmallOutcome* outcome) noexcept nogil:
         _forget(node)
 
 
-# What a core keeps for what no small world has: two nodes that differ by it alone will do the same.
+# Forget fields that matter in no small world: two nodes that differ by them alone will do the same.
 cdef void _forget(SmallNode* node) noexcept nogil:
     cdef Progress* progress
     cdef uint32_t i

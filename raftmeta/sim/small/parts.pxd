@@ -12,6 +12,6 @@ cdef status_t parts_create(Exhaustive* exhaustive) noexcept nogil
 cdef void parts_release(Exhaustive* exhaustive) noexcept nogil
 # Number of this node, which is the catalogue's from now on; 0: no memory, and it is released.
 cdef uint32_t parts_node(Exhaustive* exhaustive, SmallNode* node) noexcept nogil
-# What the action makes of the node with this number, at this position in the world. NULL: no memory. Valid until the
+# The node with this number after the action, at this position in the world. NULL: no memory. Valid until the
 # next call.
 cdef const SmallStep* parts_step(Exhaustive* exhaustive, uint32_t node, small_action_t action) noexcept nogil

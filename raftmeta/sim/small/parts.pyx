@@ -181,7 +181,7 @@ cdef uint64_t _digest(const Message* message) noexcept nogil:
     return digest
 
 
-# Whoever is called by another name sends the same message under that name: all of them get a number together.
+# A node of another name sends the same message under that name: all these messages get a number together.
 cdef uint32_t _message(Exhaustive* exhaustive, const Message* message) noexcept nogil:
     cdef uint32_t* known = exhaustive.message_numbers.insert(_digest(message))
     cdef uint32_t number

@@ -4,7 +4,7 @@ It does what raftmeta/sim/users/world tells it over a pipe, with the Copy that n
 node to node: its hash seed, its clock (which is set off by the node's number), its time zone, the addresses of objects.
 For each life of the node it forks and imports the class, so that a crash takes everything with it that was in memory.
 
-What it never does: decide whether something is wrong. It reports, and user_world compares.
+It must never decide whether something is wrong. It reports, and user_world compares.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Replica:
         return [outcome, self._state(), self._broken_invariants()]
 
     def read(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """What a read answers, or the exception that it raises, and the state after it."""
+        """The answer to a read, or the exception that it raises, and the state after it."""
         try:
             answer = pack(["answers", getattr(self.copy.state, name)(*args, **kwargs)])
         except Exception as error:  # a read may refuse what was made up; it must do so everywhere

@@ -9,7 +9,7 @@ replays the log or begins from the dump that was adopted, and where dumps are ma
 and state must be those of the first node that ran it, its invariants must hold, and a read must leave the state as it
 is.
 
-What it never does: put the commands through consensus. That all nodes get one log is what the other worlds of
+It must never put the commands through consensus. That all nodes get one log is what the other worlds of
 raftmeta/sim show; here it is given.
 """
 
@@ -91,7 +91,7 @@ class ReplicaProcess:
         self.name = "abc"[number]
         self.pointer = 0
         self._is_alive = False
-        # What of the environment is its own; the rest is that of this process.
+        # The variables of its own; all others are those of this process.
         own = {
             "PYTHONHASHSEED": str(number + 1),
             "TZ": TIME_ZONES[number],
@@ -286,7 +286,7 @@ class _World:
 
 
 def _shown(outcome: bytes) -> str:
-    """What a caller would get for it."""
+    """The answer that a caller would get for it."""
     try:
         return repr(value_of(outcome))
     except Rejected as rejected:

@@ -1,4 +1,4 @@
-# The fault atlas: where a disk may fail so that the cluster can survive it (docs/faults.md "What a minority may lose").
+# The fault atlas: where a disk may fail so that the cluster can survive it (docs/faults.md "Losses of a minority").
 from raftmeta.raft.types cimport index_t
 from raftmeta.sim.world.world_state cimport SimNode, World
 

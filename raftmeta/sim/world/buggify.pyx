@@ -1,6 +1,6 @@
-"""Who fires buggify points: the world that runs on this thread, by the rates of its profile.
+"""Buggify points are fired by the world that runs on this thread, at the rates of its profile.
 
-What it decides: whether a point fires now. What it never does: draw for one point from the stream of another, so that
+It decides whether a point fires now. It must never draw for one point from the stream of another, so that
 a point less in a profile shifts none of the others; fire when a world heals, or where no world runs.
 """
 

@@ -1,4 +1,4 @@
-# What clients have asked of nodes and wait for: small structs that come back as `owner`, from a pool.
+# Calls of clients that wait for their answers: small structs that come back as `owner`, from a pool.
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from raftmeta.sim.world.world_state cimport SimCall, SimNode, World

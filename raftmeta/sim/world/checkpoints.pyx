@@ -2,7 +2,7 @@
 
 A chunk is made per poll, so a crash may come between any two, and between the commit and the word of it. Now and then
 a poll finds nothing new (its thread waits for the GIL), or the store fails and nothing has changed.
-What it decides: when a step is done, by the disk's random stream. What it never does: keep half a checkpoint.
+It decides when a step is done, by the disk's random stream. It must never keep half a checkpoint.
 Sources: raftmeta/engine/snapshots/checkpoint.pxd; decisions.md "Checkpoints".
 """
 

@@ -8,7 +8,7 @@ A client has up to SimConfig.client_window commands under way, which are answere
 is gone does not know what became of those: the counter may then be higher by as many, and never more. Commands: add to
 the client's own counter; create the lock (the create revision is the token), remove anybody's lock, add to the
 guarded counter under the token that the client believes in, however old.
-What it never does: wait, or look at a state directly; it knows what it was answered.
+It must never wait, or look at a state directly; it knows what it was answered.
 Sources: docs/invariants.md I14, "Fencing"; ARCHITECTURE "A client".
 """
 
@@ -250,7 +250,7 @@ cdef void _check_count(World* world, SimNode* node, SimClient* client, const Sim
         _settle(world, node, client)
 
 
-# Of two accepted writes the later one has the later token, or the same (answers may come in any order).
+# Later accepted writes have later tokens, or the same one (answers may come in any order).
 cdef void _check_guarded(World* world, SimNode* node, const SimCommand* command, uint64_t revision) noexcept nogil:
     cdef bint is_later = revision > world.truth.guarded_revision
     world.counts.guarded += 1

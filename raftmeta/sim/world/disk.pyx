@@ -1,6 +1,6 @@
 """A simulated disk: two images of every file and of the directory, and the faults that come between them.
 
-What it decides: which unsynced sectors and names a power cut leaves, out of one seeded stream. What it never does:
+It decides which unsynced sectors and names a power cut leaves, out of one seeded stream. It must never
 lose or change what a successful sync made durable, unless a fault was asked for by name.
 Sources: docs/decisions/log.md; the ext4 and page cache behaviour after a failed fsync (Rebello et al., ATC 2020).
 """
@@ -215,7 +215,7 @@ cdef uint64_t _stored_bytes(const SimDisk* disk) noexcept nogil:
     return total
 
 
-# What the power cut leaves of one unsynced sector: all, nothing, or a mixture.
+# Decide how much a power cut leaves of one unsynced sector: all, nothing, or a mixture.
 cdef status_t _settle_sector(SimDisk* disk, SimFile* file, uint64_t sector) noexcept nogil:
     cdef uint64_t begin = sector * disk.sector_bytes
     cdef uint64_t end = min(begin + disk.sector_bytes, <uint64_t>file.cached.size)
@@ -366,8 +366,8 @@ cdef status_t _write(void* self, file_t handle, uint64_t offset, const Slice* pa
     if _is_due(&disk.faults.lose_at_write):
         return OK
     if _is_due(&disk.faults.no_space_at_write):
-        # Only a file system that copies on write wants room for what is there already. Whoever had to erase it cannot,
-        # and may stop for it (docs/decisions/log.md D7).
+        # Only a file system that copies on write wants room for what is there already. A node that had to erase it
+        # cannot, and may stop for it (docs/decisions/log.md D7).
         disk.counters.failures += offset + length <= file.cached.size
         status = _store(disk, file, offset, parts, count, length // 2)
         return NO_SPACE if status == OK else status

@@ -1,4 +1,4 @@
-# What goes wrong, by whom and for how long; how often, the profile says (SimFaultRates).
+# The faults, by whom and for how long; the profile says how often (SimFaultRates).
 from raftmeta.sim.world.events cimport SimEvent
 from raftmeta.sim.world.world_state cimport World
 

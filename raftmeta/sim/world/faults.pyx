@@ -1,6 +1,6 @@
 """The faults of the simulated world, each as somebody would tell it (docs/faults.md "What goes wrong in it").
 
-What it decides: who is struck, how and for how long, by the faults' own random stream. What it never does: judge what
+It decides who is struck, how and for how long, by the faults' own random stream. It must never judge what
 follows. Faults that take away what was durable ask the atlas first (raftmeta/sim/world/atlas).
 """
 
@@ -36,7 +36,7 @@ from raftmeta.storage.wal_state cimport Segment
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
 cdef enum:
-    # What faults last, in ticks.
+    # How long faults last, in ticks.
     HEAL_TICKS = 40             # mean life of a partition
     ISOLATION_TICKS = 120       # mean time for which a leader is cut off: most outlive an election time-out
     PAUSE_TICKS = 80            # longest pause

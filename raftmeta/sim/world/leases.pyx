@@ -9,7 +9,7 @@
          where nothing but the leader changes, a lease ends within its ttl and one election time-out after its last
          renewal, however often the leader changes
          no lease is kept for a host that stands still for longer than its watchdog allows (Config.host_watchdog_s)
-What it never does: renew a lease itself. The engine keeps it, as in production (engine/housekeeping).
+It must never renew a lease itself. The engine keeps it, as in production (engine/housekeeping).
 Sources: decisions.md "Leases"; docs/invariants.md I17.
 """
 

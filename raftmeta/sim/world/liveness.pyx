@@ -1,6 +1,6 @@
 """Progress after healing, first of a core that is just enough, then of all (TigerBeetle's VOPR has these two phases).
 
-What it decides: which nodes are enough. What it never does: help the core along; the operator acts in the second phase
+It decides which nodes are enough. It must never help the core along; the operator acts in the second phase
 only, where members may be missing that nobody but an operator brings back.
 Sources: docs/invariants.md I22; docs/faults.md "The end of a run".
 """

@@ -367,7 +367,7 @@ cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept n
     world.hears[target] &= ~(<uint32_t>1 << source)
 
 
-# What TCP's keep-alive finds: the other end of this connection is gone, and nobody could say so at the time.
+# TCP's keep-alive finds that the other end of this connection is gone; nobody could say so at the time.
 cdef void _keep_alive(World* world, SimNode* node, uint32_t other) noexcept nogil:
     cdef SimNode* peer = &world.nodes[other]
     cdef int link = _link_to(node, other)

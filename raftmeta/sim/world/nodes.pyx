@@ -198,7 +198,7 @@ cdef DiskJob* _take_step(SimNode* node) noexcept nogil:
     return order_background(&node.background)
 
 
-# What the disk does next; NULL: nothing, or nothing yet.
+# The disk's next job; NULL: none, or none yet.
 cdef DiskJob* _take_jobs(World* world, SimNode* node) noexcept nogil:
     cdef DiskJob* jobs = node.jobs_first
     if node.is_background_next and _background_is_due(world, node):
@@ -419,7 +419,7 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
     _release(node)
     node.is_up = False
     node.life += 1
-    # What it had committed in memory only is forgotten.
+    # It forgets a commit index that was in memory only.
     if node.known.size > node.durable.hard.committed + 1:
         node.known.size = node.durable.hard.committed + 1
     if is_power_cut:
@@ -429,12 +429,12 @@ cdef void node_crash(World* world, SimNode* node, bint is_power_cut) noexcept no
     else:
         world.counts.crashes += 1
         sim_disk_reopen(node.disk)
-    # What was to strike this life does not strike the next one, which only opens its folder.
+    # A fault that was to strike this life does not strike the next one, which only opens its folder.
     node.disk.faults.misdirect_at_write = node.disk.faults.lose_at_write = 0
     schedule_after(world, SIM_RESTART, node.number, node.life, world.config.faults.down_us, &world.random_faults)
 
 
-# What it held counts for what was committed with it; what it vouched for binds nobody any more.
+# Its entries count for what was committed with them; its acknowledgements bind nobody any more.
 cdef void _end_incarnation(SimNode* node) noexcept nogil:
     node.former.chains.release()
     node.former.terms.release()

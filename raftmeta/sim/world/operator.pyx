@@ -5,7 +5,7 @@
     demote    a voter becomes a standby; promote: one that does not vote gets a vote
     replace   one that does not vote takes the vote of another, in one change
 
-What it decides: who is struck, by the faults' random stream. What it never does: judge whether that is safe. Every
+It decides who is struck, by the faults' random stream. It must never judge whether that is safe. Every
 change names the membership it was made from and is asked of any node (engine/members, as production does); the
 leader's core refuses what would leave no quorum (raft/membership_change), so a refused change is no error here.
 """

@@ -1,4 +1,4 @@
-"""What each node has proven about its lead; read_proofs.pxd has the rule.
+"""The proofs that each node has of its lead; read_proofs.pxd has the rule.
 
 Times are times of the world. Two events that matter for one read never have the same time, so equal times pass.
 """

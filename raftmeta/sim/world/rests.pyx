@@ -1,8 +1,8 @@
 """Quiet hours: all clients stop together, and begin together again.
 
 Leases and sessions end, segments stay half full for long, faults meet a cluster that only sends heartbeats, and the
-first commands afterwards find whatever became of it. What it decides: when, how long, and who lets go of a lease
-before. What it never does: hold up a fault, or what the engine does by itself.
+first commands afterwards find whatever became of it. It decides when, how long, and who lets go of a lease
+before. It must never hold up a fault, or what the engine does by itself.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

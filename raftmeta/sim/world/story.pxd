@@ -1,4 +1,4 @@
-# What happened, line by line, for people: the messages that arrived, the faults that struck, who led and committed.
+# The story of a run, line by line, for people: messages that arrived, faults that struck, who led and committed.
 # Kept only when it is asked for, and of a long run the end.
 from libc.stdint cimport uint32_t
 

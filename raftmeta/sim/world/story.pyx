@@ -1,7 +1,7 @@
 """The story of a world: notes of what a reader of a diagram wants to see.
 
-What it decides: which events are worth a line: messages of the protocol but no frames of snapshots or state checks, and
-changes of a node's role, commit index and life. What it never does: change the world; a world with a story and one
+It decides which events are worth a line: messages of the protocol but no frames of snapshots or state checks, and
+changes of a node's role, commit index and life. It must never change the world; a world with a story and one
 without have the same history.
 """
 

@@ -152,7 +152,7 @@ cdef void _draw_dense(SimConfig* config) noexcept nogil:
     config.faults.fault_gap_us = <uint32_t>80_000 << next_random(&random) % 4
     config.faults.down_us = <uint32_t>50_000 << next_random(&random) % 4
     config.has_checkpoints = next_random(&random) & 1
-    # What was added later draws from streams of its own: older choices of a seed stay as they are.
+    # Choices that were added later draw from streams of their own: older choices of a seed stay as they are.
     buggify_draw(config)
     _draw_rests(config)
     _draw_users(config)

@@ -1,4 +1,4 @@
-# What must be true for the whole cluster, checked where it could first become false (docs/invariants.md).
+# Truths about the whole cluster, each checked where it could first become false (docs/invariants.md).
 from libc.stdint cimport uint64_t
 
 from raftmeta.raft.types cimport Message, index_t, term_t

@@ -108,7 +108,7 @@ cdef bint _is_synced(SimNode* node) noexcept nogil:
     return True
 
 
-# What the disk could not read of [low, high] is there now, in whichever form, or gone from the log for good.
+# The damaged entries in [low, high] are there now, in whichever form, or gone from the log for good.
 cdef void _forget_damage(SimDurable* durable, index_t low, index_t high) noexcept nogil:
     cdef size_t i, kept = 0
     for i in range(durable.damaged.size):
@@ -214,7 +214,7 @@ cdef void _check_acknowledgement(World* world, SimNode* node, const Message* mes
     node.acked_term = message.term
 
 
-# What it vouched for in an earlier term counts no further than where a leader of a later one has it cut (paper
+# Its acknowledgements of an earlier term count no further than where a leader of a later one has it cut (paper
 # 5.3): that leader's entries may be of terms before the cut ones', and a crash may leave but some of them.
 cdef void truth_truncated(SimNode* node, term_t term, index_t first) noexcept nogil:
     cdef uint64_t chain = 0
@@ -303,7 +303,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     cdef uint64_t chain = 0
     cdef term_t term = log_term(&node.engine.core.log, index)
     if not log_chain(&node.engine.core.log, index, &chain):
-        # Applied in this turn, it may have left memory: then it is on this node's disk. What a file covers was noted
+        # Applied in this turn, it may have left memory: then it is on this node's disk. A file's entries were noted
         # with the chain that is true for all; once a folder was put back there is no such chain.
         if index < node.durable.chains.size and (world.counts.put_backs == 0 or index > node.durable.filed):
             chain = node.durable.chains.data[index]
@@ -513,7 +513,7 @@ cdef void truth_recovered(World* world, SimNode* node) noexcept nogil:
             violate(world, VIOLATION_RECOVERY, node.number, node.acked_index, status.last)
 
 
-# What was recovered and left memory is committed and whole: the hash of the last one stands for all before.
+# Entries that were recovered and left memory are committed and whole: the last one's hash stands for all before.
 cdef void _note_left(World* world, SimNode* node) noexcept nogil:
     cdef index_t last = node.engine.core.log.offset
     cdef index_t at

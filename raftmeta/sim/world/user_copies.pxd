@@ -6,7 +6,7 @@ from raftmeta.status cimport status_t
 
 # A client of this node gives the machine a command, if the cluster has such machines yet. False: not this time.
 cdef bint copies_call(World* world, SimNode* node) noexcept nogil
-# What the engine says to a command, and to a part of a dump.
+# The engine answered a command, or a part of a dump.
 cdef void copies_answered(World* world, SimNode* node, const SimCall* call, status_t status, const uint8_t* body,
                           uint32_t length) noexcept nogil
 # The engine has something for the copy: it begins with it a little later.

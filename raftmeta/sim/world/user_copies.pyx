@@ -3,7 +3,7 @@
     I11  after the command at an index every copy has the same state, whether it ran all commands, began with a dump, or
          died in between; and a dump is what any other node would have made at its index
     I14  a command runs at one index only, the one that its caller was told; never, when it was told that it will not
-What it decides: how late a copy is, and when it starts anew. What it never does: stand between the engine and the
+It decides how late a copy is, and when it starts anew. It must never stand between the engine and the
 commands: they pass through log, replicated machine, sealed files and fetches as in production. It does in C what
 face/user_machine.py and user_machines/copy.py do in Python, where no world can run.
 Sources: docs/replicated.md; docs/decisions/user-machines.md.

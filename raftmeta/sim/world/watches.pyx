@@ -5,7 +5,7 @@
          a watch that lagged goes on at the first revision that it did not show; one that was compacted away at the
          first one that is left
     I16  a progress mark of the second names nothing that it was not shown
-What it never does: compare with a state; what one node showed is what all others must show.
+It must never compare with a state; what one node showed is what all others must show.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

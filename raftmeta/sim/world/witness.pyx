@@ -8,7 +8,7 @@ of registers whose values are unique). With first_return and last_call of two va
 
     v.first_return < w.last_call  and  w.first_return < v.last_call
 
-What it decides: nothing but that, with each answer. What it never does: search; each answer is compared with the values
+It decides nothing but that, with each answer. It must never search; each answer is compared with the values
 that came up between the first time its own was seen and its call.
 Time is the number of the event: what happens in one event is concurrent.
 """
@@ -31,7 +31,7 @@ cdef inline uint64_t _now(const World* world) noexcept nogil:
     return world.counts.events + 1
 
 
-# What is known of this value; from now on, if nobody has seen it. NULL: no memory.
+# The sight of this value; a new one if nobody has seen it. NULL: no memory.
 cdef SimSight* _sight(World* world, SimRegister* register, uint64_t value) noexcept nogil:
     cdef uint32_t* place = register.places.insert(value)
     cdef SimSight sight
@@ -47,7 +47,7 @@ cdef SimSight* _sight(World* world, SimRegister* register, uint64_t value) noexc
     return &register.sights.data[place[0] - 1]
 
 
-# Of two values the one that was seen first stands first: those behind this one are compared now, and are told how
+# Values stand in the order in which they were first seen. Those behind this one are compared now, and are told how
 # late they may still be seen; those before it have told it.
 cdef bint _contradicts(SimRegister* register, SimSight* sight) noexcept nogil:
     cdef SimSight* other = sight + 1
@@ -117,7 +117,7 @@ cdef void witness_read(World* world, SimNode* node, const SimCall* call) noexcep
             witness_saw(world, node, key, _value_at(node, key), call.called)
 
 
-# Whoever called after a number was answered gets a higher one.
+# A call that began after a number was answered gets a higher one.
 cdef void witness_counted(World* world, const SimNode* node, const SimCall* call, int64_t number) noexcept nogil:
     if number <= call.floor_number:
         violate(world, VIOLATION_HISTORY, node.number, call.key, <uint64_t>number)

@@ -155,7 +155,7 @@ cdef void _check_read(World* world, SimNode* node, SimCall* call) noexcept nogil
         violate(world, VIOLATION_STALE_READ, node.number, node.engine.applying.applied, call.floor_index)
     proofs_check(world, node, call.called_ns)
     witness_read(world, node, call)
-    # What was read is known to somebody: a later read may not go back behind it.
+    # Somebody knows the state that was read: a later read may not go back behind it.
     world.truth.acked_revision = max(world.truth.acked_revision, machine.revision)
     world.truth.acked_index = max(world.truth.acked_index, node.engine.applying.applied)
 

@@ -1,6 +1,6 @@
 """The simulated world's loop: one event after the other, checks after each.
 
-What it decides: to whom an event goes, and when. What it never does: look at a clock, a thread or a Python object, so
+It decides to whom an event goes, and when. It must never look at a clock, a thread or a Python object, so
 that (configuration, seed) is the whole history.
 """
 
@@ -165,7 +165,7 @@ cdef void _handle_node(World* world, SimNode* node, const SimEvent* event) noexc
             node_run(world, node)
 
 
-# What is paused finds everything waiting when it goes on.
+# A paused node finds everything waiting when it goes on.
 cdef void _postpone(World* world, SimEvent* event, uint64_t time_ns) noexcept nogil:
     if event.kind == SIM_WAKE:
         world.nodes[event.node].wake_ns = time_ns

@@ -115,7 +115,7 @@ class World:
         """The faults that struck: at which of the fault events, and of which kind."""
 
     def story(self) -> list[dict[str, int | str]]:
-        """What happened, since keep_story was called; of a long run the end."""
+        """The story since keep_story was called; of a long run the end."""
 
     @property
     def profile(self) -> dict[str, int]:
@@ -127,7 +127,7 @@ class World:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What happened so far: events, frames, faults, calls and their fates."""
+        """Counts so far: events, frames, faults, calls and their fates."""
 
     @property
     def buggified(self) -> dict[str, int]:
@@ -138,7 +138,7 @@ class World:
         """Simulated seconds since the world began."""
 
     def nodes(self) -> list[dict[str, int]]:
-        """What each node believes now; a node that is down has only `number` and `is_up`."""
+        """Each node's view of itself now; a node that is down has only `number` and `is_up`."""
 
     @property
     def committed(self) -> int:

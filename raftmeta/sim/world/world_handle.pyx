@@ -52,7 +52,7 @@ cdef tuple _fault_names():
 
 
 FAULTS = _fault_names()
-# What a tape's entries may be, in the order of the native FAULT_...; each but heal and calls is a rate's name without
+# Kinds of a tape's entries, in the order of the native FAULT_...; each but heal and calls is a rate's name without
 # its unit.
 KINDS = ("partition", "isolate", "replay", "crash", "crash_all", "pause", "wall", "cut_at_sync", "wipe", "flip",
          "misdirect", "disk_error", "full", "transfer", "membership", "heal", "calls", "rot", "hang", "put_back")
@@ -239,7 +239,7 @@ cdef class World:
                 for i in range(self.native.tape.size)]
 
     def story(self) -> list[dict[str, int | str]]:
-        """What happened, of a long run the end; since keep_story was called."""
+        """The story since keep_story was called; of a long run the end."""
         cdef SimNote note
         lines = []
         for i in range(self.native.story.size):
@@ -260,7 +260,7 @@ cdef class World:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What happened so far: events, frames, faults, calls and their fates."""
+        """Counts so far: events, frames, faults, calls and their fates."""
         return dict(self.native.counts)
 
     @property
@@ -275,7 +275,7 @@ cdef class World:
         return (self.native.now_ns - SIM_BEGIN_NS) / 1e9
 
     def nodes(self) -> list[dict[str, int]]:
-        """What each node believes now; a node that is down has only `number` and `is_up`."""
+        """Each node's view of itself now; a node that is down has only `number` and `is_up`."""
         cdef CoreStatus status
         cdef Engine* engine
         described = []

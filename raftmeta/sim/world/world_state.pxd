@@ -100,7 +100,7 @@ cdef enum:
     # These have no rate: only a tape asks for them.
     FAULT_HEAL                  # networks, pauses and disks: what was is over
     FAULT_CALLS                 # all clients call at once
-    # What was added later stands behind them: each kind keeps its stream, and tapes their histories.
+    # Kinds that were added later stand behind them: each kind keeps its stream, and tapes their histories.
     FAULT_ROT
     FAULT_HANG
     FAULT_PUT_BACK
@@ -130,7 +130,7 @@ cdef struct SimNote:
     uint64_t b
     uint64_t c
 
-# What the story knew of a node before the event.
+# A node before the event, as the story knew it.
 cdef struct SimSeen:
     bint is_up
     uint32_t role
@@ -173,7 +173,7 @@ cdef struct SimConfig:
     SimFaultRates faults
     uint32_t[BUGGIFY_POINTS] buggify_ppm        # of the times at which a point is asked (raftmeta/sim/world/buggify)
 
-# What a frame says, if it is a message: what the proofs of reads must know when it arrives.
+# The words of a frame, if it is a message, that the proofs of reads must know when it arrives.
 cdef struct SimSaid:
     uint32_t type               # MessageType; 0: no message
     bint is_refusal
@@ -196,7 +196,7 @@ cdef struct SimOldFrame:
     uint32_t source
     uint32_t target
 
-# What the client calls of the workload are and where they stand.
+# The calls of the workload's clients, and where they stand.
 cdef enum SimCallKind:
     CALL_PUT = 1
     CALL_ADD = 2
@@ -294,7 +294,7 @@ cdef struct SimMembership:
     index_t index
     uint64_t hash
 
-# What the disk of a node certainly holds (I5, I6): looked up in the simulated disk, not believed from the log's word.
+# The content that a node's disk certainly has (I5, I6): read from the simulated disk, not from the log's word.
 cdef struct SimDurable:
     Vec[uint64_t] chains        # chain hash of entry i at position i; 0: none
     Vec[uint64_t] terms
@@ -395,7 +395,7 @@ cdef struct SimNode:
     SimLease lease
     SimCopy copy
 
-# What clients know of one value of a register (I24).
+# The times at which clients saw one value of a register (I24).
 cdef struct SimSight:
     uint64_t first_return       # somebody was done with it then, before anybody else
     uint64_t last_call          # the last one who saw it, or wrote it, called then
