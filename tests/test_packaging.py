@@ -23,8 +23,14 @@ from tests.lint.sources import ROOT, module_name, source_files
 
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
-# What these import comes with an extra of the package: cli, prometheus, pysyncobj, spark; pytest brings its plug-in.
-NEED_AN_EXTRA = ("raftmeta.backends.pysyncobj", "raftmeta.cli.", "raftmeta.prometheus", "raftmeta.testing.plugin")
+# These import what comes with an extra: cli, pki, prometheus, pysyncobj, spark. pytest brings its own plug-in.
+NEED_AN_EXTRA = (
+    "raftmeta.backends.pysyncobj",
+    "raftmeta.cli.",
+    "raftmeta.prometheus",
+    "raftmeta.security.pki",
+    "raftmeta.testing.plugin",
+)
 NEED_SPARK = tuple(
     f"raftmeta.spark.{name}"
     for name in (
