@@ -11,6 +11,7 @@
 #   ./build.sh jepsen [options]      real clusters of 3 and of 5 under all faults, ten minutes each (docs/jepsen.md)
 #   ./build.sh fuzz [--seconds N] [--jobs N] [targets]
 #                                    fuzz all that reads foreign bytes; --planted: known bugs, which it must find
+#   ./build.sh wheel [interpreters]  wheels for each CPython 3.11 to 3.14 that is here, checked, with what is in them
 #   ./build.sh mutants [names]       plant known bugs, one at a time; which invariant kills each, after how many events
 #   ./build.sh build [modules...]    the extensions only, all or those named (raftmeta._core)
 #   ./build.sh clean                 remove what was built; .venv stays
@@ -117,7 +118,7 @@ with open("pyproject.toml", "rb") as file:
     table = tomllib.load(file)
 extras = table["project"]["optional-dependencies"]
 names = {*table["build-system"]["requires"], *table["project"]["dependencies"]}
-for extra in ("demo",) if sys.argv[1] == "demo" else ("test", "check", "demo", "bench"):
+for extra in ("demo",) if sys.argv[1] == "demo" else ("test", "check", "demo", "bench", "wheel"):
     names.update(extras[extra])
 print("\n".join(sorted(names)))
 PYTHON
@@ -365,6 +366,10 @@ fuzz)
     cd build-fuzz
     exec "../$VENV/bin/python" -m tests.fuzz "$@"
     ;;
+wheel)
+    make_venv
+    exec "$VENV/bin/python" -m release.wheels "$@"
+    ;;
 mutants)
     make_all
     exec "$VENV/bin/python" -m tests.mutants "$@"
@@ -372,10 +377,10 @@ mutants)
 clean)
     rm -rf build build-tsan build-asan build-coverage build-fuzz build-fuzz-planted dist .pytest_cache .mypy_cache .ruff_cache
     find raftmeta tests/faces \( -name '*.so' -o -name '*.cpp' \) -delete
-    find raftmeta tests benchmarks demo examples jepsen -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+    find raftmeta tests benchmarks demo examples jepsen release -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
     ;;
 *)
-    sed -n '4,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '4,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

@@ -155,6 +155,6 @@ def test_an_unknown_verb_prints_the_usage(machine: Machine) -> None:
     for arguments in ((), ("tets",)):
         ended = machine.run(*arguments)
         assert ended.returncode == 2
-        for verb in ("demo", "test", "check", "bench", "fuzz", "build", "clean"):
+        for verb in ("demo", "test", "check", "bench", "fuzz", "wheel", "build", "clean"):
             assert f"./build.sh {verb}" in ended.stderr
     assert sorted(path.name for path in machine.checkout.iterdir()) == ["build.sh"]

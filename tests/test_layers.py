@@ -69,7 +69,7 @@ PUBLIC_PARTS = {
     "spark",
     "testing",
 }
-TOOL_FOLDERS = ("examples", "demo", "jepsen", "benchmarks")
+TOOL_FOLDERS = ("examples", "demo", "jepsen", "benchmarks", "release")
 
 
 def part_of(module: str) -> str:
