@@ -9,6 +9,9 @@
 #   ./build.sh bench [options]       the whole beside its peers and the machine's limit (docs/performance.md)
 #   ./build.sh bench parts [pytest args]   single parts; results in build/benchmarks
 #   ./build.sh jepsen [options]      real clusters of 3 and of 5 under all faults, ten minutes each (docs/jepsen.md)
+#   ./build.sh fuzz [--seconds N] [--jobs N] [targets]
+#                                    fuzz all that reads foreign bytes; --planted: known bugs, which it must find
+#   ./build.sh wheel [interpreters]  wheels for each CPython 3.11 to 3.14 that is here, checked, with what is in them
 #   ./build.sh mutants [names]       plant known bugs, one at a time; which invariant kills each, after how many events
 #   ./build.sh build [modules...]    the extensions only, all or those named (raftmeta._core)
 #   ./build.sh clean                 remove what was built; .venv stays
@@ -18,6 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 VENV=.venv
 APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev ca-certificates"
 JAVA_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless"
+CLANG_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends clang libclang-rt-dev"
 unset PYTHONPATH PYTHONHOME
 
 step() { printf '[%s] %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
@@ -65,6 +69,19 @@ require_java() {
     bash -c "$JAVA_LINE" >&2
 }
 
+# The fuzzers are built by clang, because libFuzzer is a part of it.
+require_clang() {
+    if command -v clang++ >/dev/null && [ -e "$(clang -print-file-name="libclang_rt.fuzzer_no_main-$(uname -m).a")" ]; then
+        return
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "$CLANG_LINE"
+        exit 2
+    fi
+    step "installing clang"
+    bash -c "$CLANG_LINE" >&2
+}
+
 # --- the virtual environment --------------------------------------------------------------------------------------------
 
 # need <stamp> <files...>: true when the stamp is missing or does not carry the checksum of the files.
@@ -101,7 +118,7 @@ with open("pyproject.toml", "rb") as file:
     table = tomllib.load(file)
 extras = table["project"]["optional-dependencies"]
 names = {*table["build-system"]["requires"], *table["project"]["dependencies"]}
-for extra in ("demo",) if sys.argv[1] == "demo" else ("test", "check", "demo", "bench"):
+for extra in ("demo",) if sys.argv[1] == "demo" else ("test", "check", "demo", "bench", "wheel"):
     names.update(extras[extra])
 print("\n".join(sorted(names)))
 PYTHON
@@ -176,13 +193,19 @@ check() {
     step "check passed"
 }
 
-# instrumented <thread|address|coverage> <folder>: a copy of the sources in a folder of its own, built there.
-instrumented() {
-    local instrument=$1 folder=$2
+# copy_sources <folder>: all that a special build needs, in a folder of its own; what was built there stays.
+copy_sources() {
+    local folder=$1
     mkdir -p "$folder"
     rm -rf "$folder/tests" "$folder/benchmarks" "$folder/demo" "$folder/examples" "$folder/jepsen"
     tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests benchmarks demo examples jepsen docs ./*.md LICENSE \
         setup.py pyproject.toml | tar -xf - -C "$folder"
+}
+
+# instrumented <thread|address|coverage> <folder>: a copy of the sources, built there.
+instrumented() {
+    local instrument=$1 folder=$2
+    copy_sources "$folder"
     step "building for --instrument=$instrument in $folder"
     (cd "$folder" && "../$VENV/bin/python" setup.py build_ext --inplace --instrument="$instrument" >build.log 2>&1) ||
         { tail -n 60 "$folder/build.log" >&2; exit 1; }
@@ -229,6 +252,40 @@ check_coverage() {
     "../$VENV/bin/python" -m coverage run -m pytest -m "not uninstrumented" "$@"
     "../$VENV/bin/python" -m coverage report --skip-covered
     "../$VENV/bin/python" tests/lint/native_coverage.py
+}
+
+# --- fuzz -------------------------------------------------------------------------------------------------------------------
+
+# make_fuzzers <folder>: the targets of tests/faces/fuzz and the modules below them, and libFuzzer as a library.
+make_fuzzers() (
+    cd "$1"
+    local checks="-fsanitize=address,undefined -fno-sanitize=alignment,vptr,function -fno-sanitize-recover=undefined"
+    local counters="-fsanitize=fuzzer-no-link -fsanitize-coverage-allowlist=$PWD/tests/fuzz/functions.txt"
+    local flags="$checks -shared-libasan -fno-omit-frame-pointer $counters -Wno-everything"
+    step "building the fuzzers in $1"
+    export CC=clang CXX=clang++ CFLAGS="$flags" CXXFLAGS="$flags"
+    export LDSHARED="clang++ -shared $checks -shared-libasan" LDCXXSHARED="clang++ -shared $checks -shared-libasan"
+    "../$VENV/bin/python" setup.py build_ext --inplace --only="$("../$VENV/bin/python" -m tests.fuzz.modules)" \
+        >build.log 2>&1 || { tail -n 60 build.log >&2; exit 1; }
+    clang++ -O2 -fPIC -shared tests/fuzz/driver.cc -o driver.so -lpthread -lm -Wl,--whole-archive \
+        "$(clang -print-file-name="libclang_rt.fuzzer_no_main-$(uname -m).a")" -Wl,--no-whole-archive
+)
+
+# The bugs of tests/fuzz/planted.py in a copy: the fuzzer of each must find it, or this fails.
+fuzz_planted() {
+    local target
+    rm -rf build-fuzz-planted
+    copy_sources build-fuzz-planted
+    (cd build-fuzz-planted && "../$VENV/bin/python" -m tests.fuzz.planted)
+    make_fuzzers build-fuzz-planted
+    cd build-fuzz-planted
+    for target in $("../$VENV/bin/python" -c "from tests.fuzz.planted import PLANTED; print(*[bug.target for bug in PLANTED])"); do
+        if "../$VENV/bin/python" -m tests.fuzz --jobs 1 "$@" "$target"; then
+            step "the fuzzer $target did not find the bug that was planted for it"
+            exit 1
+        fi
+    done
+    step "every planted bug was found"
 }
 
 # --- the verbs ----------------------------------------------------------------------------------------------------------------
@@ -296,17 +353,34 @@ jepsen)
     "$VENV/bin/python" -m jepsen leases || status=1
     exit "$status"
     ;;
+fuzz)
+    make_venv
+    require_clang
+    if [ "${1:-}" = --planted ]; then
+        shift
+        fuzz_planted "$@"
+        exit
+    fi
+    copy_sources build-fuzz
+    make_fuzzers build-fuzz
+    cd build-fuzz
+    exec "../$VENV/bin/python" -m tests.fuzz "$@"
+    ;;
+wheel)
+    make_venv
+    exec "$VENV/bin/python" -m release.wheels "$@"
+    ;;
 mutants)
     make_all
     exec "$VENV/bin/python" -m tests.mutants "$@"
     ;;
 clean)
-    rm -rf build build-tsan build-asan build-coverage dist .pytest_cache .mypy_cache .ruff_cache
+    rm -rf build build-tsan build-asan build-coverage build-fuzz build-fuzz-planted dist .pytest_cache .mypy_cache .ruff_cache
     find raftmeta tests/faces \( -name '*.so' -o -name '*.cpp' \) -delete
-    find raftmeta tests benchmarks demo examples jepsen -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+    find raftmeta tests benchmarks demo examples jepsen release -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
     ;;
 *)
-    sed -n '4,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '4,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

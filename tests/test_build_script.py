@@ -126,11 +126,35 @@ def test_java_comes_before_the_tests_that_need_it(machine: Machine, tmp_path: Pa
         assert not calls.exists()
 
 
+@pytest.mark.parametrize("user", ["0", "1000"])
+def test_clang_comes_before_the_fuzzers_that_need_it(machine: Machine, tmp_path: Path, user: str) -> None:
+    """Everything is there but clang: root gets it by apt, anybody else is told the line."""
+    calls = tmp_path / "calls"
+    for name in ("mkdir", "rm", "tar", "uname"):
+        machine.add(name, "exit 0")
+    machine.add("id", f"echo {user}")
+    machine.add("apt-get", f'echo "$*" >>{calls}')
+    python = machine.checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/bash\n")
+    python.chmod(0o755)
+    for name in ("constraints.txt", "pyproject.toml"):
+        (machine.checkout / name).touch()
+    ended = machine.run("fuzz")
+    assert ended.returncode != 0
+    if user == "0":
+        install = "install -y --no-install-recommends clang libclang-rt-dev"
+        assert calls.read_text().splitlines() == ["update", install]
+    else:
+        assert (ended.returncode, ended.stdout) == (2, APT_LINE.rpartition(" g++")[0] + " clang libclang-rt-dev\n")
+        assert not calls.exists()
+
+
 def test_an_unknown_verb_prints_the_usage(machine: Machine) -> None:
     """No verb and a wrong verb: the list of verbs, exit code 2, nothing made."""
     for arguments in ((), ("tets",)):
         ended = machine.run(*arguments)
         assert ended.returncode == 2
-        for verb in ("demo", "test", "check", "bench", "build", "clean"):
+        for verb in ("demo", "test", "check", "bench", "fuzz", "wheel", "build", "clean"):
             assert f"./build.sh {verb}" in ended.stderr
     assert sorted(path.name for path in machine.checkout.iterdir()) == ["build.sh"]

@@ -6,7 +6,10 @@ shown to be the same, so that only packaging is tested here. ./build.sh tests th
 
 from __future__ import annotations
 
+import base64
 import filecmp
+import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -16,16 +19,24 @@ import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from release import sbom, wheels
 from tests.lint.sources import ROOT, module_name, source_files
 
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
 INSTALLED_BYTES_MAX = 15_000_000
-# What these import comes with an extra of the package: cli, prometheus, pysyncobj, spark; pytest brings its plug-in.
-NEED_AN_EXTRA = ("raftmeta.backends.pysyncobj", "raftmeta.cli.", "raftmeta.prometheus", "raftmeta.testing.plugin")
+# These import what comes with an extra: cli, pki, prometheus, pysyncobj, spark. pytest brings its own plug-in.
+NEED_AN_EXTRA = (
+    "raftmeta.backends.pysyncobj",
+    "raftmeta.cli.",
+    "raftmeta.prometheus",
+    "raftmeta.security.pki",
+    "raftmeta.testing.plugin",
+)
 NEED_SPARK = tuple(
     f"raftmeta.spark.{name}"
     for name in (
@@ -63,7 +74,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     built = shutil.ignore_patterns("*.so", "*.cpp", "__pycache__", "*.egg-info")
     copy = folder / "copy"
-    for name in ("raftmeta", "tests", "docs"):
+    for name in ("raftmeta", "tests", "docs", "release"):
         shutil.copytree(ROOT / name, copy / name, ignore=built)
     for path in ROOT.iterdir():
         if path.is_file():
@@ -138,8 +149,11 @@ def test_the_sdist_carries_what_a_packager_needs(unpacked: Path) -> None:
         "build.sh",
         "setup.py",
         "tests/conftest.py",
+        "tests/fuzz/driver.cc",
+        "tests/fuzz/corpus/sealed",
+        "release/wheels.py",
     ):
-        assert (unpacked / name).is_file(), name
+        assert (unpacked / name).exists(), name
 
 
 def test_the_wheel_has_modules_stubs_and_headers_only(wheel: Path) -> None:
@@ -206,3 +220,107 @@ def test_build_script_installs_only_pinned_versions() -> None:
             version = metadata.version(name)
             spellings = {f"{name}=={version}".lower(), f"{name.replace('-', '_')}=={version}".lower()}
             assert spellings & pinned, f"{name}=={version}"
+
+
+# --- the bill of materials --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_bill(wheel: Path, tmp_path: Path) -> Path:
+    """A copy of the wheel with a library that a repair put in, and its bill of materials."""
+    copy = Path(shutil.copy2(wheel, tmp_path))
+    with zipfile.ZipFile(copy, "a") as archive:
+        archive.writestr("raftmeta.libs/libcrypto-0a1b2c3d.so.3", b"a library")
+    sbom.add(copy)
+    return copy
+
+
+def bill_in(wheel: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/" + sbom.PLACE))
+        found: dict[str, Any] = json.loads(archive.read(name))
+    return found
+
+
+def test_the_bill_names_what_a_wheel_needs_and_carries(with_bill: Path) -> None:
+    """CycloneDX: itself, the two dependencies in the pinned versions, the optional ones, the library with its hash."""
+    bill = bill_in(with_bill)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    own = bill["metadata"]["component"]
+    assert (own["name"], own["version"], own["licenses"]) == ("raftmeta", "0.1.0", [{"expression": "Apache-2.0"}])
+    required = {one["name"]: one for one in bill["components"] if one["scope"] == "required"}
+    assert set(required) == {*DEPENDENCIES, "libcrypto-0a1b2c3d.so.3"}
+    for name in DEPENDENCIES:
+        assert required[name]["version"] == metadata.version(name)
+        assert required[name]["licenses"]
+    hashed = {"alg": "SHA-256", "content": hashlib.sha256(b"a library").hexdigest()}
+    assert required["libcrypto-0a1b2c3d.so.3"]["hashes"] == [hashed]
+    scopes = {one["name"]: one["scope"] for one in bill["components"]}
+    assert (scopes["click"], scopes["cryptography"], scopes["cython"]) == ("optional", "optional", "excluded")
+    assert not {"pytest", "ruff", "auditwheel"} & scopes.keys()  # those are not for users
+    references = [own["bom-ref"], *(one["bom-ref"] for one in bill["components"])]
+    assert len(references) == len(set(references))
+    assert {one["ref"] for one in bill["dependencies"]} == set(references)
+    assert set(bill["dependencies"][0]["dependsOn"]) == {one["bom-ref"] for one in required.values()}
+
+
+def test_a_library_is_called_by_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash that a repair puts into its name is taken off first."""
+    asked = []
+
+    def answer(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        found = "libssl3:amd64: /usr/lib/libcrypto.so.3\n" if "--search" in command else "3.0.22-1"
+        return subprocess.CompletedProcess(command, 0, found, "")
+
+    monkeypatch.setattr(sbom.subprocess, "run", answer)
+    assert sbom.owner_of("libcrypto-0a1b2c3d.so.3") == ("libssl3", "3.0.22-1")
+    assert asked[0][-1] == "*/libcrypto.so.3"
+
+
+def test_a_wheel_with_a_bill_is_whole(with_bill: Path) -> None:
+    """RECORD has each file with its hash; the file beside is the one inside; a second time changes nothing."""
+    beside = with_bill.with_name(f"{with_bill.name}.cdx.json")
+    with zipfile.ZipFile(with_bill) as archive:
+        (record,) = (name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        lines = [line.rsplit(",", 2) for line in archive.read(record).decode().splitlines()]
+        listed = {name: (digest, size) for name, digest, size in lines}
+        assert len(listed) == len(lines)
+        bill = record.removesuffix("RECORD") + sbom.PLACE
+        assert archive.read(bill) == beside.read_bytes()
+        assert {record, bill} <= listed.keys()
+        for name, (digest, size) in listed.items():
+            if name != record:
+                content = archive.read(name)
+                hashed = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+                assert (digest, int(size)) == (f"sha256={hashed}", len(content)), name
+    before = (with_bill.read_bytes(), beside.read_bytes())
+    sbom.add(with_bill)
+    assert (with_bill.read_bytes(), beside.read_bytes()) == before
+
+
+# --- interpreters -----------------------------------------------------------------------------------------------------
+
+
+def test_an_interpreter_is_taken_only_if_it_can_build(tmp_path: Path) -> None:
+    """One that fails, one that is none, and the one that runs this test."""
+    broken = tmp_path / "python3.12"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o755)
+    assert wheels.version_of(broken) is None
+    assert wheels.version_of(tmp_path / "none") is None
+    assert wheels.version_of(Path(sys.executable)) == ".".join(map(str, sys.version_info[:2]))
+
+
+def test_the_newest_of_pyenv_comes_behind_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for release in ("3.12.1", "3.12.10", "3.12.9", "3.13.0"):
+        folder = tmp_path / "versions" / release / "bin"
+        folder.mkdir(parents=True)
+        (folder / f"python{release.rpartition('.')[0]}").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3.12").touch()
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    found = [path.relative_to(tmp_path).parts[-3:-1] for path in wheels.candidates("3.12")]
+    assert [parts[0] for parts in found[1:]] == ["3.12.10", "3.12.9", "3.12.1"]
+    assert found[0][-1] == "bin"

@@ -22,6 +22,7 @@ FILES = {
     "members": ("member",),
     "migrate": ("migrate",),
     "pipeline": ("pipeline",),
+    "pki": ("pki",),
     "serve": ("serve",),
     "sim": ("sim",),
     "snapshots": ("snapshot",),

@@ -54,7 +54,7 @@ from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved
 from raftmeta.operations import RangeResult
 from raftmeta.face.listening import listen_at
 from raftmeta.common.shared_threads import Losses, SharedThreads
-from raftmeta.storage.privacy import keep_files_private
+from raftmeta.storage.privacy import check_unshared, keep_files_private
 
 cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
@@ -138,6 +138,7 @@ cdef class NodeBase:
     cdef int _begin(self) except -1:
         cdef Loop* loop
         cdef _Ending ending = _Ending()
+        check_unshared(self.identity.data_dir)
         listener = listen_at(self.identity.listen, "listen", LISTEN_BACKLOG)
         try:
             ending.checkpoints = self.checkpoints = Checkpoints(self.identity.data_dir)

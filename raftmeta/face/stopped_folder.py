@@ -9,6 +9,7 @@ in words, and the rest is read. face/salvaging chooses.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from raftmeta.face.stopped_log import MACHINE_LIMITS, Point, StoppedLog
 from raftmeta.machine.machine_handle import MachineHandle
 from raftmeta.storage.checkpoint import CheckpointError, CheckpointNewerFormat, CheckpointStore
 from raftmeta.storage.identity_file import FolderIdentity, IdentityDamaged, IdentityNewerFormat, read_identity
+from raftmeta.storage.privacy import OPEN_NO_LINK
 from raftmeta.storage.sealed_handle import SealedReaderHandle
 from raftmeta.storage.storage_handle import FolderDisk
 
@@ -151,7 +153,14 @@ def _log(data_dir: Path, identity: FolderIdentity | None, problems: list[str]) -
 def _content(path: Path, problems: list[str]) -> bytes:
     """The file's bytes; zeros where the disk cannot be read."""
     content = bytearray()
-    with path.open("rb", buffering=0) as file:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | OPEN_NO_LINK)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        problems.append(f"{path} is a symbolic link and was passed over")
+        return b""
+    with open(descriptor, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         unreadable = 0
         while len(content) < size:
@@ -192,6 +201,9 @@ def _copies(disk: FolderDisk, data_dir: Path, problems: list[str]) -> list[State
 
 def _checkpoint(data_dir: Path, problems: list[str]) -> StateCopy | None:
     path = data_dir / "checkpoint"
+    if path.is_symlink() or (path / "data.mdb").is_symlink():
+        problems.append(f"{path} is or has a symbolic link and was passed over")
+        return None
     if not (path / "data.mdb").is_file():
         return None
     store = CheckpointStore(path, is_read_only=True)

@@ -389,7 +389,8 @@ cdef bint _give_head(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept
     cdef const uint8_t* record
     cdef size_t length
     if not cursor.is_sorted:
-        qsort(cursor.spans.data, cursor.spans.size, sizeof(DumpSpan), _by_kind_and_id)
+        if cursor.spans.size:
+            qsort(cursor.spans.data, cursor.spans.size, sizeof(DumpSpan), _by_kind_and_id)
         cursor.is_sorted = True
     while cursor.spans_given < cursor.spans.size:
         if out.size >= end:

@@ -158,5 +158,6 @@ cdef bint leases_keys(Leases* leases, Lease* lease, Vec[Entry*]* entries) noexce
         if not entries.push(entry):
             return False
         entry = leases.attached.find(<uint64_t>entry).next
-    qsort(entries.data + first, entries.size - first, sizeof(Entry*), _by_key)
+    if entries.size > first:
+        qsort(entries.data + first, entries.size - first, sizeof(Entry*), _by_key)
     return True

@@ -23,6 +23,7 @@ from raftmeta.wire.msgpack cimport Writer, write_bin, write_uint, writer_at
 cdef extern from "<fcntl.h>" nogil:
     enum: O_RDONLY
     enum: O_CLOEXEC
+    enum: O_NOFOLLOW
     enum: POSIX_FADV_WILLNEED
     int openat(int folder, const char* name, int flags)
     int posix_fadvise(int fd, long offset, long length, int advice)
@@ -64,7 +65,7 @@ cdef status_t _open(ClientServer* server, Connection* connection, uint64_t index
     cdef ssize_t length
     sealed_name(index, name)
     snapshot_close(connection)
-    connection.file = openat(server.loop.disk.directory, name, O_RDONLY | O_CLOEXEC)
+    connection.file = openat(server.loop.disk.directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
     connection.has_file = connection.file >= 0
     if not connection.has_file:
         return NOT_FOUND if errno == ENOENT else OVERLOADED

@@ -5,11 +5,13 @@ It changes nothing in the folder, and it asks for no name first, as the engine d
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from raftmeta.native.native_handle import crc32c
+from raftmeta.storage.privacy import OPEN_NO_LINK
 
 __all__ = ["FolderIdentity", "IdentityDamaged", "IdentityNewerFormat", "read_identity"]
 
@@ -48,7 +50,8 @@ class FolderIdentity:
 def read_identity(data_dir: Path) -> FolderIdentity | None:
     """The identity of the folder; None: it has none. Raises IdentityDamaged, IdentityNewerFormat, OSError."""
     try:
-        content = (data_dir / _FILE_NAME).read_bytes()
+        with open(os.open(data_dir / _FILE_NAME, os.O_RDONLY | OPEN_NO_LINK), "rb") as file:
+            content = file.read()
     except FileNotFoundError:
         return None
     if len(content) < _HEAD.size:

@@ -1,0 +1,309 @@
+"""Makes the first corpora: what three real nodes and a client say to each other, cut into frames, and what is in those.
+
+python -m tests.fuzz.seeds FOLDER
+
+Every connection goes through a relay that keeps the bytes. Frames of each kind are taken, the shortest first, and their
+bodies go to the targets that read such a body. A type of message that no quiet cluster sends is encoded as the tests of
+the codec do it. A corpus grows by what a fuzzer finds: those files are added by hand, with the name of the finding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import socket
+import struct
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgpack
+
+import raftmeta
+import raftmeta.snapshot
+from raftmeta import operations
+from tests.faces.wire import message_encode, refused_encode, snapshot_message_encode
+from tests.node.nodes import QUICK
+from tests.processes.waiting import free_addresses, wait_until
+from tests.wire.names import FrameType, MessageType
+from tests.wire.records import payloads, record
+from tests.wire.test_messages import FIELDS, message
+
+FILE_BYTES_MAX = 1000
+OF_A_KIND = 3
+PEER_HEADER_BYTES = 96
+CLIENT_HEADER_BYTES = 8
+ENTRY_COMMAND = 2
+COMMAND_SESSION_OPEN = 6
+SNAPSHOT_FETCH, SNAPSHOT_PIECE = 2, 3
+
+
+class Relay:
+    """Accepts at one address, forwards to another, and keeps what was sent each way."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self.address = source
+        self._target = target.rpartition(":")
+        self._listener = socket.create_server((source.rpartition(":")[0], int(source.rpartition(":")[2])))
+        self.requests: list[bytearray] = []
+        self.answers: list[bytearray] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                try:
+                    far = socket.create_connection((self._target[0], int(self._target[2])))
+                except OSError:
+                    near.close()
+                    continue
+                self.requests.append(bytearray())
+                self.answers.append(bytearray())
+                for one, other, kept in ((near, far, self.requests[-1]), (far, near, self.answers[-1])):
+                    threading.Thread(target=self._copy, args=(one, other, kept), daemon=True).start()
+
+    @staticmethod
+    def _copy(source: socket.socket, target: socket.socket, kept: bytearray) -> None:
+        with contextlib.suppress(OSError):
+            while part := source.recv(1 << 16):
+                kept += part
+                target.sendall(part)
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class Corpus:
+    """Files by target; of each kind the shortest few."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, object], set[bytes]] = defaultdict(set)
+
+    def add(self, target: str, kind: object, data: bytes) -> None:
+        if 0 < len(data) <= FILE_BYTES_MAX:
+            self._found[target, kind].add(bytes(data))
+
+    def write(self, folder: Path) -> int:
+        count = 0
+        for (target, _), files in self._found.items():
+            (folder / target).mkdir(parents=True, exist_ok=True)
+            for data in sorted(files, key=lambda one: (len(one), one))[:OF_A_KIND]:
+                (folder / target / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+                count += 1
+        return count
+
+
+# --- cut ------------------------------------------------------------------------------------------------------------
+
+
+def peer_frames(stream: bytes) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+    """(type, whole frame, body, records) of each frame."""
+    at = 0
+    while len(stream) - at >= PEER_HEADER_BYTES:
+        kind = stream[at + 9]
+        body, records = struct.unpack_from("<II", stream, at + 16)
+        end = at + PEER_HEADER_BYTES + body + records
+        if end > len(stream):
+            return
+        body_at = at + PEER_HEADER_BYTES
+        yield kind, stream[at:end], stream[body_at : body_at + body], stream[body_at + body : end]
+        at = end
+
+
+def client_frames(stream: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while len(stream) - at >= CLIENT_HEADER_BYTES:
+        (length,) = struct.unpack_from("<I", stream, at)
+        end = at + CLIENT_HEADER_BYTES + length
+        if end > len(stream):
+            return
+        yield stream[at:end], stream[at + CLIENT_HEADER_BYTES : end]
+        at = end
+
+
+def commands_in(records: bytes) -> Iterator[tuple[int, bytes]]:
+    """Index and payload of each command in the records of an APPEND."""
+    at = 0
+    while len(records) - at >= 64:
+        (length,) = struct.unpack_from("<I", records, at + 4)
+        if records[at + 60] == ENTRY_COMMAND and at + 64 + length <= len(records):
+            yield struct.unpack_from("<Q", records, at + 8)[0], records[at + 64 : at + 64 + length]
+        at += 64 + length + -length % 8
+
+
+def behind_lengths(parts: list[bytes]) -> bytes:
+    return b"".join(struct.pack("<H", len(part)) + part for part in parts)
+
+
+def take_peers(corpus: Corpus, stream: bytes) -> None:
+    bodies = {
+        FrameType.FRAME_HELLO: "peer_hello",
+        FrameType.FRAME_GENESIS: "peer_genesis",
+        FrameType.FRAME_REFUSED: "peer_refused",
+    }
+    for kind, frame, body, records in peer_frames(stream):
+        message_type = body[1] if kind == FrameType.FRAME_MESSAGE and len(body) > 1 else 0
+        corpus.add("peer_stream", (kind, message_type), frame)
+        if kind in bodies:
+            corpus.add(bodies[FrameType(kind)], body[1], body)
+        if kind == FrameType.FRAME_GENESIS and (membership := msgpack.unpackb(body)[5]):
+            corpus.add("peer_membership", 0, membership)
+        if kind == FrameType.FRAME_MESSAGE:
+            corpus.add("peer_message", message_type, behind_lengths([body]) + records)
+            for _, payload in commands_in(records):
+                corpus.add("command", payload[:2], payload)
+    whole = [frame for _, frame, _, _ in peer_frames(stream)]
+    corpus.add("peer_stream", "many", b"".join(whole[:4]))
+
+
+def take_log(corpus: Corpus, streams: list[bytes]) -> None:
+    """The commands of the log in their order: the sessions that are opened, then some of what they did."""
+    log: dict[int, bytes] = {}
+    for stream in streams:
+        for _, _, _, records in peer_frames(stream):
+            log |= dict(commands_in(records))
+    found = [log[index] for index in sorted(log)]
+    opened = [payload for payload in found if payload[1] == COMMAND_SESSION_OPEN]
+    others = [payload for payload in found if payload[1] != COMMAND_SESSION_OPEN]
+    for count in (1, 4, 8, 16, len(others)):
+        for number, at in enumerate(range(0, len(others), count)):
+            corpus.add("machine", (count, number % 3), behind_lengths([*opened, *others[at : at + count]]))
+
+
+def take_clients(corpus: Corpus, relay: Relay) -> None:
+    for stream in relay.requests:
+        for number, (frame, body) in enumerate(client_frames(bytes(stream))):
+            corpus.add("client_stream", (number == 0, body[:2]), frame)
+            corpus.add("client_request" if number else "peer_hello", body[:2], body)
+    for stream in relay.answers:
+        for number, (frame, body) in enumerate(client_frames(bytes(stream))):
+            corpus.add("node_stream", body[:2], frame)
+            if number:
+                corpus.add("client_message", body[:2], body)
+
+
+def take_rare(corpus: Corpus) -> None:
+    """A message of each type, as the codec writes it; records where the type has some."""
+    for name, fields in FIELDS.items():
+        values = {field: number + 2 for number, field in enumerate(fields) if field not in ("reject", "count")}
+        behind = b""
+        if name == "APPEND":
+            values |= {"index": 4, "log_term": 2, "term": 3, "count": 2}
+            behind = record(5, 2, b"first") + record(6, 3, b"")
+        elif name == "ENTRY_RESPONSE":
+            values |= {"index": 5, "count": 1}
+            behind = record(5, 2, b"repaired")
+        elif name == "PROPOSE":
+            values |= {"count": 2}
+            behind = payloads(b"one", b"two")
+        elif name == "MEMBERSHIP_PROPOSE":
+            behind = b"membership"
+        status, body = message_encode(message(name, **values), behind)
+        assert status == 0, f"{name}: {status}"
+        corpus.add("peer_message", MessageType[name], behind_lengths([body]) + behind)
+    for text in (b"another cluster", b""):
+        corpus.add("peer_refused", text, refused_encode(3, text)[1])
+    for type in range(1, 5):
+        piece = 5 if type == SNAPSHOT_PIECE else 0
+        fields = {
+            "type": type,
+            "point": (70, 3, 2**60),
+            "size_bytes": 900,
+            "hash": (1, 2**63),
+            "offset": 0,
+            "length": 5,
+        }
+        if type not in (SNAPSHOT_FETCH, SNAPSHOT_PIECE):
+            fields["length"] = 0
+        status, body = snapshot_message_encode(fields)
+        assert status == 0, f"{type}: {status}"
+        corpus.add("peer_snapshot", type, struct.pack("<H", piece) + body)
+    corpus.add("peer_state", 0, msgpack.packb([90, 2**64 - 1, 3]))
+
+
+# --- record ---------------------------------------------------------------------------------------------------------
+
+
+def some_life(client: raftmeta.Client) -> None:
+    """Each kind of request at least once."""
+    client.ready(30)
+    client.put("a", b"1")
+    client.create("b", b"2")
+    client.update("b", b"3")
+    client.put_many([("m/1", b"x"), ("m/2", b"y")])
+    client.get("a")
+    client.range(prefix="m/", limit=1)
+    client.delete("m/1")
+    client.add("counter", 5)
+    client.txn(
+        [operations.Version("a") > 0, operations.Value("b") == b"3", operations.RangeEmpty("x", "y")],
+        [operations.Put("a", b"4"), operations.Txn([], [operations.Get("b")], [])],
+        [operations.Range("a", "z"), operations.DeleteRange("m/", "m0")],
+    )
+    held = client.get("a")
+    assert held is not None
+    client.put("f", b"5", fence=operations.Fence(b"a", held.create_revision))
+    client.compact(client.put("g", b"6").revision)
+    with client.lease(5) as lease, client.watch(prefix="w") as watch:
+        client.put("w/1", b"z", lease=lease)
+        next(iter(watch))
+    client.status()
+    client.members()
+
+
+def main(folder: Path) -> None:
+    corpus = Corpus()
+    peers = dict(zip("abc", free_addresses(3), strict=True))
+    listens = dict(zip("abc", free_addresses(3), strict=True))
+    clients, client_relay = free_addresses(2)
+    relays = [Relay(peers[name], listens[name]) for name in "abc"]
+    asked = Relay(client_relay, clients)
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
+        nodes = {
+            name: raftmeta.Node(
+                name,
+                peers=peers,
+                data_dir=Path(place) / name,
+                listen=listens[name],
+                client_listen=clients if name == "a" else None,
+                config=raftmeta.Config(**{**QUICK, "snapshot_log_bytes": 1 << 16}),
+            )
+            for name in "abc"
+        }
+        for node in nodes.values():
+            stack.callback(node.close)
+            node.start()
+        for node in nodes.values():
+            node.ready(30)
+        for number, key in enumerate(("", "k")):
+            if key:
+                nodes["a"].put(key, b"1", lease=nodes["a"].lease(60))
+            raftmeta.snapshot.save(nodes["a"], Path(place) / f"small{number}")
+            corpus.add("sealed", number, (Path(place) / f"small{number}").read_bytes())
+        with raftmeta.Client(f"raft://{client_relay}") as client:
+            some_life(client)
+            raftmeta.snapshot.save(client, Path(place) / "backup")
+            corpus.add("sealed", 1, (Path(place) / "backup").read_bytes())
+        nodes["a"].transfer("b")
+        wait_until(lambda: nodes["a"].status().leader == "b", timeout_s=20, what="b to lead")
+        nodes["a"].get("a")
+    for relay in relays:
+        for stream in [*relay.requests, *relay.answers]:
+            take_peers(corpus, bytes(stream))
+    take_log(corpus, [bytes(stream) for relay in relays for stream in relay.requests])
+    take_clients(corpus, asked)
+    take_rare(corpus)
+    for relay in [*relays, asked]:
+        relay.close()
+    print(f"{corpus.write(folder)} files in {folder}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
