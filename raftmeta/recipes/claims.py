@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
-from raftmeta.errors import LeaseExpired, NodeClosed
+from raftmeta.errors import NodeClosed
 from raftmeta.operations import CompareOperator, Create, CreateRevision, Delete, Key, KeyRecord, Operation, Version
 from raftmeta.recipes.recipe import Face, Hold, give_up_lease, key_of, name_in, pack_holder
 
@@ -83,24 +83,16 @@ class Claims:
             lease = await self._worker_lease()
             while True:
                 claims = (await self.face.verbs.range(prefix=self.claims)).records
-                found = await self._found_again(claims, lease.id)
-                if found is not None:
+                if (found := await self._found_again(claims, lease.id)) is not None:
                     return found
-                free = await self._first_free(claims)
-                if free is None:
+                if (free := await self._first_free(claims)) is None:
                     return None
                 taken = self._taken_of(free)
                 claim = Create(taken.key, pack_holder(self.face.owner, b""), lease=lease.id)
                 is_free = [Version(free.key) != 0, Version(taken.key) == 0]
-                try:
-                    reply = await self.face.verbs.txn([*compares, *is_free], [claim])
-                except LeaseExpired:
-                    self._check_open()  # close() gave the lease up meanwhile
-                    raise
+                reply = await self.face.verbs.txn([*compares, *is_free], [claim])
                 if reply.succeeded:
-                    self._begin(taken, reply.revision)
-                    self._check_open()
-                    return taken
+                    return self._begin(taken, reply.revision)
                 if compares and (await self.face.verbs.range(prefix=self.line, limit=1, keys_only=True)).records:
                     return None
 
@@ -124,25 +116,21 @@ class Claims:
         return Taken(self, claim, key_of(item.key), name_in(item.key, self.items), item.value)
 
     def _begin(self, taken: Taken, epoch: int) -> Taken:
+        if self._is_closed:  # since it was claimed, with a lease that close() gave up
+            raise NodeClosed(f"the queue {self.prefix} is closed")
         taken.begin(self._lease, epoch)
         self._taken[taken.key] = taken
         return taken
 
     async def _worker_lease(self) -> Any:
         """One lease for all claims of this worker; a new one when the last was lost."""
-        self._check_open()
-        if self._lease is None or not self._lease.held():
+        if not self._is_closed and (self._lease is None or not self._lease.held()):
             self._lose_all()
             self._lease = await self.face.verbs.lease(self._ttl_s, on_lost=lambda _: self._lose_all())
-            if self._is_closed:  # meanwhile; close() has seen this lease, or we see that it was called
-                await give_up_lease(self._lease)
-                self._check_open()
-        return self._lease
-
-    def _check_open(self) -> None:
         if self._is_closed:
-            self._lose_all()  # with the lease, which close() gave up
+            await self.close()  # of a lease that came meanwhile
             raise NodeClosed(f"the queue {self.prefix} is closed")
+        return self._lease
 
     def _lose_all(self) -> None:
         for taken in list(self._taken.values()):
@@ -155,9 +143,8 @@ class Claims:
         taken.settle()
 
     async def close(self) -> None:
-        """Give back every item that is not done. Idempotent."""
-        was_closed, self._is_closed = self._is_closed, True
-        # Without waiting for one who is claiming: that may be the very thread below a signal handler.
-        if not was_closed and self._lease is not None:
-            await give_up_lease(self._lease)
+        """Give back every item that is not done. Idempotent; waits for no claim: it may be below a signal handler."""
+        lease, self._lease, self._is_closed = self._lease, None, True
+        if lease is not None:
+            await give_up_lease(lease)
             self._lose_all()

@@ -18,6 +18,7 @@ import raftmeta.aio
 from raftmeta.common.flags import Flag
 from raftmeta.testing import Cluster
 from tests.node.nodes import make_nodes, one_node, without_quorum
+from tests.processes.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -127,6 +128,27 @@ def test_a_signal_handler_closes_below_a_recipe(tmp_path: Path, call: object) ->
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         assert took_s[0] < node.config.close_timeout_s
+
+
+def test_a_queue_is_closed_while_it_claims(tmp_path: Path) -> None:
+    """Without a quorum the claim waits with its mutex held: close() does not, for a signal handler could not."""
+    failures: list[raftmeta.RaftmetaError] = []
+
+    def take() -> None:
+        try:
+            queue.take()
+        except raftmeta.RaftmetaError as error:
+            failures.append(error)
+
+    with without_quorum(tmp_path) as node:
+        queue = raftmeta.recipes.Queue(node, "q")
+        taking = threading.Thread(target=take)
+        taking.start()
+        wait_until(lambda: node.metrics()["operations_in_flight"], timeout_s=10, what="a claim under way")
+        queue.close()
+        assert not failures
+        taking.join()
+        assert len(failures) == 1
 
 
 def test_a_node_that_is_closed_while_it_starts_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import raftmeta
 from raftmeta import WatchBatch, WatchReset
 from raftmeta.operations import Delete, Put
 from tests.node.nodes import leader_of, one_node, running
+from tests.processes.waiting import wait_until
 
 MIB = 1024 * 1024
 
@@ -102,8 +103,11 @@ def test_closing_the_last_watch_with_a_callback_ends_their_threads(node: raftmet
     watches = [node.watch("callback/closed", callback=print) for _ in range(3)]
     for watch in watches[:2]:
         watch.close()
-    threads = [thread for thread in threading.enumerate() if thread.name == "raftmeta-watch"]
-    assert threads
+    threads = wait_until(
+        lambda: [thread for thread in threading.enumerate() if thread.name == "raftmeta-watch"],
+        timeout_s=30,
+        what="a thread for callbacks",
+    )
     watches[2].close()
     for thread in threads:
         thread.join(30)
