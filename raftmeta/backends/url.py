@@ -1,7 +1,7 @@
 """The connection string of a back end: scheme://addresses/path?option=value&..., taken apart and checked.
 
-It decides what a URL says. Which options there are, and what they mean, each back end says itself; one that it does not
-know is an error here, because a misspelt option would otherwise be a promise that nobody keeps.
+It decides what a URL says. Each back end lists its own options and gives them their meaning. An option outside that
+list is an error here, because a misspelt option would otherwise be a promise that nobody keeps.
 """
 
 from __future__ import annotations

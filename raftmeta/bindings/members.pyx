@@ -1,6 +1,6 @@
 """Memberships from Python: rows (raftmeta/members/rows) as the bytes that a leader is asked for.
 
-It decides nothing: what may be asked for, the codec says; what may be done, the leader.
+It decides nothing: the codec says what may be asked for, and the leader says what may be done.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize

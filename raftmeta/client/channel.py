@@ -14,9 +14,9 @@ is none of them it looks at the addresses it has not tried. New requests then go
 when its last request is answered, and watches resume on the new one. A node that knows no leader (cut off from the
 others, or no member yet) is left for one that does.
 
-Which cluster it is, the first answer says, not the first HELLO: among the addresses may be a node from an old disk,
-which belongs to another cluster of the same name and has no leader. It is left like any other without one, as long as
-it has answered nothing; from the first answer on, nodes of another cluster are asked nothing.
+The first answer says which cluster it is, not the first HELLO: an address may lead to a node from an old disk, which
+belongs to another cluster of the same name and has no leader. The client leaves that node like any other without a
+leader, as long as it has answered nothing. After the first answer the client asks no node of another cluster.
 """
 
 from __future__ import annotations

@@ -11,3 +11,5 @@ cdef enum MachineInvariant:
     BROKEN_TREE_REMOVED_LIVE = 208      # a = revision of the live key, b = newest in the tree
     BROKEN_TREE_PUBLISHED_BACK = 209    # a = revision published, b = one that is in the tree or was published
     BROKEN_TREE_EMPTY = 210             # a = low half of the hash, b = high half: of no key at all
+    BROKEN_PLAN_REVISION = 211          # a = revision of a planned change, b = the one that the entry makes
+    BROKEN_LEASE_DETACHED = 212         # a = lease that loses a key, b = revision of the version, which it has not

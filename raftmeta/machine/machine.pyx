@@ -18,8 +18,8 @@ from libc.string cimport memset
 from raftmeta.machine.deadlines cimport deadline_after, deadlines_due
 from raftmeta.machine.history cimport (Step, history_commit, history_prepare, history_release, history_step,
                                        step_changes)
-from raftmeta.machine.invariants cimport (BROKEN_APPLY_ORDER, BROKEN_HISTORY_ORDER, BROKEN_LEASE_KEYS,
-                                          BROKEN_SESSION_WINDOW)
+from raftmeta.machine.invariants cimport (BROKEN_APPLY_ORDER, BROKEN_HISTORY_ORDER, BROKEN_LEASE_DETACHED,
+                                          BROKEN_LEASE_KEYS, BROKEN_PLAN_REVISION, BROKEN_SESSION_WINDOW)
 from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, leases_detach, leases_end, leases_find,
                                       leases_grant, leases_keys, leases_release, leases_renew)
 from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
@@ -389,8 +389,11 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
 cdef status_t _change(Machine* machine, const Planned* planned) noexcept nogil:
     cdef Step* step = machine.history.prepared
     cdef Entry* before = planned.before
+    cdef Entry* entry
     cdef status_t status
-    cdef Entry* entry = tree_new_entry(
+    if planned.mod_revision != machine.history.newest + 1:
+        return broken(&machine.broken, BROKEN_PLAN_REVISION, planned.mod_revision, machine.history.newest + 1)
+    entry = tree_new_entry(
         machine.tree, planned.key.data, <uint16_t>planned.key.length, planned.value.data, planned.value.length,
         planned.create_revision, planned.mod_revision, planned.version, planned.lease, planned.flags)
     if entry == NULL:
@@ -410,6 +413,8 @@ cdef status_t _move_attachment(Machine* machine, Entry* before, Entry* entry) no
         if lease == NULL or lease.key_count == 0:
             return broken(&machine.broken, BROKEN_LEASE_KEYS, before.lease, 0)
         if not lease.is_ending:
+            if machine.leases.attached.find(<uint64_t>before) == NULL:
+                return broken(&machine.broken, BROKEN_LEASE_DETACHED, before.lease, before.mod_revision)
             leases_detach(&machine.leases, lease, before)
     if entry.lease == 0:
         return OK

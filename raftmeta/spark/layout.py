@@ -21,8 +21,6 @@ from raftmeta.errors import ConfigError
 
 __all__ = ["KAFKA", "Layout", "layout_of"]
 
-PARTS = {"topic", "partition", "broker"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
