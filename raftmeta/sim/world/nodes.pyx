@@ -30,7 +30,7 @@ from raftmeta.sim.world.disk cimport (sim_disk_copy, sim_disk_crash, sim_disk_cr
 from raftmeta.sim.world.events cimport SIM_BACKGROUND, SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.world.leases cimport leases_kept
 from raftmeta.sim.world.network cimport network_look, network_node_down, network_node_up, network_port
-from raftmeta.sim.world.read_proofs cimport proofs_begin
+from raftmeta.sim.world.read_proofs cimport proofs_begin, proofs_look
 from raftmeta.sim.world.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.world.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
                                        truth_recovered, truth_truncated)
@@ -513,6 +513,7 @@ cdef void node_run(World* world, SimNode* node) noexcept nogil:
     cdef uint32_t turns = 0
     cdef uint64_t wake_ns
     _see_host(world, node)
+    proofs_look(world, node)
     while more and status == OK and turns < SIM_TURNS_MAX:
         status = engine_run(node.engine, &more)
         turns += 1

@@ -144,7 +144,6 @@ cdef void _heard_of_round(World* world, SimNode* node, const SimSaid* said) noex
         heard.term = said.term
         heard.sent_ns = 0
     heard.sent_ns = max(heard.sent_ns, node.rounds_sent.data[said.context])
-    _prove(world, node)
 
 
 cdef void proofs_heard(World* world, SimNode* node, const SimSaid* said) noexcept nogil:
@@ -158,11 +157,17 @@ cdef void proofs_heard(World* world, SimNode* node, const SimSaid* said) noexcep
         asked_ns = world.truth.questions.find(_name(node.id, said.context))
         if asked_ns != NULL:
             node.proven_ns = max(node.proven_ns, asked_ns[0])
+    _prove(world, node)
 
 
+# How a good read looked like one that nothing proves:
+#   1. a leader was the only voter; a question came, and the leader answered it at once   2. before the answer left, a
+#   tick of the same turn promoted a learner   3. the answer left and was judged by the voters of 2, who had answered
+#   no round since the question.
+# A membership changes once in a turn at most, because the next change waits for the disk. So it is enough to look after
+# each frame, before each turn and after it: one of these moments has the voters that decided.
 cdef void proofs_look(World* world, SimNode* node) noexcept nogil:
-    if world.config.lease_reads:
-        _prove(world, node)
+    _prove(world, node)
 
 
 cdef void proofs_check(World* world, SimNode* node, uint64_t asked_ns) noexcept nogil:
