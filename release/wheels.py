@@ -37,7 +37,9 @@ def step(text: str) -> None:
 
 def run(*command: str | Path, cwd: Path = ROOT, log: Path | None = None) -> str:
     """Standard output; SystemExit with the end of what it said if it fails. log: keeps all of it."""
-    ended = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
+    alone = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONPATH")}
+    words = [str(word) for word in command]
+    ended = subprocess.run(words, cwd=cwd, env=alone, capture_output=True, text=True, check=False)
     if log is not None:
         log.write_text(ended.stdout + ended.stderr)
     if ended.returncode:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
+import ssl
 import stat
 import subprocess
 import sys
@@ -135,6 +138,57 @@ def test_a_node_cannot_sign(pki: Pki) -> None:
 def test_a_certificate_of_another_authority_does_not_verify(pki: Pki, tmp_path: Path) -> None:
     other = Pki.found(tmp_path / "other", "shop").issue("node", "a")
     assert "unable to get local issuer" in verified(pki, other / "certificate.pem")
+
+
+def handshake(server: Path, client: Path) -> tuple[list[str], list[str]]:
+    """TLS 1.3 in memory, both sides verified against their own files; the URIs that client and server see."""
+    contexts = []
+    for folder, purpose in ((server, ssl.Purpose.CLIENT_AUTH), (client, ssl.Purpose.SERVER_AUTH)):
+        context = ssl.create_default_context(purpose, cafile=str(folder / "authorities.pem"))
+        context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+        context.load_verify_locations(folder / "revoked.pem")
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        contexts.append(context)
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [contexts[0].wrap_bio(up, down, server_side=True), contexts[1].wrap_bio(down, up)]
+    waiting = [1, 0]
+    while waiting:
+        for side in list(waiting):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                sides[side].do_handshake()
+                waiting.remove(side)
+    sides[1].write(b"x")
+    assert sides[0].read(1) == b"x"
+    seen = []
+    for side in (sides[1], sides[0]):
+        certificate = side.getpeercert()
+        assert certificate is not None
+        seen.append([str(value) for kind, value in certificate["subjectAltName"] if kind == "URI"])
+    return seen[0], seen[1]
+
+
+def test_two_sides_meet_by_tls(pki: Pki) -> None:
+    """A node with a node, and a client with a node; each sees the other's URI."""
+    a, b, client = pki.issue("node", "a"), pki.issue("node", "b"), pki.issue("client", "admin")
+    assert handshake(a, b) == (["raftmeta://shop/a/peer"], ["raftmeta://shop/b/peer"])
+    assert handshake(b, client) == (["raftmeta://shop/b/peer"], ["raftmeta://shop/client/admin"])
+
+
+def test_tls_fails_with_a_client_as_server_a_stranger_and_who_was_revoked(pki: Pki, tmp_path: Path) -> None:
+    a, b, client = pki.issue("node", "a"), pki.issue("node", "b"), pki.issue("client", "admin")
+    with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
+        handshake(client, a)
+    stranger = Pki.found(tmp_path / "other", "shop").issue("node", "b")
+    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate in certificate chain"):
+        handshake(stranger, a)
+    gone = tmp_path / "b"
+    shutil.copytree(b, gone)
+    pki.revoke("node", "b")
+    with pytest.raises(ssl.SSLCertVerificationError, match="revoked"):
+        handshake(gone, a)
 
 
 # --- identities -------------------------------------------------------------------------------------------------------
