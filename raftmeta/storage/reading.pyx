@@ -12,6 +12,7 @@ from raftmeta.ports cimport FILE_NAME_BYTES_MAX, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport CORRUPT, NO_MEMORY, NOT_FOUND, OK, status_t
+from raftmeta.storage.encryption cimport encryption_decrypt, encryption_key_of
 from raftmeta.storage.extents cimport extents_find
 from raftmeta.storage.invariants cimport read_at_most
 from raftmeta.storage.recovery cimport segment_name
@@ -110,10 +111,15 @@ cdef status_t _read_extent(Wal* wal, const Extent* extent, index_t index, uint64
     if status != OK:
         return status
     count[0] = _count_sound(records.data + records.length, length, index, extent.last, &used)
-    records.length += <uint32_t>used
     wal.cursor_index = index + count[0]
     wal.cursor_segment = extent.segment
     wal.cursor_offset = offset + used
+    if count[0] != 0 and encryption_key_of(wal, extent.segment) != 0:
+        status = encryption_decrypt(wal, extent.segment, offset, records.data + records.length, &used)
+        if status != OK:
+            wal.cursor_index = 0
+            return status
+    records.length += <uint32_t>used
     return OK if count[0] else CORRUPT
 
 

@@ -9,6 +9,8 @@ from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status, WalState
 
+pytestmark = pytest.mark.usefixtures("each_encryption")
+
 LIMITS = {"segment_bytes": 4096, "alignment_bytes": 512}
 
 
