@@ -8,6 +8,7 @@
 # Threads: any number may read one KeyRing while one adds a key or chooses the current one. A Cipher is its owner's.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 
@@ -58,12 +59,14 @@ cdef status_t key_ring_random(KeyRing* ring, uint64_t* number) noexcept nogil
 cdef status_t cipher_begin(Cipher* cipher, KeyRing* ring, uint64_t key_id, uint64_t salt_low,
                            uint64_t salt_high) noexcept nogil
 cdef void cipher_end(Cipher* cipher) noexcept nogil
-# Encrypt `length` bytes in place, with a new nonce. `context` is authenticated too. NO_MEMORY.
-cdef status_t cipher_encrypt(Cipher* cipher, KeyRing* ring, const uint8_t* context, uint32_t context_length,
-                             uint8_t* bytes, uint32_t length, uint8_t* nonce, uint8_t* tag) noexcept nogil
-# Decrypt in place. CORRUPT: bytes, context, nonce or tag are not what was written, and `bytes` are nothing; NO_MEMORY.
-cdef status_t cipher_decrypt(Cipher* cipher, const uint8_t* context, uint32_t context_length, uint8_t* bytes,
-                             uint32_t length, const uint8_t* nonce, const uint8_t* tag) noexcept nogil
+# Encrypt the parts in place, one after another as one message, with a new nonce. `context` is authenticated too.
+# NO_MEMORY.
+cdef status_t cipher_encrypt(Cipher* cipher, KeyRing* ring, const Vec[uint8_t]* context, const Vec[Slice]* parts,
+                             uint8_t* nonce, uint8_t* tag) noexcept nogil
+# Decrypt in place. CORRUPT: parts, context, nonce or tag are not what was written, and the parts are worth nothing;
+# NO_MEMORY.
+cdef status_t cipher_decrypt(Cipher* cipher, const Vec[uint8_t]* context, const Vec[Slice]* parts,
+                             const uint8_t* nonce, const uint8_t* tag) noexcept nogil
 
 # The message, length + FORMAT_SEALING_BYTES bytes long, in the place of what `out` had. The same key, context and bytes
 # give the same message. NO_KEY, NO_MEMORY.

@@ -17,6 +17,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.native.atomics cimport load_acquire, store_release
+from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.security.cipher cimport (FORMAT_KEY_BYTES, FORMAT_NONCE_BYTES, FORMAT_SALT_BYTES, FORMAT_SEALING_BYTES,
@@ -182,26 +183,24 @@ cdef bint _update(EVP_CIPHER_CTX* context, uint8_t* out, const uint8_t* bytes, u
     return True
 
 
-# False: OpenSSL has no memory.
-cdef bint _encrypt(EVP_CIPHER_CTX* context, const uint8_t* nonce, const uint8_t* about, uint32_t about_length,
-                   const uint8_t* bytes, uint32_t length, uint8_t* out, uint8_t* tag) noexcept nogil:
+cdef bint _begin_message(EVP_CIPHER_CTX* context, bint encrypts, const uint8_t* nonce, const uint8_t* about,
+                         uint64_t about_length) noexcept nogil:
+    return (EVP_CipherInit_ex(context, NULL, NULL, NULL, nonce, encrypts) == 1
+            and _update(context, NULL, about, about_length))
+
+
+# `end` is a place that nothing is written to. False: OpenSSL has no memory.
+cdef bint _end_encryption(EVP_CIPHER_CTX* context, uint8_t* end, uint8_t* tag) noexcept nogil:
     cdef int written = 0
-    return (EVP_CipherInit_ex(context, NULL, NULL, NULL, nonce, 1) == 1
-            and _update(context, NULL, about, about_length)
-            and _update(context, out, bytes, length)
-            and EVP_CipherFinal_ex(context, out + length, &written) == 1
+    return (EVP_CipherFinal_ex(context, end, &written) == 1
             and EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, FORMAT_TAG_BYTES, tag) == 1)
 
 
-cdef status_t _decrypt(EVP_CIPHER_CTX* context, const uint8_t* nonce, const uint8_t* about, uint32_t about_length,
-                       const uint8_t* bytes, uint32_t length, uint8_t* out, const uint8_t* tag) noexcept nogil:
+cdef status_t _end_decryption(EVP_CIPHER_CTX* context, uint8_t* end, const uint8_t* tag) noexcept nogil:
     cdef int written = 0
-    if not (EVP_CipherInit_ex(context, NULL, NULL, NULL, nonce, 0) == 1
-            and _update(context, NULL, about, about_length)
-            and _update(context, out, bytes, length)
-            and EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, FORMAT_TAG_BYTES, <void*>tag) == 1):
+    if EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, FORMAT_TAG_BYTES, <void*>tag) != 1:
         return NO_MEMORY
-    return OK if EVP_CipherFinal_ex(context, out + length, &written) == 1 else <status_t>CORRUPT
+    return OK if EVP_CipherFinal_ex(context, end, &written) == 1 else <status_t>CORRUPT
 
 
 # --- many messages under one key --------------------------------------------------------------------------------------
@@ -241,8 +240,17 @@ cdef void cipher_end(Cipher* cipher) noexcept nogil:
     memset(cipher, 0, sizeof(Cipher))
 
 
-cdef status_t cipher_encrypt(Cipher* cipher, KeyRing* ring, const uint8_t* context, uint32_t context_length,
-                             uint8_t* bytes, uint32_t length, uint8_t* nonce, uint8_t* tag) noexcept nogil:
+cdef bint _update_parts(EVP_CIPHER_CTX* context, const Vec[Slice]* parts) noexcept nogil:
+    cdef size_t i
+    for i in range(parts.size):
+        if not _update(context, parts.data[i].data, parts.data[i].data, parts.data[i].length):
+            return False
+    return True
+
+
+cdef status_t cipher_encrypt(Cipher* cipher, KeyRing* ring, const Vec[uint8_t]* context, const Vec[Slice]* parts,
+                             uint8_t* nonce, uint8_t* tag) noexcept nogil:
+    cdef EVP_CIPHER_CTX* evp = <EVP_CIPHER_CTX*>cipher.context
     cdef status_t status = OK
     if cipher.count == ~<uint32_t>0:
         status = _draw_prefix(cipher, ring)
@@ -251,14 +259,19 @@ cdef status_t cipher_encrypt(Cipher* cipher, KeyRing* ring, const uint8_t* conte
     memcpy(nonce, &cipher.prefix, sizeof(uint64_t))
     memcpy(nonce + sizeof(uint64_t), &cipher.count, sizeof(uint32_t))
     cipher.count += 1
-    if not _encrypt(<EVP_CIPHER_CTX*>cipher.context, nonce, context, context_length, bytes, length, bytes, tag):
+    if not (_begin_message(evp, True, nonce, context.data, context.size) and _update_parts(evp, parts)
+            and _end_encryption(evp, tag, tag)):
         return NO_MEMORY
     return OK
 
 
-cdef status_t cipher_decrypt(Cipher* cipher, const uint8_t* context, uint32_t context_length, uint8_t* bytes,
-                             uint32_t length, const uint8_t* nonce, const uint8_t* tag) noexcept nogil:
-    return _decrypt(<EVP_CIPHER_CTX*>cipher.context, nonce, context, context_length, bytes, length, bytes, tag)
+cdef status_t cipher_decrypt(Cipher* cipher, const Vec[uint8_t]* context, const Vec[Slice]* parts,
+                             const uint8_t* nonce, const uint8_t* tag) noexcept nogil:
+    cdef EVP_CIPHER_CTX* evp = <EVP_CIPHER_CTX*>cipher.context
+    cdef uint8_t[FORMAT_TAG_BYTES] end
+    if not (_begin_message(evp, False, nonce, context.data, context.size) and _update_parts(evp, parts)):
+        return NO_MEMORY
+    return _end_decryption(evp, end, tag)
 
 
 # --- sealing ----------------------------------------------------------------------------------------------------------
@@ -304,7 +317,8 @@ cdef status_t message_seal(const KeyRing* ring, uint64_t key_id, const uint8_t* 
     body = out.data + FORMAT_SALT_BYTES
     if _salt_of(key, context, context_length, bytes, length, out.data):
         cipher = _begin_sealing(key, out.data)
-    if cipher != NULL and _encrypt(cipher, nonce, context, context_length, bytes, length, body, body + length):
+    if (cipher != NULL and _begin_message(cipher, True, nonce, context, context_length)
+            and _update(cipher, body, bytes, length) and _end_encryption(cipher, body + length, body + length)):
         status = OK
     EVP_CIPHER_CTX_free(cipher)
     return status
@@ -322,12 +336,13 @@ cdef status_t message_open(const KeyRing* ring, uint64_t key_id, const uint8_t* 
     if length < FORMAT_SEALING_BYTES:
         return CORRUPT
     length -= FORMAT_SEALING_BYTES
-    if not out.resize(<size_t>length + FORMAT_TAG_BYTES):       # final may be given a place, and writes nothing there
+    if not out.resize(<size_t>length + FORMAT_TAG_BYTES):       # the end of the message is a place, too
         return NO_MEMORY
     memset(nonce, 0, FORMAT_NONCE_BYTES)
     cipher = _begin_sealing(key, message)
-    if cipher != NULL:
-        status = _decrypt(cipher, nonce, context, context_length, body, length, out.data, body + length)
+    if (cipher != NULL and _begin_message(cipher, False, nonce, context, context_length)
+            and _update(cipher, out.data, body, length)):
+        status = _end_decryption(cipher, out.data + length, body + length)
     EVP_CIPHER_CTX_free(cipher)
     out.size = length if status == OK else 0
     return status

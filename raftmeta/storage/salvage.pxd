@@ -12,7 +12,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport SnapshotPoint, index_t, member_id_t
 from raftmeta.security.cipher cimport Cipher, KeyRing
 from raftmeta.status cimport status_t
-from raftmeta.storage.wal_state cimport ChunkPtr
+from raftmeta.storage.wal_state cimport ChunkPtr, RunBuffer
 
 # The bytes of one segment; they must outlive the Salvage.
 cdef struct SalvageFile:
@@ -48,6 +48,7 @@ cdef struct Salvage:
     uint64_t last_batch         # number of the last batch read
     uint64_t expected_batch     # number of the last batch that a header or the mark names
     Cipher cipher               # of the segment that is read
+    RunBuffer run
     uint64_t gap_begin          # where the last batch ended in its file,
     size_t gap_file             # and which file that is
 

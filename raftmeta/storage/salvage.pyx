@@ -19,7 +19,7 @@ from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.security.cipher cimport cipher_begin, cipher_end
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
-from raftmeta.storage.encryption cimport FORMAT_RECORD_IS_ENCRYPTED, record_decrypt
+from raftmeta.storage.encryption cimport FORMAT_RECORD_IS_ENCRYPTED, run_back, run_decrypt, run_release
 from raftmeta.storage.mark cimport MARK_FILE_BYTES, MARK_SOUND, MarkFound, MarkSlot, mark_read
 from raftmeta.storage.salvage cimport Salvage, SalvageFile, SalvageRecord
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, BatchHeader, BatchSummary,
@@ -271,34 +271,50 @@ cdef bint _find_salt(const SalvageFile* file, SegmentKey* key, uint64_t* key_id)
     return True
 
 
+# The run of the record into salvage.run.
 cdef status_t _decrypt_with(Salvage* salvage, const SalvageFile* file, const SegmentKey* key, uint64_t key_id,
-                            SalvageRecord* found, Record* copy) noexcept nogil:
+                            const uint8_t* bytes) noexcept nogil:
+    cdef uint64_t offset = <uint64_t>(bytes - file.bytes) - run_back(<const Record*>bytes)
     cdef status_t status = cipher_begin(&salvage.cipher, salvage.keys, key_id, key.uuid_low, key.uuid_high)
-    memcpy(copy, found.bytes, record_bytes((<const Record*>found.bytes).length))
-    if status == OK:
-        status = record_decrypt(&salvage.cipher, file.number, <uint64_t>(found.bytes - file.bytes), copy)
-    return status
+    if status != OK:
+        return status
+    return run_decrypt(&salvage.run, &salvage.cipher, file.number, offset, file.bytes + offset, file.length - offset)
 
 
-# A record that no key opens is as good as damaged. Without a sound header each key of the ring is tried.
-cdef status_t _decrypt(Salvage* salvage, SalvageRecord* found) noexcept nogil:
-    cdef const SalvageFile* file = _file_of(salvage, found.bytes)
-    cdef Chunk* chunk = chunk_create(<uint32_t>record_bytes((<const Record*>found.bytes).length))
+# Without a sound header each key of the ring is tried.
+cdef status_t _decrypt_run(Salvage* salvage, const SalvageFile* file, const uint8_t* bytes) noexcept nogil:
     cdef SegmentKey key
     cdef uint64_t key_id = 0
     cdef uint32_t i
     cdef status_t status = CORRUPT
+    if run_back(<const Record*>bytes) > <uint64_t>(bytes - file.bytes) or not _find_salt(file, &key, &key_id):
+        return CORRUPT
+    if salvage.keys == NULL or key_id != 0:
+        return _decrypt_with(salvage, file, &key, key_id, bytes)
+    for i in range(salvage.keys.count):
+        if status == CORRUPT:
+            salvage.run.segment = 0         # with this key it was not tried yet
+            status = _decrypt_with(salvage, file, &key, salvage.keys.keys[i].id, bytes)
+    return status
+
+
+# A record that no key opens is as good as damaged.
+cdef status_t _decrypt(Salvage* salvage, SalvageRecord* found) noexcept nogil:
+    cdef const SalvageFile* file = _file_of(salvage, found.bytes)
+    cdef uint64_t back = run_back(<const Record*>found.bytes)
+    cdef const Record* record
+    cdef Chunk* chunk
+    cdef status_t status = _decrypt_run(salvage, file, found.bytes)
+    found.bytes = NULL
+    if status != OK or back + sizeof(Record) > salvage.run.bytes.size:
+        return OK if status == CORRUPT else status
+    record = <const Record*>(salvage.run.bytes.data + back)
+    chunk = chunk_create(<uint32_t>record_bytes(record.length))
     if chunk == NULL or not salvage.decrypted.push(chunk):
         return NO_MEMORY
-    if _find_salt(file, &key, &key_id):
-        if salvage.keys == NULL or key_id != 0:
-            status = _decrypt_with(salvage, file, &key, key_id, found, <Record*>chunk.bytes())
-        else:
-            for i in range(salvage.keys.count):
-                if status == CORRUPT:
-                    status = _decrypt_with(salvage, file, &key, salvage.keys.keys[i].id, found, <Record*>chunk.bytes())
-    found.bytes = chunk.bytes() if status == OK else NULL
-    return OK if status == CORRUPT else status
+    memcpy(chunk.bytes(), record, record_bytes(record.length))
+    found.bytes = chunk.bytes()
+    return OK
 
 
 cdef status_t _decrypt_all(Salvage* salvage) noexcept nogil:
@@ -364,6 +380,7 @@ cdef void salvage_release(Salvage* salvage) noexcept nogil:
         chunk_drop(salvage.decrypted.data[i])
     salvage.decrypted.release()
     cipher_end(&salvage.cipher)
+    run_release(&salvage.run)
     salvage.files.release()
     salvage.records.release()
     salvage.membership.release()

@@ -33,8 +33,8 @@ from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
 from raftmeta.security.cipher cimport KeyRing, cipher_end, key_ring_current
 from raftmeta.status cimport DISK_FAILED, NO_MEMORY, NO_SPACE, OK, STALE, status_t
-from raftmeta.storage.encryption cimport (encrypted_record_bytes, encryption_draw_uuid, encryption_encrypt,
-                                          encryption_open)
+from raftmeta.storage.encryption cimport (encryption_added_bytes, encryption_draw_uuid, encryption_encrypt,
+                                          encryption_open, run_release)
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forget, extents_replace
 from raftmeta.storage.invariants cimport (
     BROKEN_BATCH_BEYOND, BROKEN_BATCH_COUNT, BROKEN_BATCH_ENCRYPTED, BROKEN_BATCH_LENGTH, BROKEN_BATCH_OFFSET,
@@ -114,6 +114,7 @@ cdef void wal_destroy(Wal* wal) noexcept nogil:
     wal.retired.release()
     cipher_end(&wal.writing)
     cipher_end(&wal.reading)
+    run_release(&wal.run)
     wal.encrypted.release()
     free(wal.zeros)
     free(wal)
@@ -568,6 +569,7 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
     cdef const Record* record = NULL
     cdef index_t index = batch.first
     cdef uint64_t offset, length
+    cdef uint64_t filled = 0
     cdef uint32_t i
     wal.next_chains.clear()
     for i in range(batch.slice_count):
@@ -583,9 +585,9 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
                 return NO_MEMORY
             index += 1
             offset += length
-            if wal.write_key_id != 0:
-                length = encrypted_record_bytes(record.length)
             header.records_bytes += length
+            if wal.write_key_id != 0:
+                header.records_bytes += encryption_added_bytes(record, length, record.index == batch.last, &filled)
         if offset != batch.slices[i].length:
             return broken(&wal.broken, BROKEN_BATCH_TORN, offset, batch.slices[i].length)
     if index != max(batch.last + 1, batch.first):
@@ -683,7 +685,7 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
         return NO_MEMORY
     if place.segment.key_id != 0:
         status = encryption_encrypt(wal, &place.segment, place.offset + header.header_bytes, batch.slices,
-                                    batch.slice_count)
+                                    batch.slice_count, batch.last)
         if status == OK and wal.encrypted.size != header.records_bytes:
             status = broken(&wal.broken, BROKEN_BATCH_ENCRYPTED, wal.encrypted.size, header.records_bytes)
         if status != OK:

@@ -58,6 +58,15 @@ cdef struct Spare:
     file_t file
     bint is_open
 
+# One run of encrypted records, which are encrypted as one message (storage/encryption).
+cdef struct RunBuffer:
+    Vec[uint8_t] context        # that is authenticated
+    Vec[Slice] parts            # the payloads
+    uint64_t segment            # 0: nothing was decrypted
+    uint64_t offset             # in the segment's file, of the run that was decrypted last,
+    status_t status             # and whether it could be
+    Vec[uint8_t] bytes          # its records, one after another, if it could
+
 cdef struct Wal:
     const DiskPort* disk
     WalLimits limits
@@ -110,3 +119,4 @@ cdef struct Wal:
     Vec[Slice] found_slices
     Vec[ChunkPtr] found_chunks  # decrypted records, to which slices point
     Vec[uint8_t] found_membership
+    RunBuffer run               # that is encrypted, or was decrypted last

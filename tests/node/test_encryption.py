@@ -1,4 +1,4 @@
-"""Nodes with encrypted files: nothing readable in any folder, keys that change while they run, and the way there and back."""
+"""Nodes with encrypted files: nothing readable in a folder, keys that change, and the way there and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import raftmeta
-from raftmeta import EncryptionKeyMissing, snapshot
+from raftmeta import EncryptionKeyMissing, prometheus, snapshot
 from raftmeta.cli.app import app
 from raftmeta.scan import SnapshotFile
 from tests.node.nodes import QUICK, all_ready, leader_of, make_nodes, one_node, running
@@ -141,6 +141,15 @@ def test_a_node_without_encryption_has_no_key_to_change(tmp_path: Path) -> None:
             node.rotate_encryption_key()
 
 
+def test_prometheus_is_told_which_keys_are_needed(tmp_path: Path) -> None:
+    with one_node(tmp_path, encryption=KEYED) as node:
+        for measured in (node, node.aio()):
+            families = {family.name: family for family in prometheus.NodeCollector(measured).collect()}
+            (sample,) = families["raftmeta_encryption_key_files"].samples
+            assert sample.labels == {"node": "a", "cluster": "default", "key": ID}
+            assert sample.value == sum(node.encryption_keys().values()) > 0
+
+
 def test_a_callable_gives_the_keys_that_the_files_need(tmp_path: Path) -> None:
     """It is asked again at each start: for the current key, and by id for those of older files."""
     with one_node(tmp_path, encryption=KEYED) as node:
@@ -210,7 +219,7 @@ def test_a_plain_cluster_becomes_encrypted_and_plain_again_by_rolling_restarts(t
 
 
 def test_a_member_takes_an_encrypted_snapshot_once_it_has_the_key(tmp_path: Path) -> None:
-    """It comes back without a folder and without the key of the others: it runs on and says why; then it has the key."""
+    """It comes back without a folder and without the others' key: it runs on and says why; then it has the key."""
     path = key_file(tmp_path, KEY.hex())
     (tmp_path / "late").mkdir()
     late = key_file(tmp_path / "late", OTHER.hex())

@@ -14,10 +14,10 @@ from tests.faces.disk import use_keys_on_new_disks
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(32, 64))
-RECORD_BYTES, ADDED_BYTES, NONCE_BYTES = 64, 28, 12  # docs/formats.md "Record", "Encryption"
+RECORD_BYTES, ADDED_BYTES, TAG_BYTES = 64, 28, 16  # docs/formats.md "Record", "Encryption"
 IS_ENCRYPTED = 0x8000
 UUID_AT = slice(16, 32)  # of a segment's header
-_RECORD = struct.Struct("<IIQQQ30xH")  # checksum, length, index, term, chain; the flags at 62
+_RECORD = struct.Struct("<II40xII6xH")  # checksum, length; at 48 bytes back and of the run; the flags at 62
 
 
 def keys_of_test() -> KeyRingHandle:
@@ -36,17 +36,14 @@ def each_encryption(request: pytest.FixtureRequest) -> Iterator[KeyRingHandle | 
     use_keys_on_new_disks(None)
 
 
-def encrypted_records(disk: Disk, name: str) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(uuid of the segment, nonce, cipher text and tag) of each sound encrypted record in a segment."""
+def encrypted_runs(disk: Disk, name: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(uuid of the segment, nonce, tag) of each run of encrypted records in a segment, by its last record."""
     file = disk.open(name)
     content = disk.read(file, 0, disk.size(file))
     disk.close_file(file)
     for at in range(0, len(content) - RECORD_BYTES, 8):
-        crc, length, _, _, _, flags = _RECORD.unpack_from(content, at)
+        crc, length, back, whole, flags = _RECORD.unpack_from(content, at)
         end = at + RECORD_BYTES + length
-        if flags != IS_ENCRYPTED or length < ADDED_BYTES or end > len(content):
-            continue
-        if crc == crc32c(content[at + 4 : end]):
-            body = content[at + RECORD_BYTES : end]
-            nonce_at = len(body) - ADDED_BYTES
-            yield content[UUID_AT], body[nonce_at : nonce_at + NONCE_BYTES], body[:nonce_at] + body[-16:]
+        is_last = end <= len(content) and back + (RECORD_BYTES + length + 7) // 8 * 8 == whole
+        if flags == IS_ENCRYPTED and is_last and crc == crc32c(content[at + 4 : end]):
+            yield content[UUID_AT], content[end - ADDED_BYTES : end - TAG_BYTES], content[end - TAG_BYTES : end]

@@ -1,6 +1,7 @@
 """Encrypted logs and sealed files: no plain byte, no wrong key, each record in its place.
 
-Format: docs/formats.md "Encryption". That they survive what plain ones survive is shown by the other tests of this folder, which run on both.
+Format: docs/formats.md "Encryption". The other tests of this folder run on plain and on encrypted files: these survive
+what those survive.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from raftmeta.storage.keys_in_use import keys_of_folder
 from raftmeta.storage.sealed_handle import SealedReaderHandle, SealedWriterHandle
 from raftmeta.storage.storage_handle import FolderDisk, WalHandle, key_id_of_head, make_record
 from tests.faces.disk import SimulatedDisk
-from tests.storage.conftest import KEY, OTHER_KEY, encrypted_records, keys_of_test
+from tests.storage.conftest import KEY, OTHER_KEY, encrypted_runs, keys_of_test
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status, WalState
 from tests.storage.test_checkpoint import BASE, CHANGED, HEAD, replace_row, rows
@@ -89,7 +90,7 @@ def test_no_payload_stands_in_any_file_of_the_log() -> None:
     for name in disk.list_names():
         assert MARKER not in content(disk, name), name
         assert KEY not in content(disk, name), name
-    assert len(list(encrypted_records(disk, FIRST))) == 39
+    assert len(list(encrypted_runs(disk, FIRST))) == 39
 
 
 def test_a_log_without_keys_has_the_bytes_of_a_log_that_never_heard_of_them() -> None:
@@ -164,27 +165,58 @@ def flipped_nonce(image: bytearray, at: int, length: int) -> None:
     image[at + RECORD_BYTES + length - 20] ^= 1
 
 
-@pytest.mark.parametrize("forge", [flipped_payload, flipped_header, flipped_tag, flipped_nonce])
-def test_a_forged_record_is_damaged_although_its_checksum_is_right(forge: Callable[..., None]) -> None:
-    """It is known by index and chain hash, so another member's record takes its place."""
+@pytest.mark.parametrize(
+    ("forge", "place"), [(flipped_payload, 1), (flipped_header, 1), (flipped_tag, 2), (flipped_nonce, 2)]
+)
+def test_a_forged_record_is_damaged_although_its_checksum_is_right(forge: Callable[..., None], place: int) -> None:
+    """And with it the run: all are known by index and chain hash, so another member's records take their place."""
     log = encrypted_log()
     assert log.append([40, 50, 60]) and log.append([70]) and log.idle()
     disk = close(log)
     image = bytearray(content(disk, FIRST))
-    at, length = records_at(bytes(image))[1]
+    at, length = records_at(bytes(image))[place]
     forge(image, at, length)
     image[at : at + 4] = struct.pack("<I", crc32c(bytes(image[at + 4 : at + RECORD_BYTES + length])))
     overwrite(disk, FIRST, 0, bytes(image))
     wal = WalHandle(disk, **LIMITS)
     opened = wal.open()
     assert (opened.status, opened.state) == (Status.OK, WalState.WAL_DAMAGED)
-    assert opened.damaged == [(2, log.model.point(2)[2])]
-    assert opened.records == [log.model.records[i] for i in (0, 2, 3)]
+    assert opened.damaged == [(index, log.model.point(index)[2]) for index in (1, 2, 3)]
+    assert opened.records == [log.model.records[3]]
     assert wal.read(2)[0] == Status.CORRUPT
-    assert wal.append(2, [log.model.records[1]], repairs=True) == Status.OK
+    assert wal.append(1, list(log.model.records[:3]), repairs=True) == Status.OK
     wal.close()
     again = WalHandle(disk, **LIMITS).open()
     assert (again.state, tuple(again.records)) == (WalState.WAL_CLEAN, log.model.records)
+
+
+def test_damage_costs_the_records_of_one_run() -> None:
+    """A batch of a hundred records, one of which has a flipped bit."""
+    log = encrypted_log()
+    assert log.append([250] * 100) and log.idle()
+    disk = close(log)
+    at, _ = records_at(content(disk, FIRST))[50]
+    disk.flip(FIRST, at + RECORD_BYTES + 9, 1)
+    opened = WalHandle(disk, **LIMITS).open()
+    lost = [index for index, _ in opened.damaged]
+    assert 51 in lost and lost == list(range(lost[0], lost[-1] + 1)) and 5 < len(lost) < 20
+    assert len(opened.records) == 100 - len(lost)
+
+
+@pytest.mark.parametrize("size", [0, 30, 250, 5000])
+def test_any_record_is_read_from_the_middle_of_its_run(size: int) -> None:
+    log = encrypted_log()
+    assert log.append([size] * 40) and log.append([size + 1] * 7) and log.append([size] * 3, back=5)
+    for _ in range(2):
+        assert log.wal is not None
+        for index in range(1, log.model.last + 1):
+            for bytes_max in (0, 700, 9000, 200_000):
+                status, records = log.wal.read(index, bytes_max)
+                assert status == Status.OK and records
+                assert tuple(records) == log.model.records[index - 1 : index - 1 + len(records)]
+                assert len(records) == 1 or sum(map(len, records)) <= bytes_max
+            assert index - 1 + len(records) == log.model.last or size > 3000
+        assert log.kill()
 
 
 def test_a_record_is_bound_to_its_segment_and_offset() -> None:
@@ -205,9 +237,9 @@ def test_a_record_is_bound_to_its_segment_and_offset() -> None:
     assert opened.damaged == [(1, log.model.point(1)[2])]
 
 
-def test_a_reader_that_finds_a_forged_record_shows_those_before_it() -> None:
+def test_a_reader_that_finds_a_forged_record_shows_the_runs_before_it() -> None:
     log = encrypted_log()
-    assert log.append([40, 50, 60])
+    assert log.append([3000, 3000, 60])
     at, length = records_at(content(log.disk, FIRST))[2]
     forged = bytearray(content(log.disk, FIRST)[at : at + RECORD_BYTES + length])
     forged[RECORD_BYTES] ^= 1

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from raftmeta.security.cipher_handle import KeyRingHandle
 from tests.faces.disk import SimulatedDisk
-from tests.storage.conftest import OTHER_KEY, encrypted_records, keys_of_test
+from tests.storage.conftest import OTHER_KEY, encrypted_runs, keys_of_test
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status
 
@@ -125,8 +125,8 @@ class EncryptedLogLife(LogLife):
     def each_nonce_is_used_once(self) -> None:
         for name in self.log.disk.list_names():
             if name.endswith(".log"):
-                for uuid, nonce, sealed in encrypted_records(self.log.disk, name):
-                    assert self.nonces.setdefault((uuid, nonce), sealed) == sealed
+                for uuid, nonce, tag in encrypted_runs(self.log.disk, name):
+                    assert self.nonces.setdefault((uuid, nonce), tag) == tag
 
 
 TestEncryptedLogLife = EncryptedLogLife.TestCase
