@@ -38,6 +38,9 @@ COMPILE_ARGS = [
 if platform.machine() == "aarch64":
     COMPILE_ARGS.append("-march=armv8-a+crc")  # crc32c by instruction; every 64-bit server core has it
 
+# Native libraries, by the folder whose modules are linked with them.
+LIBRARIES = {"security": "crypto"}
+
 # Flags of the special builds of `./build.sh check`; they come last and win over those above.
 INSTRUMENTS = {
     "thread": ["-fsanitize=thread", "-O1", "-fno-omit-frame-pointer"],
@@ -65,6 +68,7 @@ def compiled_modules() -> list[Extension]:
             language="c++",
             include_dirs=["raftmeta/native"],
             extra_compile_args=list(COMPILE_ARGS),
+            libraries=[library for part, library in LIBRARIES.items() if part in source.parts],
             depends=headers,
         )
         for source in [*sorted(PACKAGE.rglob("*.pyx")), *sorted(TEST_FACES.glob("*.pyx"))]

@@ -31,6 +31,7 @@ if typing.TYPE_CHECKING:
         CompareFailed,
         ConfigError,
         DiskFailed,
+        EncryptionKeyMissing,
         Fatal,
         Fenced,
         FolderInUse,
@@ -102,6 +103,7 @@ if typing.TYPE_CHECKING:
         WatchEvent,
         WatchReset,
     )
+    from raftmeta.security.encryption import Encryption
     from raftmeta.user_machines.classes import Entry, command, current_entry, invariant, replicated
     from raftmeta.verbs.lease import Lease
     from raftmeta.verbs.watch import Watch
@@ -126,6 +128,8 @@ __all__ = [
     "Delete",
     "DeleteRange",
     "DiskFailed",
+    "Encryption",
+    "EncryptionKeyMissing",
     "Entry",
     "Fatal",
     "Fence",
@@ -212,6 +216,7 @@ _HOMES = {
     "CreateRevision": "raftmeta.operations",
     "Delete": "raftmeta.operations",
     "DeleteRange": "raftmeta.operations",
+    "Encryption": "raftmeta.security.encryption",
     "Entry": "raftmeta.user_machines.classes",
     "Fence": "raftmeta.operations",
     "Get": "raftmeta.operations",

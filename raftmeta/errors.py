@@ -28,7 +28,8 @@
     ├── Fatal                       this node has stopped and keeps its files
     │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory    StateDiverged    HistoryLost
     ├── ConfigError                 `field` names what is wrong                                 (ValueError)
-    │   └── AddressInUse    FolderInUse    ForeignFolder    NewerFormat    SnapshotDamaged
+    │   ├── AddressInUse    FolderInUse    ForeignFolder    NewerFormat    SnapshotDamaged
+    │   └── EncryptionKeyMissing
     └── InvalidArgument             `field` names the argument                                  (ValueError)
 
 It decides how a native status becomes an exception; it never decides whether to try again.
@@ -50,6 +51,7 @@ __all__ = [
     "CompareFailed",
     "ConfigError",
     "DiskFailed",
+    "EncryptionKeyMissing",
     "Fatal",
     "Fenced",
     "FolderInUse",
@@ -359,6 +361,14 @@ class NewerFormat(ConfigError):
 
 class SnapshotDamaged(ConfigError):
     """The bytes of a snapshot file differ from those that were written, or the file was never finished."""
+
+
+class EncryptionKeyMissing(ConfigError):
+    """A file is encrypted with a key that was not given; nothing was touched. key_id: of the key, "": not known."""
+
+    def __init__(self, message: str, *, key_id: str = "") -> None:
+        super().__init__(message, field="encryption")
+        self.key_id = key_id
 
 
 class InvalidArgument(RaftmetaError, ValueError):

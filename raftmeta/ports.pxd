@@ -23,6 +23,7 @@ cdef struct FileName:
 # caller stops; it never retries (D5).
 cdef struct DiskPort:
     void* self
+    void* keys                  # security/cipher KeyRing of this folder's files; NULL: all of them are plain
     # OK, NOT_FOUND (create is false), DISK_FAILED. Creating gives an empty file. A file that exists shows the content
     # of
     # stable storage: open first syncs what an earlier process left in the cache, and drops what the cache only claims

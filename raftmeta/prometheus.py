@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from socketserver import ThreadingMixIn
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -84,6 +84,13 @@ class Measured(Protocol):
     def metrics(self) -> dict[str, int]: ...
 
 
+@runtime_checkable
+class HasKeys(Protocol):
+    """A node of this process."""
+
+    def encryption_keys(self) -> dict[str, int]: ...
+
+
 class NodeCollector(Collector):
     """The metrics of one node, read when Prometheus asks. A closed node has only the metric `raftmeta_up`, 0."""
 
@@ -103,6 +110,7 @@ class NodeCollector(Collector):
         for name, value in sorted(metrics.items()):
             yield _family(name, value, [status.name, status.cluster])
         yield from _of_peers(status)
+        yield from _of_keys(status, self._node)
 
 
 def _family(name: str, value: int, labels: list[str]) -> Metric:
@@ -121,6 +129,16 @@ def _of_peers(status: NodeStatus) -> Iterator[Metric]:
         if not member.is_self:
             connected.add_metric([status.name, status.cluster, member.name], int(member.is_connected))
     yield connected
+
+
+def _of_keys(status: NodeStatus, node: Measured) -> Iterator[Metric]:
+    """Of a node of this process: a client cannot see the files."""
+    if isinstance(node, HasKeys):
+        labels = (*LABELS, "key")
+        needed = GaugeMetricFamily("raftmeta_encryption_key_files", "node.encryption_keys()", labels=labels)
+        for key, count in node.encryption_keys().items():
+            needed.add_metric([status.name, status.cluster, key], count)
+        yield needed
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------

@@ -27,10 +27,14 @@ from raftmeta.client.sync import Client
 from raftmeta.common import statuses
 from raftmeta.config import Config, Identity, check_path
 from raftmeta.errors import ConfigError, InvalidArgument, NewerFormat, SnapshotDamaged, error_from_status
-from raftmeta.face.backups import BackupFile, sealed_path
+from raftmeta.face.backups import BackupFile, check_file, sealed_path
 from raftmeta.face.base import NodeBase
 from raftmeta.face.salvaging import Salvaged, SalvagedFolder, salvage
+from raftmeta.security.cipher_handle import KeyRingHandle
+from raftmeta.security.encryption import Encryption, missing, ring_of, shown_id
 from raftmeta.storage.checkpoint import sync_directory
+from raftmeta.storage.keys_in_use import HEAD_BYTES
+from raftmeta.storage.storage_handle import key_id_of_head
 
 __all__ = ["Salvaged", "SalvagedFolder", "SnapshotInfo", "SnapshotMember", "inspect", "restore", "save", "verify"]
 
@@ -53,6 +57,7 @@ class SnapshotInfo:
     """The content of a snapshot file.
 
     index, term: of its last entry. wall_ms: when that entry was written, milliseconds since 1970, for people.
+    key_id: of the key that the file is encrypted with; "": it is plain.
     revision, compacted: history goes from compacted to revision. cluster_id, state_hash: 32 hex digits.
     """
 
@@ -70,6 +75,7 @@ class SnapshotInfo:
     state_hash: str
     file_bytes: int
     records: int
+    key_id: str
     members: tuple[SnapshotMember, ...]
 
 
@@ -97,6 +103,7 @@ def save(
     timeout_s: float | None = 60.0,
     on_progress: Progress | None = None,
     committed_only: bool = False,
+    encryption: Encryption | None = None,
 ) -> Salvaged: ...
 def save(
     source: NodeBase | Client | AioClient | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -105,6 +112,7 @@ def save(
     timeout_s: float | None = 60.0,
     on_progress: Progress | None = None,
     committed_only: bool = False,
+    encryption: Encryption | None = None,
 ) -> Coroutine[Any, Any, None] | Salvaged | None:
     """Write a snapshot of all data to path while writes go on; durable on return.
 
@@ -119,16 +127,20 @@ def save(
     on_progress: called with the bytes so far and the bytes in all, on whichever thread copies; not for folders.
     committed_only: for folders, leave out the entries that are not certainly committed. These may include acknowledged
         writes (docs/operations.md "A majority of the disks is lost").
+    encryption: for folders, the keys of encrypted ones. Its current key encrypts the file, too.
+    A node with encryption gives a file that is encrypted with its key: keep the key with the backup, in another place.
     Raises InvalidArgument. Raises NotExecuted (NotReady, NodeClosed, Withdrawn: not within timeout_s, as on a full
     disk), OSError from writing path, or SnapshotDamaged from a client or a folder: there is no new file at path.
     """
     if committed_only and _folders(source) is None:
         raise InvalidArgument("committed_only: a running cluster gives committed entries only", field="committed_only")
+    if encryption is not None and _folders(source) is None:
+        raise InvalidArgument("encryption: a running node encrypts the file as its own files are", field="encryption")
     if isinstance(source, AioClient):
         return _save_from(source, path, timeout_s, on_progress)
     folders = _folders(source)
     if folders is not None:
-        return _salvage(folders, _named(path), committed_only)
+        return _salvage(folders, _named(path), committed_only, encryption)
     if not isinstance(source, NodeBase | Client):
         raise InvalidArgument(
             f"source: must be a Node, a Client, an aio.Client or folders, not {type(source).__name__}", field="source"
@@ -162,11 +174,11 @@ def _folders(source: object) -> list[Path] | None:
     return None
 
 
-def _salvage(folders: list[Path], target: Path, committed_only: bool) -> Salvaged:
+def _salvage(folders: list[Path], target: Path, committed_only: bool, encryption: Encryption | None) -> Salvaged:
     working = Path(tempfile.mkdtemp(prefix=".saving-", suffix=".tmp", dir=target.absolute().parent))
     try:
-        salvaged = salvage(folders, working / target.name, committed_only=committed_only)
-        verify(working / target.name)
+        salvaged = salvage(folders, working / target.name, committed_only=committed_only, encryption=encryption)
+        verify(working / target.name, encryption=encryption)
         (working / target.name).replace(target)
         sync_directory(target.absolute().parent)
     finally:
@@ -184,9 +196,9 @@ class _NewFile:
         self.sink: BinaryIO = os.fdopen(handle, "w+b")
 
     def check(self) -> None:
-        """Raises SnapshotDamaged."""
+        """Raises SnapshotDamaged. Who saves an encrypted file need not have its key: then its checksums are checked."""
         self.sink.flush()
-        verify(self._working)
+        verify(self._working, checksums_only=bool(_key_of(self._working)))
 
     def keep(self) -> None:
         self.sink.flush()
@@ -230,37 +242,60 @@ def _named(path: str | Path) -> Path:
     return Path(path)
 
 
-def _load(path: str | Path) -> BackupFile:
-    if not _named(path).is_file():
-        raise InvalidArgument(f"path: there is no file {path}", field="path")
-    backup = BackupFile()
-    status = backup.load(str(path))
+def _key_of(path: str | Path) -> int:
+    """The id of the key of an encrypted file; 0: it is plain, or damaged."""
+    with Path(path).open("rb") as file:
+        return key_id_of_head(file.read(HEAD_BYTES)) or 0
+
+
+def _check(status: int, path: str | Path, keys: KeyRingHandle | None = None) -> None:
     if status == statuses.CORRUPT:
         raise SnapshotDamaged(f"path: {path} is not a whole snapshot: use another copy of it", field="path")
     if status == statuses.NEWER_FORMAT:
         raise NewerFormat(f"path: {path} was written by a newer version of raftmeta", field="path")
+    if status == statuses.NO_KEY:
+        raise missing(Path(path), [_key_of(path)], keys)
     if status:
         raise error_from_status(status, detail=str(path))
+
+
+def _is_there(path: str | Path) -> None:
+    if not _named(path).is_file():
+        raise InvalidArgument(f"path: there is no file {path}", field="path")
+
+
+def _load(path: str | Path, encryption: Encryption | None) -> BackupFile:
+    _is_there(path)
+    backup = BackupFile()
+    keys = ring_of(encryption, lambda: [_key_of(path)])
+    _check(backup.load(str(path), keys), path, keys)
     return backup
 
 
-def inspect(path: str | Path) -> SnapshotInfo:
+def inspect(path: str | Path, *, encryption: Encryption | None = None) -> SnapshotInfo:
     """Read and check the whole file at path and return its content; takes the memory of the state meanwhile.
 
+    encryption: the key of an encrypted file.
     Raises InvalidArgument: there is no such file. Raises SnapshotDamaged: a checksum, a record or the state hash is
-    wrong, or the file was never finished. Raises NewerFormat.
+    wrong, or the file was never finished. Raises NewerFormat, EncryptionKeyMissing.
     """
-    backup = _load(path)
+    backup = _load(path, encryption)
     members = tuple(SnapshotMember(*member) for member in backup.members())
-    return SnapshotInfo(members=members, **backup.facts())
+    key_id = _key_of(path)
+    return SnapshotInfo(members=members, key_id=shown_id(key_id) if key_id else "", **backup.facts())
 
 
-def verify(path: str | Path) -> None:
+def verify(path: str | Path, *, encryption: Encryption | None = None, checksums_only: bool = False) -> None:
     """Read and check the whole file at path: every checksum, every record, and the hash of the state they make.
 
+    encryption: the key of an encrypted file. checksums_only: check the checksums alone, which needs no key.
     Raises as inspect().
     """
-    _load(path)
+    if checksums_only:
+        _is_there(path)
+        _check(check_file(str(path)), path)
+    else:
+        _load(path, encryption)
 
 
 def restore(
@@ -272,6 +307,7 @@ def restore(
     cluster: str = "default",
     token: str = "",
     config: Config | None = None,
+    encryption: Encryption | None = None,
 ) -> None:
     """Make data_dir the folder of member `name` of a new cluster with all data of the snapshot at path.
 
@@ -280,6 +316,8 @@ def restore(
     token: any text. The new cluster's id follows from file, names and token. Give another token when you restored the
         same file for the same names before, so that the new cluster refuses the rest of that attempt.
     config: sizes of the log's files; the default Config if not given.
+    encryption: the key of an encrypted file. Its current key encrypts the files of the folder; without encryption they
+        are plain.
 
     Keys, history, revisions and leases go on; leases have their full time again. Sessions do not: a client opens a new
     one, and the new cluster does not know operations that were under way in the old one. On return the folder is
@@ -303,7 +341,7 @@ def restore(
         raise ConfigError(f"data_dir: {target} is not empty; nothing in it was touched", field="data_dir")
     if not target.parent.is_dir():
         raise ConfigError(f"data_dir: the folder above {target} does not exist", field="data_dir")
-    backup = _load(path)
+    backup = _load(path, encryption)
     working = target.with_name(target.name + _WORKING_SUFFIX)
     shutil.rmtree(working, ignore_errors=True)
     try:
@@ -316,6 +354,7 @@ def restore(
             segment_bytes=config.segment_bytes,
             wal_bytes_max=config.wal_bytes_max,
             reserve_bytes=config.reserve_bytes,
+            keys=ring_of(encryption, tuple),
         )
         if status:
             raise error_from_status(status, detail=str(working))

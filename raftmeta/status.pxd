@@ -56,6 +56,7 @@ cdef enum:
     NEWER_FORMAT = 77
     STALE = 78                  # a message or completion of the past: ignored
     REMOVED = 79                # HELLO: a membership later than this peer's last one does not name the peer any more
+    NO_KEY = 80                 # storage: a file is encrypted with a key that was not given
 
     # Fatal: the node stops and keeps its files; 96..
     NO_MEMORY = 96

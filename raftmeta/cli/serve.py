@@ -21,6 +21,20 @@ from raftmeta.cli.session import WRONG_USE, fail, fates
 LOOK_S = 0.2
 
 
+def _key_file(_context: click.Context, _option: click.Parameter, path: Path | None) -> raftmeta.Encryption | None:
+    return None if path is None else raftmeta.Encryption(key_file=path)
+
+
+encryption_option = click.option(
+    "--encryption-key-file",
+    "encryption",
+    type=click.Path(path_type=Path),
+    callback=_key_file,
+    metavar="FILE",
+    help="Keys of encrypted files, one of 64 hex digits a line; the first one encrypts new files.",
+)
+
+
 def peers_of(pairs: tuple[str, ...]) -> dict[str, str]:
     """From NAME=HOST:PORT of each."""
     peers: dict[str, str] = {}
@@ -67,6 +81,7 @@ def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
 @click.option(
     "--config", "config_path", type=click.Path(path_type=Path), help="TOML file with settings of raftmeta.Config."
 )
+@encryption_option
 @click.option("--insecure", is_flag=True, help="Allow addresses that other machines reach, without encryption.")
 def serve(
     name: str,
@@ -78,21 +93,23 @@ def serve(
     metrics_listen: str | None,
     cluster: str,
     config_path: Path | None,
+    encryption: raftmeta.Encryption | None,
     insecure: bool,
 ) -> None:
     """Run one node until SIGTERM or Ctrl-C; its events go to standard error, one line each.
 
-    SIGHUP is ignored: settings are read once, at the start.
+    SIGHUP makes it read the key file again. All other settings are read once, at the start.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
-    ended = threading.Event()
+    ended, hung_up = threading.Event(), threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         ended.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that closes, or of a tool that rotates logs
+    # Of a terminal that closes, or of a tool that rotates logs: it must not end the node.
+    signal.signal(signal.SIGHUP, lambda _number, _frame: hung_up.set())
     with fates():
         node = raftmeta.Node(
             name,
@@ -103,16 +120,28 @@ def serve(
             client_listen=client_listen,
             cluster=cluster,
             config=_config(config_path, insecure),
+            encryption=encryption,
         )
         with node:
             log = node.log_events()
             with _metrics_server(node, metrics_listen, insecure):
                 click.echo(f"raftmeta: {name} runs", err=True)
                 while not ended.wait(LOOK_S) and log.is_alive():
-                    pass
+                    if hung_up.is_set():
+                        hung_up.clear()
+                        _rotate(node, encryption)
             if not ended.is_set():
                 node.ready(0)  # the node has stopped by itself: this raises why
     click.echo(f"raftmeta: {name} has ended", err=True)
+
+
+def _rotate(node: raftmeta.Node, encryption: raftmeta.Encryption | None) -> None:
+    if encryption is None:
+        return
+    try:
+        click.echo(f"raftmeta: new files use key {node.rotate_encryption_key()}", err=True)
+    except raftmeta.RaftmetaError as error:
+        click.echo(f"raftmeta: the keys stay as they are: {error}", err=True)
 
 
 def _metrics_server(node: raftmeta.Node, address: str | None, insecure: bool) -> AbstractContextManager[object]:

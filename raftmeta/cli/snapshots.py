@@ -11,8 +11,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
+from raftmeta import Encryption
 from raftmeta import snapshot as files
-from raftmeta.cli.serve import peers_of
+from raftmeta.cli.serve import encryption_option, peers_of
 from raftmeta.cli.session import Session, fates, pass_session, plain
 
 SAVE_S = 60.0
@@ -46,17 +47,29 @@ def snapshot() -> None:
     is_flag=True,
     help="With --data: leave out what is not certainly committed. Acknowledged writes may be among that.",
 )
+@encryption_option
 @pass_session
-def save(session: Session, path: Path, wait_s: float, folders: tuple[Path, ...], committed_only: bool) -> None:
+def save(
+    session: Session,
+    path: Path,
+    wait_s: float,
+    folders: tuple[Path, ...],
+    committed_only: bool,
+    encryption: Encryption | None,
+) -> None:
     """Save everything to the file PATH while writes go on. The command checks the file before it is there."""
     if folders:
         with fates():
-            salvaged = files.save(folders, path, committed_only=committed_only)
+            salvaged = files.save(folders, path, committed_only=committed_only, encryption=encryption)
             facts = {"saved": str(path), "bytes": path.stat().st_size, **plain(salvaged)}
             session.show({**facts, "possibly_committed": salvaged.possibly_committed}, _told(path, salvaged))
         return
     if committed_only:
         raise click.UsageError("--committed-only goes with --data: a running cluster gives committed entries only")
+    if encryption is not None:
+        raise click.UsageError(
+            "--encryption-key-file goes with --data: a running node's file is encrypted as its own are"
+        )
     with session.client() as client, _progress(session) as tell:
         files.save(client, path, timeout_s=wait_s, on_progress=tell)
         session.show({"saved": str(path), "bytes": path.stat().st_size}, f"saved {path}")
@@ -99,21 +112,24 @@ def _progress(session: Session) -> Iterator[Callable[[int, int], None]]:
 
 @snapshot.command()
 @_file
+@encryption_option
 @pass_session
-def inspect(session: Session, path: Path) -> None:
+def inspect(session: Session, path: Path, encryption: Encryption | None) -> None:
     """Print the content of the file PATH, by its header and footer."""
     with fates():
-        facts = plain(files.inspect(path))
+        facts = plain(files.inspect(path, encryption=encryption))
         session.show(facts, "\n".join(f"{name}: {value}" for name, value in facts.items()))
 
 
 @snapshot.command()
 @_file
+@encryption_option
+@click.option("--checksums-only", is_flag=True, help="Check the checksums alone, which needs no key.")
 @pass_session
-def verify(session: Session, path: Path) -> None:
+def verify(session: Session, path: Path, encryption: Encryption | None, checksums_only: bool) -> None:
     """Read all of the file PATH, check every checksum, and compare the state with its hash."""
     with fates():
-        files.verify(path)
+        files.verify(path, encryption=encryption, checksums_only=checksums_only)
         session.show({"sound": True}, "sound")
 
 
@@ -126,11 +142,14 @@ def verify(session: Session, path: Path) -> None:
 @click.option(
     "--peer", "peers", multiple=True, required=True, metavar="NAME=HOST:PORT", help="Each member, this one too."
 )
+@encryption_option
 @pass_session
-def restore(session: Session, path: Path, data_dir: Path, name: str, peers: tuple[str, ...]) -> None:
+def restore(
+    session: Session, path: Path, data_dir: Path, name: str, peers: tuple[str, ...], encryption: Encryption | None
+) -> None:
     """Make the folder of one member of a NEW cluster with the state of the file PATH; do it for each member."""
     with fates():
-        files.restore(path, data_dir, name, peers_of(peers))
+        files.restore(path, data_dir, name, peers_of(peers), encryption=encryption)
         session.show({"restored": str(data_dir)}, f"restored {data_dir}")
 
 

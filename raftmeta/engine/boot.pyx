@@ -44,7 +44,7 @@ from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_
 from raftmeta.raft.membership cimport membership_decode, membership_encode
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
-from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, NO_SPACE, OK, is_fatal,
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_KEY, NO_MEMORY, NO_SPACE, OK, is_fatal,
                               status_t)
 from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID, WalOpened, wal_begin, wal_free_bytes, wal_open,
@@ -434,9 +434,10 @@ cdef status_t boot_engine(Engine* engine, Wal* wal, void* identity) noexcept nog
     memset(<void*>&restored, 0, sizeof(Restored))
     opening.wal = wal
     engine.boot_part = BOOT_STATE
-    # Before the log is opened, which writes its mark: a folder of a newer version is left as it is.
+    # Before the log is opened, which writes its mark: a folder of a newer version is left as it is, and so is one whose
+    # key is not there.
     status = restore_look(engine, &restored) if _is_member(self) else <status_t>OK
-    if status == NEWER_FORMAT:
+    if status == NEWER_FORMAT or status == NO_KEY:
         restored_release(&restored)
         return status
     engine.boot_part = BOOT_LOG

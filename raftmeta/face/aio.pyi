@@ -13,6 +13,7 @@ from raftmeta.face.user_machine_aio import AioUserMachine
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import Key, KeyRecord
 from raftmeta.results import NodeStatus
+from raftmeta.security.encryption import Encryption
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.blocking import HasId
 
@@ -34,6 +35,7 @@ class Node(MailboxFace, AioVerbs):
         client_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
+        encryption: Encryption | None = None,
     ) -> None: ...
     @classmethod
     def of(cls, node: SyncNode) -> Self:
@@ -60,6 +62,10 @@ class Node(MailboxFace, AioVerbs):
     @property
     def is_running(self) -> bool:
         """Whether it was started, is not closed, and has not stopped for good (Fatal); one that has is still to be closed."""
+    async def rotate_encryption_key(self) -> str:
+        """As raftmeta.Node.rotate_encryption_key, on a thread."""
+    def encryption_keys(self) -> dict[str, int]:
+        """As raftmeta.Node.encryption_keys."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_exc: type[BaseException] | BaseException | TracebackType | None) -> None: ...
     async def put(

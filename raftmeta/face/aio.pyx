@@ -32,9 +32,9 @@ cdef object _NEWEST = 0         # the default, by identity: whoever gives anothe
 
 cdef class Node(MailboxFace, AioVerbs):
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None, cluster="default",
-                 config=None):
+                 config=None, encryption=None):
         self.node = _SyncNode(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                              client_listen=client_listen, cluster=cluster, config=config)
+                              client_listen=client_listen, cluster=cluster, config=config, encryption=encryption)
         self.owns_node = True
 
     @classmethod
@@ -87,6 +87,12 @@ cdef class Node(MailboxFace, AioVerbs):
     @property
     def is_running(self):
         return self.node.is_running
+
+    async def rotate_encryption_key(self):
+        return await asyncio.to_thread(self.node.rotate_encryption_key)
+
+    def encryption_keys(self):
+        return self.node.encryption_keys()
 
     # --- the verbs that are called most -------------------------------------------------------------------------------
     # Those of AioVerbs, submitted at once: no coroutine is needed but before the node is ready.

@@ -6,7 +6,8 @@ from typing import Any
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.engine.snapshots.backup cimport Backup, BackupTarget, backup_close, backup_load, backup_restore
+from raftmeta.engine.snapshots.backup cimport (Backup, BackupTarget, backup_check, backup_close, backup_load,
+                                               backup_restore)
 from raftmeta.engine.submission cimport AWAIT_SNAPSHOT, SUBMIT_READ
 from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_REVISION, deadline_after
 from raftmeta.face.base cimport NodeBase
@@ -14,6 +15,7 @@ from raftmeta.machine.machine cimport MachineStatus, machine_status
 from raftmeta.native.intrinsics cimport Hash128, hash64, hash128
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport VOTER_INCOMING, VOTER_OUTGOING, Member, Membership
+from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.status cimport OK, status_t
 from raftmeta.storage.sealed cimport SealedHeader
 
@@ -24,6 +26,7 @@ cdef class BackupFile:
     """One sealed file, loaded and checked."""
 
     cdef Backup backup
+    cdef KeyRingHandle keys     # of an encrypted file, None: none were given
     cdef bint is_spent          # restored: the state is that of the new cluster now
 
     def __cinit__(self):
@@ -33,16 +36,18 @@ cdef class BackupFile:
     def __dealloc__(self):
         backup_close(&self.backup)
 
-    def load(self, path: str) -> int:
-        """Read and check the file at path without the GIL; return a status."""
+    def load(self, path: str, keys: KeyRingHandle | None = None) -> int:
+        """Read and check the file at path without the GIL; return a status. keys: of an encrypted file."""
         cdef bytes folder = os.fsencode(os.path.dirname(os.path.abspath(path)))
         cdef bytes name = os.fsencode(os.path.basename(path))
         cdef const char* folder_text = folder
         cdef const char* name_text = name
         cdef status_t status
+        cdef void* ring = _ring(keys)
         backup_close(&self.backup)
+        self.keys = keys
         with nogil:
-            status = backup_load(&self.backup, folder_text, name_text)
+            status = backup_load(&self.backup, folder_text, name_text, ring)
         return status
 
     def facts(self) -> dict[str, Any]:
@@ -82,8 +87,11 @@ cdef class BackupFile:
         return found
 
     def restore(self, folder: str, name: str, peers: dict[str, str], *, cluster: str, token: str, segment_bytes: int,
-                wal_bytes_max: int, reserve_bytes: int) -> int:
-        """Make the folder of one member of a new cluster; return a status. The object cannot be used again."""
+                wal_bytes_max: int, reserve_bytes: int, keys: KeyRingHandle | None = None) -> int:
+        """Make the folder of one member of a new cluster; return a status. The object cannot be used again.
+
+        keys: the current one of them encrypts the folder's files; None: they are plain.
+        """
         cdef BackupTarget target
         cdef bytes raw_name = name.encode()
         cdef bytes raw_cluster = cluster.encode()
@@ -105,8 +113,9 @@ cdef class BackupFile:
         target.log.log_bytes_max = wal_bytes_max
         target.log.reserve_bytes = reserve_bytes
         target.log.owner = target.id
+        cdef void* ring = _ring(keys)
         with nogil:
-            status = backup_restore(&self.backup, path_text, &target)
+            status = backup_restore(&self.backup, path_text, &target, ring)
         return status
 
     # The same for every member that is restored from this file with these names and this token.
@@ -118,6 +127,22 @@ cdef class BackupFile:
         target.cluster.low = cluster.low | 1        # (0, 0) would mean that there is none
         target.cluster.high = cluster.high
         return 0
+
+
+cdef void* _ring(KeyRingHandle keys):
+    return keys.ring if keys is not None else NULL
+
+
+def check_file(path: str) -> int:
+    """Every checksum of the file at path, which need no key; return a status."""
+    cdef bytes folder = os.fsencode(os.path.dirname(os.path.abspath(path)))
+    cdef bytes name = os.fsencode(os.path.basename(path))
+    cdef const char* folder_text = folder
+    cdef const char* name_text = name
+    cdef status_t status
+    with nogil:
+        status = backup_check(folder_text, name_text)
+    return status
 
 
 def sealed_path(node: NodeBase, timeout_s: float | None) -> str:

@@ -11,6 +11,7 @@ from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.loop.tickets cimport Mailbox, Ticket
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Turnstile
+from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.server.state cimport ClientServer
 
 cdef enum NodeLife:
@@ -32,6 +33,8 @@ cdef class NodeBase:
     cdef bint has_closed
     cdef readonly object identity       # config.Identity
     cdef readonly object config         # config.Config
+    cdef object encryption      # security.encryption.Encryption, None: all files are plain
+    cdef KeyRingHandle keys     # its keys as the native threads read them; None: all files are plain
     cdef uint32_t value_bytes_max
     cdef uint32_t outstanding_max
     cdef uint64_t close_timeout_ns

@@ -6,6 +6,7 @@ from typing import Any
 
 from raftmeta.config import Config, Identity
 from raftmeta.face.user_machine import LocalCopy
+from raftmeta.security.encryption import Encryption
 
 class NodeBase:
     """A node of this process: a handle over two native threads and their memory. Use raftmeta.Node."""
@@ -21,6 +22,7 @@ class NodeBase:
         client_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
+        encryption: Encryption | None = None,
     ) -> None: ...
     def __del__(self) -> None: ...
     @property
@@ -31,6 +33,20 @@ class NodeBase:
     def config(self) -> Config: ...
     @property
     def user_machines(self) -> dict[str, LocalCopy]: ...
+    def rotate_encryption_key(self) -> str:
+        """Read the key file again, or ask the callable for the current key; return its id, "plain" for none.
+
+        The next write of the log begins a file with this key, and so do the next checkpoint and the next snapshot. Older
+        files stay as they are until they go; encryption_keys() tells when a key is not needed any more. Other members
+        must have the key before one of them uses it (docs/operations.md "Change the key").
+        Raises ConfigError: the keys cannot be had; the node goes on with the key it had. Raises InvalidArgument: the
+        node was started without encryption. Raises what the callable raises.
+        """
+    def encryption_keys(self) -> dict[str, int]:
+        """How many files and parts of the checkpoint each key is needed for, by its id; "plain": of those without.
+
+        It reads the first bytes of each file in the folder.
+        """
 
 class PendingResult:
     """An operation whose caller ran out of time: OutcomeUnknown.ticket."""

@@ -43,17 +43,20 @@ from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, stor
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns, futex_wait, futex_wake
 from raftmeta.raft.types cimport Membership
+from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.server.state cimport ClientServer
 from raftmeta.status cimport NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport Bytes
 
 from raftmeta.config import Config, Identity
-from raftmeta.errors import (ConfigError, ForkedProcess, NodeClosed, NodeRemoved, NotReady, OutcomeTimeout, Overloaded,
-                             ReadyTimeout, Withdrawn)
+from raftmeta.errors import (ConfigError, ForkedProcess, InvalidArgument, NodeClosed, NodeRemoved, NotReady,
+                             OutcomeTimeout, Overloaded, ReadyTimeout, Withdrawn)
 from raftmeta.operations import RangeResult
 from raftmeta.face.listening import listen_at
 from raftmeta.common.shared_threads import Losses, SharedThreads
+from raftmeta.security.encryption import check_encryption, ring_of, shown_id
+from raftmeta.storage.keys_in_use import keys_of_checkpoint, keys_of_files, keys_of_folder
 from raftmeta.storage.privacy import check_unshared, keep_files_private
 
 cdef enum:
@@ -98,13 +101,14 @@ cdef class NodeBase:
         self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 cluster="default", config=None):
+                 cluster="default", config=None, encryption=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
         self.config = config
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
                                        client_listen=client_listen, cluster=cluster, config=config)
+        self.encryption = check_encryption(encryption)
         self.value_bytes_max = config.value_bytes_max
         self.outstanding_max = config.outstanding_max
         self.close_timeout_ns = round(config.close_timeout_s * 1e9)
@@ -141,7 +145,9 @@ cdef class NodeBase:
         check_unshared(self.identity.data_dir)
         listener = listen_at(self.identity.listen, "listen", LISTEN_BACKLOG)
         try:
-            ending.checkpoints = self.checkpoints = Checkpoints(self.identity.data_dir)
+            self.keys = ring_of(self.encryption, lambda: keys_of_folder(self.identity.data_dir))
+            ending.keys = self.keys
+            ending.checkpoints = self.checkpoints = Checkpoints(self.identity.data_dir, self.keys)
             ending.loop = loop = loop_create(int.from_bytes(os.urandom(8), "little"))
             if loop == NULL:
                 raise MemoryError
@@ -177,13 +183,14 @@ cdef class NodeBase:
         fill_loop(loop, self.config, self.identity)
         loop.engine.leases.host_ns = boot_now_ns()
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t>len(self.link_faults), loop.random))
+        loop.engine.disk.keys = self.keys.ring if self.keys is not None else NULL
         loop.engine.checkpoints = handover_port(self.checkpoints.handover)
         self.checkpoints.disk = &loop.disk
         self.checkpoints.start()
         with nogil:
             status = loop_open(loop, path_bytes, &holder)
         if status != OK:
-            raise open_error(loop, status, holder, self.identity)
+            raise open_error(loop, status, holder, self.identity, self.keys)
         keep_files_private(self.identity.data_dir)
         self.clients = open_clients(loop, self.identity, self.config)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
@@ -197,6 +204,7 @@ cdef class NodeBase:
         if self.loop == NULL:
             return 0
         ending.loop = self.loop
+        ending.keys = self.keys
         ending.clients = self.clients
         self.loop = NULL            # nobody submits or reads from here on
         self.clients = NULL
@@ -224,6 +232,21 @@ cdef class NodeBase:
         finally:
             if is_closer:
                 self.end_closing()
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+    def rotate_encryption_key(self):
+        self.started()
+        if self.keys is None:
+            raise InvalidArgument("encryption: this node was started without", field="encryption")
+        self.encryption.offer(self.keys, self._keys_in_use())
+        return shown_id(self.keys.current)
+
+    def encryption_keys(self):
+        self.started()
+        return {shown_id(key): count for key, count in sorted(self._keys_in_use().items())}
+
+    def _keys_in_use(self):
+        return keys_of_files(self.identity.data_dir) + keys_of_checkpoint(self.checkpoints.store.manifest)
 
     # --- closing ------------------------------------------------------------------------------------------------------
     # Any number of threads may close at once. One of them does it, the others wait for it. A signal handler may close
@@ -627,6 +650,7 @@ cdef class _Ending:
     """A node's native parts, to be ended: nobody else has them any more."""
 
     cdef Loop* loop
+    cdef KeyRingHandle keys     # native threads read it as long as they run
     cdef ClientServer* clients
     cdef Checkpoints checkpoints
     cdef WatchCallbacks callbacks

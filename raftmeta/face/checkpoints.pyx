@@ -23,13 +23,13 @@ from raftmeta.loop.checkpoint_handover cimport (REQUEST_FORGET, REQUEST_NEXT, RE
                                                 handover_fill, handover_let_go, handover_pause, handover_wait)
 from raftmeta.machine.dump cimport machine_dump_keep, machine_dump_since
 from raftmeta.native.atomics cimport load_shared, store_shared
-from raftmeta.status cimport (CORRUPT, DISK_FAILED, NEWER_FORMAT, NOT_FOUND, NO_MEMORY, NO_SPACE, OK,
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, NEWER_FORMAT, NOT_FOUND, NO_KEY, NO_MEMORY, NO_SPACE, OK,
                               status_t)
 from raftmeta.storage.disk cimport DISK_CALL_OPEN, DISK_CALL_WRITE, disk_failure
 
 from raftmeta.common.apart import ApartThread
-from raftmeta.storage.checkpoint import (CheckpointDamaged, CheckpointNewerFormat, CheckpointNoSpace,
-                                         CheckpointStore, CheckpointUnopened, Manifest)
+from raftmeta.storage.checkpoint import (CheckpointDamaged, CheckpointKeyMissing, CheckpointNewerFormat,
+                                         CheckpointNoSpace, CheckpointStore, CheckpointUnopened, Manifest)
 
 FOLDER = "checkpoint"   # FORMAT_: in the folder of the node
 
@@ -51,13 +51,13 @@ class _Stopped(Exception):
 
 
 cdef class Checkpoints:
-    def __cinit__(self, data_dir):
+    def __cinit__(self, data_dir, keys=None):
         self.handover = handover_create()
         if self.handover == NULL:
             raise MemoryError
         self.ahead = deque()
         self.is_read = True
-        self.store = CheckpointStore(Path(os.path.abspath(os.fsdecode(data_dir))) / FOLDER)
+        self.store = CheckpointStore(Path(os.path.abspath(os.fsdecode(data_dir))) / FOLDER, keys=keys)
 
     def __dealloc__(self):
         # The thread holds a reference, so it has ended, or never began.
@@ -145,6 +145,8 @@ cdef class Checkpoints:
             return CORRUPT
         if isinstance(error, CheckpointNewerFormat):
             return NEWER_FORMAT
+        if isinstance(error, CheckpointKeyMissing):
+            return NO_KEY
         if isinstance(error, MemoryError):
             return NO_MEMORY
         if self.disk != NULL:

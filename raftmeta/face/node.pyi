@@ -22,6 +22,7 @@ class Node(NodeBase, Verbs):
     data_dir: a folder of its own; listen: where to accept peers, by default its own address in peers.
     advertise: what peers are told to connect to; client_listen: "host:port" for clients (raftmeta.Client), which
     Config.local_clients also lets in through the folder; cluster: a name that must be alike on all members.
+    encryption: raftmeta.Encryption, the keys of the files in the folder; None: they are plain.
     Every call raises NodeClosed or ForkedProcess where the node does not run, and Fatal when it had to stop.
     Calls take timeout_s, the seconds to wait (None: for ever), and tell the fate of the operation by their error:
     Withdrawn and other NotExecuted: certainly not applied. OutcomeTimeout: unknown; its ticket goes on.
@@ -30,8 +31,8 @@ class Node(NodeBase, Verbs):
     def start(self) -> Self:
         """Lock the folder, read the log, listen and connect; returns before there is a leader.
 
-        Raises AddressInUse, FolderInUse, ForeignFolder, NewerFormat (all ConfigError) or Fatal; nothing is running
-        then.
+        Raises AddressInUse, FolderInUse, ForeignFolder, NewerFormat, EncryptionKeyMissing (all ConfigError) or Fatal;
+        nothing is running then.
         """
     def ready(self, timeout_s: float | None = 10.0) -> None:
         """Wait until a leader is known, all that was committed is applied here, and calls are taken.

@@ -28,6 +28,7 @@ from raftmeta.errors import InvalidArgument, NewerFormat, SnapshotDamaged, error
 from raftmeta.face.stopped_folder import CopyDamaged, StateCopy, StoppedFolder, opened_folder
 from raftmeta.face.stopped_log import MACHINE_LIMITS, Followed, Point, StoppedLog, follow
 from raftmeta.machine.machine_handle import MachineHandle
+from raftmeta.security.encryption import Encryption, ring_of
 from raftmeta.storage.sealed_handle import SealedWriterHandle
 from raftmeta.storage.storage_handle import FolderDisk
 
@@ -106,10 +107,17 @@ class _Way:
         return chain if index == begin else 0
 
 
-def salvage(data_dirs: Sequence[Path], target: Path, *, committed_only: bool = False) -> Salvaged:
+def salvage(
+    data_dirs: Sequence[Path],
+    target: Path,
+    *,
+    committed_only: bool = False,
+    encryption: Encryption | None = None,
+) -> Salvaged:
     """Write all that the folders hold to target, a name in a folder that is there; durable on return.
 
     data_dirs: of stopped nodes of one cluster, at least one. committed_only: leave out what is not certainly committed.
+    encryption: the keys of encrypted folders; its current key encrypts target, too.
     It takes the memory of the state and of the logs meanwhile.
     Raises InvalidArgument: there is nothing to save, a node runs in a folder, or the folders are of several clusters
     or contradict each other. Raises SnapshotDamaged: no copy of the state is left that the logs lead on from. Raises
@@ -120,7 +128,7 @@ def salvage(data_dirs: Sequence[Path], target: Path, *, committed_only: bool = F
     if len({path.resolve() for path in data_dirs}) != len(data_dirs):
         raise InvalidArgument("source: a folder is named twice", field="source")
     with ExitStack() as stack:
-        folders = [stack.enter_context(opened_folder(path)) for path in data_dirs]
+        folders = [stack.enter_context(opened_folder(path, encryption)) for path in data_dirs]
         _check_cluster(folders)
         way, machine = _loaded_way(folders)
         committed = _committed(way, folders)
@@ -138,7 +146,7 @@ def salvage(data_dirs: Sequence[Path], target: Path, *, committed_only: bool = F
                 field="source",
             )
         _check(applied.status, way.lead.path)
-        _write(way, applied, machine, target)
+        _write(way, applied, machine, target, encryption)
     return Salvaged(
         index=applied.point[0],
         term=applied.point[1],
@@ -281,8 +289,9 @@ def _told(folder: StoppedFolder) -> SalvagedFolder:
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
-def _write(way: _Way, applied: Followed, machine: MachineHandle, target: Path) -> None:
+def _write(way: _Way, applied: Followed, machine: MachineHandle, target: Path, encryption: Encryption | None) -> None:
     disk = FolderDisk(target.parent)
+    disk.use_keys(ring_of(encryption, tuple))
     status = machine.status()
     try:
         writer = SealedWriterHandle(disk)

@@ -17,10 +17,12 @@ from raftmeta.native.atomics cimport load_shared
 from raftmeta.raft.invariants cimport BROKEN_ACKNOWLEDGED_LOST
 from raftmeta.raft.state cimport core_config_init
 from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NODE, HISTORY_LOST, INVARIANT_BROKEN,
-                              IN_USE, NEWER_FORMAT, NOT_FOUND, status_t)
+                              IN_USE, NEWER_FORMAT, NO_KEY, NOT_FOUND, status_t)
 
 from raftmeta.errors import (ConfigError, FolderInUse, ForeignFolder, NewerFormat, StorageCorrupt, broken_belief,
                              error_from_status)
+from raftmeta.security.encryption import missing
+from raftmeta.storage.keys_in_use import keys_of_folder
 
 cdef enum:
     TUNE_CHANGES_PER_SLICE = 1000
@@ -155,8 +157,10 @@ cdef object stopped_error(Loop* loop):
     return error_from_status(loop.fatal, detail="; ".join(filter(None, (detail, "the node has stopped"))))
 
 
-cdef object open_error(Loop* loop, status_t status, uint64_t holder, object identity):
+cdef object open_error(Loop* loop, status_t status, uint64_t holder, object identity, object keys):
     path = identity.data_dir
+    if status == NO_KEY:
+        return missing(path, keys_of_folder(path), keys)
     if status == IN_USE:
         return FolderInUse(f"data_dir: process {holder or '(unknown)'} runs a node in {path}", pid=holder)
     if status == FOREIGN_CLUSTER:

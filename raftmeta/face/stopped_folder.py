@@ -21,8 +21,11 @@ from raftmeta.common import statuses
 from raftmeta.errors import InvalidArgument, NewerFormat, error_from_status
 from raftmeta.face.stopped_log import MACHINE_LIMITS, Point, StoppedLog
 from raftmeta.machine.machine_handle import MachineHandle
+from raftmeta.security.cipher_handle import KeyRingHandle
+from raftmeta.security.encryption import Encryption, missing, ring_of
 from raftmeta.storage.checkpoint import CheckpointError, CheckpointNewerFormat, CheckpointStore
 from raftmeta.storage.identity_file import FolderIdentity, IdentityDamaged, IdentityNewerFormat, read_identity
+from raftmeta.storage.keys_in_use import keys_of_folder
 from raftmeta.storage.privacy import OPEN_NO_LINK
 from raftmeta.storage.sealed_handle import SealedReaderHandle
 from raftmeta.storage.storage_handle import FolderDisk
@@ -71,10 +74,11 @@ class StoppedFolder:
 
 
 @contextmanager
-def opened_folder(data_dir: Path) -> Iterator[StoppedFolder]:
+def opened_folder(data_dir: Path, encryption: Encryption | None = None) -> Iterator[StoppedFolder]:
     """Read the folder; no node can start in it meanwhile. It takes the memory of the log.
 
-    Raises InvalidArgument: it is no folder, or a node runs in it. Raises NewerFormat: a newer version wrote it.
+    Raises InvalidArgument: it is no folder, or a node runs in it. Raises NewerFormat: a newer version wrote it. Raises
+    EncryptionKeyMissing.
     """
     if not data_dir.is_dir():
         raise InvalidArgument(f"source: there is no folder {data_dir}", field="source")
@@ -83,13 +87,16 @@ def opened_folder(data_dir: Path) -> Iterator[StoppedFolder]:
             f"source: {data_dir} holds no checkpoint and no log: it is no node's folder, or nothing was written yet",
             field="source",
         )
+    keys = ring_of(encryption, lambda: keys_of_folder(data_dir))
     disk = FolderDisk(data_dir)
+    disk.use_keys(keys)
     try:
         _lock(disk, data_dir)
+        _check_keys(data_dir, keys)
         problems: list[str] = []
         identity = _identity(data_dir, problems)
-        log = _log(data_dir, identity, problems)
-        yield StoppedFolder(data_dir, identity, _copies(disk, data_dir, problems), log, problems)
+        log = _log(data_dir, identity, keys, problems)
+        yield StoppedFolder(data_dir, identity, _copies(disk, data_dir, keys, problems), log, problems)
     finally:
         disk.close()
 
@@ -110,6 +117,12 @@ def _lock(disk: FolderDisk, data_dir: Path) -> None:
         raise error_from_status(status, detail=f"{data_dir / 'lock'} cannot be locked")
 
 
+def _check_keys(data_dir: Path, keys: KeyRingHandle | None) -> None:
+    needed = keys_of_folder(data_dir)
+    if any(key and (keys is None or key not in keys) for key in needed):
+        raise missing(data_dir, needed, keys)
+
+
 def _identity(data_dir: Path, problems: list[str]) -> FolderIdentity | None:
     try:
         identity = read_identity(data_dir)
@@ -124,7 +137,9 @@ def _identity(data_dir: Path, problems: list[str]) -> FolderIdentity | None:
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------
-def _log(data_dir: Path, identity: FolderIdentity | None, problems: list[str]) -> StoppedLog:
+def _log(
+    data_dir: Path, identity: FolderIdentity | None, keys: KeyRingHandle | None, problems: list[str]
+) -> StoppedLog:
     files = [
         (int(match[1], 16), _content(path, problems))
         for path in sorted(data_dir.iterdir())
@@ -133,14 +148,16 @@ def _log(data_dir: Path, identity: FolderIdentity | None, problems: list[str]) -
     mark = _content(data_dir / "mark", problems) if (data_dir / "mark").is_file() else b""
     owner = 0 if identity is None else identity.incarnation
     former = 0 if identity is None else identity.former
-    log = StoppedLog(files, mark, owner=owner, void_owner=former)
+    log = StoppedLog(files, mark, owner=owner, void_owner=former, keys=keys)
     if former and log.last < log.first and log.foreign_files:
         problems.append(f"{data_dir} has the log of the incarnation before only, which lost its end: it is read")
-        log = StoppedLog(files, mark, owner=former)
+        log = StoppedLog(files, mark, owner=former, keys=keys)
     if log.status == statuses.NEWER_FORMAT:
         raise NewerFormat(
             f"source: the log in {data_dir} was written by a newer version of raftmeta: use that one", field="source"
         )
+    if log.status == statuses.NO_KEY:
+        raise missing(data_dir, keys_of_folder(data_dir), keys)
     if log.status:
         raise error_from_status(log.status, detail=str(data_dir))
     if log.foreign_files:
@@ -190,23 +207,23 @@ def _sectors(file: int, begin: int, end: int) -> bytes:
 
 
 # --- copies of the state ----------------------------------------------------------------------------------------------
-def _copies(disk: FolderDisk, data_dir: Path, problems: list[str]) -> list[StateCopy]:
+def _copies(disk: FolderDisk, data_dir: Path, keys: KeyRingHandle | None, problems: list[str]) -> list[StateCopy]:
     """The checkpoint, and all sealed files: an older one serves if the checkpoint turns out to be damaged."""
-    found = [_checkpoint(data_dir, problems)]
+    found = [_checkpoint(data_dir, keys, problems)]
     names = sorted((path.name for path in data_dir.iterdir() if _SEALED.fullmatch(path.name)), reverse=True)
     found += [_sealed(disk, data_dir / name, problems) for name in names]
     copies = [copy for copy in found if copy is not None]
     return sorted(copies, key=lambda copy: copy.point[0], reverse=True)
 
 
-def _checkpoint(data_dir: Path, problems: list[str]) -> StateCopy | None:
+def _checkpoint(data_dir: Path, keys: KeyRingHandle | None, problems: list[str]) -> StateCopy | None:
     path = data_dir / "checkpoint"
     if path.is_symlink() or (path / "data.mdb").is_symlink():
         problems.append(f"{path} is or has a symbolic link and was passed over")
         return None
     if not (path / "data.mdb").is_file():
         return None
-    store = CheckpointStore(path, is_read_only=True)
+    store = CheckpointStore(path, is_read_only=True, keys=keys)
     try:
         manifest = store.open()
     except CheckpointNewerFormat as error:
@@ -220,7 +237,7 @@ def _checkpoint(data_dir: Path, problems: list[str]) -> StateCopy | None:
         return None
 
     def load() -> MachineHandle:
-        store = CheckpointStore(path, is_read_only=True)
+        store = CheckpointStore(path, is_read_only=True, keys=keys)
         try:
             if store.open() != manifest:
                 raise CopyDamaged(f"{path} has changed meanwhile")

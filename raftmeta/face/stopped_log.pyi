@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from raftmeta.machine.machine_handle import MachineHandle
+from raftmeta.security.cipher_handle import KeyRingHandle
 
 Point = tuple[int, int, int]
 """index, term and chain hash of an entry"""
@@ -29,8 +30,19 @@ class StoppedLog:
     """All records that the files of one log hold, whatever is damaged; takes the memory of the files."""
 
     status: int
-    def __init__(self, files: list[tuple[int, bytes]], mark: bytes, *, owner: int = 0, void_owner: int = 0) -> None:
-        """Read the segments (number, content) and the content of the mark. owner: whose log, 0 anybody's."""
+    def __init__(
+        self,
+        files: list[tuple[int, bytes]],
+        mark: bytes,
+        *,
+        owner: int = 0,
+        void_owner: int = 0,
+        keys: KeyRingHandle | None = None,
+    ) -> None:
+        """Read the segments (number, content) and the content of the mark. owner: whose log, 0 anybody's.
+
+        keys: of encrypted segments; one without its key makes the status NO_KEY.
+        """
     @property
     def start(self) -> Point:
         """The entry before the first segment that can be read."""

@@ -11,6 +11,7 @@ from raftmeta.machine.state cimport FORMAT_SESSION_WINDOW_MAX, FORMAT_VALUE_BYTE
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.record cimport chain_hash, record_payload
 from raftmeta.raft.types cimport ENTRY_MEMBERSHIP, Record, SnapshotPoint, index_t
+from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.status cimport INVARIANT_BROKEN, NO_MEMORY, OK, status_t
 from raftmeta.storage.salvage cimport (Salvage, SalvageFile, salvage_last, salvage_read, salvage_record,
                                        salvage_release)
@@ -89,14 +90,18 @@ cdef status_t _follow(Following* following) noexcept nogil:
 cdef class StoppedLog:
     cdef Salvage salvage
     cdef list held              # the bytes that `salvage` points into
+    cdef KeyRingHandle keys     # and the keys
 
-    def __cinit__(self, list files not None, bytes mark not None, *, uint64_t owner=0, uint64_t void_owner=0):
+    def __cinit__(self, list files not None, bytes mark not None, *, uint64_t owner=0, uint64_t void_owner=0,
+                  KeyRingHandle keys=None):
         cdef SalvageFile file
         cdef status_t status
         cdef const uint8_t* mark_bytes = <const uint8_t*>mark
         cdef uint64_t mark_length = <uint64_t>len(mark)
         memset(<void*>&self.salvage, 0, sizeof(Salvage))
         self.held = []
+        self.keys = keys
+        self.salvage.keys = keys.ring if keys is not None else NULL
         self.salvage.owner = owner
         self.salvage.void_owner = void_owner
         for number, content in sorted(files):

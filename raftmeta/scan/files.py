@@ -93,6 +93,10 @@ class SnapshotFile:
             )
         if status == statuses.NEWER_FORMAT:
             raise NewerFormat(f"path: {self.path} was written by a newer version of raftmeta", field="path")
+        if status == statuses.NO_KEY:
+            raise InvalidArgument(
+                f"path: {self.path} is encrypted: restore it into a cluster, and read that one", field="path"
+            )
         if status != statuses.OK:
             raise error_from_status(status, detail=str(self.path))
 

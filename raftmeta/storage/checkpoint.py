@@ -28,14 +28,18 @@ from pathlib import Path
 import lmdb
 
 from raftmeta.native.native_handle import crc32c, hash128
+from raftmeta.security.cipher_handle import KeyRingHandle
 from raftmeta.storage.privacy import FILE_MODE, FOLDER_MODE, keep_private
 
 FORMAT_MAGIC = 0x504B4352  # "RCKP" in file order
 FORMAT_VERSION = 1
+FORMAT_VERSION_ENCRYPTED = 2  # of a manifest with a layer that is encrypted
+FORMAT_ROW_IS_ENCRYPTED = 1  # of the flags in a row's head
+FORMAT_CONTEXT = b"raftmeta checkpoint"
 FORMAT_BASE, FORMAT_DIFFERENCE = 1, 2
 FORMAT_MAP_BYTES = 1 << 40  # set once: growing a map that is open is unsafe; takes address space, not room
 MEMBERSHIP_BYTES_MAX = 16 * 1024
-ROW_BYTES_MAX = 16 * 1024 * 1024 + 64
+ROW_BYTES_MAX = 16 * 1024 * 1024 + 96
 # One sync flushes no more than this: while a disk is at it, the log's own syncs wait (docs/decisions/state-tree.md).
 # LMDB keeps what is not committed in memory, too.
 TUNE_TRANSACTION_BYTES = 512 * 1024
@@ -47,6 +51,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _MANIFEST_KEY = b"m"
 _MANIFEST = struct.Struct("<IIB3xIQQQQQQQIIQQ")
 _LAYER = struct.Struct("<QIIQQQQ")
+_LAYER_KEY = struct.Struct("<Q")  # behind each layer, from FORMAT_VERSION_ENCRYPTED on
 _CHUNK_KEY = struct.Struct(">cQI")
 _ROW_HEAD = struct.Struct("<II")
 _CRC_BEGIN = 8  # magic and checksum of the manifest are not covered
@@ -58,6 +63,14 @@ class CheckpointError(Exception):
 
 class CheckpointDamaged(CheckpointError):
     """A row is not what was written."""
+
+
+class CheckpointKeyMissing(CheckpointError):
+    """It is encrypted with a key that was not given. key_ids: of all keys that it needs."""
+
+    def __init__(self, message: str, key_ids: frozenset[int]) -> None:
+        super().__init__(message)
+        self.key_ids = key_ids
 
 
 class CheckpointNewerFormat(CheckpointError):
@@ -86,7 +99,7 @@ class CheckpointUnopened(CheckpointError):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A base or a difference: `chunks` rows under its number."""
+    """A base or a difference: `chunks` rows under its number. key_id: 0: they are plain."""
 
     number: int
     chunks: int
@@ -95,6 +108,7 @@ class Layer:
     record_bytes: int
     hash_low: int
     hash_high: int
+    key_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +130,9 @@ class Manifest:
 
     def pack(self) -> bytes:
         """The row, as docs/formats.md "Checkpoint" has it."""
+        version = FORMAT_VERSION_ENCRYPTED if any(layer.key_id for layer in self.layers) else FORMAT_VERSION
         fields = (
-            FORMAT_VERSION,
+            version,
             len(self.layers),
             self.cluster_low,
             self.cluster_high,
@@ -142,6 +157,8 @@ class Manifest:
                 layer.hash_low,
                 layer.hash_high,
             )
+            if version == FORMAT_VERSION_ENCRYPTED:
+                row += _LAYER_KEY.pack(layer.key_id)
         struct.pack_into("<I", row, 4, crc32c(bytes(row[_CRC_BEGIN:])))
         return bytes(row)
 
@@ -153,13 +170,14 @@ class Manifest:
         magic, crc, version, layer_count, *head, membership_length, level, low, high = _MANIFEST.unpack_from(row)
         if magic != FORMAT_MAGIC or crc != crc32c(row[_CRC_BEGIN:]):
             raise CheckpointDamaged("manifest: wrong checksum")
-        if version > FORMAT_VERSION:
-            raise CheckpointNewerFormat(f"manifest: version {version} is newer than {FORMAT_VERSION}")
+        if version > FORMAT_VERSION_ENCRYPTED:
+            raise CheckpointNewerFormat(f"manifest: version {version} is newer than {FORMAT_VERSION_ENCRYPTED}")
         layers_at = _MANIFEST.size + membership_length
-        if membership_length > MEMBERSHIP_BYTES_MAX or len(row) != layers_at + layer_count * _LAYER.size:
+        layer_bytes = _LAYER.size + (_LAYER_KEY.size if version == FORMAT_VERSION_ENCRYPTED else 0)
+        if membership_length > MEMBERSHIP_BYTES_MAX or len(row) != layers_at + layer_count * layer_bytes:
             raise CheckpointDamaged("manifest: its lengths do not add up")
         membership = row[_MANIFEST.size : layers_at]
-        layers = tuple(Layer(*fields) for fields in _LAYER.iter_unpack(row[layers_at:]))
+        layers = tuple(_layer_of(row[at : at + layer_bytes]) for at in range(layers_at, len(row), layer_bytes))
         if [layer.kind for layer in layers] != [FORMAT_BASE, *[FORMAT_DIFFERENCE] * (len(layers) - 1)]:
             raise CheckpointDamaged("manifest: not a base and differences")
         cluster_low, cluster_high, index, term, chain, wall_ms, membership_index = head
@@ -177,6 +195,11 @@ class Manifest:
             high,
             layers,
         )
+
+
+def _layer_of(row: bytes) -> Layer:
+    key = _LAYER_KEY.unpack_from(row, _LAYER.size) if len(row) > _LAYER.size else (0,)
+    return Layer(*_LAYER.unpack_from(row), *key)
 
 
 @contextmanager
@@ -229,9 +252,20 @@ def _hash_of(checksums: list[int]) -> tuple[int, int]:
 class CheckpointStore:
     """The checkpoint in one folder, which nobody else has open: the node's own lock guards it."""
 
-    def __init__(self, path: Path, *, map_bytes: int = FORMAT_MAP_BYTES, is_read_only: bool = False) -> None:
-        """Nothing is read or made before open(). map_bytes: for tests of a full map. is_read_only: for tools."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        map_bytes: int = FORMAT_MAP_BYTES,
+        is_read_only: bool = False,
+        keys: KeyRingHandle | None = None,
+    ) -> None:
+        """Nothing is read or made before open(). map_bytes: for tests of a full map. is_read_only: for tools.
+
+        keys: for the layers that are encrypted, and for those to come; None: all are plain.
+        """
         self.path = path
+        self.keys = keys
         self._is_read_only = is_read_only
         self.manifest: Manifest | None = None
         self._map_bytes = map_bytes
@@ -245,8 +279,8 @@ class CheckpointStore:
     def open(self) -> Manifest | None:
         """The manifest of the checkpoint that is there; None: none.
 
-        Raises CheckpointDamaged, CheckpointNewerFormat, CheckpointFailed: nothing was changed. In the place of a
-        damaged one write() puts a new one.
+        Raises CheckpointDamaged, CheckpointNewerFormat, CheckpointKeyMissing, CheckpointFailed: nothing was changed. In
+        the place of a damaged one write() puts a new one.
         """
         self.manifest = None
         if not (self.path / "data.mdb").exists():
@@ -260,8 +294,19 @@ class CheckpointStore:
             if row is not None:
                 if len(row) > ROW_BYTES_MAX:
                     raise CheckpointDamaged(f"manifest: {len(row)} bytes are too many")
-                self.manifest = Manifest.unpack(bytes(row))
+                manifest = Manifest.unpack(bytes(row))
+                self._check_keys(manifest)
+                self.manifest = manifest
         return self.manifest
+
+    def _check_keys(self, manifest: Manifest) -> None:
+        needed = frozenset(layer.key_id for layer in manifest.layers if layer.key_id)
+        if any(self.keys is None or key_id not in self.keys for key_id in needed):
+            raise CheckpointKeyMissing(f"{self.path} is encrypted, and its key was not given", needed)
+
+    def _context(self, manifest: Manifest, key: bytes) -> bytes:
+        """Authenticated with a chunk: whose state it is, and its place."""
+        return FORMAT_CONTEXT + struct.pack("<QQ", manifest.cluster_low, manifest.cluster_high) + key
 
     def records(self) -> Iterator[bytes]:
         """All records, a chunk at a time: the base, then each difference. Raises CheckpointDamaged."""
@@ -280,19 +325,34 @@ class CheckpointStore:
                         raise CheckpointDamaged(f"chunk {number} of layer {layer.number} is not there")
                     records = bytes(row[_ROW_HEAD.size :])
                     checksums.append(crc32c(records, seed=crc32c(key)))
-                    if _ROW_HEAD.pack(checksums[-1], 0) != bytes(row[: _ROW_HEAD.size]):
+                    flags = FORMAT_ROW_IS_ENCRYPTED if layer.key_id else 0
+                    if _ROW_HEAD.pack(checksums[-1], flags) != bytes(row[: _ROW_HEAD.size]):
                         raise CheckpointDamaged(f"chunk {number} of layer {layer.number}: wrong checksum")
-                    yield records
+                    yield (
+                        records if not layer.key_id else self._opened(layer, self._context(self.manifest, key), records)
+                    )
                 if _hash_of(checksums) != (layer.hash_low, layer.hash_high):
                     raise CheckpointDamaged(f"layer {layer.number}: wrong hash")
 
+    def _opened(self, layer: Layer, context: bytes, sealed: bytes) -> bytes:
+        assert self.keys is not None, "open() would have said so"
+        try:
+            return self.keys.open(layer.key_id, context, sealed)
+        except ValueError:
+            raise CheckpointDamaged(f"a chunk of layer {layer.number} is not what was encrypted there") from None
+
     # --- writing ------------------------------------------------------------------------------------------------------
     def is_base_due(self) -> bool:
-        """Whether the next layer must be a base: there is none, or the differences outgrew a quarter of it."""
-        if self.manifest is None:
+        """Whether the next layer must be a base: there is none, the differences outgrew a quarter of it, or there is
+        another key (or none) for new files now: the next checkpoint needs no older one."""
+        if self.manifest is None or any(layer.key_id != self._current_key for layer in self.manifest.layers):
             return True
         base, *differences = self.manifest.layers
         return sum(layer.record_bytes for layer in differences) * 4 > base.record_bytes
+
+    @property
+    def _current_key(self) -> int:
+        return 0 if self.keys is None else self.keys.current
 
     def write(self, head: Manifest, chunks: Iterable[tuple[bytes, int]], *, is_base: bool) -> Manifest:
         """Write the state `head`, whose layers do not count, as a new layer; return the manifest, durable.
@@ -326,6 +386,8 @@ class CheckpointStore:
         replaces the manifest; that of a base removes all layers before."""
         checksums: list[int] = []
         record_count = record_bytes = pending_bytes = 0
+        key_id = self._current_key  # of the whole layer, also if another one becomes the current key meanwhile
+        flags = FORMAT_ROW_IS_ENCRYPTED if key_id else 0
         transaction = self._open_environment().begin(write=True)
         try:
             for records, count in chunks:
@@ -333,14 +395,19 @@ class CheckpointStore:
                     transaction.commit()
                     transaction = self._open_environment().begin(write=True)
                     pending_bytes = 0
-                key = _CHUNK_KEY.pack(b"c", number, len(checksums))
-                checksums.append(crc32c(records, seed=crc32c(key)))
-                transaction.put(key, _ROW_HEAD.pack(checksums[-1], 0) + records)
                 record_count += count
                 record_bytes += len(records)
                 pending_bytes += len(records)
+                key = _CHUNK_KEY.pack(b"c", number, len(checksums))
+                row = (
+                    records
+                    if self.keys is None or not key_id
+                    else self.keys.seal(key_id, self._context(head, key), records)
+                )
+                checksums.append(crc32c(row, seed=crc32c(key)))
+                transaction.put(key, _ROW_HEAD.pack(checksums[-1], flags) + row)
             kind = FORMAT_DIFFERENCE if kept else FORMAT_BASE
-            layer = Layer(number, len(checksums), kind, record_count, record_bytes, *_hash_of(checksums))
+            layer = Layer(number, len(checksums), kind, record_count, record_bytes, *_hash_of(checksums), key_id)
             manifest = replace(head, layers=(*kept, layer))
             transaction.put(_MANIFEST_KEY, manifest.pack())
             if not kept:
@@ -410,7 +477,8 @@ class CheckpointStore:
             map_size=self._map_bytes,
             max_dbs=0,
             lock=False,
-            meminit=False,
+            # Encrypted or not, what else the memory held would stand behind the rows of a page.
+            meminit=self.keys is not None,
             mode=FILE_MODE,
             readonly=self._is_read_only,
         )

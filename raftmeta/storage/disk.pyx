@@ -481,6 +481,7 @@ cdef status_t _free_bytes(void* self, uint64_t* free_bytes) noexcept nogil:
 cdef DiskPort real_disk_port(RealDisk* disk) noexcept nogil:
     cdef DiskPort port
     port.self = disk
+    port.keys = NULL
     port.open = _open
     port.close = _close
     port.size = _size

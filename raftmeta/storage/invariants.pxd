@@ -30,6 +30,8 @@ cdef enum StorageInvariant:
     BROKEN_SEALED_CLOSED = 117          # a = chunks written, b = offset: the file is not open
     BROKEN_SEALED_OFFSET = 118          # a = bytes written, b = bytes of header and chunks
     BROKEN_SEALED_CHUNKS = 119          # a = checksums kept, b = header and chunks
+    # Of encryption.
+    BROKEN_BATCH_ENCRYPTED = 120        # a = bytes of encrypted records, b = bytes that the batch names
 
 # A read of a port, which gives no more than it was asked for.
 cdef inline status_t read_at_most(const DiskPort* disk, Broken* first, file_t file, uint64_t offset, uint8_t* into,

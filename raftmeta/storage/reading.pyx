@@ -5,13 +5,15 @@ wrong; keep an index of records in memory. A cursor remembers where the last ans
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from raftmeta.native.chunks cimport Slice, chunk_create, chunk_drop
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport CORRUPT, NO_MEMORY, NOT_FOUND, OK, status_t
+from raftmeta.storage.encryption cimport (encryption_decrypt, encryption_holds, encryption_key_of, run_back,
+                                          run_bytes)
 from raftmeta.storage.extents cimport extents_find
 from raftmeta.storage.invariants cimport read_at_most
 from raftmeta.storage.recovery cimport segment_name
@@ -80,6 +82,61 @@ cdef index_t _count_sound(const uint8_t* bytes, uint64_t length, index_t index, 
     return count
 
 
+# Of the run that was decrypted last, the records from the one at `at` on, as far as they are wanted and have room.
+# *at: of the first one that was not taken.
+cdef void _take_run(Wal* wal, const Extent* extent, index_t index, uint64_t room, uint64_t* at, Slice* records,
+                    index_t* count) noexcept nogil:
+    cdef const Record* record
+    cdef uint64_t length
+    while at[0] + sizeof(Record) <= wal.run.bytes.size and index + count[0] <= extent.last:
+        record = <const Record*>(wal.run.bytes.data + at[0])
+        length = record_bytes(record.length)
+        if record.index != index + count[0] or records.length + length > room:
+            return
+        memcpy(records.data + records.length, record, length)
+        records.length += <uint32_t>length
+        at[0] += length
+        count[0] += 1
+
+
+# As below, of an encrypted segment: run by run, from the beginning of the one that record `index`, at `offset`, is in.
+# `head` is its header as it stands in the file.
+cdef status_t _read_encrypted(Wal* wal, const Extent* extent, file_t file, index_t index, uint64_t offset,
+                              const Record* head, uint64_t room, Slice* records, index_t* count) noexcept nogil:
+    cdef uint64_t end = records.length + room
+    cdef uint64_t back = run_back(head)
+    cdef uint64_t run = offset - back
+    cdef uint64_t length = max(<uint64_t>run_bytes(head), min(room, extent.offset + extent.bytes - offset))
+    cdef uint64_t used = 0
+    cdef size_t got = 0
+    cdef status_t status
+    count[0] = 0
+    wal.run.segment = 0         # what stands in the file now is wanted
+    if not encryption_holds(wal, extent.segment, offset, head):
+        return CORRUPT          # its header is damaged
+    if not wal.encrypted.resize(length):
+        return NO_MEMORY
+    status = read_at_most(wal.disk, &wal.broken, file, run, wal.encrypted.data, length, &got)
+    while status == OK and used + sizeof(Record) <= got and index + count[0] <= extent.last:
+        length = run_bytes(<const Record*>(wal.encrypted.data + used))
+        status = encryption_decrypt(wal, extent.segment, run + used, wal.encrypted.data + used, got - used)
+        if status != OK or length == 0:
+            break
+        _take_run(wal, extent, index, end, &back, records, count)
+        if back < wal.run.bytes.size:
+            break               # there is no room for more, or none is wanted
+        used += length
+        back = 0
+    wal.cursor_index = index + count[0]
+    wal.cursor_segment = extent.segment
+    wal.cursor_offset = run + used + back
+    if count[0] != 0:
+        return OK if status == CORRUPT else status      # what is wrong behind them is told when it is asked for
+    if status == OK:
+        return NOT_FOUND if records.length != 0 else CORRUPT
+    return status
+
+
 # Records of one extent from index on, into records behind what it has. NOT_FOUND: no room for a whole one.
 cdef status_t _read_extent(Wal* wal, const Extent* extent, index_t index, uint64_t room, Slice* records,
                            index_t* count) noexcept nogil:
@@ -103,6 +160,8 @@ cdef status_t _read_extent(Wal* wal, const Extent* extent, index_t index, uint64
             return NO_MEMORY
         records.data = records.chunk.bytes()
         room = records.chunk.capacity
+    if encryption_key_of(wal, extent.segment) != 0:
+        return _read_encrypted(wal, extent, file, index, offset, &record, room, records, count)
     if length > room:
         return NOT_FOUND
     length = min(extent.offset + extent.bytes - offset, room)

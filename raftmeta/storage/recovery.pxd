@@ -22,7 +22,7 @@ cdef enum RecoveryFound:
 #     void        all that can be read was left by WalLimits.void_owner
 #
 # Fills the Wal's fields from its files; changes no file. Segments keep their images for wal_open's answer.
-# NEWER_FORMAT; FOREIGN_NODE: another owner's segment or mark; DISK_FAILED; NO_MEMORY.
+# NEWER_FORMAT; NO_KEY; FOREIGN_NODE: another owner's segment or mark; DISK_FAILED; NO_MEMORY.
 cdef status_t recover(Wal* wal, RecoveryFound* found, uint64_t* torn_bytes) noexcept nogil
 # The number in a segment's file name, 0: not one. The name of number.
 cdef uint64_t segment_number(const char* name) noexcept nogil

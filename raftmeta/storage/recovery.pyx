@@ -24,7 +24,9 @@ from raftmeta.native.marks cimport (MARK_RECOVERY_BATCH, MARK_RECOVERY_HOLE_FILL
 from raftmeta.ports cimport DiskPort, FileName, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
-from raftmeta.status cimport BAD_VERSION, CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_MEMORY, OK, status_t
+from raftmeta.security.cipher cimport KeyRing, key_ring_has
+from raftmeta.status cimport (BAD_VERSION, CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_KEY, NO_MEMORY, OK,
+                              status_t)
 from raftmeta.storage.extents cimport damage_add, extents_append, extents_cut, extents_replace
 from raftmeta.storage.mark cimport MARK_MISSING, MARK_SOUND, MarkFound, MarkSlot, mark_open
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID,
@@ -32,7 +34,7 @@ from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_CLEAN, FOUND_DAMAGED,
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, HEADER_SEARCH_BYTES, SEGMENT_BEGINS,
                                        SEGMENT_IS_RESERVE, BatchHeader, BatchSummary, SegmentHeader, SegmentKey,
                                        align_up, batch_chains, batch_header_decode, batch_previous_chains,
-                                       record_search, record_verify, segment_header_decode)
+                                       record_search, record_verify, segment_header_decode, segment_key_id)
 from raftmeta.storage.wal_state cimport Extent, Segment, Wal
 
 cdef enum:
@@ -191,6 +193,10 @@ cdef status_t _load_segment(Walk* walk, uint64_t number, const char* name) noexc
             return OK
         elif status == OK and not _is_own(walk, loaded.header.owner):
             status = FOREIGN_NODE
+        elif status == OK:
+            segment.key_id = segment_key_id(&loaded.header, loaded.membership)
+            if segment.key_id != 0 and not key_ring_has(<const KeyRing*>walk.wal.disk.keys, segment.key_id):
+                status = NO_KEY
     segment.number = number
     segment.uuid_low = loaded.header.uuid_low
     segment.uuid_high = loaded.header.uuid_high

@@ -12,16 +12,19 @@ the live entries are exactly those of that moment.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from raftmeta.native.chunks cimport Chunk, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport load32, load64
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record, index_t
+from raftmeta.security.cipher cimport cipher_begin, cipher_end
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
+from raftmeta.storage.encryption cimport FORMAT_RECORD_IS_ENCRYPTED, run_back, run_decrypt, run_release
 from raftmeta.storage.mark cimport MARK_FILE_BYTES, MARK_SOUND, MarkFound, MarkSlot, mark_read
 from raftmeta.storage.salvage cimport Salvage, SalvageFile, SalvageRecord
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, BatchHeader, BatchSummary,
                                        SegmentHeader, SegmentKey, batch_chains, batch_header_decode,
-                                       batch_previous_chains, record_search, segment_header_decode)
+                                       batch_previous_chains, record_search, segment_header_decode, segment_key_id)
 
 cdef enum:
     ALIGNMENT_BYTES_MIN = 512       # of batches in a segment whose header does not say more
@@ -244,6 +247,87 @@ cdef status_t _take_segment(Salvage* salvage, size_t position) noexcept nogil:
     return status if status != OK else _take_batches(salvage, position, begin, _limit(salvage, position), &key)
 
 
+# --- encryption -------------------------------------------------------------------------------------------------------
+# The file that a record was found in.
+cdef const SalvageFile* _file_of(const Salvage* salvage, const uint8_t* bytes) noexcept nogil:
+    cdef size_t i
+    for i in range(salvage.files.size):
+        if salvage.files.data[i].bytes <= bytes < salvage.files.data[i].bytes + salvage.files.data[i].length:
+            return &salvage.files.data[i]
+    return NULL
+
+
+# Whose key, and which salt: the header says, or a batch. *key_id: 0: nobody says.
+cdef bint _find_salt(const SalvageFile* file, SegmentKey* key, uint64_t* key_id) noexcept nogil:
+    cdef SegmentHeader header
+    cdef const uint8_t* membership = NULL
+    cdef uint64_t begin = 0
+    key_id[0] = 0
+    if segment_header_decode(file.bytes, file.length, &header, &membership, &begin) != OK:
+        return _guess_key(file, key, &begin)
+    key.uuid_low = header.uuid_low
+    key.uuid_high = header.uuid_high
+    key_id[0] = segment_key_id(&header, membership)
+    return True
+
+
+# The run of the record into salvage.run.
+cdef status_t _decrypt_with(Salvage* salvage, const SalvageFile* file, const SegmentKey* key, uint64_t key_id,
+                            const uint8_t* bytes) noexcept nogil:
+    cdef uint64_t offset = <uint64_t>(bytes - file.bytes) - run_back(<const Record*>bytes)
+    cdef status_t status = cipher_begin(&salvage.cipher, salvage.keys, key_id, key.uuid_low, key.uuid_high)
+    if status != OK:
+        return status
+    return run_decrypt(&salvage.run, &salvage.cipher, file.number, offset, file.bytes + offset, file.length - offset)
+
+
+# Without a sound header each key of the ring is tried.
+cdef status_t _decrypt_run(Salvage* salvage, const SalvageFile* file, const uint8_t* bytes) noexcept nogil:
+    cdef SegmentKey key
+    cdef uint64_t key_id = 0
+    cdef uint32_t i
+    cdef status_t status = CORRUPT
+    if run_back(<const Record*>bytes) > <uint64_t>(bytes - file.bytes) or not _find_salt(file, &key, &key_id):
+        return CORRUPT
+    if salvage.keys == NULL or key_id != 0:
+        return _decrypt_with(salvage, file, &key, key_id, bytes)
+    for i in range(salvage.keys.count):
+        if status == CORRUPT:
+            salvage.run.segment = 0         # with this key it was not tried yet
+            status = _decrypt_with(salvage, file, &key, salvage.keys.keys[i].id, bytes)
+    return status
+
+
+# A record that no key opens is as good as damaged.
+cdef status_t _decrypt(Salvage* salvage, SalvageRecord* found) noexcept nogil:
+    cdef const SalvageFile* file = _file_of(salvage, found.bytes)
+    cdef uint64_t back = run_back(<const Record*>found.bytes)
+    cdef const Record* record
+    cdef Chunk* chunk
+    cdef status_t status = _decrypt_run(salvage, file, found.bytes)
+    found.bytes = NULL
+    if status != OK or back + sizeof(Record) > salvage.run.bytes.size:
+        return OK if status == CORRUPT else status
+    record = <const Record*>(salvage.run.bytes.data + back)
+    chunk = chunk_create(<uint32_t>record_bytes(record.length))
+    if chunk == NULL or not salvage.decrypted.push(chunk):
+        return NO_MEMORY
+    memcpy(chunk.bytes(), record, record_bytes(record.length))
+    found.bytes = chunk.bytes()
+    return OK
+
+
+cdef status_t _decrypt_all(Salvage* salvage) noexcept nogil:
+    cdef SalvageRecord* found
+    cdef size_t i
+    cdef status_t status = OK
+    for i in range(salvage.records.size):
+        found = &salvage.records.data[i]
+        if status == OK and found.bytes != NULL and (<const Record*>found.bytes).flags & FORMAT_RECORD_IS_ENCRYPTED:
+            status = _decrypt(salvage, found)
+    return status
+
+
 # --- the end ----------------------------------------------------------------------------------------------------------
 cdef status_t _take_mark(Salvage* salvage, const uint8_t* bytes) noexcept nogil:
     cdef MarkFound found
@@ -287,10 +371,16 @@ cdef status_t salvage_read(Salvage* salvage, const uint8_t* mark, uint64_t mark_
     if salvage.is_begun and salvage.expected_batch > salvage.last_batch:
         salvage.lost_batches += salvage.expected_batch - salvage.last_batch
         salvage.is_unsure = True
-    return status
+    return status if status != OK else _decrypt_all(salvage)
 
 
 cdef void salvage_release(Salvage* salvage) noexcept nogil:
+    cdef size_t i
+    for i in range(salvage.decrypted.size):
+        chunk_drop(salvage.decrypted.data[i])
+    salvage.decrypted.release()
+    cipher_end(&salvage.cipher)
+    run_release(&salvage.run)
     salvage.files.release()
     salvage.records.release()
     salvage.membership.release()

@@ -16,15 +16,19 @@ cdef enum:
     FORMAT_SEALED_FOOTER_MAGIC = 0x54465352     # "RSFT"
     FORMAT_SEALED_CHUNK_MAGIC = 0x4B435352      # "RSCK"
     FORMAT_SEALED_VERSION = 1
+    FORMAT_SEALED_VERSION_ENCRYPTED = 2
     SEALED_CHUNK_BYTES_MAX = 16 * 1024 * 1024
+
+cdef enum SealedFlags:
+    SEALED_IS_ENCRYPTED = 1     # chunks and splits are; the id of their key (8 bytes) follows the membership
 
 cdef packed struct SealedHeader:
     uint32_t magic
     uint32_t crc                # crc32c over bytes [8, header_bytes)
     uint8_t version
-    uint8_t reserved0
-    uint16_t reserved1
-    uint32_t header_bytes       # this struct and the membership
+    uint8_t flags               # SealedFlags
+    uint16_t reserved
+    uint32_t header_bytes       # this struct, the membership and the key's id
     uint64_t cluster_low
     uint64_t cluster_high
     SnapshotPoint point         # state after the entry at point.index
@@ -71,6 +75,8 @@ cdef struct SealedWriter:
     uint64_t offset
     Vec[uint32_t] crcs
     Vec[uint8_t] splits
+    uint64_t key_id             # 0: the file is plain
+    Vec[uint8_t] encrypted      # the chunk that is being written
     Broken broken               # the first belief that proved wrong
 
 cdef struct SealedReader:
@@ -78,14 +84,17 @@ cdef struct SealedReader:
     file_t file
     bint is_open
     uint64_t size_bytes
+    bint checks_only            # what is encrypted is checked and not decrypted
     SealedHeader header
+    uint64_t key_id             # 0: the file is plain
     Vec[uint8_t] membership
     SealedFooter footer
     Vec[uint8_t] splits
     uint32_t chunk              # number of the next chunk
     uint64_t offset             # where it stands
     Vec[uint32_t] crcs          # of what was read, from the beginning
-    Vec[uint8_t] bytes          # the chunk read last
+    Vec[uint8_t] bytes          # the chunk read last, as it stands in the file
+    Vec[uint8_t] plain          # and decrypted
     Broken broken               # the first belief that proved wrong
 
 # Writer: begin, chunk..., seal (durable under its name on return) or abandon. A leftover of the same name is replaced.
@@ -100,9 +109,15 @@ cdef void sealed_abandon(SealedWriter* writer) noexcept nogil
 # As abandon, but the working file stays: the process ends.
 cdef void sealed_leave(SealedWriter* writer) noexcept nogil
 
-# Reader: open checks header and footer (INCOMPLETE: no footer, was never sealed; CORRUPT, NEWER_FORMAT); each chunk is
-# checked before it is shown; sealed_next gives NOT_FOUND after the last one, when the whole hash was right too.
+# The header at the beginning of `length` bytes of a file, and the id of its key, 0: it is plain. CORRUPT, NEWER_FORMAT.
+cdef status_t sealed_header_decode(const uint8_t* bytes, uint64_t length, SealedHeader* header,
+                                   uint64_t* key_id) noexcept nogil
+# Reader: open checks header and footer (INCOMPLETE: no footer, was never sealed; CORRUPT, NEWER_FORMAT; NO_KEY: the
+# keys of `disk` have not the one of this file). Each chunk is checked before it is shown; sealed_next gives NOT_FOUND
+# after the last one, when the whole hash was right too.
 cdef status_t sealed_open(SealedReader* reader, const DiskPort* disk, const char* name) noexcept nogil
+# The same to find damage, which needs no key: sealed_next checks each chunk, and shows it as it stands in the file.
+cdef status_t sealed_open_to_check(SealedReader* reader, const DiskPort* disk, const char* name) noexcept nogil
 cdef status_t sealed_next(SealedReader* reader, const uint8_t** records, uint32_t* length) noexcept nogil
 # Go on from split `position`; the whole hash is not checked then.
 cdef status_t sealed_seek(SealedReader* reader, uint32_t position) noexcept nogil

@@ -13,12 +13,14 @@ cdef enum:
     FORMAT_SEGMENT_MAGIC = 0x474D4752       # "RGMG" in file order
     FORMAT_BATCH_MAGIC = 0x48434252         # "RBCH"
     FORMAT_SEGMENT_VERSION = 1              # of segment, batch and mark; they change together
+    FORMAT_SEGMENT_VERSION_ENCRYPTED = 2    # of a segment whose records are encrypted; its batches keep version 1
     SEGMENT_HEADER_COPIES = 2               # one damaged sector never loses where a segment starts
     HEADER_SEARCH_BYTES = 64 * 1024         # a membership is at most 11 KB: both copies end before this
 
 cdef enum SegmentFlags:
     SEGMENT_BEGINS = 1          # the stream begins here: whatever stands in lower segments is void (wal_begin)
     SEGMENT_IS_RESERVE = 2      # made from the reserve: only urgent batches are written to it
+    SEGMENT_IS_ENCRYPTED = 4    # its records are (storage/encrypted); the id of their key follows the membership
 
 cdef enum BatchFlags:
     BATCH_REPAIRS = 1           # replaces exactly [first, last] and supersedes nothing above
@@ -33,14 +35,15 @@ cdef packed struct BatchSummary:
     uint32_t count              # records; 0: hard state only
     uint32_t flags              # BatchFlags
 
-# At the start of a segment, twice, each copy padded to the alignment; `membership_length` bytes follow.
+# At the start of a segment, twice, each copy padded to the alignment; `membership_length` bytes follow, and the id of
+# the key (8 bytes) if it is encrypted.
 cdef packed struct SegmentHeader:
     uint32_t magic
     uint32_t crc                # crc32c over bytes [8, header_bytes)
     uint8_t version
     uint8_t flags               # SegmentFlags
     uint16_t reserved
-    uint32_t header_bytes       # this struct and the membership, without padding
+    uint32_t header_bytes       # this struct, the membership and the key's id, without padding
     uint64_t uuid_low           # drawn anew for each life of a file: stale batches of a recycled file carry another
     uint64_t uuid_high
     uint64_t owner              # incarnation whose log this is (WalLimits.owner)
@@ -86,11 +89,15 @@ cdef uint64_t align_up(uint64_t value, uint64_t alignment) noexcept nogil
 # Is there one whole, undamaged record at `bytes`, with zeros behind its payload? Its checksum does not cover those, and
 # what was torn in the middle of them must not go out to others as the record.
 cdef status_t record_verify(const uint8_t* bytes, uint64_t length) noexcept nogil
-# Both copies with their padding, appended to out. header's magic, version, lengths and crc are filled here.
-cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* membership, Vec[uint8_t]* out) noexcept nogil
+# Both copies with their padding, appended to out. header's magic, version, lengths and crc are filled here. key_id: of
+# its records, 0: they are plain.
+cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* membership, uint64_t key_id,
+                                    Vec[uint8_t]* out) noexcept nogil
 # The first sound copy; *begin is where the first batch stands. CORRUPT: neither copy is sound; NEWER_FORMAT.
 cdef status_t segment_header_decode(const uint8_t* bytes, uint64_t length, SegmentHeader* header,
                                     const uint8_t** membership, uint64_t* begin) noexcept nogil
+# The id of the key of a segment whose header was decoded; 0: its records are plain.
+cdef uint64_t segment_key_id(const SegmentHeader* header, const uint8_t* membership) noexcept nogil
 
 # Header and both tables of chains, appended to out; magic, version, header_bytes, length and crc are filled here.
 cdef status_t batch_header_encode(BatchHeader* header, const uint64_t* chains, const uint64_t* previous_chains,

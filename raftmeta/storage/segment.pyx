@@ -14,7 +14,8 @@ from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_check
 from raftmeta.raft.types cimport FORMAT_RECORD_ALIGNMENT, Record, index_t
 from raftmeta.status cimport CORRUPT, NEWER_FORMAT, NO_MEMORY, OK, status_t
 from raftmeta.storage.segment cimport (FORMAT_BATCH_MAGIC, FORMAT_SEGMENT_MAGIC, FORMAT_SEGMENT_VERSION,
-                                       HEADER_SEARCH_BYTES, SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader,
+                                       FORMAT_SEGMENT_VERSION_ENCRYPTED, HEADER_SEARCH_BYTES,
+                                       SEGMENT_HEADER_COPIES, SEGMENT_IS_ENCRYPTED, BatchHeader, SegmentHeader,
                                        SegmentKey)
 
 cdef enum:
@@ -57,20 +58,38 @@ cdef bint _append_padding(Vec[uint8_t]* out, size_t begin, uint64_t alignment) n
     return out.resize(begin + align_up(out.size - begin, alignment))
 
 
-cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* membership,
+cdef uint64_t _key_id_bytes(const SegmentHeader* header) noexcept nogil:
+    return sizeof(uint64_t) if header.flags & SEGMENT_IS_ENCRYPTED else 0
+
+
+cdef uint64_t segment_key_id(const SegmentHeader* header, const uint8_t* membership) noexcept nogil:
+    cdef uint64_t key_id = 0
+    memcpy(&key_id, membership + header.membership_length, _key_id_bytes(header))
+    return key_id
+
+
+cdef status_t segment_header_encode(SegmentHeader* header, const uint8_t* membership, uint64_t key_id,
                                     Vec[uint8_t]* out) noexcept nogil:
+    cdef uint64_t key_id_bytes
     cdef size_t begin
     cdef int _
     header.magic = FORMAT_SEGMENT_MAGIC
     header.version = FORMAT_SEGMENT_VERSION
+    header.flags &= ~SEGMENT_IS_ENCRYPTED
+    if key_id != 0:
+        header.version = FORMAT_SEGMENT_VERSION_ENCRYPTED
+        header.flags |= SEGMENT_IS_ENCRYPTED
+    key_id_bytes = _key_id_bytes(header)
     header.reserved = 0
-    header.header_bytes = <uint32_t>sizeof(SegmentHeader) + header.membership_length
+    header.header_bytes = <uint32_t>(sizeof(SegmentHeader) + header.membership_length + key_id_bytes)
     header.crc = crc32c(0, <const uint8_t*>header + CRC_BEGIN, sizeof(SegmentHeader) - CRC_BEGIN)
     header.crc = crc32c(header.crc, membership, header.membership_length)
+    header.crc = crc32c(header.crc, <const uint8_t*>&key_id, key_id_bytes)
     for _ in range(SEGMENT_HEADER_COPIES):
         begin = out.size
         if not (out.append(<const uint8_t*>header, sizeof(SegmentHeader))
                 and out.append(membership, header.membership_length)
+                and out.append(<const uint8_t*>&key_id, key_id_bytes)
                 and _append_padding(out, begin, header.alignment_bytes)):
             return NO_MEMORY
     return OK
@@ -87,9 +106,10 @@ cdef status_t _segment_header_at(const uint8_t* bytes, uint64_t length, SegmentH
     if crc32c(0, bytes + CRC_BEGIN, header_bytes - CRC_BEGIN) != header.crc:
         return CORRUPT
     # A later version may have other fields behind the checksum; only this one is read further.
-    if header.version > FORMAT_SEGMENT_VERSION:
+    if header.version > FORMAT_SEGMENT_VERSION_ENCRYPTED:
         return NEWER_FORMAT
-    if header_bytes != sizeof(SegmentHeader) + <uint64_t>header.membership_length:
+    if ((header.version == FORMAT_SEGMENT_VERSION_ENCRYPTED) != (_key_id_bytes(header) != 0)
+            or header_bytes != sizeof(SegmentHeader) + <uint64_t>header.membership_length + _key_id_bytes(header)):
         return CORRUPT
     return OK
 

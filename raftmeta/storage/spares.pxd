@@ -9,6 +9,8 @@ from raftmeta.storage.wal_state cimport Segment, Spare, Wal
 cdef void spares_init(Wal* wal) noexcept nogil
 # How large the spare and the reserve of an earlier life are, and which segments it retired (out of wal.names).
 cdef status_t spares_adopt(Wal* wal) noexcept nogil
+# Where new files are encrypted: those that still hold plain records of an earlier life go.
+cdef status_t spares_drop_plain(Wal* wal) noexcept nogil
 cdef void spares_close(Wal* wal) noexcept nogil
 # Open the file of the spare or the reserve; create: from a retired segment if there is one, else a new file. NOT_FOUND.
 cdef status_t spare_open(Wal* wal, Spare* spare, bint create) noexcept nogil

@@ -7,14 +7,17 @@ of a segment (storage/wal).
 A failure is only answered: storage/wal poisons itself. NO_SPACE is none, what could not be prepared is missing.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strcpy
 
 from raftmeta.native.chunks cimport Slice
-from raftmeta.native.marks cimport MARK_SEGMENT_USED_AGAIN, mark
+from raftmeta.native.marks cimport MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_USED_AGAIN, mark
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, file_t
+from raftmeta.security.cipher cimport KeyRing, key_ring_current
 from raftmeta.status cimport NO_MEMORY, NO_SPACE, NOT_FOUND, OK, status_t
+from raftmeta.storage.invariants cimport read_at_most
 from raftmeta.storage.recovery cimport retired_name, retired_number, segment_name
+from raftmeta.storage.segment cimport (HEADER_SEARCH_BYTES, SegmentHeader, segment_header_decode, segment_key_id)
 from raftmeta.storage.wal_state cimport WAL_ZEROS_BYTES, Segment, Spare, Wal
 
 cdef enum:
@@ -43,6 +46,67 @@ cdef status_t spares_adopt(Wal* wal) noexcept nogil:
         if number != 0 and not wal.retired.push(number):
             return NO_MEMORY
     return OK if status == NOT_FOUND else status
+
+
+# Does the file begin as a plain segment did? Then it holds plain records, up to where it was written over.
+cdef status_t _is_plain(Wal* wal, const char* name, bint* is_plain) noexcept nogil:
+    cdef SegmentHeader header
+    cdef const uint8_t* membership = NULL
+    cdef uint64_t begin = 0
+    cdef size_t got = 0
+    cdef file_t file
+    cdef status_t status = wal.disk.open(wal.disk.self, name, False, &file)
+    is_plain[0] = False
+    wal.head.clear()
+    if status != OK:
+        return OK if status == NOT_FOUND else status
+    if wal.head.resize(HEADER_SEARCH_BYTES):
+        status = read_at_most(wal.disk, &wal.broken, file, 0, wal.head.data, HEADER_SEARCH_BYTES, &got)
+        is_plain[0] = (status == OK and segment_header_decode(wal.head.data, got, &header, &membership, &begin) == OK
+                       and segment_key_id(&header, membership) == 0)
+    else:
+        status = NO_MEMORY
+    wal.disk.close(wal.disk.self, file)
+    return status
+
+
+cdef status_t _remove_if_plain(Wal* wal, const char* name, bint* is_removed) noexcept nogil:
+    cdef status_t status = _is_plain(wal, name, is_removed)
+    if status == OK and is_removed[0]:
+        mark(MARK_OLD_SEGMENT_REMOVED)
+        status = wal.disk.remove(wal.disk.self, name)
+    return status
+
+
+cdef status_t _drop_plain_spare(Wal* wal, Spare* spare) noexcept nogil:
+    cdef bint is_removed = False
+    cdef status_t status = _remove_if_plain(wal, spare.name, &is_removed)
+    if is_removed:
+        _close_spare(wal, spare)
+        spare.size_bytes = 0
+    return status
+
+
+cdef status_t spares_drop_plain(Wal* wal) noexcept nogil:
+    cdef char[FILE_NAME_BYTES_MAX + 1] name
+    cdef size_t kept = 0
+    cdef size_t i
+    cdef bint is_removed = False
+    cdef status_t status
+    if key_ring_current(<const KeyRing*>wal.disk.keys) == 0:
+        return OK
+    status = _drop_plain_spare(wal, &wal.spare)
+    if status == OK:
+        status = _drop_plain_spare(wal, &wal.reserve)
+    for i in range(wal.retired.size):
+        retired_name(wal.retired.data[i], name)
+        if status == OK:
+            status = _remove_if_plain(wal, name, &is_removed)
+        if not is_removed:
+            wal.retired.data[kept] = wal.retired.data[i]
+            kept += 1
+    wal.retired.size = kept
+    return status
 
 
 cdef void _close_spare(Wal* wal, Spare* spare) noexcept nogil:
@@ -165,6 +229,9 @@ cdef bint _may_keep(const Wal* wal) noexcept nogil:
 
 # The new name of a segment's file that leaves the log; False: none, the file is removed.
 cdef bint _new_name(Wal* wal, const Segment* segment, char* name) noexcept nogil:
+    # Where files are encrypted now, plain records go as soon as they may.
+    if segment.key_id == 0 and key_ring_current(<const KeyRing*>wal.disk.keys) != 0:
+        return False
     if wal.reserve.size_bytes < wal.limits.reserve_bytes and segment.allocated_bytes >= wal.limits.reserve_bytes:
         _close_spare(wal, &wal.reserve)
         strcpy(name, RESERVE_FILE_NAME)

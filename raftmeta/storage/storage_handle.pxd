@@ -1,11 +1,13 @@
 # A DiskPort as a Python object, shared by the faces of the real and of the simulated disk.
 from raftmeta.ports cimport DiskPort
+from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.storage.disk cimport RealDisk
 
 cdef bytes name_text(str name)
 
 cdef class Disk:
     cdef DiskPort port
+    cdef KeyRingHandle keys     # port.keys, None: its files are plain
 
 cdef class FolderDisk(Disk):
     cdef RealDisk disk

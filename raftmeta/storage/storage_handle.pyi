@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from raftmeta.security.cipher_handle import KeyRingHandle
+
 Point = tuple[int, int, int]
 """index, term, chain of an entry; also term, vote, committed of a hard state"""
 
@@ -13,6 +15,9 @@ class DiskError(Exception):
 
     status: int
     def __init__(self, status: int) -> None: ...
+
+def key_id_of_head(head: bytes) -> int | None:
+    """Of the first 64 KiB of a segment or sealed file: the id of its key, 0: it is plain; None: they are none."""
 
 class Disk:
     """One flat folder behind ports.DiskPort; every call raises DiskError unless its status is OK."""
@@ -41,6 +46,9 @@ class Disk:
         """Return all names, sorted."""
     def free_bytes(self) -> int:
         """Return the room for new data in bytes."""
+
+    def use_keys(self, keys: KeyRingHandle | None) -> None:
+        """From now on encrypted files are read with these keys, and new ones are written with the current one."""
 
 class FolderDisk(Disk):
     """A folder of the file system; created when it does not exist."""

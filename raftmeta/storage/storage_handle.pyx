@@ -7,10 +7,13 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.ports cimport FileName, file_t
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_seal
 from raftmeta.raft.types cimport FORMAT_RECORD_VERSION, HardState, Record, SnapshotPoint
+from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.status cimport OK, status_t
 from raftmeta.storage cimport wal as log
 from raftmeta.storage.disk cimport (real_disk_close, real_disk_close_in_child, real_disk_lock, real_disk_open,
                                     real_disk_port)
+from raftmeta.storage.sealed cimport SealedHeader, sealed_header_decode
+from raftmeta.storage.segment cimport SegmentHeader, segment_header_decode, segment_key_id
 from raftmeta.storage.storage_handle cimport Disk
 from raftmeta.storage.wal_state cimport Wal, WalLimits
 
@@ -34,6 +37,22 @@ cdef bytes name_text(str name):
     if "\0" in name:
         raise ValueError(f"a name without NUL characters is needed, not {name!r}")
     return name.encode()
+
+
+# --- encryption -------------------------------------------------------------------------------------------------------
+# Those of the head of a segment or of a sealed file; None: it is none, or damaged.
+def key_id_of_head(bytes head not None):
+    cdef const uint8_t* bytes_of_head = <const uint8_t*>head
+    cdef const uint8_t* membership = NULL
+    cdef SegmentHeader segment
+    cdef SealedHeader sealed
+    cdef uint64_t begin = 0
+    cdef uint64_t key_id = 0
+    if segment_header_decode(bytes_of_head, <uint64_t>len(head), &segment, &membership, &begin) == OK:
+        return segment_key_id(&segment, membership)
+    if sealed_header_decode(bytes_of_head, <uint64_t>len(head), &sealed, &key_id) == OK:
+        return key_id
+    return None
 
 
 # --- disks ------------------------------------------------------------------------------------------------------------
@@ -107,6 +126,10 @@ cdef class Disk:
         cdef uint64_t free_bytes = 0
         _check(self.port.free_bytes(self.port.self, &free_bytes))
         return free_bytes
+
+    def use_keys(self, KeyRingHandle keys):
+        self.keys = keys
+        self.port.keys = keys.ring if keys is not None else NULL
 
 
 cdef class FolderDisk(Disk):

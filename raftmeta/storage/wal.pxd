@@ -55,8 +55,8 @@ cdef struct WalOpened:
 cdef Wal* wal_create(const DiskPort* disk, const WalLimits* limits, uint64_t random_seed) noexcept nogil
 cdef void wal_destroy(Wal* wal) noexcept nogil
 # Reads, checks and repairs the stream; makes the tail durable before it returns; prepares the segment to write to.
-# OK, NEWER_FORMAT, FOREIGN_NODE, DISK_FAILED, NO_SPACE, NO_MEMORY. Writes nothing before every file was understood, nor
-# with a state from WAL_TAIL_LOST on.
+# OK, NEWER_FORMAT, FOREIGN_NODE, DISK_FAILED, NO_SPACE, NO_MEMORY; NO_KEY: a segment is encrypted with a key that the
+# disk's keys have not. Writes nothing before every file was understood, nor with a state from WAL_TAIL_LOST on.
 cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil
 cdef void wal_open_done(Wal* wal) noexcept nogil
 # A new folder, or after an install: the stream begins after `point`.

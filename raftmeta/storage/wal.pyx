@@ -31,12 +31,15 @@ from raftmeta.native.prefetch cimport prefetch
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, file_t
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport HardState, Record, SnapshotPoint, index_t
+from raftmeta.security.cipher cimport KeyRing, cipher_end, key_ring_current
 from raftmeta.status cimport DISK_FAILED, NO_MEMORY, NO_SPACE, OK, STALE, status_t
+from raftmeta.storage.encryption cimport (encryption_added_bytes, encryption_draw_uuid, encryption_encrypt,
+                                          encryption_open, run_release)
 from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forget, extents_replace
 from raftmeta.storage.invariants cimport (
-    BROKEN_BATCH_BEYOND, BROKEN_BATCH_COUNT, BROKEN_BATCH_LENGTH, BROKEN_BATCH_OFFSET, BROKEN_BATCH_PLACE,
-    BROKEN_BATCH_RECORD, BROKEN_BATCH_SLICES, BROKEN_BATCH_TORN, BROKEN_LOG_BYTES, BROKEN_LOG_END, BROKEN_LOG_START,
-    BROKEN_READ_RECORD, BROKEN_REPAIR_PLACE, BROKEN_WAL_NOT_WRITABLE, BROKEN_WAL_OPENED_TWICE)
+    BROKEN_BATCH_BEYOND, BROKEN_BATCH_COUNT, BROKEN_BATCH_ENCRYPTED, BROKEN_BATCH_LENGTH, BROKEN_BATCH_OFFSET,
+    BROKEN_BATCH_PLACE, BROKEN_BATCH_RECORD, BROKEN_BATCH_SLICES, BROKEN_BATCH_TORN, BROKEN_LOG_BYTES, BROKEN_LOG_END,
+    BROKEN_LOG_START, BROKEN_READ_RECORD, BROKEN_REPAIR_PLACE, BROKEN_WAL_NOT_WRITABLE, BROKEN_WAL_OPENED_TWICE)
 from raftmeta.storage.mark cimport MarkSlot, mark_close, mark_make_room, mark_sync, mark_write
 from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
@@ -44,8 +47,8 @@ from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, 
 from raftmeta.storage.segment cimport (BATCH_REPAIRS, FORMAT_BATCH_MAGIC, SEGMENT_BEGINS, SEGMENT_IS_RESERVE,
                                        SEGMENT_HEADER_COPIES, BatchHeader, SegmentHeader, batch_header_encode,
                                        segment_header_decode, segment_header_encode)
-from raftmeta.storage.spares cimport (retired_drop, segment_retire, spare_open, spares_adopt, spares_close, spares_init,
-                                      spares_prepare, spares_room)
+from raftmeta.storage.spares cimport (retired_drop, segment_retire, spare_open, spares_adopt, spares_close,
+                                      spares_drop_plain, spares_init, spares_prepare, spares_room)
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_CLEAN, WAL_DAMAGED, WAL_TAIL_LOST, WAL_TORN_TAIL, WAL_VOID, WalBatch,
                                    WalOpened)
 from raftmeta.storage.wal_state cimport WAL_ZEROS_BYTES, Extent, Segment, Spare, Wal, WalLimits
@@ -109,6 +112,10 @@ cdef void wal_destroy(Wal* wal) noexcept nogil:
     wal.parts.release()
     wal.names.release()
     wal.retired.release()
+    cipher_end(&wal.writing)
+    cipher_end(&wal.reading)
+    run_release(&wal.run)
+    wal.encrypted.release()
     free(wal.zeros)
     free(wal)
 
@@ -140,7 +147,11 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
         wal.was_opened = True
         status = spares_adopt(wal)
     if status == OK and found not in (FOUND_BLANK, FOUND_LOST, FOUND_VOID):
-        status = _settle(wal)
+        status = encryption_open(wal)       # it may find more damage, before anything is written
+        if wal.damaged.size != 0:
+            found = FOUND_DAMAGED
+        if status == OK:
+            status = _settle(wal)
     if status != OK:
         # Files are as they were; a second try begins with a new Wal.
         return _poison(wal, status)
@@ -185,6 +196,8 @@ cdef status_t _settle(Wal* wal) noexcept nogil:
         wal.reach = _next_reach(wal, wal.segments.back().end)
         status = _erase_torn(wal)
     if status == OK:
+        status = spares_drop_plain(wal)
+    if status == OK:
         status = _write_mark(wal, True)
     # The mark's sequence grew, durably: even with the seed of an earlier life no segment gets a uuid that this life's
     # files have seen, and what was left in an unpublished segment stays foreign.
@@ -206,7 +219,7 @@ cdef status_t _heal_header(Wal* wal, const Segment* segment) noexcept nogil:
                                                  &begin)
     wal.head.clear()
     if status == OK:
-        status = segment_header_encode(&header, membership, &wal.head)
+        status = segment_header_encode(&header, membership, segment.key_id, &wal.head)
     if status != OK or _is_in_image(segment, 0, wal.head.data, begin):
         return status
     mark(MARK_SEGMENT_HEADER_HEALED)
@@ -279,32 +292,7 @@ cdef status_t _remove_below(Wal* wal, uint64_t number) noexcept nogil:
     return status
 
 
-# The live records of one extent in its segment's image.
-cdef Slice _slice_of(Wal* wal, const Extent* extent) noexcept nogil:
-    cdef Slice slice
-    cdef uint8_t* data
-    cdef uint8_t* begin = NULL
-    cdef index_t index = extent.origin
-    cdef size_t i = 0
-    while wal.segments.data[i].number != extent.segment:
-        i += 1
-    data = wal.segments.data[i].image.bytes() + extent.offset
-    while index <= extent.last:
-        if index == extent.first:
-            begin = data
-        data += record_bytes((<const Record*>data).length)
-        index += 1
-    slice.chunk = wal.segments.data[i].image
-    slice.data = begin
-    slice.length = <uint32_t>(data - begin)
-    return slice
-
-
 cdef status_t _answer(Wal* wal, WalOpened* opened) noexcept nogil:
-    cdef size_t i
-    for i in range(wal.extents.size):
-        if not wal.found_slices.push(_slice_of(wal, &wal.extents.data[i])):
-            return _poison(wal, NO_MEMORY)
     if not wal.found_membership.append(wal.membership.data, wal.membership.size):
         return _poison(wal, NO_MEMORY)
     opened.hard_state = wal.hard_state
@@ -326,6 +314,9 @@ cdef void wal_open_done(Wal* wal) noexcept nogil:
     for i in range(wal.segments.size):
         chunk_drop(wal.segments.data[i].image)
         wal.segments.data[i].image = NULL
+    for i in range(wal.found_chunks.size):
+        chunk_drop(wal.found_chunks.data[i])
+    wal.found_chunks.release()
     wal.found_slices.release()
     wal.found_membership.release()
 
@@ -433,14 +424,22 @@ cdef void _fill_segment_header(Wal* wal, uint32_t flags, const SnapshotPoint* st
 cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const SnapshotPoint* start,
                              Place* place) noexcept nogil:
     cdef SegmentHeader header
+    cdef uint64_t uuid_low = 0
+    cdef uint64_t uuid_high = 0
     cdef Segment* segment = &place.segment
     cdef Slice part
     cdef status_t status = spare_open(wal, spare, True)
     if status != OK:
         return status
     _fill_segment_header(wal, flags, start, &header)
+    if wal.write_key_id != 0:
+        # The uuid is the salt of the segment's key: it must differ from that of any other segment that there ever was.
+        status = encryption_draw_uuid(wal, &uuid_low, &uuid_high)
+        header.uuid_low = uuid_low
+        header.uuid_high = uuid_high
     wal.head.clear()
-    status = segment_header_encode(&header, wal.membership.data, &wal.head)
+    if status == OK:
+        status = segment_header_encode(&header, wal.membership.data, wal.write_key_id, &wal.head)
     if status != OK:
         return status
     memset(segment, 0, sizeof(Segment))
@@ -449,6 +448,7 @@ cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const Snaps
     segment.uuid_high = header.uuid_high
     segment.alignment_bytes = header.alignment_bytes
     segment.flags = flags
+    segment.key_id = wal.write_key_id
     segment.lowest_first = ~<uint64_t>0
     segment.start = start[0]
     segment.end = wal.head.size
@@ -514,6 +514,7 @@ cdef status_t wal_begin(Wal* wal, const SnapshotPoint* point, const HardState* h
     cdef status_t status = OK
     if wal.failed != OK or not wal.was_opened:
         return _refuse(wal)
+    wal.write_key_id = key_ring_current(<KeyRing*>wal.disk.keys)
     memset(&place, 0, sizeof(Place))
     memset(<void*>&wal.membership, 0, sizeof(wal.membership))
     if not wal.membership.append(membership, membership_length):
@@ -568,6 +569,7 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
     cdef const Record* record = NULL
     cdef index_t index = batch.first
     cdef uint64_t offset, length
+    cdef uint64_t filled = 0
     cdef uint32_t i
     wal.next_chains.clear()
     for i in range(batch.slice_count):
@@ -583,9 +585,11 @@ cdef status_t _gather(Wal* wal, const WalBatch* batch, BatchHeader* header) noex
                 return NO_MEMORY
             index += 1
             offset += length
+            header.records_bytes += length
+            if wal.write_key_id != 0:
+                header.records_bytes += encryption_added_bytes(record, length, record.index == batch.last, &filled)
         if offset != batch.slices[i].length:
             return broken(&wal.broken, BROKEN_BATCH_TORN, offset, batch.slices[i].length)
-        header.records_bytes += offset
     if index != max(batch.last + 1, batch.first):
         return broken(&wal.broken, BROKEN_BATCH_COUNT, index - 1, batch.last)
     header.batch.count = <uint32_t>wal.next_chains.size
@@ -622,6 +626,9 @@ cdef bint _place_in_last(Wal* wal, const WalBatch* batch, uint64_t length, Place
         return False
     # A segment of an earlier life with another alignment is left alone.
     if last.alignment_bytes != wal.limits.alignment_bytes:
+        return False
+    # So is one with another key, or none: each segment is encrypted with one key, or plain.
+    if last.key_id != wal.write_key_id:
         return False
     place.is_new = False
     place.segment = last[0]
@@ -674,7 +681,20 @@ cdef status_t _write_batch(Wal* wal, const WalBatch* batch, const Place* place, 
     part.data = wal.head.data
     part.length = <uint32_t>wal.head.size
     wal.parts.clear()
-    if not (wal.parts.push(part) and wal.parts.append(batch.slices, batch.slice_count)):
+    if not wal.parts.push(part):
+        return NO_MEMORY
+    if place.segment.key_id != 0:
+        status = encryption_encrypt(wal, &place.segment, place.offset + header.header_bytes, batch.slices,
+                                    batch.slice_count, batch.last)
+        if status == OK and wal.encrypted.size != header.records_bytes:
+            status = broken(&wal.broken, BROKEN_BATCH_ENCRYPTED, wal.encrypted.size, header.records_bytes)
+        if status != OK:
+            return status
+        part.data = wal.encrypted.data
+        part.length = <uint32_t>wal.encrypted.size
+        if not wal.parts.push(part):
+            return NO_MEMORY
+    elif not wal.parts.append(batch.slices, batch.slice_count):
         return NO_MEMORY
     part.data = wal.zeros
     part.length = <uint32_t>(header.length - header.header_bytes - header.records_bytes)
@@ -771,6 +791,7 @@ cdef status_t wal_append(Wal* wal, const WalBatch* batch) noexcept nogil:
     if batch.first > batch.last and not batch.has_hard_state:
         return OK
     memset(&header, 0, sizeof(BatchHeader))
+    wal.write_key_id = key_ring_current(<KeyRing*>wal.disk.keys)
     status = _check_place(wal, batch)
     if status == OK:
         status = _gather(wal, batch, &header)

@@ -6,9 +6,12 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.invariants cimport Broken
 from raftmeta.ports cimport DiskPort, FileName, file_t
 from raftmeta.raft.types cimport HardState, SnapshotPoint, index_t
+from raftmeta.security.cipher cimport Cipher
 from raftmeta.status cimport status_t
 from raftmeta.storage.mark cimport Mark
 from raftmeta.storage.segment cimport BatchSummary
+
+ctypedef Chunk* ChunkPtr
 
 cdef enum:
     WAL_ZEROS_BYTES = 64 * 1024     # of Wal.zeros
@@ -43,6 +46,7 @@ cdef struct Segment:
     uint64_t end                # of its last batch
     uint32_t alignment_bytes    # from its header
     uint32_t flags              # SegmentFlags
+    uint64_t key_id             # of its records, 0: they are plain
     index_t lowest_first        # least first index of its batches; all bits set: none
     SnapshotPoint start         # the last entry before it
     Chunk* image                # whole file, between wal_open and wal_open_done
@@ -53,6 +57,15 @@ cdef struct Spare:
     uint64_t size_bytes         # zeroed and synced
     file_t file
     bint is_open
+
+# One run of encrypted records, which are encrypted as one message (storage/encryption).
+cdef struct RunBuffer:
+    Vec[uint8_t] context        # that is authenticated
+    Vec[Slice] parts            # the payloads
+    uint64_t segment            # 0: nothing was decrypted
+    uint64_t offset             # in the segment's file, of the run that was decrypted last,
+    status_t status             # and whether it could be
+    Vec[uint8_t] bytes          # its records, one after another, if it could
 
 cdef struct Wal:
     const DiskPort* disk
@@ -95,8 +108,15 @@ cdef struct Wal:
     Vec[uint8_t] head           # of the segment or batch being written
     Vec[uint64_t] next_chains
     Vec[Slice] parts
+    # Of disk.keys; all of it is empty without keys.
+    uint64_t write_key_id       # of the batch under way, 0: it is plain
+    Cipher writing              # of the last segment that was written to, and
+    Cipher reading              # of the last one that was read from: their salt is the segment's uuid
+    Vec[uint8_t] encrypted      # records of the batch under way, as they stand in the file
     uint8_t* zeros              # WAL_ZEROS_BYTES of them, for padding and for what is erased or prepared
     Vec[FileName] names
     # wal_open's answer
     Vec[Slice] found_slices
+    Vec[ChunkPtr] found_chunks  # decrypted records, to which slices point
     Vec[uint8_t] found_membership
+    RunBuffer run               # that is encrypted, or was decrypted last

@@ -287,11 +287,35 @@ def test_the_served_node_ends_in_order_and_can_be_started_again(tmp_path: Path) 
                 line = node.stderr.readline()
                 assert line, f"it ended before it ran: {said.decode()}"
                 said += line
-            node.send_signal(signal.SIGHUP)  # ignored: it ended the process
+            node.send_signal(signal.SIGHUP)  # without keys there is nothing to read again
             node.send_signal(signal.SIGTERM)
             _, log = node.communicate(timeout=30)
             assert node.returncode == 0, (said + log).decode()
             assert b"a has ended" in log
+
+
+def test_a_served_node_reads_its_key_file_again_on_a_signal(tmp_path: Path) -> None:
+    """A new key, and then a file that is none: the node goes on with the key it had."""
+    (address,) = free_addresses(1)
+    keys = tmp_path / "keys"
+    keys.touch(mode=0o600)
+    keys.write_text("11" * 32)
+    serve = command("serve", "--name", "a", "--peer", f"a={address}", "--data", str(tmp_path / "a"))
+    serve += ["--encryption-key-file", str(keys)]
+    with subprocess.Popen(serve, stderr=subprocess.PIPE, env={**os.environ}) as node:
+        assert node.stderr is not None
+        lines = iter(node.stderr.readline, b"")
+        assert any(b"a runs" in line for line in lines)
+        keys.write_text(f"{'22' * 32}\n{'11' * 32}\n")
+        node.send_signal(signal.SIGHUP)
+        wanted = f"new files use key {raftmeta.Encryption.key_id(bytes.fromhex('22' * 32))}".encode()
+        assert any(wanted in line for line in lines)
+        keys.write_text("nonsense")
+        node.send_signal(signal.SIGHUP)
+        assert any(b"the keys stay as they are" in line for line in lines)
+        node.send_signal(signal.SIGTERM)
+        assert any(b"a has ended" in line for line in lines)
+    assert node.returncode == 0
 
 
 def test_everything_is_lost_and_restored_by_hand(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from raftmeta.security.cipher_handle import KeyRingHandle
 from raftmeta.storage.storage_handle import Disk
+
+def use_keys_on_new_disks(keys: KeyRingHandle | None) -> None:
+    """Files on all disks that are made from now on are read and written with these keys; None: they are plain."""
 
 class SimulatedDisk(Disk):
     """A disk whose power can fail; every choice comes from the seed."""
@@ -12,6 +16,9 @@ class SimulatedDisk(Disk):
         """Return the same moment with another future and no planned faults."""
     def plan(self, **faults: int) -> None:
         """Set the fields of SimFaults; those not named are off."""
+    @property
+    def key_ring(self) -> KeyRingHandle | None:
+        """The keys of its files."""
     @property
     def counters(self) -> dict[str, int]:
         """The fields of SimCounters."""

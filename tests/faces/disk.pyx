@@ -10,6 +10,15 @@ FAULTS = ("cut_at_write", "cut_at_sync", "cut_after_sync", "fail_at_write", "fai
           "lose_at_write", "misdirect_at_write", "misdirect_by", "no_space_at_write", "capacity_bytes")
 
 
+# Of the files on all disks that are made from now on.
+_keys = None
+
+
+def use_keys_on_new_disks(keys):
+    global _keys
+    _keys = keys
+
+
 cdef class SimulatedDisk(Disk):
     cdef model.SimDisk* disk
 
@@ -21,6 +30,7 @@ cdef class SimulatedDisk(Disk):
         if self.disk == NULL:
             raise MemoryError
         self.port = model.sim_disk_port(self.disk)
+        self.use_keys(_keys if copy_of is None else copy_of.keys)
 
     def __dealloc__(self):
         model.sim_disk_destroy(self.disk)
@@ -33,6 +43,10 @@ cdef class SimulatedDisk(Disk):
         cdef dict complete = dict.fromkeys(FAULTS, 0)
         complete.update(faults)
         self.disk.faults = complete
+
+    @property
+    def key_ring(self):
+        return self.keys
 
     @property
     def counters(self):

@@ -22,11 +22,16 @@ QUICK: dict[str, Any] = {
 }
 
 
-def make_nodes(folder: Path, *, names: str = "abc", **settings: Any) -> dict[str, raftmeta.Node]:
+def make_nodes(
+    folder: Path, *, names: str = "abc", encryption: raftmeta.Encryption | None = None, **settings: Any
+) -> dict[str, raftmeta.Node]:
     """One Node for each letter, not started."""
     peers = {name: f"127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
     config = raftmeta.Config(**{**QUICK, **settings})
-    return {name: raftmeta.Node(name, peers=peers, data_dir=folder / name, config=config) for name in names}
+    return {
+        name: raftmeta.Node(name, peers=peers, data_dir=folder / name, config=config, encryption=encryption)
+        for name in names
+    }
 
 
 @contextlib.contextmanager

@@ -28,8 +28,16 @@ def open_node(
     listen: str | None = None,
     client_listen: str | None = None,
 ) -> raftmeta.Node:
-    config = raftmeta.Config(**settings)
-    node = raftmeta.Node(name, peers=peers, data_dir=folder, listen=listen, client_listen=client_listen, config=config)
+    key_file = settings.pop("encryption_key_file", None)
+    node = raftmeta.Node(
+        name,
+        peers=peers,
+        data_dir=folder,
+        listen=listen,
+        client_listen=client_listen,
+        config=raftmeta.Config(**settings),
+        encryption=raftmeta.Encryption(key_file=key_file) if key_file else None,
+    )
     return node.start()
 
 
@@ -56,6 +64,14 @@ def close(node: raftmeta.Node) -> None:
 
 
 # --- here -----------------------------------------------------------------------------------------------------------
+
+
+def key_file(path: Path) -> str:
+    """Make a key file with one new key; its path."""
+    path.write_text(raftmeta.Encryption.new_key().hex() + "\n")
+    path.chmod(0o600)
+    return str(path)
+
 
 START_S = 60.0  # of a process, on a busy machine
 
@@ -104,7 +120,8 @@ class NodeProcess(RemoteProcess):
 class Cluster:
     """Members that know each other, on free ports; the context starts them and leaves no process behind.
 
-    clients: where each listens for clients, if serves_clients; url: of all of them.
+    clients: where each listens for clients, if serves_clients; url: of all of them. settings: of Config; and
+    encryption_key_file, the path of a key file as text.
     """
 
     def __init__(

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.cluster import Cluster, status
+from tests.processes.cluster import Cluster, key_file, status
 from tests.processes.load import Load, start_again
 from tests.processes.waiting import wait_until
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with Cluster(tmp_path) as running:
+@pytest.fixture(params=["plain", "encrypted"])
+def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    settings = {"encryption_key_file": key_file(tmp_path / "keys")} if request.param == "encrypted" else {}
+    with Cluster(tmp_path, **settings) as running:
         yield running
 
 

@@ -304,7 +304,7 @@ def test_a_file_that_is_no_environment_is_found_and_replaced(store: CheckpointSt
 def test_a_newer_format_is_told_and_left_alone(store: CheckpointStore) -> None:
     store.write(HEAD, CHANGED, is_base=True)
     manifest = bytearray(rows(store)[b"m"])
-    manifest[8] += 1
+    manifest[8] += 2  # 2: with encryption
     manifest[4:8] = struct.pack("<I", crc32c(bytes(manifest[8:])))
     replace_row(store, b"m", bytes(manifest))
     before = (store.path / "data.mdb").read_bytes()

@@ -13,6 +13,8 @@ from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver, LogModel
 from tests.storage.names import Status
 
+pytestmark = pytest.mark.usefixtures("each_encryption")
+
 SECTOR = 512
 LIMITS = {"segment_bytes": 5120, "alignment_bytes": SECTOR}
 Files = dict[str, bytes]
@@ -53,6 +55,7 @@ def salvaged(files: Files) -> StoppedLog:
     log = StoppedLog(
         [(int(name[:16], 16), content) for name, content in files.items() if name.endswith(".log")],
         files.get("mark", b""),
+        keys=SimulatedDisk().key_ring,
     )
     assert log.status == Status.OK
     return log

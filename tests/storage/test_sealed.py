@@ -10,6 +10,8 @@ from raftmeta.storage.sealed_handle import SealedReaderHandle, SealedWriterHandl
 from tests.faces.disk import SimulatedDisk
 from tests.storage.names import Status
 
+pytestmark = pytest.mark.usefixtures("each_encryption")
+
 NAME = "000000000000002a.sealed"
 POINT = (42, 3, 0xABCDEF)
 CHUNKS = [b"alpha" * 20, b"", b"beta" * 33, b"gamma"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from raftmeta.security.cipher_handle import KeyRingHandle
 from raftmeta.storage.storage_handle import WalHandle, make_record, record_fields
 from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status, WalState
+
+pytestmark = pytest.mark.usefixtures("each_encryption")
 
 LIMITS = {"segment_bytes": 4096, "alignment_bytes": 512}
 
@@ -207,8 +210,9 @@ def test_a_segment_header_carries_the_membership_in_force() -> None:
     assert (opened.membership, opened.membership_index) == (b"newer", 1)
 
 
-def test_a_repair_replaces_exactly_its_record() -> None:
-    """A damaged entry comes from a peer and is written again; what stands above it stays."""
+def test_a_repair_replaces_exactly_its_record(each_encryption: KeyRingHandle | None) -> None:
+    """A damaged entry comes from a peer and is written again; what stands above it stays. Encrypted, it is a run."""
+    lost = 1 if each_encryption is None else 2
     log = begun_log()
     for _ in range(4):
         assert log.append([200, 200])
@@ -219,25 +223,31 @@ def test_a_repair_replaces_exactly_its_record() -> None:
     wal = WalHandle(log.disk, **LIMITS)
     opened = wal.open()
     assert opened.state == WalState.WAL_DAMAGED
-    assert opened.damaged == [(1, log.model.point(1)[2])]
-    assert wal.read(1)[0] == Status.CORRUPT
-    assert wal.read(2)[1][0] == log.model.records[1]
-    assert wal.append(1, [log.model.records[0]], repairs=True) == Status.OK
-    assert wal.read(1)[1][0] == log.model.records[0]
+    assert opened.damaged == [(index, log.model.point(index)[2]) for index in range(1, lost + 1)]
+    assert wal.read(lost)[0] == Status.CORRUPT
+    assert wal.read(lost + 1)[1][0] == log.model.records[lost]
+    assert wal.append(1, list(log.model.records[:lost]), repairs=True) == Status.OK
+    assert wal.read(lost)[1][0] == log.model.records[lost - 1]
     wal.close()
     assert log.crash()
     assert live_records(log) == list(log.model.records)
 
 
-def test_a_record_that_rots_under_a_running_node_is_never_read_as_sound() -> None:
+def test_a_record_that_rots_under_a_running_node_is_never_read_as_sound(
+    each_encryption: KeyRingHandle | None,
+) -> None:
     """Scrub and catch-up check every record again; a repair in the middle of a batch leaves its neighbours."""
     log = begun_log()
     assert log.append([100, 100, 100, 100])
     log.disk.flip("0000000000000001.log", 1024 + 192 + 4 * 8 + 168 + 70, 4)
-    status, records = log.wal.read(1)
-    assert status == Status.OK and [record_fields(record)[0] for record in records] == [1]
     assert log.wal.read(2)[0] == Status.CORRUPT
-    assert log.wal.append(2, [log.model.records[1]], repairs=True) == Status.OK
+    if each_encryption is None:
+        status, records = log.wal.read(1)
+        assert status == Status.OK and [record_fields(record)[0] for record in records] == [1]
+        assert log.wal.append(2, [log.model.records[1]], repairs=True) == Status.OK
+    else:  # all four are one run
+        assert log.wal.read(1)[0] == Status.CORRUPT
+        assert log.wal.append(1, list(log.model.records), repairs=True) == Status.OK
     assert live_records(log) == list(log.model.records)
     assert log.crash()
 

@@ -9,6 +9,8 @@ import pytest
 from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver
 
+pytestmark = pytest.mark.usefixtures("each_encryption")
+
 LIMITS = {"segment_bytes": 4096, "reserve_bytes": 4096, "alignment_bytes": 512}
 
 # Sixty operations with everything in them: appends of all shapes, votes, conflicts, rolls, oversized batches, spare

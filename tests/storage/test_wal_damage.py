@@ -15,6 +15,8 @@ from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver, LogModel
 from tests.storage.names import Status, WalState
 
+pytestmark = pytest.mark.usefixtures("each_encryption")
+
 SECTOR = 512
 LIMITS = {"segment_bytes": 5120, "alignment_bytes": SECTOR}
 FIRST, SECOND = "0000000000000001.log", "0000000000000002.log"

@@ -9,6 +9,8 @@ from tests.faces.disk import SimulatedDisk
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status, WalState
 
+pytestmark = pytest.mark.usefixtures("each_encryption")
+
 LIMITS = {"segment_bytes": 4096, "reserve_bytes": 4096, "alignment_bytes": 512}
 
 
@@ -213,7 +215,7 @@ def test_a_later_format_is_refused_and_left_alone() -> None:
     log.wal = None
     log.disk.reopen()
     image = bytearray(log.disk.durable("0000000000000001.log"))
-    image[8] = 2
+    image[8] = 3  # 2: of an encrypted segment
     image[4:8] = crc32c(bytes(image[8 : int.from_bytes(image[12:16], "little")])).to_bytes(4, "little")
     file = log.disk.open("0000000000000001.log")
     log.disk.write(file, 0, bytes(image))

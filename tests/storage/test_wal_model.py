@@ -6,7 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from raftmeta.security.cipher_handle import KeyRingHandle
 from tests.faces.disk import SimulatedDisk
+from tests.storage.conftest import OTHER_KEY, encrypted_runs, keys_of_test
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status
 
@@ -18,6 +20,10 @@ class LogLife(RuleBasedStateMachine):
 
     log: LogDriver
 
+    def keys(self) -> KeyRingHandle | None:
+        """Of the log's files; None: they are plain."""
+        return None
+
     @initialize(
         seed=st.integers(0, 2**32),
         sector_bytes=st.sampled_from([512, 4096]),
@@ -26,7 +32,9 @@ class LogLife(RuleBasedStateMachine):
     )
     def begin(self, seed: int, sector_bytes: int, segment_bytes: int, reserve_bytes: int) -> None:
         limits = {"segment_bytes": segment_bytes, "reserve_bytes": reserve_bytes, "alignment_bytes": sector_bytes}
-        self.log = LogDriver(SimulatedDisk(seed=seed, sector_bytes=sector_bytes), limits)
+        disk = SimulatedDisk(seed=seed, sector_bytes=sector_bytes)
+        disk.use_keys(self.keys())
+        self.log = LogDriver(disk, limits)
         assert self.log.open() is not None and self.log.begin()
 
     def after(self, is_alive: bool) -> None:
@@ -95,6 +103,34 @@ class LogLife(RuleBasedStateMachine):
         self.after(self.log.crash())
         self.log.wal.close()
 
+
+class EncryptedLogLife(LogLife):
+    """The same, encrypted; now and then another key becomes the current one, or none. No nonce ever comes twice."""
+
+    nonces: dict[tuple[bytes, bytes], bytes]
+
+    def keys(self) -> KeyRingHandle | None:
+        ring = keys_of_test()
+        ring.add(OTHER_KEY)
+        self.nonces = {}
+        return ring
+
+    @rule(place=st.integers(0, 2))
+    def rotate(self, place: int) -> None:
+        ring = self.log.disk.key_ring
+        assert ring is not None
+        ring.use((0, *ring.ids)[place])
+
+    @invariant()
+    def each_nonce_is_used_once(self) -> None:
+        for name in self.log.disk.list_names():
+            if name.endswith(".log"):
+                for uuid, nonce, tag in encrypted_runs(self.log.disk, name):
+                    assert self.nonces.setdefault((uuid, nonce), tag) == tag
+
+
+TestEncryptedLogLife = EncryptedLogLife.TestCase
+TestEncryptedLogLife.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 TestLogLife = LogLife.TestCase
 TestLogLife.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

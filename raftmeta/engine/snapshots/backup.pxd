@@ -30,8 +30,13 @@ cdef struct BackupTarget:
 
 # Read and check all of the file `name` in `folder`: every checksum, every record, the state hash. NOT_FOUND, CORRUPT
 # (not complete either), NEWER_FORMAT, DISK_FAILED, NO_MEMORY. Close it after any status.
-cdef status_t backup_load(Backup* backup, const char* folder, const char* name) noexcept nogil
+# keys: security/cipher KeyRing of an encrypted file, NULL: none; NO_KEY. It must outlive the Backup.
+cdef status_t backup_load(Backup* backup, const char* folder, const char* name, void* keys) noexcept nogil
 # Once, of a backup that is loaded, into an empty folder: the file of the state, the log that begins behind it, and last
-# the identity, without which the rest counts for nothing. Durable on return. NO_SPACE, DISK_FAILED, NO_MEMORY.
-cdef status_t backup_restore(Backup* backup, const char* folder, const BackupTarget* target) noexcept nogil
+# the identity, without which the rest counts for nothing. keys: as above, for the new files. Durable on return.
+# NO_SPACE, DISK_FAILED, NO_MEMORY.
+cdef status_t backup_restore(Backup* backup, const char* folder, const BackupTarget* target,
+                             void* keys) noexcept nogil
+# Every checksum of the file and the hash of the whole, which needs no key. As backup_load otherwise.
+cdef status_t backup_check(const char* folder, const char* name) noexcept nogil
 cdef void backup_close(Backup* backup) noexcept nogil

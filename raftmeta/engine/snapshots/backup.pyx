@@ -18,9 +18,10 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport FOUNDED, GenesisRecord
 from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.types cimport HardState
-from raftmeta.status cimport NO_MEMORY, OK
+from raftmeta.status cimport CORRUPT, INCOMPLETE, NO_MEMORY, NOT_FOUND, OK
 from raftmeta.storage.disk cimport real_disk_close, real_disk_open, real_disk_port
 from raftmeta.storage.identity cimport Identity, identity_create, identity_destroy, identity_set_genesis
+from raftmeta.storage.sealed cimport SealedReader, sealed_close, sealed_next, sealed_open_to_check
 from raftmeta.storage.wal cimport WalOpened, wal_begin, wal_create, wal_destroy, wal_open, wal_open_done
 from raftmeta.storage.wal_state cimport Wal
 
@@ -32,7 +33,7 @@ cdef enum:
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
-cdef status_t backup_load(Backup* backup, const char* folder, const char* name) noexcept nogil:
+cdef status_t backup_load(Backup* backup, const char* folder, const char* name, void* keys) noexcept nogil:
     cdef MachineLimits limits
     cdef status_t status
     memset(<void*>backup, 0, sizeof(Backup))
@@ -42,11 +43,32 @@ cdef status_t backup_load(Backup* backup, const char* folder, const char* name) 
     limits.pieces = NULL
     status = real_disk_open(&backup.disk, folder)
     backup.port = real_disk_port(&backup.disk)
+    backup.port.keys = keys
     if status == OK:
         status = load_begin(&backup.loading, &backup.port, name, &limits)
     while status == OK and not backup.loading.is_done:
         status = load_step(&backup.loading)
     return status
+
+
+cdef status_t backup_check(const char* folder, const char* name) noexcept nogil:
+    cdef RealDisk disk
+    cdef DiskPort port
+    cdef SealedReader reader
+    cdef const uint8_t* records = NULL
+    cdef uint32_t length = 0
+    cdef status_t status = real_disk_open(&disk, folder)
+    memset(<void*>&reader, 0, sizeof(SealedReader))
+    port = real_disk_port(&disk)
+    if status == OK:
+        status = sealed_open_to_check(&reader, &port, name)
+    while status == OK:
+        status = sealed_next(&reader, &records, &length)
+    sealed_close(&reader)
+    real_disk_close(&disk)
+    if status == NOT_FOUND:             # behind the last chunk
+        return OK
+    return CORRUPT if status == INCOMPLETE else status
 
 
 cdef void backup_close(Backup* backup) noexcept nogil:
@@ -157,13 +179,15 @@ cdef status_t _write_identity(const BackupTarget* target, const DiskPort* disk) 
     return status
 
 
-cdef status_t backup_restore(Backup* backup, const char* folder, const BackupTarget* target) noexcept nogil:
+cdef status_t backup_restore(Backup* backup, const char* folder, const BackupTarget* target,
+                             void* keys) noexcept nogil:
     cdef RealDisk disk
     cdef DiskPort port
     cdef status_t status
     memset(<void*>&disk, 0, sizeof(RealDisk))
     status = real_disk_open(&disk, folder)
     port = real_disk_port(&disk)
+    port.keys = keys
     if status == OK:
         status = _end_sessions(backup.loading.machine)
     if status == OK:

@@ -16,9 +16,9 @@ from raftmeta.machine.load cimport machine_load_chunk, machine_load_done
 from raftmeta.machine.machine cimport MachineStatus, machine_create, machine_destroy, machine_status
 from raftmeta.native.chunks cimport Slice, chunk_create, chunk_drop
 from raftmeta.status cimport (BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, CORRUPT, INCOMPLETE, NEWER_FORMAT,
-                              NO_MEMORY, NOT_FOUND, OK, status_t)
+                              NO_KEY, NO_MEMORY, NOT_FOUND, OK, status_t)
 from raftmeta.storage.sealed cimport (sealed_abandon, sealed_begin, sealed_chunk, sealed_close, sealed_leave,
-                                      sealed_next, sealed_open, sealed_seal, sealed_sync)
+                                      sealed_next, sealed_open, sealed_open_to_check, sealed_seal, sealed_sync)
 from raftmeta.wire.snapshot_messages cimport is_same_file
 
 cdef enum:
@@ -270,7 +270,7 @@ cdef status_t receive_step(Receiving* receiving, const DiskPort* disk, const Mac
         status = load_step(&receiving.loading)
         if status == OK and receiving.loading.is_done:
             status = _name_received(receiving, disk)
-    if status in (CORRUPT, NEWER_FORMAT):
+    if status in (CORRUPT, NEWER_FORMAT, NO_KEY):
         receive_abandon(receiving, disk)
     return status
 
@@ -326,7 +326,7 @@ cdef status_t _begin_check(Checking* checking, const DiskPort* disk) noexcept no
     cdef SnapshotFile found
     cdef status_t status
     sealed_name(checking.file.point.index, name)
-    status = sealed_open(&checking.reader, disk, name)
+    status = sealed_open_to_check(&checking.reader, disk, name)
     if status != OK:
         return status
     opened_file(&checking.reader, &found)

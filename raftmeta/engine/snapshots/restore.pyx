@@ -21,7 +21,8 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort, FileName
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport Record
-from raftmeta.status cimport CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, INCOMPLETE, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, INCOMPLETE, NEWER_FORMAT, NO_KEY, NO_MEMORY,
+                              NOT_FOUND, OK)
 from raftmeta.storage.sealed cimport SealedReader, sealed_close, sealed_open
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
 
@@ -193,14 +194,17 @@ cdef status_t restore_look(Engine* engine, Restored* restored) noexcept nogil:
     if engine.checkpoints.self == NULL:
         return OK
     restored.checkpoint_status = engine.checkpoints.open(engine.checkpoints.self, &restored.head)
-    cdef bint is_newer = restored.checkpoint_status == NEWER_FORMAT
+    cdef status_t found = restored.checkpoint_status
+    cdef status_t status = OK
     memset(&names, 0, sizeof(names))
     engine.disk.list_names(engine.disk.self, &names)
-    for i in range(names.size):
-        if sealed_index(names.data[i].text) != 0:
-            is_newer = is_newer or _know_sealed(engine, sealed_index(names.data[i].text), &file) == NEWER_FORMAT
+    for i in range(names.size + 1):
+        if found == NEWER_FORMAT or found == NO_KEY:
+            status = found
+        elif i < names.size and sealed_index(names.data[i].text) != 0:
+            found = _know_sealed(engine, sealed_index(names.data[i].text), &file)
     names.release()
-    return NEWER_FORMAT if is_newer else OK
+    return status
 
 
 cdef void restore_checkpoint(Engine* engine, Restored* restored) noexcept nogil:

@@ -282,6 +282,7 @@ cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     node.engine.random.next = _next_random
     node.engine.network = network_port(node)
     node.engine.disk = sim_disk_port(node.disk)
+    node.engine.disk.keys = world.keys
     if world.config.has_checkpoints:
         node.engine.checkpoints = checkpoint_port(node)
     node.engine.jobs.submit = _submit_job

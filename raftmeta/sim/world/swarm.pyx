@@ -21,6 +21,7 @@ cdef enum:
     EARLY_STREAM = 0xea51
     OPTION_STREAM = 0x0971
     HANG_STREAM = 0x4a26
+    ENCRYPTION_STREAM = 0xc1f3
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -93,6 +94,12 @@ cdef void _draw_early(SimConfig* config) noexcept nogil:
     config.campaigns_early = next_random(&random) % 4 != 0
 
 
+# Files are encrypted in one world of eight.
+cdef bint _encrypts(const SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ ENCRYPTION_STREAM
+    return next_random(&random) % 8 == 0
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -111,6 +118,7 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
     if draw >> 28 & 1:
         config.client_window = <uint32_t>2 << (draw >> 48) % 3
     config.ends_silently = draw >> 29 & 1
+    config.encrypts = _encrypts(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------

@@ -4,12 +4,14 @@ It decides to whom an event goes, and when. It must never look at a clock, a thr
 that (configuration, seed) is the whole history.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport hash64, next_random
+from raftmeta.security.cipher cimport (FORMAT_KEY_BYTES, key_id_of, key_ring_add, key_ring_create, key_ring_destroy,
+                                       key_ring_use)
 from raftmeta.sim.world.buggify cimport buggify_begin, buggify_enter, buggify_leave
 from raftmeta.sim.world.clients cimport clients_act
 from raftmeta.sim.world.events cimport (SIM_BACKGROUND, SIM_CLIENT, SIM_CONNECT, SIM_COPY, SIM_FAULT, SIM_FRAME,
@@ -28,6 +30,7 @@ from raftmeta.sim.world.user_copies cimport copies_run
 from raftmeta.sim.world.workload cimport workload_call, workload_release
 from raftmeta.sim.world.world_state cimport (NO_VIOLATION, SIM_BEGIN_NS, SIM_CLIENTS, VIOLATION_NO_MEMORY, SimConfig,
                                              SimFrame, SimNode, World, violate)
+from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport command_init
 
 
@@ -55,6 +58,20 @@ cdef void sim_config_init(SimConfig* config, uint64_t seed) noexcept nogil:
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
+# One key for all nodes, of the world's seed, and "random" numbers that are the same again.
+cdef bint _make_keys(World* world, uint64_t seed) noexcept nogil:
+    cdef uint8_t[FORMAT_KEY_BYTES] key
+    cdef uint64_t word
+    cdef uint32_t i
+    world.keys = key_ring_create(seed | 1)
+    if world.keys == NULL:
+        return False
+    for i in range(<uint32_t>FORMAT_KEY_BYTES // 8):
+        word = next_random(&seed)
+        memcpy(key + 8 * i, &word, sizeof(word))
+    return key_ring_add(world.keys, key) == OK and key_ring_use(world.keys, key_id_of(key)) == OK
+
+
 cdef World* world_create(const SimConfig* config) noexcept nogil:
     cdef World* world = <World*>calloc(1, sizeof(World))
     cdef uint64_t random = config.seed
@@ -70,6 +87,8 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
     world.random_users = next_random(&random)
     world.random_background = next_random(&random)
     world.now_ns = SIM_BEGIN_NS
+    if config.encrypts and not _make_keys(world, next_random(&random)):
+        violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
     command_init(&world.command)
     world.faults_are_on = True
     world.clients_are_on = True
@@ -119,6 +138,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.files.release()
     memberships_release(world)
     proofs_release(world)
+    key_ring_destroy(world.keys)
     world.scratch.release()
     world.items.release()
     world.tape.release()

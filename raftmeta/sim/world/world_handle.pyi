@@ -44,6 +44,7 @@ class World:
     session_window: results that a node's own session keeps, and commands that may wait in it; 0: 256 and 128.
     silent_ends: 1: every second process that ends tells nobody, so its connections look open until a frame meets nobody.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
+    encryption: 1: files of the nodes are encrypted, all with one key that the seed makes.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -78,6 +79,7 @@ class World:
         session_window: int = 0,
         silent_ends: int = 0,
         ruin: int = 0,
+        encryption: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

@@ -91,7 +91,7 @@ cdef dict _profile(const SimConfig* config):
             "log_memory_bytes": config.log_memory_bytes, "snapshot_log_bytes": config.snapshot_log_bytes,
             "free_bytes_min": config.free_bytes_min, "host_watchdog_ms": config.host_watchdog_ms,
             "client_window": config.client_window, "session_window": config.session_window,
-            "silent_ends": config.ends_silently, "ruin": config.is_ruin,
+            "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned>number]}}
@@ -117,7 +117,8 @@ cdef class World:
                   users: int = 0, user_large_ppm: int = 0, background_us: int = 0, turn_us: int = 0,
                   early_campaigns: int = 0, lease_reads: int = 0, log_memory_bytes: int = 0,
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
-                  client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0, **faults):
+                  client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
+                  encryption: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -155,6 +156,7 @@ cdef class World:
         config.session_window = session_window
         config.ends_silently = silent_ends != 0
         config.is_ruin = ruin != 0
+        config.encrypts = encryption != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

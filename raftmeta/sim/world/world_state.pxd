@@ -32,6 +32,7 @@ from raftmeta.raft.types cimport MEMBERS_MAX, HardState, index_t, member_id_t, m
 from raftmeta.sim.world.disk cimport SimDisk
 from raftmeta.sim.world.events cimport SimEvents
 from raftmeta.status cimport status_t
+from raftmeta.security.cipher cimport KeyRing
 from raftmeta.storage.identity cimport Identity
 from raftmeta.storage.wal_state cimport Wal
 from raftmeta.wire.commands cimport Command
@@ -155,6 +156,7 @@ cdef struct SimConfig:
                                 # they came, which production does not (tapes of that time)
     uint32_t turn_us            # the least time between two turns of a node's loop, on a machine that is too busy
     bint campaigns_early        # members ask before their time-out; in tapes of old nobody leads for longer
+    bint encrypts               # files of all nodes are encrypted, with one key
     bint is_ruin                # disks fail without regard to what can be survived (raftmeta/sim/world/atlas)
     uint32_t rest_us            # the longest quiet hour; 0: clients never pause
     uint32_t busy_us            # mean time between two of them
@@ -540,6 +542,7 @@ cdef struct World:
     SimEvents events
     uint64_t random_network     # one stream per purpose: a fault more does not shift the others
     uint64_t random_disk
+    KeyRing* keys               # of all nodes' files; NULL: they are plain
     uint64_t random_faults
     uint64_t random_workload
     bint has_buggify            # any rate of a point is not 0
