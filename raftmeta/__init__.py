@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
     from raftmeta.config import Config
     from raftmeta.errors import (
         AddressInUse,
+        AuthenticationFailed,
         ChangeRefused,
         CommandFailed,
         CommandRefused,
@@ -57,6 +58,7 @@ if typing.TYPE_CHECKING:
         OutcomeUnknown,
         OutOfMemory,
         Overloaded,
+        PermissionDenied,
         RaftmetaError,
         ReadyTimeout,
         Refused,
@@ -111,6 +113,7 @@ __version__ = _VERSION
 __all__ = [
     "Add",
     "AddressInUse",
+    "AuthenticationFailed",
     "Capabilities",
     "ChangeRefused",
     "Client",
@@ -162,6 +165,7 @@ __all__ = [
     "OutcomeTimeout",
     "OutcomeUnknown",
     "Overloaded",
+    "PermissionDenied",
     "Problem",
     "Put",
     "RaftmetaError",
