@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
     from raftmeta.config import Config
     from raftmeta.errors import (
         AddressInUse,
+        AuthenticationFailed,
         ChangeRefused,
         CommandFailed,
         CommandRefused,
@@ -58,6 +59,7 @@ if typing.TYPE_CHECKING:
         OutcomeUnknown,
         OutOfMemory,
         Overloaded,
+        PermissionDenied,
         RaftmetaError,
         ReadyTimeout,
         Refused,
@@ -113,6 +115,7 @@ __version__ = _VERSION
 __all__ = [
     "Add",
     "AddressInUse",
+    "AuthenticationFailed",
     "Capabilities",
     "ChangeRefused",
     "Client",
@@ -166,6 +169,7 @@ __all__ = [
     "OutcomeTimeout",
     "OutcomeUnknown",
     "Overloaded",
+    "PermissionDenied",
     "Problem",
     "Put",
     "RaftmetaError",

@@ -19,6 +19,7 @@ from raftmeta.face.mailbox import AioPendingResult as PendingResult
 from raftmeta.face.user_machine_aio import AioPendingCall as PendingCall
 from raftmeta.face.user_machine_aio import AioUserMachine as UserMachine
 from raftmeta.recipes import coordination
+from raftmeta.verbs import rights
 from raftmeta.verbs.lease import AioLease as Lease
 from raftmeta.verbs.watch import AioWatch as Watch
 
@@ -34,6 +35,9 @@ class Node(coordination.AioCoordinated, face.Node):
         """The owner of all that this node takes: its name, in this life of its folder."""
         status = self.status()
         return interfaces.Owner(status.name, status.id, status.boot)
+
+    def _check_rights(self) -> None:
+        rights.check_level(self.status().feature_level)
 
     def look_at_state(self) -> tuple[interfaces.State, int]:
         """For recipes/states."""
@@ -71,9 +75,11 @@ class Client(coordination.AioCoordinated, client.Client):
         name: str | None = None,
         owner: str | None = None,
         session_ttl_s: float = 60.0,
+        user: str | None = None,
+        password: str | None = None,
     ) -> None:
         self.owner = coordination.life_of(owner)
-        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password)
 
     def look_at_state(self) -> tuple[interfaces.State, int]:
         """For recipes/states."""

@@ -29,9 +29,11 @@ class Client(Coordinated, client.Client):
         name: str | None = None,
         owner: str | None = None,
         session_ttl_s: float = 60.0,
+        user: str | None = None,
+        password: str | None = None,
     ) -> None:
         self.owner = life_of(owner)
-        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password)
 
     def look_at_state(self) -> tuple[State, int]:
         """For recipes/states."""

@@ -10,6 +10,8 @@
     │   ├── NoSpace                 no quorum has room on its disks
     │   ├── Withdrawn               timed out before it was proposed                            (TimeoutError)
     │   ├── NodeClosed              this node was closed, or never started
+    │   ├── PermissionDenied        the principal has no right to it: `right`, `start` and `end` say which
+    │   ├── AuthenticationFailed    nobody proved who asks, or what was proved does not count any more
     │   ├── MachineStopped          this node's copy of the user machine cannot go on; `reason` says why
     │   ├── Unsupported             the back end, or an older node, does not do that (interfaces.Capabilities)
     │   └── ForkedProcess           this process is a fork of the one that runs the node
@@ -44,6 +46,7 @@ from raftmeta.common import invariants, statuses
 
 __all__ = [
     "AddressInUse",
+    "AuthenticationFailed",
     "ChangeRefused",
     "CommandFailed",
     "CommandRefused",
@@ -78,6 +81,7 @@ __all__ = [
     "OutcomeTimeout",
     "OutcomeUnknown",
     "Overloaded",
+    "PermissionDenied",
     "RaftmetaError",
     "ReadyTimeout",
     "Refused",
@@ -173,6 +177,27 @@ class Unsupported(NotExecuted):
     def __init__(self, message: str, *, capability: str = "") -> None:
         super().__init__(message)
         self.capability = capability
+
+
+class PermissionDenied(NotExecuted):
+    """The principal has no right to the operation; the whole of it was refused before any of it was looked at.
+
+    principal: the name that asked. right: the one that is missing ("read", "write", ...). start, end: the keys
+    [start, end) that it is missing for; end None: the key `start` alone; both empty: all keys.
+    """
+
+    def __init__(
+        self, message: str, *, principal: str = "", right: str = "", start: bytes = b"", end: bytes | None = b""
+    ) -> None:
+        super().__init__(message)
+        self.principal = principal
+        self.right = right
+        self.start = start
+        self.end = end
+
+
+class AuthenticationFailed(NotExecuted):
+    """Nobody proved who asks, the name or password is wrong, or the password was changed since it was proved."""
 
 
 class MachineStopped(NotExecuted):
@@ -397,6 +422,8 @@ _REFUSED: dict[int, tuple[type[Refused], str]] = {
     statuses.NUMBER_OVERFLOW: (CommandRefused, "the counter would leave the signed 64-bit range"),
     statuses.NOT_A_NUMBER: (CommandRefused, "the value is not a counter"),
     statuses.TOO_MANY_MACHINES: (CommandRefused, "the cluster has as many user machines as it may have"),
+    statuses.NAME_UNKNOWN: (CommandRefused, "there is no such user or role"),
+    statuses.RIGHTS_LIMIT: (CommandRefused, "there are as many users, roles or grants as there may be"),
     statuses.NO_QUORUM: (ChangeRefused, "too few voters of the membership asked for answer"),
 }
 
@@ -411,6 +438,8 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
     statuses.REMOVED: (NodeRemoved, "the node was removed from the cluster: go on with one of its members"),
     statuses.STALE: (NotReady, "the membership has changed since"),
     statuses.WITHDRAWN: (Withdrawn, "timed out before it was proposed; certainly not applied"),
+    statuses.PERMISSION_DENIED: (PermissionDenied, "the principal has no right to the operation"),
+    statuses.AUTHENTICATION_FAILED: (AuthenticationFailed, "nobody who may ask has proved to be the one who asks"),
     statuses.BAD_VERSION: (Unsupported, "the node runs an older version of raftmeta, which does not know this request"),
 }
 
@@ -455,6 +484,18 @@ def error_from_status(status: int, *, revision: int = 0, detail: str = "") -> Ra
         return InvalidArgument(_INVALID[status] + extra)
     fatal, message = _FATAL.get(status, (Fatal, f"the native engine answered status {status}"))
     return fatal(message + extra)
+
+
+_RIGHTS = ("read", "write", "watch", "lease", "member", "snapshot", "admin")  # machine/rights_state Right, by bit
+
+
+def permission_denied(principal: str, right: int, start: bytes, end: bytes | None) -> PermissionDenied:
+    """The error of a denied operation. right: the bit that is missing; 0: it was not told."""
+    name = _RIGHTS[right.bit_length() - 1] if right else ""
+    keys = "" if not start and not end else f" of {start!r}" if end is None else f" of [{start!r}, {end!r})"
+    who = principal or "a client that proved nothing"
+    what = f"has no right to {name}{keys}" if name else "has no right to the operation"
+    return PermissionDenied(f"{who} {what}", principal=principal, right=name, start=start, end=end)
 
 
 def broken_belief(number: int, a: int, b: int) -> InvariantBroken:

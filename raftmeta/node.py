@@ -20,6 +20,7 @@ from raftmeta.interfaces import Owner, State
 from raftmeta.operations import Key
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated
 from raftmeta.recipes.fetches import Fetches
+from raftmeta.verbs.rights import check_level
 
 if TYPE_CHECKING:
     import raftmeta.aio
@@ -36,6 +37,9 @@ class Node(Coordinated, node.Node):
         """The owner of all that this node takes: its name, in this life of its folder."""
         status = self.status()
         return Owner(status.name, status.id, status.boot)
+
+    def _check_rights(self) -> None:
+        check_level(self.status().feature_level)
 
     def look_at_state(self) -> tuple[State, int]:
         """For recipes/states."""

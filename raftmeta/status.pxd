@@ -27,6 +27,8 @@ cdef enum:
     RESULT_EVICTED = 16         # applied earlier; its result is no longer kept (errors.OutcomeUnknown)
     TOO_MANY_MACHINES = 17      # user machines of the cluster
     NO_QUORUM = 18              # membership: the voters that answer would be no majority of the new electorate
+    NAME_UNKNOWN = 19           # rights: there is no such user or role
+    RIGHTS_LIMIT = 20           # rights: as many users, roles or grants as there may be
 
     # NotExecuted: certainly not applied; 32..47
     NO_LEADER = 32
@@ -35,6 +37,8 @@ cdef enum:
     NO_SPACE = 35
     NODE_CLOSED = 36
     WITHDRAWN = 37              # timed out before it was proposed
+    PERMISSION_DENIED = 38      # the principal has no right to it
+    AUTHENTICATION_FAILED = 39  # no principal, an unknown one, or one whose credentials have changed since
 
     # 48..63: fate not known
     OUTCOME_UNKNOWN = 48

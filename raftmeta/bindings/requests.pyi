@@ -95,6 +95,11 @@ class MessageDecoder:
     def feed(self, data: bytes) -> list[tuple[int, int, int, int, int, bytes]]:
         """Take more bytes, return the messages that are whole. Raises ConnectionError: this is no node's stream."""
 
+AUTHENTICATE_ID: int
+
+def authenticate_frame(first: bytes, second: bytes, *, proves: bool) -> bytes:
+    """A request of an authentication: a name and a nonce, or both nonces and the proof."""
+
 def hello_frame(cluster: str, name: str) -> bytes:
     """The frame with which a client begins."""
 

@@ -16,10 +16,11 @@ from raftmeta.bindings.verbs cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_NU
                                       take_revision)
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, status_t
-from raftmeta.wire.client_messages cimport (CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES, CLIENT_LEADER,
-                                            CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
+from raftmeta.wire.client_messages cimport (AUTHENTICATE_PROVES, CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES,
+                                            CLIENT_LEADER, CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
                                             FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY, READ_LOCAL,
-                                            REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_LEASES,
+                                            REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET,
+                                            REQUEST_LEASES,
                                             REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
                                             REQUEST_PING, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
                                             REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
@@ -49,6 +50,8 @@ EVENTS = CLIENT_EVENTS
 PING = CLIENT_PING
 LEADER = CLIENT_LEADER
 REFUSED = CLIENT_REFUSED
+
+AUTHENTICATE_ID = 0xFFFFFFFFFFFFFFFF       # of every authenticate_frame; no other request has it
 
 ServerHello = namedtuple("ServerHello", "name address cluster cluster_id")
 
@@ -282,6 +285,23 @@ def hello_frame(str cluster not None, str name not None):
         _check(client_frame_begin(&out, &start))
         _check(hello_encode(&hello, &out))
         client_frame_end(&out, start)
+        return _bytes_of(&out)
+    finally:
+        out.release()
+
+
+def authenticate_frame(bytes first not None, bytes second not None, *, bint proves):
+    cdef Vec[uint8_t] out
+    cdef ClientRequest request
+    memset(&out, 0, sizeof(out))
+    memset(&request, 0, sizeof(ClientRequest))
+    request.kind = REQUEST_AUTHENTICATE
+    request.id = _UNSIGNED_MAX
+    request.flags = AUTHENTICATE_PROVES if proves else 0
+    request.key = _window(first)
+    request.end = _window(second)
+    try:
+        _check(client_request_encode(&request, &out))
         return _bytes_of(&out)
     finally:
         out.release()

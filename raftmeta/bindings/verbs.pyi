@@ -106,6 +106,9 @@ def grant(lease: int, ttl_ms: int) -> Request[int]:
 def revoke(lease: int) -> Request[Revision]:
     """Revoke a lease."""
 
+def change_rights(verb: int, name: bytes, data: bytes) -> Request[Revision]:
+    """Change users, roles or rights; docs/formats.md "Rights"."""
+
 def machine_call(machine: bytes, call: bytes, fence: FenceLike | None = None) -> Request[bytes]:
     """A command of a user machine, for a client: its answer is its outcome."""
 

@@ -17,7 +17,8 @@ from raftmeta.bindings.commands cimport (append_op, append_txn, check_encoded, r
 from raftmeta.bindings.puts cimport append_puts, pairs_of
 from raftmeta.bindings.revision cimport new_revision
 from raftmeta.native.containers cimport Vec
-from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_USER, OP_ADD,
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
+                                     COMMAND_USER, OP_ADD,
                                      OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
                                      OP_MUST_EXIST, OP_PUT, OP_UPDATE, OP_WANT_PREVIOUS, Bytes, Command, Op,
                                      command_encode, command_init, command_release)
@@ -324,14 +325,14 @@ def txn(compares=(), then=(), otherwise=(), fence=None):
     return request
 
 
-# A command without keys: of a lease, of the history, of a user machine.
+# A command without keys: of a lease, of the history, of a user machine, of rights.
 @cython.final
 @cython.no_gc
 cdef class _Own(Request):
     cdef uint8_t kind
     cdef uint64_t id
     cdef uint64_t ttl_ms
-    cdef bytes name             # of a user machine, and what is called of it
+    cdef bytes name             # of a user machine, and what is called of it; of a user or role, and what becomes of it
     cdef bytes data
 
     cdef int _take(self) except -1:
@@ -382,6 +383,14 @@ def grant(lease, uint64_t ttl_ms):
 def revoke(uint64_t lease):
     cdef _Own request = _own(COMMAND_LEASE_REVOKE, PURPOSE_REVISION)
     request.id = lease
+    return request
+
+
+def change_rights(uint8_t verb, bytes name not None, bytes data not None):
+    cdef _Own request = _own(COMMAND_RIGHTS, PURPOSE_REVISION)
+    request.id = verb
+    request.name = name
+    request.data = data
     return request
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeVar
 
 from raftmeta.bindings.requests import NOTHING, RANGE, RECORD, VALUES
+from raftmeta.bindings.scram import Credentials, check_user
 from raftmeta.bindings.verbs import Request, check_ttl, grant, revoke
 from raftmeta.client.backup import Progress, fetch
 from raftmeta.client.channel import NEVER, Channel
@@ -46,13 +47,22 @@ class Client(AioVerbs):
     the leader if it is among them; or "raft+unix:///folder" of a node of this machine.
     cluster: its name, as the nodes have it. name: of this client, for people. session_ttl_s: how long the results of a
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
+    user, password: what it proves to each node, by SCRAM-SHA-256; the password itself is never sent, and without TLS it
+    is proved over loopback and Unix sockets only. Raises AuthenticationFailed from the first call on if it is wrong.
 
     Arguments, results and errors are those of raftmeta.aio.Node; cancelling a call never undoes a write. Calls that
     wait together are not ordered among one another when a connection breaks.
     """
 
     def __init__(
-        self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
+        self,
+        url: str,
+        *,
+        cluster: str = "default",
+        name: str | None = None,
+        session_ttl_s: float = 60.0,
+        user: str | None = None,
+        password: str | None = None,
     ) -> None:
         self._endpoints = parse_url(url)
         self.url, self.cluster = url, check_name(cluster, "cluster")  # as they were given
@@ -66,6 +76,12 @@ class Client(AioVerbs):
                 f"session_ttl_s: must be from 1 to 86400 seconds, not {session_ttl_s!r}", field="session_ttl_s"
             )
         self._session_ttl_s = float(session_ttl_s)
+        if (user is None) != (password is None):
+            raise ConfigError("user and password: give both or none", field="user")
+        self._credentials: Credentials | None = None
+        if user is not None and password is not None:
+            check_user(user)
+            self._credentials = Credentials(user, password)
         self._bound: Channel | None = None
         self.lease_tasks: set[asyncio.Task[None]] = set()  # that wait for the loss of a lease
         self._fetching = asyncio.Lock()  # a node has one file open for a connection
@@ -81,7 +97,11 @@ class Client(AioVerbs):
             if self._is_closed:
                 raise NodeClosed("the client is closed")
             channel = self._bound = Channel(
-                self._endpoints, cluster=self.cluster, name=self._name, session_ttl_s=self._session_ttl_s
+                self._endpoints,
+                cluster=self.cluster,
+                name=self._name,
+                session_ttl_s=self._session_ttl_s,
+                credentials=self._credentials,
             )
         elif channel.loop is not asyncio.get_running_loop():
             channel.check_open()

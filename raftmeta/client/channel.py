@@ -38,6 +38,7 @@ from raftmeta.bindings.requests import (
     RequestEncoder,
     answer_value,
 )
+from raftmeta.bindings.scram import Credentials
 from raftmeta.client.connection import Connection, Message, NodeRefused
 from raftmeta.client.endpoints import Endpoint
 from raftmeta.client.kept import KeptLease, now_boot_s
@@ -45,19 +46,24 @@ from raftmeta.client.request import OpenRequest, PendingResult
 from raftmeta.common import statuses
 from raftmeta.common.text import shown
 from raftmeta.errors import (
+    AuthenticationFailed,
     ForkedProcess,
     InvalidArgument,
     MachineStopped,
     NodeClosed,
     NodeRemoved,
+    NotExecuted,
     NotReady,
     OutcomeTimeout,
     OutcomeUnknown,
     Overloaded,
+    PermissionDenied,
     RaftmetaError,
     ReadyTimeout,
+    Unsupported,
     Withdrawn,
     error_from_status,
+    permission_denied,
 )
 
 CONNECT_TIMEOUT_S = 3.0
@@ -88,7 +94,15 @@ class Events(Protocol):
 class Channel:
     """Belongs to the event loop on which it was made."""
 
-    def __init__(self, endpoints: tuple[Endpoint, ...], *, cluster: str, name: str, session_ttl_s: float) -> None:
+    def __init__(
+        self,
+        endpoints: tuple[Endpoint, ...],
+        *,
+        cluster: str,
+        name: str,
+        session_ttl_s: float,
+        credentials: Credentials | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.encoder = RequestEncoder(4 << 20)  # until the node says how large values may be
         self.session_ttl_s = session_ttl_s
@@ -97,6 +111,7 @@ class Channel:
         self._endpoints = endpoints
         self._cluster = cluster
         self._name = name
+        self._credentials = credentials
         self._pid = os.getpid()
         self._cluster_id = 0  # of the cluster that has answered
         self._names: dict[Endpoint, str] = {}
@@ -115,7 +130,7 @@ class Channel:
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweep_s = NEVER
         self._last_error: Exception | None = None
-        self._removed: NodeRemoved | None = None  # why the last search for a home was given up
+        self._removed: NotExecuted | None = None  # why the last search for a home was given up
         self._is_closed = False
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -323,9 +338,11 @@ class Channel:
             if status == statuses.OK:
                 self._end(request, self._value(request, revision, index, body))
             else:
-                self._on_status(request, status, revision)
+                self._on_status(request, status, revision, body)
         elif status != statuses.OK and id in self._watches:
-            self._watches.pop(id)[1].on_refused(error_from_status(status, revision=revision))
+            is_denied = status == statuses.PERMISSION_DENIED
+            why = self._denied(None, b"") if is_denied else error_from_status(status, revision=revision)
+            self._watches.pop(id)[1].on_refused(why)
 
     @staticmethod
     def _value(request: OpenRequest, revision: int, index: int, body: bytes) -> Any:
@@ -334,8 +351,21 @@ class Channel:
         except RaftmetaError as error:
             return error
 
-    def _on_status(self, request: OpenRequest, status: int, revision: int) -> None:
+    def _denied(self, request: OpenRequest | None, body: bytes) -> PermissionDenied:
+        """Of a command its result says what is missing."""
+        user = self._credentials.user if self._credentials is not None else ""
+        missing = answer_value(VALUES, 0, 0, body)[0][2] if request and request.sequence and body else None
+        return permission_denied(user, *(missing or (0, b"", b"")))
+
+    def _on_status(self, request: OpenRequest, status: int, revision: int, body: bytes = b"") -> None:
         """An answer that is no value: decided, to be sent again, or not to be known."""
+        if status == statuses.PERMISSION_DENIED:
+            self._end(request, self._denied(request, body))
+            return
+        if status == statuses.AUTHENTICATION_FAILED:
+            unknown = self._unknown("it was under way when the client's proof lost its worth")
+            self._end(request, unknown if request.doubts else error_from_status(status, revision=revision))
+            return
         if request.is_sent_once:
             self._end(request, error_from_status(status, revision=revision))
         elif status == statuses.OUTCOME_UNKNOWN or status in statuses.FATAL:
@@ -394,6 +424,7 @@ class Channel:
                 on_messages=self._on_messages,
                 on_lost=self._on_lost,
                 ping=self.encoder.ping,
+                credentials=self._credentials,
             )
         if _are_different(connection.hello.cluster_id, self._cluster_id):
             connection.abort()
@@ -421,6 +452,12 @@ class Channel:
                     self._last_error = error
                     if isinstance(error, NodeRefused) and error.status == statuses.REMOVED:
                         removed.append(error)
+                except (AuthenticationFailed, Unsupported) as error:
+                    self._connecting = None
+                    self._give_up(error)  # the same everywhere, and asked again it would lock the user out
+                    return
+                except Overloaded as error:
+                    self._last_error = error  # too many proofs of this name failed lately
                 else:
                     self._connecting = None
                     self._move_to(connection)
@@ -432,11 +469,11 @@ class Channel:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
             pause_s = min(2 * pause_s, RECONNECT_MAX_S)
 
-    def _give_up(self, error: NodeRemoved) -> None:
+    def _give_up(self, error: NotExecuted) -> None:
         """None of the nodes that this client knows will serve it: nothing is waited for, until it asks again."""
         self._removed = error
         for request in list(self._requests.values()):
-            unknown = self._unknown(f"it was under way when its node was removed; {error}")
+            unknown = self._unknown(f"it was under way when its connection broke; {error}")
             self._end(request, unknown if self._may_be_executed(request) else error)
         self._at_home.set()  # whoever waits for a connection looks, and finds this
         self._at_home.clear()

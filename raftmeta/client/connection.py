@@ -11,8 +11,21 @@ import os
 import socket
 from collections.abc import Callable
 
-from raftmeta.bindings.requests import REFUSED, MessageDecoder, ServerHello, hello_frame
+from raftmeta.bindings.requests import (
+    ANSWER,
+    AUTHENTICATE_ID,
+    REFUSED,
+    VALUES,
+    MessageDecoder,
+    ServerHello,
+    answer_value,
+    authenticate_frame,
+    hello_frame,
+)
+from raftmeta.bindings.scram import Credentials, Exchange
 from raftmeta.client.endpoints import Endpoint
+from raftmeta.common import statuses
+from raftmeta.errors import RaftmetaError, error_from_status
 
 Message = tuple[int, int, int, int, int, bytes]
 
@@ -52,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._decoder = MessageDecoder()
         self._greeted: asyncio.Future[ServerHello] = self._loop.create_future()
+        self._authenticating: asyncio.Future[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes] = []
         self._heard_s = self._loop.time()
@@ -67,8 +81,12 @@ class Connection(asyncio.Protocol):
         on_messages: Callable[[Connection, list[Message]], None],
         on_lost: Callable[[Connection], None],
         ping: Callable[[], bytes],
+        credentials: Credentials | None = None,
     ) -> Connection:
-        """Connect and exchange HELLOs. Raises OSError (also for what is no node) or the node's refusal."""
+        """Connect, exchange HELLOs, and prove to be the user of the credentials, if there are any.
+
+        Raises OSError (also for what is no node), the node's refusal, or AuthenticationFailed.
+        """
         loop = asyncio.get_running_loop()
         connection = cls(endpoint, on_messages=on_messages, on_lost=on_lost, ping=ping)
         if endpoint.address is not None:
@@ -78,11 +96,34 @@ class Connection(asyncio.Protocol):
         try:
             connection._write(hello_frame(cluster, name))
             await connection._greeted
+            if credentials is not None:
+                await connection._authenticate(Exchange(credentials))
         except BaseException:
             connection.abort()
             raise
         connection._watch_silence()
         return connection
+
+    async def _authenticate(self, exchange: Exchange) -> None:
+        answer = await self._asked(authenticate_frame(exchange.name, exchange.nonce, proves=False))
+        nonce, salt, iterations = answer_value(VALUES, 0, 0, answer)[0]
+        # The derivation takes a while, and the event loop goes on meanwhile.
+        proof = await self._loop.run_in_executor(None, exchange.proof_for, answer, nonce, salt, iterations)
+        answer = await self._asked(authenticate_frame(nonce, proof, proves=True))
+        exchange.check(answer_value(VALUES, 0, 0, answer)[0][0])
+
+    async def _asked(self, frame: bytes) -> bytes:
+        self._authenticating = self._loop.create_future()
+        self._write(frame)
+        return await self._authenticating
+
+    def _end_asked(self, outcome: bytes | Exception) -> None:
+        if self._authenticating is not None and not self._authenticating.done():
+            if isinstance(outcome, Exception):
+                self._authenticating.set_exception(outcome)
+                self._authenticating.exception()  # who waited for it may have gone
+            else:
+                self._authenticating.set_result(outcome)
 
     @property
     def hello(self) -> ServerHello:
@@ -167,14 +208,22 @@ class Connection(asyncio.Protocol):
         for message in messages:
             if message[0] == REFUSED:
                 text = message[5].decode(errors="replace")
-                self._fail(NodeRefused(f"{self.endpoint} refuses: {text} (status {message[2]})", message[2]))
+                self._fail(self._refusal(text, message[2]))
                 return
+            if message[0] == ANSWER and message[1] == AUTHENTICATE_ID:
+                self._end_asked(message[5] if message[2] == statuses.OK else error_from_status(message[2]))
         if messages:
             self._on_messages(self, messages)
+
+    def _refusal(self, text: str, status: int) -> NodeRefused | RaftmetaError:
+        if status == statuses.AUTHENTICATION_FAILED:
+            return error_from_status(status, detail=text)
+        return NodeRefused(f"{self.endpoint} refuses: {text} (status {status})", status)
 
     def _fail(self, error: Exception) -> None:
         if not self._greeted.done():
             self._greeted.set_exception(error)
+        self._end_asked(error)
         self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -183,5 +232,6 @@ class Connection(asyncio.Protocol):
         if not self._greeted.done():
             self._greeted.set_exception(error or ConnectionResetError(f"{self.endpoint} closed the connection"))
             self._greeted.exception()  # who waited for it may have gone
+        self._end_asked(error or ConnectionResetError(f"{self.endpoint} closed the connection"))
         self._leader_told.set()
         self._on_lost(self)

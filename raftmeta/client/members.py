@@ -12,7 +12,7 @@ from raftmeta.bindings.members import membership_bytes
 from raftmeta.bindings.requests import NOTHING, VALUES
 from raftmeta.client.channel import Channel
 from raftmeta.client.status import members_from, view_from
-from raftmeta.errors import NodeClosed, RaftmetaError, ReadyTimeout
+from raftmeta.errors import AuthenticationFailed, NodeClosed, PermissionDenied, RaftmetaError, ReadyTimeout
 from raftmeta.members.plans import Change, HandOver, Meet, Propose, View
 from raftmeta.results import MemberStatus
 
@@ -49,6 +49,8 @@ async def reach(channel: Channel, change: Change, timeout_s: float | None) -> No
                 await channel.submit(_frame_of(channel, step, view), NOTHING, deadline_s, is_sent_once=True)
         except NodeClosed:
             raise change.timed_out() from None
+        except (PermissionDenied, AuthenticationFailed):
+            raise  # it stays so
         except RaftmetaError as error:
             change.failed(error)
         await asyncio.sleep(LOOK_S)

@@ -93,15 +93,26 @@ class Client(Verbs):
     the leader if it is among them; or "raft+unix:///folder" of a node of this machine.
     cluster: its name, as the nodes have it. name: of this client, for people. session_ttl_s: how long the results of a
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
+    user, password: what it proves to each node, by SCRAM-SHA-256; the password itself is never sent, and without TLS it
+    is proved over loopback and Unix sockets only. Raises AuthenticationFailed from the first call on if it is wrong.
 
     Arguments, results and errors are those of raftmeta.Node: a call tells the fate of its operation, however many nodes
     and connections it took.
     """
 
     def __init__(
-        self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
+        self,
+        url: str,
+        *,
+        cluster: str = "default",
+        name: str | None = None,
+        session_ttl_s: float = 60.0,
+        user: str | None = None,
+        password: str | None = None,
     ) -> None:
-        self._client = AioClient(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+        self._client = AioClient(
+            url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password
+        )
         self.url, self.cluster = self._client.url, self._client.cluster
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()

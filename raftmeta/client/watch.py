@@ -70,7 +70,8 @@ class AioClientWatch(Events, AioWatch):
             self._watch = channel.open_watch(self._start, self._end, self._resume, self._filter, self)
 
     async def _newest(self, deadline_s: float) -> int:
-        frame = self._channel.encoder.range(b"\0", b"\0\0", 0, 1, False, True, False)
+        # Of the keys that it watches, which it may read if it may watch them.
+        frame = self._channel.encoder.range(self._start, self._end, 0, 1, False, True, False)
         revision: int = (await self._channel.submit(frame, RANGE, deadline_s))[3]
         return revision
 

@@ -96,7 +96,7 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     if result.session != 0 and result.session == engine.session.id:
         if result.sequence != 0:
             return callers_applied(engine, &result)
-        else:
+        elif result.status == OK:
             housekeeping_keep_alive_applied(engine, hash64(0, record_payload(record), record.length))
     elif callers_await(&engine.calls, result.session, result.sequence):
         return callers_applied(engine, &result)

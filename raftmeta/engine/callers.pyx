@@ -28,7 +28,8 @@ from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOS
                                     CommandQueue, Engine, Outstanding, ReadRound, Reads)
 from raftmeta.engine.submission cimport CommandArguments, Submission, submission_payload
 from raftmeta.engine.invariants cimport BROKEN_ANSWERED_TWICE, BROKEN_READERS_GONE
-from raftmeta.machine.machine cimport ApplyResult, machine_session_result
+from raftmeta.machine.machine cimport (ApplyResult, machine_has_rights, machine_session_is_owned,
+                                       machine_session_result)
 from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_AGAIN, BUGGIFY_READS_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
@@ -245,6 +246,12 @@ cdef status_t _propose_queue(Engine* engine, CommandQueue* queue) noexcept nogil
     return OK
 
 
+# Once rights are configured, own commands wait until the session is known as this node's own (engine/housekeeping):
+# before, they would be refused.
+cdef inline bint _may_speak(Engine* engine) noexcept nogil:
+    return not machine_has_rights(engine.machine) or machine_session_is_owned(engine.machine, engine.session.id)
+
+
 cdef status_t callers_propose(Engine* engine) noexcept nogil:
     cdef status_t status = OK
     if engine.core_status.leader == 0:
@@ -253,7 +260,7 @@ cdef status_t callers_propose(Engine* engine) noexcept nogil:
         engine.calls.proposed_to = engine.core_status.leader
         engine.calls.proposed_term = engine.core_status.term
         callers_propose_again(engine)
-    if engine.session.id != 0:
+    if engine.session.id != 0 and _may_speak(engine):
         status = _propose_queue(engine, &engine.calls.own)
     return status if status != OK else _propose_queue(engine, &engine.calls.clients)
 

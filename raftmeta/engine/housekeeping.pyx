@@ -20,10 +20,10 @@ from raftmeta._core cimport LEADER, core_change_membership, core_membership, cor
 from raftmeta.engine.callers cimport callers_session_lost
 from raftmeta.engine.invariants cimport BROKEN_OWN_COMMAND
 from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
-                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, Duties, Engine, EngineConfig, KeepAlive,
-                                    KeptLease, Link, OwnLeases)
-from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_lease,
-                                       machine_session_exists, machine_status)
+                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, Duties, Engine, EngineConfig,
+                                    KeepAlive, KeptLease, Link, OwnLeases)
+from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_has_rights,
+                                       machine_lease, machine_session_exists, machine_session_is_owned, machine_status)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.buggify cimport (BUGGIFY_EXPIRY_POSTPONED, BUGGIFY_HISTORY_CUT_EARLY, BUGGIFY_KEEP_ALIVE_EXTRA,
@@ -40,7 +40,7 @@ from raftmeta.raft.types cimport LEARNER, MEMBERS_MAX, VOTER_INCOMING, Member, M
 from raftmeta.status cimport NO_MEMORY, OK, is_fatal, status_t
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_LEASE_EXPIRE,
                                      COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN,
-                                     LEASES_MAX, Command, CommandKind, LeaseItem, command_clear, command_encode)
+                                     LEASES_MAX, SPEAKER_NODE, CommandKind, LeaseItem, command_clear, command_encode)
 
 cdef enum:
     TUNE_DUE_MAX = 1000             # leases in one expiry entry
@@ -55,9 +55,8 @@ cdef inline uint64_t _session_bit() noexcept nogil:
 
 # --- commands of the engine itself ------------------------------------------------------------------------------------
 cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
-    cdef Command* command = &engine.scratch
-    command_clear(command)      # a foreign command may have been decoded into it last (engine/peers)
-    command.kind = kind
+    command_clear(&engine.scratch)      # a foreign command may have been decoded into it last (engine/peers)
+    engine.scratch.kind = kind
 
 
 # Propose engine.scratch; what cannot be proposed now is proposed by a later tick.
@@ -91,12 +90,27 @@ cdef status_t _open_session(Engine* engine) noexcept nogil:
         engine.session.opening = engine.random.next(engine.random.self) | _session_bit()
     elif engine.ticks - engine.session.opening_tick < engine.config.core.election_timeout_ticks:
         return OK
+    return _propose_session(engine, engine.session.opening)
+
+
+cdef status_t _propose_session(Engine* engine, uint64_t id) noexcept nogil:
     engine.session.opening_tick = engine.ticks
     _begin(engine, COMMAND_SESSION_OPEN)
-    engine.scratch.id = engine.session.opening
+    engine.scratch.id = id
     engine.scratch.ttl_ms = engine.config.session_ttl_ms
     engine.scratch.window = engine.config.session_window
+    if machine_has_rights(engine.machine):
+        engine.scratch.speaker = SPEAKER_NODE
     return _propose(engine)
+
+
+# Once rights are configured, only a session that its node has made known as its own may speak for the node. To open it
+# once more says so, and changes nothing else.
+cdef status_t _own_session(Engine* engine) noexcept nogil:
+    if (machine_session_is_owned(engine.machine, engine.session.id)
+            or engine.ticks - engine.session.opening_tick < engine.config.core.election_timeout_ticks):
+        return OK
+    return _propose_session(engine, engine.session.id)
 
 
 cdef void housekeeping_look(Engine* engine) noexcept nogil:
@@ -486,6 +500,8 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         status = _open_session(engine)
     elif _keep_alive_is_due(engine) or buggify(BUGGIFY_KEEP_ALIVE_EXTRA):
         status = _send_keep_alive(engine)
+    if not is_fatal(status) and engine.session.id != 0 and machine_has_rights(engine.machine):
+        status = _own_session(engine)
     if not is_fatal(status) and engine.core_status.role == LEADER and engine.core_status.is_ready_to_read:
         status = _propose_expiry(engine)
         if not is_fatal(status):

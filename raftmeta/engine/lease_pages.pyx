@@ -4,7 +4,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, qsort
 from libc.string cimport memset
 
+from raftmeta.engine.submission cimport ListLeasesArguments
 from raftmeta.machine.leases cimport Lease, Leases
+from raftmeta.machine.rights cimport rights_lease_owner
+from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
@@ -22,12 +25,16 @@ cdef int _by_id(const void* left, const void* right) noexcept nogil:
 
 # Those from `least` on, in order. A cluster has as many leases as it has sessions of programs: thousands, so that
 # sorting them for every page is less than the page itself.
-cdef bint _find(Leases* leases, uint64_t least, Vec[Lease*]* found) noexcept nogil:
+cdef bint _find(Machine* machine, const ListLeasesArguments* asked, Vec[Lease*]* found) noexcept nogil:
+    cdef Leases* leases = &machine.leases
     cdef size_t position = leases.by_id.next(0)
     cdef Lease* lease
+    cdef bint is_asked
     while position < leases.by_id.end():
         lease = leases.by_id.value_at(position)
-        if lease.due.id >= least and not found.push(lease):
+        is_asked = lease.due.id >= asked.least and (
+            asked.owner == 0 or rights_lease_owner(&machine.rights, lease.due.id) == asked.owner)
+        if is_asked and not found.push(lease):
             return False
         position = leases.by_id.next(position + 1)
     if found.size:
@@ -67,7 +74,7 @@ cdef void leases_submit(Engine* engine, Submission* submission) noexcept nogil:
     memset(&found, 0, sizeof(found))
     memset(&page, 0, sizeof(page))
     status = NO_MEMORY
-    if _find(&engine.machine.leases, submission.arguments.list_leases.least, &found):
+    if _find(engine.machine, &submission.arguments.list_leases, &found):
         status = _write(engine, &found, &page)
     # A page that failed for memory was not made, and may be made elsewhere.
     engine.callers.done(engine.callers.self, submission.owner, OK if status == OK else OVERLOADED,

@@ -78,6 +78,7 @@ cdef struct DropLeaseArguments:
 
 cdef struct ListLeasesArguments:
     uint64_t least              # id with which the page begins
+    uint64_t owner              # number of the user whose leases alone are listed; 0: all
 
 cdef struct TransferArguments:
     member_id_t target          # 0: any

@@ -113,5 +113,6 @@ cdef dict client_metrics(const ClientServer* server):
         "client_connections_turned_away": counters.turned_away, "client_connections_refused": counters.refused,
         "client_connections_evicted": counters.evicted, "client_requests": counters.requests,
         "client_requests_overloaded": counters.overloaded, "client_watches": counters.watches,
-        "client_memory_bytes": counters.memory,
+        "client_memory_bytes": counters.memory, "client_requests_denied": counters.denied,
+        "client_authentications": counters.authenticated, "client_authentications_failed": counters.unauthenticated,
     }

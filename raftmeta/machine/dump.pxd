@@ -2,12 +2,12 @@
 #
 # Keys at the history floor in key order, then the change records from there, revision by revision: a loader puts them
 # again and has every chain, tombstone and change record as they were. Leases and sessions change in place, so they are
-# copied first, in slices between which nothing is applied; of user machines only where their bytes stand, which do not
-# change.
+# copied first, in slices between which nothing is applied, and rights after them; of user machines only where their
+# bytes stand, which do not change.
 #
 # A difference holds what changed since an earlier dump of the same machine (docs/formats.md "Differences"): the
-# counters, leases, sessions and user machines whole, for they are small or change all the time; of the keys and the
-# history only what is new. Nodes that the two roots share are not even looked at.
+# counters, leases, sessions, rights and user machines whole, for they are small or change all the time; of the keys
+# and the history only what is new. Nodes that the two roots share are not even looked at.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.state cimport Machine
@@ -40,7 +40,12 @@ cdef enum DumpRecord:
     DUMP_MACHINE = 9            # a user machine, followed by the parts of its dumps and by its tail
     DUMP_PART = 10
     DUMP_COMMAND = 11           # a UserCommand with its data
-    # 12 to 254 are left for what comes.
+    DUMP_RIGHTS = 12            # once, and only if rights were ever configured (machine/rights RightsItem), ...
+    DUMP_ROLE = 13              # ... as the next two
+    DUMP_RIGHTS_USER = 14
+    DUMP_LEASE_OWNER = 15       # by id, as the next
+    DUMP_SESSION_OWNER = 16
+    # 17 to 254 are left for what comes.
     DUMP_END = 255
 
 cdef packed struct DumpState:
@@ -104,6 +109,10 @@ cdef packed struct DumpMachine:
 # Then its bytes.
 cdef packed struct DumpPart:
     uint64_t is_staged          # 0: of the last whole dump; 1: of the one that is coming
+
+cdef packed struct DumpOwner:
+    uint64_t id
+    uint64_t owner              # number of a user, or OWNER_NODE
 
 cdef packed struct DumpEnd:
     uint64_t hash               # of all records before, each with its head: hash64(hash of those before it, record);

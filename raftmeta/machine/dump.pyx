@@ -17,6 +17,8 @@ from raftmeta.machine.invariants cimport BROKEN_DUMP_MOVED
 from raftmeta.machine.leases cimport Lease
 from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
+from raftmeta.machine.rights cimport (RightsItem, rights_item, rights_items, rights_lease_owner,
+                                      rights_session_owner)
 from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
 from raftmeta.machine.state cimport PHASE_IDLE
 from raftmeta.machine.tree cimport (ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek,
@@ -42,10 +44,11 @@ cdef enum DumpStage:
     STAGE_KEYS = 5
     STAGE_HISTORY = 6
     STAGE_USERS = 7
-    STAGE_END = 8
-    STAGE_DONE = 9
+    STAGE_RIGHTS = 8                # what was prepared of them
+    STAGE_END = 9
+    STAGE_DONE = 10
 
-# A lease, or a session with its results, in the bytes of the head.
+# A lease, a session with its results, or a part of the rights, in the bytes of the head.
 cdef struct DumpSpan:
     uint32_t kind                   # DumpRecord; DUMP_STATE: the state and all ended sessions
     uint64_t id
@@ -251,13 +254,19 @@ cdef bint _append(Vec[uint8_t]* out, uint32_t kind, const void* fields, size_t f
     return (out.append(<const uint8_t*>&head, sizeof(DumpHead)) and out.append(<const uint8_t*>fields, fields_length)
             and out.append(bytes, length) and out.append(more_bytes, more_length))
 
+# The span before it ends here.
 cdef bint _begin_span(DumpCursor* cursor, uint32_t kind, uint64_t id) noexcept nogil:
     cdef DumpSpan span
+    if cursor.spans.size:
+        _end_span(cursor)
     span.kind = kind
     span.id = id
     span.offset = cursor.head.size
     span.length = 0
     return cursor.spans.push(span)
+
+cdef inline void _end_span(DumpCursor* cursor) noexcept nogil:
+    cursor.spans.back().length = cursor.head.size - cursor.spans.back().offset
 
 cdef status_t machine_dump_prepare(Machine* machine, Dump* dump, uint32_t records, bint* done) noexcept nogil:
     cdef DumpCursor* cursor = <DumpCursor*>dump.cursor
@@ -272,7 +281,7 @@ cdef status_t machine_dump_prepare(Machine* machine, Dump* dump, uint32_t record
             is_kept = _prepare_lease(machine, cursor)
         else:
             is_kept = _prepare_session(machine, cursor)
-        cursor.spans.back().length = cursor.head.size - cursor.spans.back().offset
+    _end_span(cursor)
     done[0] = cursor.stage == STAGE_HEAD
     return OK if is_kept else NO_MEMORY
 
@@ -315,14 +324,25 @@ cdef bint _prepare_lease(Machine* machine, DumpCursor* cursor) noexcept nogil:
     fields.ttl_ms = lease.ttl_ms
     fields.deadline_ms = lease.due.deadline_ms
     return (_begin_span(cursor, DUMP_LEASE, lease.due.id)
-            and _append(&cursor.head, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0))
+            and _append(&cursor.head, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0)
+            and _prepare_owner(cursor, DUMP_LEASE_OWNER, lease.due.id,
+                               rights_lease_owner(&machine.rights, lease.due.id)))
+
+cdef bint _prepare_owner(DumpCursor* cursor, uint32_t kind, uint64_t id, uint64_t owner) noexcept nogil:
+    cdef DumpOwner fields
+    if owner == 0:
+        return True
+    fields.id = id
+    fields.owner = owner
+    return (_begin_span(cursor, kind, id)
+            and _append(&cursor.head, kind, &fields, sizeof(DumpOwner), NULL, 0, NULL, 0))
 
 # A session, or one of its results.
 cdef bint _prepare_session(Machine* machine, DumpCursor* cursor) noexcept nogil:
     cdef Session* session
     if cursor.prepared == machine.sessions.deadlines.heap.size:
         _next_stage(cursor)
-        return True
+        return _prepare_rights(machine, cursor)
     session = <Session*>machine.sessions.deadlines.heap.data[cursor.prepared]
     if cursor.next_sequence == 0:
         cursor.next_sequence = session.floor
@@ -330,9 +350,28 @@ cdef bint _prepare_session(Machine* machine, DumpCursor* cursor) noexcept nogil:
     if cursor.next_sequence > session.highest:
         cursor.next_sequence = 0
         cursor.prepared += 1
-        return True
+        return _prepare_owner(cursor, DUMP_SESSION_OWNER, session.due.id,
+                              rights_session_owner(&machine.rights, session.due.id))
     cursor.next_sequence += 1
     return _encode_result(session, cursor.next_sequence - 1, &cursor.head)
+
+# All at once: there are few, and they change rarely.
+cdef bint _prepare_rights(Machine* machine, DumpCursor* cursor) noexcept nogil:
+    cdef RightsItem kind
+    cdef DumpHead* head
+    cdef size_t i, start
+    for i in range(rights_items(&machine.rights)):
+        if not _begin_span(cursor, DUMP_RIGHTS, i):
+            return False
+        start = cursor.head.size
+        if (not cursor.head.resize(start + sizeof(DumpHead))
+                or not rights_item(&machine.rights, i, &kind, &cursor.head)):
+            return False
+        head = <DumpHead*>(cursor.head.data + start)
+        head.length = <uint32_t>(cursor.head.size - start - sizeof(DumpHead))
+        head.kind = DUMP_RIGHTS + <uint32_t>kind
+        cursor.spans.back().kind = head.kind
+    return True
 
 cdef bint _encode_session(const Session* session, Vec[uint8_t]* out) noexcept nogil:
     cdef DumpSession fields
@@ -378,12 +417,14 @@ cdef status_t machine_dump_next(Machine* machine, Dump* dump, uint32_t bytes_max
         is_kept = _give_history(cursor, end, out)
     if is_kept and cursor.stage == STAGE_USERS:
         is_kept = _give_users(cursor, end, out)
+    if is_kept and cursor.stage == STAGE_RIGHTS:
+        is_kept = _give_head(cursor, end, out)
     if is_kept and cursor.stage == STAGE_END and out.size < end:
         is_kept = _give_end(cursor, out)
     done[0] = cursor.stage == STAGE_DONE
     return OK if is_kept else NO_MEMORY
 
-# Whole records of the head, as many as fit; at least one.
+# Whole records of the head, as many as fit; at least one. Those of rights wait for their stage.
 cdef bint _give_head(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept nogil:
     cdef const DumpSpan* span
     cdef const uint8_t* record
@@ -393,9 +434,11 @@ cdef bint _give_head(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept
             qsort(cursor.spans.data, cursor.spans.size, sizeof(DumpSpan), _by_kind_and_id)
         cursor.is_sorted = True
     while cursor.spans_given < cursor.spans.size:
+        span = &cursor.spans.data[cursor.spans_given]
+        if cursor.stage == STAGE_HEAD and span.kind >= DUMP_RIGHTS:
+            break
         if out.size >= end:
             return True
-        span = &cursor.spans.data[cursor.spans_given]
         record = cursor.head.data + span.offset + cursor.head_given
         length = sizeof(DumpHead) + (<const DumpHead*>record).length
         if not out.append(record, length):
@@ -405,7 +448,7 @@ cdef bint _give_head(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcept
         if cursor.head_given == span.length:
             cursor.spans_given += 1
             cursor.head_given = 0
-    cursor.stage = STAGE_KEYS
+    cursor.stage = STAGE_KEYS if cursor.stage == STAGE_HEAD else STAGE_END
     return True
 
 cdef bint _give_end(DumpCursor* cursor, Vec[uint8_t]* out) noexcept nogil:
@@ -530,7 +573,7 @@ cdef bint _give_users(DumpCursor* cursor, size_t end, Vec[uint8_t]* out) noexcep
         if item.kind != DUMP_COMMAND or cursor.users_offset == item.bytes.length:
             cursor.users_given += 1
             cursor.users_offset = 0
-    cursor.stage = STAGE_END
+    cursor.stage = STAGE_RIGHTS
     return True
 
 # The next record of a machine.

@@ -2,18 +2,22 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE, DUMP_MACHINE,
-                                    DUMP_PART, DUMP_RESULT, DUMP_REVISION, DUMP_SESSION, DUMP_STATE,
-                                    FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease, DumpMachine, DumpPart,
-                                    DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
+from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE,
+                                    DUMP_LEASE_OWNER, DUMP_MACHINE, DUMP_PART, DUMP_RESULT, DUMP_REVISION, DUMP_RIGHTS,
+                                    DUMP_RIGHTS_USER, DUMP_ROLE, DUMP_SESSION, DUMP_SESSION_OWNER, DUMP_STATE,
+                                    FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease, DumpMachine,
+                                    DumpOwner, DumpPart, DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
 from raftmeta.machine.history cimport (History, Step, history_begin_at, history_commit, history_prepare,
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
                                       leases_release)
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
+from raftmeta.machine.rights cimport (RightsHeadImage, RightsItem, RoleImage, UserImage, rights_release,
+                                      rights_restore, rights_restore_owner, rights_restored)
+from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_RIGHTS
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, entry_key,
                                     entry_previous, tree_cut_chain, tree_find, tree_free_entry, tree_load,
                                     tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
@@ -74,6 +78,14 @@ cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
         return sizeof(DumpPart)
     if kind == DUMP_COMMAND:
         return sizeof(UserCommand)
+    if kind == DUMP_RIGHTS:
+        return sizeof(RightsHeadImage)
+    if kind == DUMP_ROLE:
+        return sizeof(RoleImage)
+    if kind == DUMP_RIGHTS_USER:
+        return sizeof(UserImage)
+    if kind == DUMP_LEASE_OWNER or kind == DUMP_SESSION_OWNER:
+        return sizeof(DumpOwner)
     return sizeof(DumpEnd) if kind == DUMP_END else 0
 
 cdef bint _may_follow(Machine* machine, uint32_t kind) noexcept nogil:
@@ -111,7 +123,7 @@ cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uin
     machine.load.kind = kind
     return status
 
-# The loaded base is complete, and the changes since follow; leases, sessions and user machines come anew.
+# The loaded base is complete, and the changes since follow; leases, sessions, user machines and rights come anew.
 cdef void _begin_difference(Machine* machine) noexcept nogil:
     leases_release(&machine.leases)
     sessions_release(&machine.sessions)
@@ -119,6 +131,8 @@ cdef void _begin_difference(Machine* machine) noexcept nogil:
     memset(&machine.sessions, 0, sizeof(Sessions))
     users_release(&machine.users)
     memset(&machine.users, 0, sizeof(UserMachines))
+    rights_release(&machine.rights)
+    memset(&machine.rights, 0, sizeof(Rights))
     machine.load.kind = 0
     machine.load.is_difference = True
     machine.load.since_revision = machine.revision
@@ -132,6 +146,8 @@ cdef inline bint _ascends(Machine* machine, uint64_t number) noexcept nogil:
 
 cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint32_t length) noexcept nogil:
     cdef Bytes rest
+    if DUMP_RIGHTS <= kind <= DUMP_SESSION_OWNER:
+        return _load_rights(machine, kind, bytes, length)
     cdef bint has_rest = kind in (DUMP_LEASE, DUMP_RESULT, DUMP_KEY, DUMP_CHANGE, DUMP_MACHINE, DUMP_PART, DUMP_COMMAND)
     rest.data = bytes + _fields_of(kind)
     rest.length = length - _fields_of(kind)
@@ -267,6 +283,25 @@ cdef status_t _load_machine(Machine* machine, const DumpMachine* fields, const B
     return users_restore(&machine.users, &image)
 
 
+# --- rights -----------------------------------------------------------------------------------------------------------
+cdef status_t _load_rights(Machine* machine, uint32_t kind, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    cdef const DumpOwner* owner = <const DumpOwner*>bytes
+    cdef bint is_session = kind == DUMP_SESSION_OWNER
+    if machine.feature_level < LEVEL_OF_RIGHTS:
+        return BAD_FIELD
+    if kind <= DUMP_RIGHTS_USER:
+        return rights_restore(&machine.rights, <RightsItem>(kind - DUMP_RIGHTS), bytes, length)
+    if length != sizeof(DumpOwner):
+        return BAD_LENGTH
+    if not _ascends(machine, owner.id):
+        return BAD_FIELD
+    if is_session and sessions_find(&machine.sessions, owner.id) == NULL:
+        return BAD_FIELD
+    if not is_session and leases_find(&machine.leases, owner.id) == NULL:
+        return BAD_FIELD
+    return rights_restore_owner(&machine.rights, is_session, owner.id, owner.owner)
+
+
 # --- keys and history -------------------------------------------------------------------------------------------------
 cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields) noexcept nogil:
     if fields.flags & ENTRY_TOMBSTONE:
@@ -375,6 +410,9 @@ cdef status_t _load_end(Machine* machine, const DumpEnd* fields) noexcept nogil:
         return BAD_FIELD
     if machine.load.is_difference:
         _move_floor(machine, machine.load.floor)
+    status = rights_restored(&machine.rights)
+    if status != OK:
+        return status
     machine_status(machine, &loaded)
     if loaded.state_hash.low != machine.load.state_hash.low or loaded.state_hash.high != machine.load.state_hash.high:
         return BAD_CHECKSUM

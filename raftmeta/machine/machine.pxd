@@ -1,4 +1,4 @@
-# The replicated state: keys, history, leases, sessions. apply is deterministic, reads no clock, never throws outward.
+# The replicated state: keys, history, leases, sessions, rights. apply is deterministic, reads no clock, never throws.
 #
 # One thread applies (the loop, or the simulator). Readers on other threads use the *_shared calls, which see whole
 # published batches only and never wait for the applier, nor it for them (docs/terms.md "publish", "pin").
@@ -9,6 +9,7 @@
 #   dump.pxd      Dump, machine_dump_begin, _prepare, _next, _end; differences by DumpBase
 #   load.pxd      machine_load_chunk, machine_load_done
 #   history.pxd   Change
+#   rights.pxd, rights_table.pxd   who may do what, for reads and watches on any thread
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.machine.dump cimport (Dump, DumpBase, machine_dump_base_forget, machine_dump_base_loaded,
@@ -56,6 +57,9 @@ cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64
 cdef uint32_t machine_due_sessions(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* sessions,
                                    Vec[uint64_t]* deadlines, uint32_t most) noexcept nogil
 cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept nogil
+# Whether rights were ever configured; then a node speaks in a session that it has made known as its own.
+cdef bint machine_has_rights(const Machine* machine) noexcept nogil
+cdef bint machine_session_is_owned(Machine* machine, uint64_t session) noexcept nogil
 # After an install: the kept result of (session, sequence). OK with body; RESULT_EVICTED; NOT_FOUND: not applied yet;
 # SESSION_UNKNOWN.
 cdef status_t machine_session_result(Machine* machine, uint64_t session, uint64_t sequence, const uint8_t** body,

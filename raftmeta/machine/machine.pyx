@@ -4,7 +4,8 @@ One entry, step by step:
   1. machine_apply decodes the command. Nonsense is answered COMMAND_INVALID; a kind this build does not know is
      fatal, for other nodes may have applied it.
   2. _admit looks at its session: an unknown one, a duplicate and an evicted sequence end here and change nothing.
-  3. The fence is checked before anything of the command itself.
+  3. While rights are on, they decide about the whole command (rights_decide.pyx). Then the fence is checked. Both come
+     before anything of the command itself.
   4. A refusal is a result like any other. Changes of keys are planned whole (plan.pyx) before the first is made.
   5. The changes are made, in slices; the revision and its change record come into being after the last.
   6. _finish encodes the result, keeps it in the session and moves `applied`.
@@ -24,10 +25,14 @@ from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, le
                                       leases_grant, leases_keys, leases_release, leases_renew)
 from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
                                     planned_is_change)
+from raftmeta.machine.rights cimport (rights_change, rights_lease_ended, rights_own_lease, rights_own_session,
+                                      rights_release, rights_session_ended, rights_session_owner)
+from raftmeta.machine.rights_decide cimport rights_decide, rights_know
+from raftmeta.machine.rights_state cimport OWNER_NODE, Denial
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_USER_MACHINES, PHASE_EVALUATE, PHASE_IDLE,
-                                     PHASE_MAKE)
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, PHASE_EVALUATE,
+                                     PHASE_IDLE, PHASE_MAKE)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find, tree_free_entry,
                                     tree_new_entry, tree_put)
@@ -39,14 +44,15 @@ from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_
                                     MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, mark)
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_MEMBERSHIP, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, KEY_INVALID,
-                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, SESSION_UNKNOWN, UNKNOWN_ENTRY,
-                              VALUE_TOO_LARGE)
+                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, PERMISSION_DENIED, SESSION_UNKNOWN,
+                              UNKNOWN_ENTRY, VALUE_TOO_LARGE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_KEYS,
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_EXPIRE,
-                                     COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_USER_DUMP, Bytes, Command, Fence,
-                                     LeaseItem, command_decode, command_init, command_release, result_array,
-                                     result_begin, result_nil, result_unsigned)
+                                     COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
+                                     COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_USER_DUMP,
+                                     SPEAKER_NONE, Bytes, Command, Fence, LeaseItem, command_decode, command_init,
+                                     command_release, result_array, result_begin, result_bytes, result_nil,
+                                     result_unsigned)
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
@@ -73,6 +79,7 @@ cdef void machine_destroy(Machine* machine) noexcept nogil:
     leases_release(&machine.leases)
     sessions_release(&machine.sessions)
     users_release(&machine.users)
+    rights_release(&machine.rights)
     command_release(&machine.command)
     transaction_release(&machine.transaction)
     plan_release(&machine.plan)
@@ -117,19 +124,54 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
     result.sequence = command.sequence
     if status == NO_MEMORY:
         return _fatal(result, status)
-    if status == COMMAND_INVALID and command.kind > COMMAND_USER_DUMP:
+    if status == COMMAND_INVALID and command.kind > COMMAND_RIGHTS:
         return _fatal(result, UNKNOWN_ENTRY)
     if status != OK:
         return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
-    status = _admit(machine, result)
+    status = _know(machine)
+    if status == OK:
+        status = _admit(machine, result)
     if result.is_duplicate:
         machine.applied = record.index
         return APPLY_DONE
+    if status == NO_MEMORY:
+        return _fatal(result, status)
     if status != OK:
         return _answer(machine, record, result, status)
+    if machine.rights.is_enabled:
+        status = rights_decide(&machine.rights, &machine.leases, &machine.speaker, command, &machine.denial)
+        if status != OK:
+            return _finish(machine, record, result, status)
     if not _holds(machine, &command.fence):
         return _finish(machine, record, result, FENCED)
     return _run(machine, record, result)
+
+# Who speaks; a session that nobody owns becomes the first speaker's. Nothing is asked before rights were configured.
+cdef status_t _know(Machine* machine) noexcept nogil:
+    cdef Command* command = &machine.command
+    cdef status_t status
+    if command.speaker != SPEAKER_NONE and machine.feature_level < LEVEL_OF_RIGHTS:
+        return COMMAND_INVALID
+    if machine.rights.table == NULL:
+        return OK
+    memset(&machine.denial, 0, sizeof(machine.denial))
+    status = rights_know(&machine.rights, command, &machine.speaker)
+    if status != OK or machine.speaker.user == NULL or rights_session_owner(&machine.rights, command.session) != 0:
+        return status
+    return _own(machine, command.session)
+
+# While rights were never configured, nobody owns anything.
+cdef status_t _own(Machine* machine, uint64_t session) noexcept nogil:
+    cdef uint64_t owner
+    if machine.rights.table == NULL or sessions_find(&machine.sessions, session) == NULL:
+        return OK
+    if machine.speaker.user != NULL:
+        owner = machine.speaker.user.number
+    elif machine.command.speaker != SPEAKER_NONE and machine.speaker.is_node:
+        owner = OWNER_NODE
+    else:
+        return OK
+    return OK if rights_own_session(&machine.rights, session, owner) else NO_MEMORY
 
 # Ask the session of the command: OK to go on, a status that is answered without being kept, or a duplicate.
 cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
@@ -200,8 +242,7 @@ cdef status_t _run_plain(Machine* machine, const Record* record) noexcept nogil:
     if command.kind == COMMAND_LEASE_KEEP_ALIVE:
         return _keep_alive(machine)
     if command.kind == COMMAND_SESSION_OPEN:
-        return sessions_open(&machine.sessions, command.id, command.ttl_ms,
-                             min(command.window, machine.limits.session_window), machine.lease_ms)
+        return _open_session(machine)
     if command.kind == COMMAND_SESSION_CLOSE:
         return _close_session(machine)
     if command.kind == COMMAND_SESSION_EXPIRE:
@@ -213,6 +254,8 @@ cdef status_t _run_plain(Machine* machine, const Record* record) noexcept nogil:
         return OK
     if machine.feature_level >= LEVEL_OF_USER_MACHINES and command.kind in (COMMAND_USER, COMMAND_USER_DUMP):
         return _give_user(machine, record)
+    if machine.feature_level >= LEVEL_OF_RIGHTS and command.kind == COMMAND_RIGHTS:
+        return rights_change(&machine.rights, command)
     return COMMAND_INVALID      # a lower level, or a command of a level that is not reached yet
 
 
@@ -222,6 +265,9 @@ cdef status_t _grant(Machine* machine, uint64_t index) noexcept nogil:
     cdef uint64_t id = command.id if command.id != 0 else leases_choose_id(&machine.leases, index)
     cdef status_t status = leases_grant(&machine.leases, id, command.ttl_ms,
                                         deadline_after(machine.lease_ms, command.ttl_ms), &command.data)
+    if (status == OK and machine.rights.table != NULL and machine.speaker.user != NULL
+            and not rights_own_lease(&machine.rights, id, machine.speaker.user.number)):
+        return NO_MEMORY
     return result_unsigned(&machine.transaction.body, id) if status == OK else status
 
 # A lease past its deadline lives until an entry expires it: a keep-alive that comes first renews it.
@@ -286,10 +332,17 @@ cdef status_t _plan_end(Machine* machine, Lease* lease) noexcept nogil:
         plan_delete(&machine.plan, planned)
     return OK
 
+cdef status_t _open_session(Machine* machine) noexcept nogil:
+    cdef const Command* command = &machine.command
+    cdef status_t status = sessions_open(&machine.sessions, command.id, command.ttl_ms,
+                                         min(command.window, machine.limits.session_window), machine.lease_ms)
+    return _own(machine, command.id) if status == OK else status
+
 cdef status_t _close_session(Machine* machine) noexcept nogil:
     cdef Session* session = sessions_find(&machine.sessions, machine.command.id)
     if session == NULL:
         return SESSION_UNKNOWN
+    rights_session_ended(&machine.rights, machine.command.id)
     return OK if sessions_end(&machine.sessions, session) else NO_MEMORY
 
 cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
@@ -301,6 +354,7 @@ cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
         session = sessions_find(&machine.sessions, item.lease)
         if session == NULL or not _is_due(session.due.deadline_ms, item, machine.lease_ms):
             continue
+        rights_session_ended(&machine.rights, item.lease)
         if not sessions_end(&machine.sessions, session):
             return NO_MEMORY
     return OK
@@ -382,6 +436,7 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
         history_commit(&machine.history, machine.history.prepared)
         machine.revision += 1
     while machine.ending.size > 0:
+        rights_lease_ended(&machine.rights, machine.ending.back().due.id)
         leases_end(&machine.leases, machine.ending.back())
         machine.ending.pop()
     return _finish(machine, record, result, OK)
@@ -454,10 +509,21 @@ cdef bint _encode(Machine* machine, status_t status) noexcept nogil:
         return False
     if status == OK and body.size > 0:
         return out.append(body.data, body.size)
+    if status == PERMISSION_DENIED:
+        return _encode_denial(machine)
     # Which operation was refused, by its position in the order of the command.
     if status != OK and machine.phase == PHASE_EVALUATE:
         return result_unsigned(out, machine.transaction.refused) == OK
     return result_nil(out) == OK
+
+# [right, start, end] as the command named them; an end of nil: the key `start` alone.
+cdef bint _encode_denial(Machine* machine) noexcept nogil:
+    cdef Vec[uint8_t]* out = &machine.result
+    cdef const Denial* denial = &machine.denial
+    if (result_array(out, 3) != OK or result_unsigned(out, denial.right) != OK
+            or result_bytes(out, &denial.start) != OK):
+        return False
+    return result_nil(out) == OK if denial.is_key else result_bytes(out, &denial.end) == OK
 
 cdef ApplyOutcome _leave(Machine* machine, const Record* record, ApplyResult* result, status_t status) noexcept nogil:
     machine.applied = record.index
@@ -484,6 +550,12 @@ cdef uint32_t machine_due_sessions(Machine* machine, uint64_t lease_ms, Vec[uint
 
 cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept nogil:
     return sessions_find(&machine.sessions, session) != NULL
+
+cdef bint machine_has_rights(const Machine* machine) noexcept nogil:
+    return machine.rights.table != NULL
+
+cdef bint machine_session_is_owned(Machine* machine, uint64_t session) noexcept nogil:
+    return rights_session_owner(&machine.rights, session) == OWNER_NODE
 
 cdef status_t machine_session_result(Machine* machine, uint64_t session, uint64_t sequence, const uint8_t** body,
                                      uint32_t* length, uint64_t* revision) noexcept nogil:

@@ -112,6 +112,8 @@ class MachineHandle:
         """Return the first count changes of the entry just applied."""
     def history(self, revision: int) -> tuple[int, list[_Change], int]:
         """Return (status, changes, wall_ms) of a revision."""
+    def allow(self, name: bytes, right: int, start: bytes, end: bytes | None = None) -> bool:
+        """Tell whether the user `name` has a right over [start, end), or over the key `start` if end is None."""
     def due_leases(self, lease_ms: int, most: int = 1000) -> list[tuple[int, int]]:
         """Return (lease, deadline) of those due at lease_ms."""
     def due_sessions(self, lease_ms: int, most: int = 1000) -> list[tuple[int, int]]:

@@ -18,6 +18,9 @@ from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, Ap
                                        machine_get, machine_get_shared, machine_history, machine_lease,
                                        machine_load_chunk, machine_load_done, machine_publish, machine_range_shared,
                                        machine_session_exists, machine_session_result, machine_status)
+from raftmeta.machine.rights cimport rights_drop, rights_hold
+from raftmeta.machine.rights_state cimport RightsTable
+from raftmeta.machine.rights_table cimport rights_allow, table_user
 from raftmeta.machine.tree cimport Entry, entry_key, entry_value
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.machine.user_machines cimport UserDump, UserMachine, users_find, users_take
@@ -256,6 +259,20 @@ cdef class MachineHandle:
         if status != OK:
             return status, [], 0
         return status, _changes(changes, count), wall_ms
+
+    # --- rights -------------------------------------------------------------------------------------------------------
+    def allow(self, bytes name not None, uint8_t right, bytes start not None, bytes end=None):
+        cdef RightsTable* table = rights_hold(&self.machine.rights)
+        cdef Bytes low = _window(start)
+        cdef Bytes high = _window(b"" if end is None else end)
+        if table == NULL or not table.is_enabled:
+            allowed = True
+        else:
+            allowed = bool(rights_allow(table_user(table, <const uint8_t*>PyBytes_AS_STRING(name),
+                                                   <uint32_t>PyBytes_GET_SIZE(name)), right, &low, &high, end is None))
+        if table != NULL:
+            rights_drop(table)
+        return allowed
 
     # --- leases and sessions ------------------------------------------------------------------------------------------
     cdef list _due(self, bint sessions, uint64_t lease_ms, uint32_t most):

@@ -19,7 +19,7 @@ cdef struct MachineStatus:
     uint64_t sessions
     uint32_t feature_level
     uint64_t lease_ms               # lease clock of the last entry
-    Hash128 state_hash              # order-independent, over keys, leases, sessions, counters and history floor
+    Hash128 state_hash              # order-independent, over keys, leases, sessions, rights, counters and history floor
 
 # Make everything applied so far visible to readers of other threads: once per batch, before tickets are completed.
 cdef status_t machine_publish(Machine* machine) noexcept nogil

@@ -4,6 +4,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta.machine.history cimport History
 from raftmeta.machine.leases cimport Lease, Leases
 from raftmeta.machine.plan cimport Plan
+from raftmeta.machine.rights_decide cimport SpeakerOf
+from raftmeta.machine.rights_state cimport Denial, Rights
 from raftmeta.machine.sessions cimport Session, Sessions
 from raftmeta.machine.transactions cimport Transaction
 from raftmeta.machine.tree cimport Entry
@@ -17,8 +19,9 @@ from raftmeta.raft.types cimport index_t
 from raftmeta.wire.commands cimport Command
 
 cdef enum:
-    FORMAT_FEATURE_LEVEL_MAX = 2    # highest level this build can apply
+    FORMAT_FEATURE_LEVEL_MAX = 3    # highest level this build can apply
     LEVEL_OF_USER_MACHINES = 2
+    LEVEL_OF_RIGHTS = 3
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
@@ -56,6 +59,7 @@ cdef struct Machine:
     Leases leases
     Sessions sessions
     UserMachines users
+    Rights rights
     index_t applied
     uint64_t revision
     uint64_t compacted
@@ -65,6 +69,8 @@ cdef struct Machine:
     # The entry under way.
     Phase phase
     Command command
+    SpeakerOf speaker               # of it, while rights are configured
+    Denial denial                   # why the last entry was refused, if it was
     Transaction transaction
     Plan plan
     Vec[Lease*] ending              # leases that go with the plan

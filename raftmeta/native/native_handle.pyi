@@ -14,6 +14,15 @@ def hash128(data: bytes, *, seed: int = 0) -> tuple[int, int]:
 def hash64(data: bytes, *, seed: int = 0) -> int:
     """Return the low half of hash128."""
 
+def sha256_of(data: bytes) -> bytes:
+    """SHA-256."""
+
+def hmac_sha256(key: bytes, data: bytes) -> bytes:
+    """HMAC-SHA-256; key: at most 64 bytes."""
+
+def are_equal(left: bytes, right: bytes) -> bool:
+    """Compare in a time that tells nothing of where they differ."""
+
 def big64(data: bytes) -> int:
     """Return the first 8 bytes as a big-endian number. Raises ValueError for less."""
 

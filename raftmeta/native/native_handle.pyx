@@ -3,7 +3,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.native cimport chunks, containers, intrinsics, text
+from raftmeta.native cimport chunks, containers, intrinsics, sha256, text
 
 cdef extern from "intrinsics.hpp" namespace "raftmeta" nogil:
     uint32_t crc32c_table(uint32_t seed, const void* data, size_t length)
@@ -25,6 +25,23 @@ def hash128(bytes data, *, uint64_t seed=0):
 
 def hash64(bytes data, *, uint64_t seed=0):
     return intrinsics.hash64(seed, PyBytes_AS_STRING(data), len(data))
+
+
+def sha256_of(bytes data):
+    cdef uint8_t[32] out
+    sha256.sha256(PyBytes_AS_STRING(data), len(data), out)
+    return PyBytes_FromStringAndSize(<char*>out, 32)
+
+
+def hmac_sha256(bytes key, bytes data):
+    cdef uint8_t[32] out
+    sha256.hmac_sha256(<const uint8_t*>PyBytes_AS_STRING(key), len(key), PyBytes_AS_STRING(data), len(data), out)
+    return PyBytes_FromStringAndSize(<char*>out, 32)
+
+
+def are_equal(bytes left, bytes right):
+    return len(left) == len(right) and bool(sha256.are_equal_in_constant_time(
+        <const uint8_t*>PyBytes_AS_STRING(left), <const uint8_t*>PyBytes_AS_STRING(right), len(left)))
 
 
 def big64(bytes data):

@@ -21,6 +21,7 @@ from raftmeta.native.memory cimport give_back_memory
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read,
                                   stream_write)
+from raftmeta.server.authentication cimport authentication_is_private, authentication_release
 from raftmeta.server.output cimport (connection_count, connection_has_room, connection_next_turn, connection_refuse,
                                      connection_send, place_of)
 from raftmeta.server.pending cimport request_answer
@@ -76,6 +77,7 @@ cdef void connections_accept(ClientServer* server, int listener) noexcept nogil:
         connection.stream = stream
         connection.state = CONNECTION_GREETING
         connection.is_reading = True
+        connection.is_private = authentication_is_private(connection, listener == server.local_listener)
         connection.heard_ns = connection.sent_ns = server.now_ns
         server.counters.connections += 1
         if not _watch_descriptor(server, connection, posix.EPOLL_CTL_ADD):
@@ -89,6 +91,7 @@ cdef void connection_close(ClientServer* server, Connection* connection) noexcep
     watches_abandon(server, connection)
     requests_drop_parked(server, connection)
     snapshot_close(connection)
+    authentication_release(connection)
     stream_close(&connection.stream)
     server.bytes_under_way -= connection.received.size
     server.answer_bytes -= connection.counted

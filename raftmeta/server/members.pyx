@@ -14,6 +14,7 @@ from raftmeta.engine.submission cimport (SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_
 from raftmeta.loop.loop cimport NodeStatus
 from raftmeta.raft.membership cimport membership_decode, membership_is_plain_text
 from raftmeta.raft.types cimport MEMBERS_MAX, Membership
+from raftmeta.server.access cimport access_to_all
 from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.server.state cimport ClientPending, Parts
 from raftmeta.status cimport BAD_FIELD, NOT_FOUND, OK, OVERLOADED
@@ -62,6 +63,7 @@ cdef status_t _status(ClientServer* server, Connection* connection, const Client
     cdef Writer writer
     cdef bint is_ready = (server.status.engine_state == ENGINE_RUNNING and server.status.session != 0
                           and server.status.core.leader != 0)
+    cdef bint sees_all = access_to_all(server, connection)
     members_read(server)
     server.scratch.clear()
     writer = writer_at(&server.scratch)
@@ -81,9 +83,10 @@ cdef status_t _status(ClientServer* server, Connection* connection, const Client
     write_uint(&writer, server.status.core.last)
     write_uint(&writer, server.status.machine.revision)
     write_uint(&writer, server.status.machine.compacted)
-    write_uint(&writer, server.status.machine.keys)
-    write_uint(&writer, server.status.machine.state_hash.low)
-    write_uint(&writer, server.status.machine.state_hash.high)
+    # These tell something of every key: by the hash a guess at the only value that is not known could be tested.
+    write_uint(&writer, server.status.machine.keys if sees_all else 0)
+    write_uint(&writer, server.status.machine.state_hash.low if sees_all else 0)
+    write_uint(&writer, server.status.machine.state_hash.high if sees_all else 0)
     write_uint(&writer, server.status.machine.feature_level)
     write_bin(&writer, server.version, server.version_length)
     write_bool(&writer, is_ready)

@@ -18,10 +18,12 @@ from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, SUBMIT_LIST_LEAS
 from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
 from raftmeta.loop.tickets cimport Ticket, ticket_drop
 from raftmeta.machine.machine cimport machine_range_shared
-from raftmeta.machine.state cimport LEVEL_OF_USER_MACHINES, Machine
+from raftmeta.machine.state cimport LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, Machine
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
+from raftmeta.server.access cimport access_of_pending, access_of_request, access_owner, access_speak
+from raftmeta.server.authentication cimport authentication_take
 from raftmeta.server.machines cimport machine_read, machine_told
 from raftmeta.server.members cimport members_answer, members_take
 from raftmeta.server.output cimport (connection_at, connection_count, connection_may_answer, connection_next_turn,
@@ -30,17 +32,20 @@ from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowde
 from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
 from raftmeta.server.state cimport TUNE_TURN_BYTES, ClientPending, ClientWatch, Parts
 from raftmeta.server.watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened, watches_unwatch
-from raftmeta.status cimport (COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED, NOT_FOUND, NOT_READY,
-                              NO_MEMORY, OK, OVERLOADED, REMOVED, VALUE_TOO_LARGE)
+from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED,
+                              NOT_FOUND, NOT_READY, NO_MEMORY, OK, OVERLOADED, PERMISSION_DENIED, REMOVED,
+                              VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY,
-                                            READ_LOCAL, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_KIND_MAX,
+                                            READ_LOCAL, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND,
+                                            REQUEST_GET, REQUEST_KIND_MAX,
                                             REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS,
                                             REQUEST_PIECE, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
                                             REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
                                             client_frame_begin, client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
-                                     OP_DELETE, OP_DELETE_RANGE, Bytes, Command, command_decode)
+                                     COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
+                                     COMMAND_USER, OP_DELETE, OP_DELETE_RANGE, SPEAKER_NONE, Bytes, Command,
+                                     command_decode)
 from raftmeta.wire.hello cimport HELLO_CLIENT, HELLO_PEER, Hello, hello_decode, hello_encode, hello_negotiate
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
 
@@ -115,14 +120,17 @@ cdef void requests_tell_leader(ClientServer* server, Connection* connection) noe
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
+# A client speaks for itself only through this node.
 cdef bint _may_propose(const Command* command) noexcept nogil:
+    if command.speaker != SPEAKER_NONE:
+        return False
     if command.kind == COMMAND_SESSION_OPEN:
         return command.sequence == 0 and (command.session == 0 or command.session == command.id)
     if command.session == 0 or command.sequence == 0:
         return False
     return (command.kind == COMMAND_KEYS or command.kind == COMMAND_LEASE_GRANT or command.kind == COMMAND_LEASE_REVOKE
             or command.kind == COMMAND_LEASE_KEEP_ALIVE or command.kind == COMMAND_COMPACT
-            or command.kind == COMMAND_USER
+            or command.kind == COMMAND_USER or command.kind == COMMAND_RIGHTS
             or (command.kind == COMMAND_SESSION_CLOSE and command.id == command.session))
 
 
@@ -139,9 +147,15 @@ cdef bint _is_urgent(const Command* command) noexcept nogil:
     return command.ops.size != 0
 
 
-cdef status_t _check_call(const ClientServer* server) noexcept nogil:
-    if server.status.machine.feature_level < LEVEL_OF_USER_MACHINES:
-        return NOT_READY        # it rises by itself, and nothing above it is proposed
+# The level rises by itself, and nothing above it is proposed.
+cdef status_t _check_level(const ClientServer* server) noexcept nogil:
+    cdef uint32_t level = server.status.machine.feature_level
+    if server.command.kind == COMMAND_RIGHTS:
+        return OK if level >= LEVEL_OF_RIGHTS else NOT_READY
+    if server.command.kind != COMMAND_USER:
+        return OK
+    if level < LEVEL_OF_USER_MACHINES:
+        return NOT_READY
     return VALUE_TOO_LARGE if server.command.data.length > server.limits.value_bytes_max else OK
 
 
@@ -150,12 +164,15 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     cdef Submission what = submission_of(SUBMIT_CLIENT_COMMAND)
     cdef CommandArguments* asked = &what.arguments.command
     cdef Parts payload, held
+    cdef Bytes spoken = request.key
     cdef status_t status = command_decode(request.key.data, request.key.length, &server.command)
     if status == OK and not _may_propose(&server.command):
         status = COMMAND_INVALID
-    if status == OK and server.command.kind == COMMAND_USER:
-        status = _check_call(server)
-    if status == COMMAND_INVALID or status == KEY_INVALID or status == VALUE_TOO_LARGE or status == NOT_READY:
+    if status == OK:
+        status = _check_level(server)
+    if status == OK:
+        status = access_speak(server, connection, &spoken, &server.scratch)
+    if status in (COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE, NOT_READY, AUTHENTICATION_FAILED):
         request_answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
         return OK
     if status != OK:
@@ -163,14 +180,16 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     memset(&pending, 0, sizeof(ClientPending))
     pending.kind = REQUEST_COMMAND
     pending.id = request.id
-    payload = parts_of(request.key.data, request.key.length, NULL, 0)
+    payload = parts_of(spoken.data, spoken.length, NULL, 0)
     held = parts_of(NULL, 0, NULL, 0)
     if server.command.kind == COMMAND_USER:
         # Its answer is its outcome, which only a copy knows: the name is needed for that, and first of all by the
         # engine, which takes no command for a machine that has no copy here.
         held = parts_of(server.command.name.data, server.command.name.length, NULL, 0)
         asked.machine_length = server.command.name.length
-        asked.machine_offset = <uint32_t>(server.command.name.data - request.key.data)
+        # What is spoken ends with the command as it came.
+        asked.machine_offset = (<uint32_t>(server.command.name.data - request.key.data)
+                                + spoken.length - request.key.length)
     asked.is_urgent = _is_urgent(&server.command)
     asked.session = server.command.session
     asked.sequence = server.command.sequence
@@ -206,6 +225,8 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
                                       (pending.flags & READ_KEYS_ONLY) != 0, (pending.flags & READ_COUNT_ONLY) != 0,
                                       &records, &count, &more, &seen)
     loop_leave(server.loop, READER_CLIENTS)
+    if status == OK:
+        status = access_of_pending(server, connection, pending, bytes)
     server.scratch.clear()
     if status == OK and pending.kind == REQUEST_RANGE:
         writer = writer_at(&server.scratch)
@@ -304,6 +325,8 @@ cdef status_t _leases(ClientServer* server, Connection* connection, const Client
     pending.kind = REQUEST_LEASES
     pending.id = request.id
     what.arguments.list_leases.least = request.number
+    access_owner(server, connection, &what.arguments.list_leases.owner)
+    pending.number = what.arguments.list_leases.owner
     if (request_is_crowded(server, False)
             or request_submit(server, connection, &pending, NULL, NULL, &what) != OK):
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
@@ -335,10 +358,15 @@ TAKERS[<int>REQUEST_MEET] = members_take
 TAKERS[<int>REQUEST_SNAPSHOT] = snapshots_take
 TAKERS[<int>REQUEST_PIECE] = snapshots_take
 TAKERS[<int>REQUEST_MACHINE_READ] = machine_read
+TAKERS[<int>REQUEST_AUTHENTICATE] = authentication_take
 
 
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Taker taker = TAKERS[request.kind] if request.kind <= REQUEST_KIND_MAX else NULL
+    cdef status_t status = access_of_request(server, connection, request)
+    if status != OK:
+        request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
+        return OK
     return taker(server, connection, request) if taker != NULL else _ping(server, connection, request)
 
 
@@ -355,9 +383,24 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
     return pending
 
 
+# Whether the right to the answer went while it was made. A read of keys is looked at when it is made.
+cdef status_t _access(ClientServer* server, Connection* connection, const ClientPending* pending) noexcept nogil:
+    cdef uint64_t owner = 0
+    if pending.kind in (REQUEST_COMMAND, REQUEST_GET, REQUEST_RANGE):
+        return OK
+    if pending.kind == REQUEST_LEASES:
+        access_owner(server, connection, &owner)
+        if owner != pending.number:
+            return PERMISSION_DENIED
+    return access_of_pending(server, connection, pending, <const uint8_t*>pending + sizeof(ClientPending))
+
+
 cdef void _tell(ClientServer* server, Connection* connection, const ClientPending* pending,
                 const Ticket* ticket) noexcept nogil:
-    if (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
+    cdef status_t status = _access(server, connection, pending)
+    if status != OK:
+        request_answer(server, connection, pending.id, status, 0, 0, NULL, 0)
+    elif (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
         _serve_read(server, connection, pending, <uint8_t*>pending + sizeof(ClientPending), ticket.index)
     elif pending.kind == REQUEST_MEMBERS and ticket.status == OK:
         members_answer(server, connection, pending.id)

@@ -26,6 +26,7 @@ from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
 from raftmeta.raft.membership cimport membership_position
+from raftmeta.server.authentication cimport authentication_prepare
 from raftmeta.server.connections cimport (connection_close, connection_readable, connection_resume, connection_writable,
                                           connections_accept, connections_flush, connections_relieve,
                                           connections_remove, connections_sweep)
@@ -34,7 +35,7 @@ from raftmeta.server.members cimport members_read
 from raftmeta.server.requests cimport requests_done, requests_release, requests_tell_leader
 from raftmeta.server.snapshots cimport snapshot_close
 from raftmeta.server.state cimport CONNECTION_FREE, CONNECTION_OPEN, VERSION_BYTES_MAX, ClientWatch, Connection
-from raftmeta.server.watches cimport watch_free, watch_news
+from raftmeta.server.watches cimport watch_free, watch_news, watches_look
 from raftmeta.status cimport NO_MEMORY, OK
 from raftmeta.wire.commands cimport command_init, command_release
 
@@ -154,6 +155,7 @@ cdef void* _clients_main(void* argument) noexcept nogil:
         server.now_ns = boot_now_ns()
         server.turn_bytes = 0
         _look_at_state(server)
+        watches_look(server)
         _look_at_events(server, events, count)
         _take_mail(server)
         connections_flush(server)
@@ -177,6 +179,8 @@ cdef void* _clients_main(void* argument) noexcept nogil:
 cdef bint _prepare(ClientServer* server) noexcept nogil:
     cdef uint32_t count = server.limits.connections_max
     cdef uint32_t i
+    if not authentication_prepare(server):
+        return False
     server.epoll = posix.epoll_create1(posix.EPOLL_CLOEXEC)
     server.wake_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
     server.mailbox = mailbox_create(True)

@@ -6,12 +6,13 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.loop.loop cimport LinkTable, Loop, NodeStatus
 from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
+from raftmeta.machine.rights_state cimport UserSecret
 from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published, pthread_t
 from raftmeta.net.stream cimport Stream
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
-from raftmeta.wire.commands cimport Bytes, Command
+from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes, Command
 
 cdef enum:
     NOWHERE = 0xFFFFFFF         # a place that no connection has
@@ -36,12 +37,18 @@ cdef enum ClientWatchState:
     CLIENT_WATCH_OPEN = 2
     CLIENT_WATCH_CLOSING = 3    # SUBMIT_UNWATCH is under way
 
+cdef enum:
+    TUNE_FAILURE_SLOTS = 1024
+
 cdef struct ClientWatch:
     WatchSignal signal          # first: its mail is this watch
     Watch* watch
     ClientWatch* next           # of its connection, or of ClientServer.orphans
     WatchPurse* purse           # of its connection; held
     uint64_t id                 # of the request that opened it
+    Vec[uint8_t] bounds         # start, then end; only of a connection with a principal
+    uint32_t start_length       # of the first
+    uint64_t rights_revision    # under which its right was looked at last
     uint32_t place              # of its connection; NOWHERE: it is gone
     uint8_t state
     uint8_t has_items           # may have some: not looked since the last signal
@@ -66,11 +73,30 @@ cdef struct Parts:
     Bytes first
     Bytes last
 
+# Failed authentications of the users that share a slot: they leak away, one a second.
+cdef struct FailureSlot:
+    uint32_t count
+    uint64_t since_ns
+
 cdef enum ConnectionState:
     CONNECTION_FREE = 0
     CONNECTION_GREETING = 1     # HELLO awaited
     CONNECTION_OPEN = 2
     CONNECTION_CLOSING = 3      # what is in `out` is sent, then it is closed
+
+# Who is at the other end of a connection, as far as that was proved.
+cdef struct Principal:
+    uint8_t name_length         # 0: nobody proved anything
+    uint8_t[PRINCIPAL_BYTES_MAX] name
+    uint64_t rights_revision    # under which a secret was proved; 2^63 - 1: by a certificate, which no change makes old
+
+# An authentication between its two steps.
+cdef struct Exchange:
+    Principal asked
+    UserSecret secret           # of that user, or made up where there is none
+    bint is_user
+    Vec[uint8_t] nonce
+    Vec[uint8_t] said           # all that both sides said so far, which proof and signature are about
 
 cdef struct Connection:
     Stream stream
@@ -95,6 +121,10 @@ cdef struct Connection:
     uint64_t read_bytes         # of its reads under way
     uint64_t counted            # of it in ClientServer.answer_bytes
     uint8_t waits_for_turn      # it has whole requests, and is not read on before its next turn
+    Principal principal         # who is at the other end
+    Exchange* exchange          # an authentication under way; NULL: none
+    uint8_t is_private          # nobody between can listen: a Unix socket, loopback, or TLS
+    uint32_t failures           # authentications that failed
     bint has_file               # a sealed file is open for it
     int file
     uint64_t file_bytes
@@ -107,6 +137,9 @@ cdef struct ClientCounters:
     uint64_t evicted            # for what they did not say, or read, in time
     uint64_t requests
     uint64_t overloaded         # answered so
+    uint64_t denied             # reads, watches and other requests that were refused for their rights
+    uint64_t authenticated
+    uint64_t unauthenticated    # authentications that failed
     uint64_t watches            # open now
     uint64_t memory             # of answers and events that wait
 
@@ -140,6 +173,9 @@ cdef struct ClientServer:
     uint64_t answer_bytes       # of the answers that wait
     uint64_t turn_bytes         # made in this turn
     uint64_t memory_high        # of both, since memory was given back to the system
+    uint64_t rights_revision    # that the watches were looked at under
+    uint8_t[32] disguise        # makes up the salts of users that do not exist
+    FailureSlot[TUNE_FAILURE_SLOTS] slots    # by the hash of a user's name
     member_id_t leader_told
     NodeStatus status           # as of this turn
     Membership membership

@@ -23,3 +23,5 @@ cdef void watches_resume(ClientServer* server, Connection* connection) noexcept 
 cdef void watches_abandon(ClientServer* server, Connection* connection) noexcept nogil
 # Submit SUBMIT_UNWATCH. connection and id: who asked for it; NULL: nobody is answered.
 cdef void watches_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch, uint64_t id) noexcept nogil
+# Once a turn: after a change of rights, end the watches whose right has gone.
+cdef void watches_look(ClientServer* server) noexcept nogil

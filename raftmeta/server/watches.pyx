@@ -16,11 +16,12 @@ from raftmeta.engine.submission cimport SUBMIT_UNWATCH, Submission
 from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.watch_purse cimport purse_create, purse_drop, purse_hold
 from raftmeta.machine.watches cimport watch_take
+from raftmeta.server.access cimport access_of_watch, access_revision
 from raftmeta.server.output cimport connection_has_room, connection_next_turn, connection_send, place_of
-from raftmeta.server.pending cimport request_submit, submission_of
+from raftmeta.server.pending cimport request_answer, request_submit, submission_of
 from raftmeta.server.state cimport (CLIENT_WATCH_CLOSING, CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, CONNECTION_OPEN,
                                     NOWHERE, TUNE_TURN_BYTES, TUNE_WATCHES_MAX, ClientPending)
-from raftmeta.status cimport NO_MEMORY, OK
+from raftmeta.status cimport NO_MEMORY, OK, PERMISSION_DENIED
 from raftmeta.wire.client_messages cimport CLIENT_EVENTS, REQUEST_UNWATCH, ClientMessage
 
 cdef enum:
@@ -40,6 +41,12 @@ cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
     watch = <ClientWatch*>calloc(1, sizeof(ClientWatch))
     if watch == NULL:
         return NULL
+    if connection.principal.name_length != 0 and not (watch.bounds.append(request.key.data, request.key.length)
+                                                      and watch.bounds.append(request.end.data, request.end.length)):
+        watch.bounds.release()
+        free(watch)
+        return NULL
+    watch.start_length = request.key.length
     watch.signal.mail.kind = MAIL_WATCH
     watch.signal.mailbox = server.mailbox
     watch.signal.consumer = watch
@@ -57,6 +64,7 @@ cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
 
 cdef void watch_free(ClientWatch* watch) noexcept nogil:
     if watch != NULL:
+        watch.bounds.release()
         purse_drop(watch.purse)
         free(watch)
 
@@ -93,6 +101,8 @@ cdef void watch_opened(ClientServer* server, ClientWatch* watch, const Ticket* t
     watch.state = CLIENT_WATCH_OPEN
     if watch.place == NOWHERE:          # its connection went away meanwhile
         watches_unwatch(server, NULL, watch, 0)
+    elif not access_of_watch(server, &server.connections[watch.place], watch):
+        _deny(server, &server.connections[watch.place], watch)
     elif watch.has_items:
         watch_news(server, watch)       # it was signalled before its answer was looked at
 
@@ -105,6 +115,29 @@ cdef void watch_closed(ClientServer* server, ClientWatch* watch, status_t status
     # The node stopped: its hub still knows the signal, so it is given back with the node.
     watch.next = server.orphans
     server.orphans = watch
+
+
+# The right to it has gone: its client is told by a second answer, and what waits is told to nobody.
+cdef void _deny(ClientServer* server, Connection* connection, ClientWatch* watch) noexcept nogil:
+    request_answer(server, connection, watch.id, PERMISSION_DENIED, 0, 0, NULL, 0)
+    watches_unwatch(server, connection, watch, 0)
+
+
+cdef void watches_look(ClientServer* server) noexcept nogil:
+    cdef uint64_t revision = access_revision(server)
+    cdef ClientWatch* watch
+    cdef ClientWatch* next
+    cdef uint32_t place
+    if revision == server.rights_revision:
+        return
+    server.rights_revision = revision
+    for place in range(server.limits.connections_max):
+        watch = server.connections[place].watches
+        while watch != NULL:
+            next = watch.next
+            if watch.state == CLIENT_WATCH_OPEN and not access_of_watch(server, &server.connections[place], watch):
+                _deny(server, &server.connections[place], watch)
+            watch = next
 
 
 cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
@@ -124,6 +157,10 @@ cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
         status = watch_take(watch.watch, TUNE_ITEMS, TUNE_ITEM_BYTES, &server.scratch, &count)
         if count == 0:
             watch.has_items = False
+            return
+        # Behind the taking: the table of rights was published before any event that followed its change.
+        if not access_of_watch(server, connection, watch):
+            _deny(server, connection, watch)
             return
         memset(&message, 0, sizeof(ClientMessage))
         message.kind = CLIENT_EVENTS

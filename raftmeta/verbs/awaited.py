@@ -6,8 +6,8 @@ are the carrier's: how what is asked travels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
 
 from raftmeta.bindings import verbs
 from raftmeta.bindings.revision import Revision
@@ -19,6 +19,7 @@ from raftmeta.results import MemberStatus, TxnReply
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
 from raftmeta.verbs.blocking import HasId
 from raftmeta.verbs.lease import AioLease
+from raftmeta.verbs.rights import Auth
 from raftmeta.verbs.watch import AioWatch
 
 __all__ = ["AioVerbs"]
@@ -56,8 +57,17 @@ class AioVerbs:
     async def _members(self, timeout_s: float | None) -> tuple[MemberStatus, ...]:
         raise NotImplementedError
 
+    def _check_rights(self) -> None:
+        """A node that is asked by others looks itself."""
+
     async def _reach(self, change: Change, timeout_s: float | None) -> None:
         raise NotImplementedError
+
+    @property
+    def auth(self) -> Auth[Coroutine[Any, Any, Revision]]:
+        """Users, roles and rights. Raises NotReady while a member of the cluster could not apply them."""
+        self._check_rights()
+        return Auth(self._ask)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, Rang
 from raftmeta.results import MemberStatus, TxnReply, WatchBatch, WatchReset
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
 from raftmeta.verbs.lease import Lease
+from raftmeta.verbs.rights import Auth
 from raftmeta.verbs.watch import Watch
 
 __all__ = ["HasId", "Verbs"]
@@ -67,8 +68,17 @@ class Verbs:
     def _members(self, timeout_s: float | None) -> tuple[MemberStatus, ...]:
         raise NotImplementedError
 
+    def _check_rights(self) -> None:
+        """A node that is asked by others looks itself."""
+
     def _reach(self, change: Change, timeout_s: float | None) -> None:
         raise NotImplementedError
+
+    @property
+    def auth(self) -> Auth[Revision]:
+        """Users, roles and rights. Raises NotReady while a member of the cluster could not apply them."""
+        self._check_rights()
+        return Auth(self._ask)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 

@@ -34,14 +34,23 @@ cdef enum ClientRequestKind:
     REQUEST_PIECE = 13
     REQUEST_MACHINE_READ = 14
     REQUEST_LEASES = 15
+    REQUEST_AUTHENTICATE = 16
 
 cdef enum:
-    REQUEST_KIND_MAX = REQUEST_LEASES
+    REQUEST_KIND_MAX = REQUEST_AUTHENTICATE
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # the state that the node has applied, without asking the leader
     READ_KEYS_ONLY = 2
     READ_COUNT_ONLY = 4
+
+# Steps of REQUEST_AUTHENTICATE, SCRAM-SHA-256 (RFC 5802, 7677) with these fields in place of texts.
+cdef enum ClientAuthenticateFlags:
+    AUTHENTICATE_BEGINS = 0     # key: a user's name, end: the client's nonce
+    AUTHENTICATE_PROVES = 1     # key: both nonces, end: the proof
+
+cdef enum:
+    NONCE_BYTES_MAX = 128       # of both together
 
 cdef enum ClientMessageKind:
     CLIENT_ANSWER = 1
@@ -58,8 +67,9 @@ cdef struct ClientRequest:
     uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a
                                 # membership; PIECE: offset; LEASES: the least id
     uint32_t limit              # of a range; PIECE: length
-    Bytes key                   # key, start of a range, name, a command's payload, or a membership
-    Bytes end                   # end of a range, address, or a call
+    Bytes key                   # key, start of a range, name, a command's payload, or a membership; AUTHENTICATE: a
+                                # name, then a nonce
+    Bytes end                   # end of a range, address, or a call; AUTHENTICATE: a nonce, then a proof
 
 cdef struct ClientMessage:
     uint8_t kind                # ClientMessageKind

@@ -90,6 +90,8 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
         return HAS_NUMBER | HAS_LIMIT
     if kind == REQUEST_MACHINE_READ:
         return HAS_FLAGS | HAS_KEY | HAS_END
+    if kind == REQUEST_AUTHENTICATE:
+        return HAS_FLAGS | HAS_KEY | HAS_END
     return HAS_KEY | HAS_END if kind == REQUEST_MEET else 0
 
 
@@ -127,6 +129,8 @@ cdef status_t client_request_encode(const ClientRequest* request, Vec[uint8_t]* 
 cdef inline uint64_t _flags_max(uint8_t kind) noexcept nogil:
     if kind == REQUEST_RANGE:
         return READ_FLAGS_ALL
+    if kind == REQUEST_AUTHENTICATE:
+        return AUTHENTICATE_PROVES
     return FILTER_ALL if kind == REQUEST_WATCH else READ_LOCAL
 
 
@@ -141,12 +145,16 @@ cdef inline uint32_t _key_bytes_max(uint8_t kind) noexcept nogil:
         return MEMBERSHIP_BYTES_MAX
     if kind == REQUEST_RANGE or kind == REQUEST_WATCH:
         return KEY_BYTES_MAX + 1        # also the successor of the longest key
+    if kind == REQUEST_AUTHENTICATE:
+        return NONCE_BYTES_MAX
     return KEY_BYTES_MAX if kind == REQUEST_GET else NAME_BYTES_MAX
 
 
 cdef inline uint32_t _end_bytes_max(uint8_t kind) noexcept nogil:
     if kind == REQUEST_MACHINE_READ:
         return COMMAND_BYTES_MAX
+    if kind == REQUEST_AUTHENTICATE:
+        return NONCE_BYTES_MAX
     return ADDRESS_BYTES_MAX if kind == REQUEST_MEET else KEY_BYTES_MAX + 1
 
 

@@ -12,7 +12,8 @@
 #   operations and compares together are at most OPS_MAX, transactions nest at most TXN_DEPTH_MAX deep (the root is 1);
 #   expected revisions, sequences, COMPACT revisions, times, pointers, offsets and totals are at most 2^63 - 1; ids may
 #   use all 64 bits;
-#   without a session there is no sequence; lowest_unanswered <= sequence.
+#   without a session there is no sequence; lowest_unanswered <= sequence;
+#   a principal has 1 .. PRINCIPAL_BYTES_MAX bytes, and only SPEAKER_CLIENT has one; nothing spoken is spoken again.
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
@@ -26,6 +27,7 @@ cdef enum:
     TXN_DEPTH_MAX = 4
     LEASES_MAX = 10_000         # leases (or sessions) of one keep-alive or expire
     NUMBER_DIGITS = 20          # digits that OP_KEY_FROM_RESULT puts behind the key
+    PRINCIPAL_BYTES_MAX = 64
 
 # FORMAT_: numbers stand in the log.
 cdef enum CommandKind:
@@ -41,6 +43,17 @@ cdef enum CommandKind:
     COMMAND_FEATURE_LEVEL = 10
     COMMAND_USER = 11           # machine name, data; COMMAND_INVALID below feature level 2, as the next
     COMMAND_USER_DUMP = 12      # digest, machine name, data = a part, pointer, offset, total (machine/user_machines)
+    COMMAND_RIGHTS = 14         # verb, name, data (machine/rights); COMMAND_INVALID below feature level 3
+
+# FORMAT_: in the place of a command's kind: a speaker, a principal, a rights' revision, and then the command as bytes.
+cdef enum:
+    COMMAND_SPOKEN = 13         # COMMAND_INVALID below feature level 3
+
+# FORMAT_: on whose behalf a command is spoken.
+cdef enum Speaker:
+    SPEAKER_NONE = 0            # not spoken: the bytes are the command itself
+    SPEAKER_NODE = 1            # a node for itself; without a principal
+    SPEAKER_CLIENT = 2          # a node for a client: `principal` proved its name to that node
 
 cdef enum OpKind:
     OP_PUT = 1                  # upsert
@@ -125,14 +138,18 @@ cdef struct Command:
     uint64_t sequence           # from 1 in its session; 0: not deduplicated (keep-alives, opening)
     uint64_t lowest_unanswered  # results below it may be forgotten
     Fence fence
-    uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL), digest (USER_DUMP)
+    uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL), digest (USER_DUMP),
+                                # verb (RIGHTS)
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
-    Bytes name                  # USER, USER_DUMP: name of the machine
+    Bytes name                  # USER, USER_DUMP: name of the machine; RIGHTS: of a user or role
     Bytes data
     uint64_t pointer            # USER_DUMP: index of the last command in the dump
     uint64_t offset             # ... of this part in it
     uint64_t total              # ... its bytes
+    uint8_t speaker             # Speaker
+    Bytes principal             # SPEAKER_CLIENT: its name
+    uint64_t rights_revision    # ... under which it was authenticated
     # Arenas, reused between decodes. Position 0 of txns is the root transaction of COMMAND_KEYS.
     Vec[Txn] txns
     Vec[Compare] compares
@@ -164,6 +181,10 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
 # and
 # `out` stays as it was.
 cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept nogil
+# Append the payload of a command that a client with this principal speaks. payload: the command as it is without that.
+# BAD_FIELD: no name of a principal. VALUE_TOO_LARGE: it is too large together.
+cdef status_t command_speak(const Bytes* principal, uint64_t rights_revision, const uint8_t* payload, uint32_t length,
+                            Vec[uint8_t]* out) noexcept nogil
 # The common single operation without building a Command: [COMMAND_KEYS, ...] of one Op that is no OP_TXN. `fence` may
 # be NULL. The bytes equal those of command_encode.
 cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,

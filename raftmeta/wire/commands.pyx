@@ -23,6 +23,8 @@ cdef enum:
     OP_ELEMENTS = 2                     # kind, flags
     COMPARE_ELEMENTS = 4                # target, result, key, operand
     ENVELOPE_ELEMENTS = 5               # kind, session, sequence, lowest_unanswered, fence
+    SPOKEN_ELEMENTS = 5                 # COMMAND_SPOKEN, speaker, principal, rights' revision, the command's bytes
+    SPOKEN_BYTES_MAX = SPOKEN_ELEMENTS * PACK_BYTES_MAX + PRINCIPAL_BYTES_MAX + PACK_BYTES_MAX
 
 
 # --- schemas ----------------------------------------------------------------------------------------------------------
@@ -116,6 +118,8 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
     if kind == COMMAND_USER_DUMP:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_PLACE)
+    if kind == COMMAND_RIGHTS:
+        return _command_schema_of(COMMAND_FIELD_NUMBER | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
     return _command_schema_of(0)
 
 
@@ -182,6 +186,12 @@ cdef inline status_t _check_envelope(uint64_t session, uint64_t sequence, uint64
         return BAD_FIELD
     return KEY_INVALID if not fence.key.length or fence.key.length > KEY_BYTES_MAX else OK
 
+cdef inline bint _may_speak(uint8_t speaker, const Bytes* principal, uint64_t rights_revision) noexcept nogil:
+    if speaker == SPEAKER_NODE:
+        return principal.length == 0 and rights_revision == 0
+    return (speaker == SPEAKER_CLIENT and 1 <= principal.length <= PRINCIPAL_BYTES_MAX
+            and rights_revision <= number_max())
+
 cdef status_t _check_command(const Command* command, uint32_t fields) noexcept nogil:
     if fields & COMMAND_FIELD_NUMBER and command.id > number_max() or command.ttl_ms > number_max():
         return BAD_FIELD
@@ -220,10 +230,18 @@ cdef void command_clear(Command* command) noexcept nogil:
 # --- decode -----------------------------------------------------------------------------------------------------------
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
     cdef Reader reader = reader_over(payload, length)
+    cdef Bytes spoken
     command_clear(command)
     if length > COMMAND_BYTES_MAX:
         return VALUE_TOO_LARGE
     cdef uint32_t elements = read_array_max(&reader, ENVELOPE_ELEMENTS + 16)
+    command.kind = <uint8_t>read_uint(&reader, 0xff)
+    if command.kind == COMMAND_SPOKEN and elements == SPOKEN_ELEMENTS:
+        if _read_spoken(&reader, command, &spoken) != OK:
+            return reader.status
+        reader = reader_over(spoken.data, spoken.length)
+        elements = read_array_max(&reader, ENVELOPE_ELEMENTS + 16)
+        command.kind = <uint8_t>read_uint(&reader, 0xff)
     _read_envelope(&reader, command)
     if reader.status != OK:
         return reader.status
@@ -241,9 +259,18 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
 cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:
     bytes.data = read_bin(reader, ~<uint32_t>0, &bytes.length)
 
+cdef status_t _read_spoken(Reader* reader, Command* command, Bytes* spoken) noexcept nogil:
+    command.speaker = <uint8_t>read_uint(reader, SPEAKER_CLIENT)
+    _read_bytes(reader, &command.principal)
+    command.rights_revision = read_uint(reader, number_max())
+    _read_bytes(reader, spoken)
+    if reader.status == OK and not _may_speak(command.speaker, &command.principal, command.rights_revision):
+        read_fail(reader, BAD_FIELD)
+    return read_done(reader)
+
+# Behind its kind.
 cdef void _read_envelope(Reader* reader, Command* command) noexcept nogil:
     cdef status_t status
-    command.kind = <uint8_t>read_uint(reader, 0xff)
     command.session = read_uint(reader, unsigned_max())
     command.sequence = read_uint(reader, number_max())
     if reader.status != OK:
@@ -423,6 +450,8 @@ cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept
     cdef Writer writer = writer_at(out)
     cdef CommandSchema schema = _command_schema(command.kind)
     cdef uint32_t operations_left = OPS_MAX
+    if command.speaker != SPEAKER_NONE:
+        return _encode_spoken(command, out)
     write_fail(&writer, _check_envelope(command.session, command.sequence, command.lowest_unanswered, &command.fence))
     write_fail(&writer, _check_command(command, schema.fields) if schema.fields else <status_t>COMMAND_INVALID)
     _write_envelope(&writer, command, schema)
@@ -435,6 +464,42 @@ cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept
     if writer.status != OK:
         out.size = start
     return writer.status
+
+cdef status_t _encode_spoken(const Command* command, Vec[uint8_t]* out) noexcept nogil:
+    cdef Command silent = command[0]
+    cdef Vec[uint8_t] payload
+    cdef status_t status
+    memset(&payload, 0, sizeof(payload))
+    silent.speaker = SPEAKER_NONE
+    status = command_encode(&silent, &payload)
+    if status == OK:
+        status = _pack_spoken(command.speaker, &command.principal, command.rights_revision, payload.data,
+                              <uint32_t>payload.size, out)
+    payload.release()
+    return status
+
+cdef status_t command_speak(const Bytes* principal, uint64_t rights_revision, const uint8_t* payload, uint32_t length,
+                            Vec[uint8_t]* out) noexcept nogil:
+    return _pack_spoken(SPEAKER_CLIENT, principal, rights_revision, payload, length, out)
+
+cdef status_t _pack_spoken(uint8_t speaker, const Bytes* principal, uint64_t rights_revision, const uint8_t* payload,
+                           uint32_t length, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t start = out.size
+    cdef uint8_t* at
+    if not _may_speak(speaker, principal, rights_revision):
+        return BAD_FIELD
+    if not out.reserve(start + SPOKEN_BYTES_MAX + length):
+        return NO_MEMORY
+    at = pack_array(out.data + start, SPOKEN_ELEMENTS)
+    at = pack_uint(at, COMMAND_SPOKEN)
+    at = pack_uint(at, speaker)
+    at = pack_bin(at, principal.data, principal.length)
+    at = pack_uint(at, rights_revision)
+    at = pack_bin(at, payload, length)
+    if <size_t>(at - out.data) - start > COMMAND_BYTES_MAX:
+        return VALUE_TOO_LARGE
+    out.size = <size_t>(at - out.data)
+    return OK
 
 cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
                                 const Fence* fence, Vec[uint8_t]* out) noexcept nogil:

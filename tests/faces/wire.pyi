@@ -77,6 +77,9 @@ def command_encode_op(
 ) -> tuple[int, bytes]:
     """Return (status, payload) by the path of a single operation."""
 
+def command_speak(principal: bytes, rights_revision: int, payload: bytes) -> tuple[int, bytes]:
+    """Return (status, payload) of a command that a client speaks."""
+
 class CommandDecoder:
     """A Command whose arenas are reused from one decode to the next."""
 

@@ -356,6 +356,9 @@ cdef int _fill_command(dict fields, commands.Command* into) except -1:
     into.pointer = fields.get("pointer", 0)
     into.offset = fields.get("offset", 0)
     into.total = fields.get("total", 0)
+    into.speaker = fields.get("speaker", 0)
+    into.principal = _window(fields.get("principal", b""))
+    into.rights_revision = fields.get("rights_revision", 0)
     if not (into.txns.resize(len(fields.get("txns", ()))) and into.compares.resize(len(fields.get("compares", ())))
             and into.ops.resize(len(fields.get("ops", ()))) and into.leases.resize(len(fields.get("leases", ())))):
         raise MemoryError
@@ -378,6 +381,7 @@ cdef dict _shown_command(const commands.Command* command):
         "lowest_unanswered": command.lowest_unanswered, "fence": fence, "id": command.id, "ttl_ms": command.ttl_ms,
         "window": command.window, "name": _shown(&command.name), "data": _shown(&command.data),
         "pointer": command.pointer, "offset": command.offset, "total": command.total,
+        "speaker": command.speaker, "principal": _shown(&command.principal), "rights_revision": command.rights_revision,
         "txns": [(command.txns.data[i].compare_first, command.txns.data[i].compare_count,
                   command.txns.data[i].then_first, command.txns.data[i].then_count,
                   command.txns.data[i].else_first, command.txns.data[i].else_count)
@@ -414,6 +418,15 @@ def command_encode_op(op, *, uint64_t session=0, uint64_t sequence=0, uint64_t l
     _fill_op(op, &taken)
     _fill_fence(fence, &proof)
     cdef status_t status = commands.command_encode_op(&taken, session, sequence, lowest_unanswered, &proof, &out)
+    return status, _taken(&out)
+
+
+def command_speak(bytes principal, uint64_t rights_revision, bytes payload):
+    cdef Vec[uint8_t] out
+    cdef commands.Bytes name = _window(principal)
+    memset(&out, 0, sizeof(out))
+    cdef status_t status = commands.command_speak(&name, rights_revision, <const uint8_t*>PyBytes_AS_STRING(payload),
+                                                  <uint32_t>len(payload), &out)
     return status, _taken(&out)
 
 

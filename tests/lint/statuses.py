@@ -33,6 +33,7 @@ ENUMS = (
     ("machine/watches.pxd", ("WatchFilter",)),
     ("machine/watch_state.pxd", ("WatchItemKind", "WatchEventType")),
     ("wire/commands.pxd", ("CompareTarget", "CompareResult")),
+    ("machine/rights_state.pxd", ("Right", "RightsVerb")),
     ("check/meaning.pxd", ("Meaning", "Reason")),
     ("check/objects.pxd", ("Object",)),
 )

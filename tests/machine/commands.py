@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,12 @@ NOT_A_NUMBER = 14
 SESSION_UNKNOWN = 15
 RESULT_EVICTED = 16
 TOO_MANY_MACHINES = 17
+NAME_UNKNOWN = 19
+RIGHTS_LIMIT = 20
+NOT_READY = 33
 OVERLOADED = 34
+PERMISSION_DENIED = 38
+AUTHENTICATION_FAILED = 39
 INCOMPLETE = 64
 BAD_VERSION = 66
 BAD_CHECKSUM = 67
@@ -43,6 +49,10 @@ MEMBERSHIP = 3
 # Commands, operations, flags and compares (raftmeta/wire/commands.pxd).
 KEYS, GRANT, REVOKE, KEEP_ALIVE, EXPIRE, OPEN, CLOSE, SESSION_EXPIRE, COMPACT, LEVEL, USER, USER_DUMP = range(1, 13)
 PUT, CREATE, UPDATE, DELETE, DELETE_RANGE, GET, RANGE, ADD, TXN = range(1, 10)
+SPOKEN, RIGHTS = 13, 14
+BY_NODE, BY_CLIENT = 1, 2
+READ, WRITE, WATCH, HOLD, MEMBER, SNAPSHOT, ADMIN = (1 << bit for bit in range(7))
+ENABLE, DISABLE, USER_PUT, USER_REMOVE, ROLE_PUT, ROLE_REMOVE, GRANT_RIGHT, REVOKE_RIGHT, BIND, UNBIND = range(1, 11)
 WANT_PREVIOUS, MUST_EXIST, KEEP_LEASE, KEY_FROM_RESULT, KEEP_VALUE = 1, 2, 4, 8, 16
 VERSION, CREATE_REVISION, MOD_REVISION, VALUE, LEASE, RANGE_EMPTY = range(1, 7)
 EQUAL, NOT_EQUAL, LESS, GREATER = range(1, 5)
@@ -144,3 +154,20 @@ def expire_sessions(*items: tuple[int, int]) -> bytes:
 
 def compact(revision: int, **envelope: Any) -> bytes:
     return command(COMPACT, revision, **envelope)
+
+
+def spoken(payload: bytes, name: bytes = b"", revision: int = 1 << 40) -> bytes:
+    """The command, spoken by a client with this name, or without one by a node."""
+    return pack([SPOKEN, BY_CLIENT, name, revision, payload] if name else [SPOKEN, BY_NODE, b"", 0, payload])
+
+
+def rights(verb: int, name: bytes = b"", data: bytes = b"", **envelope: Any) -> bytes:
+    return command(RIGHTS, verb, name, data, **envelope)
+
+
+def secret(*, iterations: int = 0, flags: int = 0, fill: bytes = b"s") -> bytes:
+    return struct.pack("<II", flags, iterations) + (fill * 80 if iterations else bytes(80))
+
+
+def grant_of(rights: int, start: bytes = b"", end: bytes = b"") -> bytes:
+    return struct.pack("<BHH", rights, len(start), len(end)) + start + end

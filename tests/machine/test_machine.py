@@ -66,7 +66,7 @@ def test_feature_level_above_this_build_is_fatal() -> None:
     assert machine.apply(c.command(c.LEVEL, 1)).status == c.OK
     assert machine.apply(c.command(c.LEVEL, 0)).status == c.COMMAND_INVALID
     with pytest.raises(ApplyFatal) as fatal:
-        machine.apply(c.command(c.LEVEL, 3))
+        machine.apply(c.command(c.LEVEL, 4))
     assert fatal.value.args == (c.UNKNOWN_ENTRY,)
 
 

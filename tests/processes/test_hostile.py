@@ -114,7 +114,7 @@ def hello_of(running: Cluster, sender: str = "b", **changes: Any) -> bytes:
         "id": told_by["id"],
         "boot": told_by["boot"],
         "membership": 0,
-        "feature_level_max": 2,
+        "feature_level_max": 3,
         "name": sender.encode(),
         "cluster_name": b"default",
         "address": running.peers[sender].encode(),

@@ -40,8 +40,9 @@ FIELDS: dict[int, list[str]] = {
     13: ["number", "limit"],
     14: ["flags", "key", "end"],
     15: ["number"],
+    16: ["flags", "key", "end"],
 }
-FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1}
+FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1, 16: 1}
 LIMITS = {3: 2**32 - 1, 13: 1 << 20}
 ANY_64 = st.integers(0, 2**64 - 1)
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -51,7 +52,7 @@ NUMBERS = st.integers(0, 2**63 - 1)
 def requests(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(FIELDS)))
     has = FIELDS[kind]
-    least = 1 if kind in (1, 2, 10, 11, 14) else 0
+    least = 1 if kind in (1, 2, 10, 11, 14, 16) else 0
     return {
         "kind": kind,
         "id": draw(ANY_64),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.faces.wire import CommandDecoder, command_encode, command_encode_op
+from tests.faces.wire import CommandDecoder, command_encode, command_encode_op, command_speak
 from tests.wire.guarded import flipped_bits, guarded
 from tests.wire.names import CommandKind, CompareResult, CompareTarget, OpFlags, OpKind, Status
 from tests.wire.trees import (
@@ -42,6 +42,9 @@ NOTHING: dict[str, Any] = {
     "pointer": 0,
     "offset": 0,
     "total": 0,
+    "speaker": 0,
+    "principal": b"",
+    "rights_revision": 0,
     "txns": [],
     "compares": [],
     "ops": [],
@@ -59,6 +62,7 @@ COMMAND_FIELDS: dict[str, list[str]] = {
     "COMMAND_COMPACT": ["number"],
     "COMMAND_FEATURE_LEVEL": ["number"],
     "COMMAND_USER": ["name", "data"],
+    "COMMAND_RIGHTS": ["number", "name", "data"],
     "COMMAND_USER_DUMP": ["id", "name", "data", "pointer", "offset", "total"],
 }
 FIELD_VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -145,6 +149,34 @@ def test_a_single_operation_is_the_transaction_of_one(op: dict[str, Any], envelo
     assert status == Status.OK
     assert (status, payload) == command_encode(fields)
     assert payload == packed([*envelope_wire(fields), [[], [op_wire(op)], []]])
+
+
+SPEAKERS = st.just((1, b"", 0)) | st.tuples(st.just(2), st.binary(min_size=1, max_size=64), NUMBER)
+
+
+@given(trees() | other_commands(), SPEAKERS)
+def test_a_spoken_command_is_read_as_it_was_written(what: Any, speaker: tuple[int, bytes, int]) -> None:
+    """Around the bytes of the command itself, which stay as they are."""
+    silent = keys_command(what) if isinstance(what, Tree) else what
+    inner = command_encode(silent)[1]
+    payload = packed([13, *speaker, inner])
+    fields = silent | dict(zip(("speaker", "principal", "rights_revision"), speaker, strict=True))
+    assert command_encode(fields) == (Status.OK, payload)
+    assert decode(payload) == (Status.OK, fields)
+    if speaker[0] == 2:
+        assert command_speak(*speaker[1:], inner) == (Status.OK, payload)
+
+
+@pytest.mark.parametrize(
+    "speaker", [(0, b"", 0), (1, b"a", 0), (1, b"", 1), (2, b"", 1), (2, b"a" * 65, 1), (3, b"a", 1), (2, b"a", 2**63)]
+)
+def test_only_a_node_and_a_client_with_a_name_can_speak(speaker: tuple[int, bytes, int]) -> None:
+    """And nothing that is spoken is spoken again."""
+    inner = keys_payload()
+    assert decode(packed([13, *speaker, inner]))[0] == Status.BAD_FIELD
+    assert decode(packed([13, 2, b"a", 1, packed([13, *speaker, inner])]))[0] != Status.OK
+    if speaker[0] == 2:
+        assert command_speak(*speaker[1:], inner) == (Status.BAD_FIELD, b"")
 
 
 @pytest.mark.parametrize("length", [65535, 65536, 1 << 20])

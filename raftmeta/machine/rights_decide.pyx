@@ -1,0 +1,200 @@
+"""The decision: bodies. Operations and compares of nested transactions stand in the same arenas as those of the root,
+so a walk over the arenas sees both branches at every depth."""
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from raftmeta.machine.leases cimport Lease, leases_find
+from raftmeta.machine.rights cimport rights_lease_owner, rights_session_owner
+from raftmeta.machine.rights_state cimport (OWNER_NODE, RIGHT_ADMIN, RIGHT_LEASE, RIGHT_READ, RIGHT_WRITE,
+                                            RIGHTS_USER_PUT, USER_ONE_TIME, UserSecret)
+from raftmeta.machine.rights_table cimport rights_allow, table_user
+from raftmeta.machine.tree cimport Entry, entry_key
+from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK, PERMISSION_DENIED
+from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE,
+                                     COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
+                                     COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE, OP_GET, OP_KEEP_VALUE,
+                                     OP_KEY_FROM_RESULT, OP_PUT, OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
+                                     SPEAKER_NODE, SPEAKER_NONE, Bytes, Compare, Op)
+
+
+# --- who speaks -------------------------------------------------------------------------------------------------------
+cdef status_t rights_know(Rights* rights, const Command* command, SpeakerOf* speaker) noexcept nogil:
+    speaker.user = NULL
+    speaker.is_node = False
+    if command.speaker == SPEAKER_NODE:
+        speaker.is_node = True
+        return OK
+    if command.speaker == SPEAKER_NONE:
+        return _know_silent(rights, command, speaker)
+    speaker.user = table_user(rights.table, command.principal.data, command.principal.length)
+    if speaker.user != NULL and speaker.user.since > command.rights_revision:
+        speaker.user = NULL     # it proved a secret that is not its own any more
+    if speaker.user == NULL:
+        return <status_t>AUTHENTICATION_FAILED if rights.is_enabled else OK
+    return _know_session(rights, command, speaker)
+
+# A node speaks for itself without a session, or in one that it made known as its own. What a client says without a
+# principal comes from a node that did not know yet that rights are on:
+#     1. rights are enabled; a member that lags has not applied it,
+#     2. it hands on the command of a client as it came, as it does while rights are off,
+#     3. here that command must not pass for one of the node itself.
+cdef status_t _know_silent(Rights* rights, const Command* command, SpeakerOf* speaker) noexcept nogil:
+    cdef bint is_own = command.session == 0 or rights_session_owner(rights, command.session) == OWNER_NODE
+    speaker.is_node = is_own or command.kind == COMMAND_SESSION_OPEN
+    return <status_t>NOT_READY if rights.is_enabled and not speaker.is_node else OK
+
+# Results that a session keeps belong to its owner. A session from before is taken over by the first who speaks in it:
+# all that it keeps was answered while rights were off.
+cdef status_t _know_session(Rights* rights, const Command* command, SpeakerOf* speaker) noexcept nogil:
+    cdef uint64_t session = command.id if command.kind == COMMAND_SESSION_OPEN else command.session
+    cdef uint64_t owner = rights_session_owner(rights, session)
+    if owner == 0 or owner == speaker.user.number or not rights.is_enabled:
+        return OK
+    return PERMISSION_DENIED
+
+
+# --- what it may do ---------------------------------------------------------------------------------------------------
+cdef status_t rights_decide(Rights* rights, Leases* leases, const SpeakerOf* speaker, const Command* command,
+                            Denial* denial) noexcept nogil:
+    cdef const TableUser* user = speaker.user
+    memset(denial, 0, sizeof(Denial))
+    if speaker.is_node or command.kind == COMMAND_SESSION_OPEN:
+        return OK
+    if command.kind == COMMAND_SESSION_CLOSE and command.id == command.session:
+        return OK
+    if command.kind == COMMAND_RIGHTS and _is_own_secret(user, command):
+        return OK
+    if user.secret.flags & USER_ONE_TIME:
+        return _deny(RIGHT_ADMIN, denial)
+    if user.rights & RIGHT_ADMIN:
+        return OK
+    if command.fence.is_present and not rights_allow(user, RIGHT_READ, &command.fence.key, NULL, True):
+        return _deny_keys(RIGHT_READ, &command.fence.key, NULL, True, denial)
+    if command.kind == COMMAND_KEYS:
+        return _decide_keys(rights, leases, user, command, denial)
+    if command.kind == COMMAND_USER:
+        # A user machine counts as the key of its name.
+        return _need(user, RIGHT_READ | RIGHT_WRITE, &command.name, NULL, True, denial)
+    if command.kind in (COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE):
+        return _decide_lease(rights, leases, user, command, denial)
+    return _deny(RIGHT_ADMIN, denial)
+
+cdef inline status_t _deny(uint8_t right, Denial* denial) noexcept nogil:
+    denial.right = right
+    return PERMISSION_DENIED
+
+cdef status_t _deny_keys(uint8_t right, const Bytes* start, const Bytes* end, bint is_key,
+                         Denial* denial) noexcept nogil:
+    denial.right = right
+    denial.is_key = is_key
+    denial.start = start[0]
+    if not is_key:
+        denial.end = end[0]
+    return PERMISSION_DENIED
+
+# All of these rights; the lowest that is missing is told.
+cdef status_t _need(const TableUser* user, uint8_t rights, const Bytes* start, const Bytes* end, bint is_key,
+                    Denial* denial) noexcept nogil:
+    cdef int position = 0
+    while rights >> position:
+        if rights >> position & 1 and not rights_allow(user, <uint8_t>(1 << position), start, end, is_key):
+            return _deny_keys(<uint8_t>(1 << position), start, end, is_key, denial)
+        position += 1
+    return OK
+
+cdef bint _is_own_secret(const TableUser* user, const Command* command) noexcept nogil:
+    if command.id != RIGHTS_USER_PUT or command.data.length != sizeof(UserSecret):
+        return False
+    return (table_user(user.table, command.name.data, command.name.length) == user
+            and (<const UserSecret*>command.data.data).flags == 0)
+
+cdef status_t _decide_keys(Rights* rights, Leases* leases, const TableUser* user, const Command* command,
+                           Denial* denial) noexcept nogil:
+    cdef const Compare* compare
+    cdef status_t status = OK
+    cdef size_t i
+    for i in range(command.compares.size):
+        compare = &command.compares.data[i]
+        status = _need(user, RIGHT_READ, &compare.key, &compare.end, compare.target != COMPARE_RANGE_EMPTY, denial)
+        if status != OK:
+            return status
+    for i in range(command.ops.size):
+        status = _decide_op(rights, leases, user, &command.ops.data[i], denial)
+        if status != OK:
+            break
+    return status
+
+# What an operation needs of its keys. Only a plain put tells nothing about what was there.
+cdef inline uint8_t _rights_of(const Op* op) noexcept nogil:
+    if op.kind == OP_GET or op.kind == OP_RANGE:
+        return RIGHT_READ
+    if op.kind == OP_PUT and not op.flags & (OP_WANT_PREVIOUS | OP_KEEP_VALUE):
+        return RIGHT_WRITE
+    return RIGHT_READ | RIGHT_WRITE
+
+cdef status_t _decide_op(Rights* rights, Leases* leases, const TableUser* user, const Op* op,
+                         Denial* denial) noexcept nogil:
+    cdef uint8_t needed = _rights_of(op)
+    cdef status_t status
+    if op.kind == OP_TXN:
+        return OK               # what it holds stands in the same arena
+    if op.lease != 0:           # its end shows by the revision whether the key was still attached
+        needed |= RIGHT_LEASE | RIGHT_READ
+    if op.flags & OP_KEY_FROM_RESULT:
+        status = _need_numbered(user, needed, op, denial)
+    else:
+        status = _need(user, needed, &op.key, &op.end, op.kind != OP_RANGE and op.kind != OP_DELETE_RANGE, denial)
+    if status == OK and op.lease != 0 and _is_of_another(rights, leases, user, op.lease):
+        status = _deny_keys(RIGHT_LEASE, &op.key, NULL, True, denial)
+    return status
+
+# Twenty digits follow the key: they stand between '0' and the byte behind '9'.
+cdef status_t _need_numbered(const TableUser* user, uint8_t needed, const Op* op, Denial* denial) noexcept nogil:
+    cdef uint8_t[KEY_BYTES_MAX + 1] low
+    cdef uint8_t[KEY_BYTES_MAX + 1] high
+    cdef Bytes start, end
+    memcpy(low, op.key.data, op.key.length)
+    memcpy(high, op.key.data, op.key.length)
+    low[op.key.length] = 48
+    high[op.key.length] = 58
+    start.data = low
+    end.data = high
+    start.length = end.length = op.key.length + 1
+    if _need(user, needed, &start, &end, False, denial) == OK:
+        return OK
+    return _deny_keys(denial.right, &op.key, NULL, True, denial)
+
+
+# --- leases -----------------------------------------------------------------------------------------------------------
+cdef inline bint _is_of_another(Rights* rights, Leases* leases, const TableUser* user, uint64_t id) noexcept nogil:
+    return leases_find(leases, id) != NULL and rights_lease_owner(rights, id) != user.number
+
+# Its owner may do with a lease what it may do with the keys: to revoke it is to delete them.
+cdef status_t _decide_lease(Rights* rights, Leases* leases, const TableUser* user, const Command* command,
+                            Denial* denial) noexcept nogil:
+    cdef size_t i
+    if not user.rights & RIGHT_LEASE:
+        return _deny(RIGHT_LEASE, denial)
+    if command.kind == COMMAND_LEASE_GRANT:
+        return OK
+    for i in range(command.leases.size):
+        if _is_of_another(rights, leases, user, command.leases.data[i].lease):
+            return _deny(RIGHT_LEASE, denial)
+    if command.kind == COMMAND_LEASE_KEEP_ALIVE:
+        return OK
+    if _is_of_another(rights, leases, user, command.id):
+        return _deny(RIGHT_LEASE, denial)
+    return _may_delete_all(leases, leases_find(leases, command.id), user, denial)
+
+# No key is named: the order of a lease's keys is not that of other nodes.
+cdef status_t _may_delete_all(Leases* leases, const Lease* lease, const TableUser* user,
+                              Denial* denial) noexcept nogil:
+    cdef const Entry* entry = lease.first if lease != NULL else NULL
+    cdef Bytes key
+    while entry != NULL:
+        key.data = entry_key(entry)
+        key.length = entry.key_length
+        if not rights_allow(user, RIGHT_WRITE, &key, NULL, True):
+            return _deny(RIGHT_WRITE, denial)
+        entry = leases.attached.find(<uint64_t>entry).next
+    return OK

@@ -1,0 +1,37 @@
+# What the principal of a connection may ask of this node: reads, watches, and all that never enters the log.
+#
+# It asks the table of rights that the machine published, the same function that decides about commands at apply
+# (machine/rights_table). Commands are not decided here: they are spoken in the principal's name and decided at apply.
+# While rights were never configured, it asks nothing.
+#
+# A read and a change of rights race:
+#     1. a read is allowed, and waits,
+#     2. the right goes, a secret is written, both are published,
+#     3. the read is made and would show the secret.
+# So a read is asked about again after it was made: the table is published before the state that follows the change.
+from libc.stdint cimport uint8_t, uint64_t
+
+from raftmeta.native.containers cimport Vec
+from raftmeta.server.state cimport ClientPending, ClientServer, ClientWatch, Connection
+from raftmeta.status cimport status_t
+from raftmeta.wire.client_messages cimport ClientRequest
+from raftmeta.wire.commands cimport Bytes
+
+# OK, AUTHENTICATION_FAILED, PERMISSION_DENIED.
+cdef status_t access_of_request(ClientServer* server, const Connection* connection,
+                                const ClientRequest* request) noexcept nogil
+# The same for a request that was asked of the loop, now that its answer is there. bytes: what it held.
+cdef status_t access_of_pending(ClientServer* server, const Connection* connection, const ClientPending* pending,
+                                const uint8_t* bytes) noexcept nogil
+# The command as it is to be proposed: *payload itself, or what the principal speaks, made in `out`.
+# AUTHENTICATION_FAILED, VALUE_TOO_LARGE, NO_MEMORY.
+cdef status_t access_speak(ClientServer* server, const Connection* connection, Bytes* payload,
+                           Vec[uint8_t]* out) noexcept nogil
+# *owner: the user whose leases alone are listed for this connection; 0: all.
+cdef void access_owner(ClientServer* server, const Connection* connection, uint64_t* owner) noexcept nogil
+# Whether its right to everything that it reads is given, so that counts and hashes of the whole state may be told.
+cdef bint access_to_all(ClientServer* server, const Connection* connection) noexcept nogil
+# Whether the watch may go on. It looks only when the rights have changed since it looked last.
+cdef bint access_of_watch(ClientServer* server, const Connection* connection, ClientWatch* watch) noexcept nogil
+# The rights' revision that this node has published.
+cdef uint64_t access_revision(ClientServer* server) noexcept nogil

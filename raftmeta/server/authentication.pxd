@@ -1,0 +1,18 @@
+# How a client proves to be a user: SCRAM-SHA-256 (RFC 5802, RFC 7677) in two requests.
+#
+# The password never comes here: the client proves that it knows it, and this node proves that it knows the verifier.
+# A user that does not exist is answered like one that does, and fails at the proof. It decides who may try, and how
+# often. It never decides what a user may do (server/access).
+from raftmeta.server.state cimport ClientServer, Connection
+from raftmeta.status cimport status_t
+from raftmeta.wire.client_messages cimport ClientRequest
+
+# False: the system gives no random bytes.
+cdef bint authentication_prepare(ClientServer* server) noexcept nogil
+# One of the two requests.
+cdef status_t authentication_take(ClientServer* server, Connection* connection,
+                                  const ClientRequest* request) noexcept nogil
+# The connection is closed.
+cdef void authentication_release(Connection* connection) noexcept nogil
+# Whether nobody between can listen to the connection that was accepted there, so that a password may be proved.
+cdef bint authentication_is_private(const Connection* connection, bint is_local_socket) noexcept nogil

@@ -1,0 +1,219 @@
+"""How a client proves to be a user: bodies.
+
+    BEGINS   [name, client's nonce]       ->  [both nonces, salt, iterations]
+    PROVES   [both nonces, proof]         ->  [signature]
+
+The texts of RFC 5802 are replaced by these fields: `said` is the name's length, the name, the client's nonce, then the
+body of the first answer, then both nonces again. Proof and signature are about these bytes.
+    ClientSignature = HMAC(StoredKey, said)      ClientKey = proof ^ ClientSignature      H(ClientKey) = StoredKey
+    signature = HMAC(ServerKey, said)
+
+Guessing: a failed proof counts against the user's name, here, and leaks away one a second. Beyond TUNE_FAILURES_MAX the
+next proof is refused as OVERLOADED without being looked at. A connection has three tries.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
+from raftmeta.machine.rights cimport rights_drop, rights_hold
+from raftmeta.machine.rights_state cimport RightsTable, TableUser
+from raftmeta.machine.rights_table cimport table_user
+from raftmeta.machine.state cimport Machine
+from raftmeta.native.intrinsics cimport hash64
+from raftmeta.native.sha256 cimport are_equal_in_constant_time, hmac_sha256, sha256
+from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
+from raftmeta.server.output cimport connection_refuse
+from raftmeta.server.pending cimport request_answer
+from raftmeta.server.state cimport TUNE_FAILURE_SLOTS, Exchange, FailureSlot
+from raftmeta.status cimport AUTHENTICATION_FAILED, BAD_FIELD, NO_MEMORY, OK, OVERLOADED
+from raftmeta.wire.client_messages cimport AUTHENTICATE_PROVES, NONCE_BYTES_MAX
+from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX
+from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_uint, writer_at
+
+cdef extern from "<sys/random.h>" nogil:
+    ssize_t getrandom(void* into, size_t length, unsigned int flags)
+
+cdef extern from "<sys/socket.h>" nogil:
+    enum: AF_INET
+    enum: AF_INET6
+    int getpeername(int fd, sockaddr* address, socklen_t* length)
+
+cdef enum:
+    OWN_NONCE_BYTES = 24
+    CLIENT_NONCE_BYTES_MIN = 16
+    SALT_BYTES = 16
+    KEY_BYTES = 32
+    DISGUISED_ITERATIONS = 4096         # of a user that does not exist
+    TUNE_FAILURES_MAX = 10              # of one user's name at once
+    TUNE_TRIES = 3                      # of one connection
+    TUNE_LEAK_NS = 1_000_000_000
+
+
+cdef bint authentication_prepare(ClientServer* server) noexcept nogil:
+    return getrandom(server.disguise, sizeof(server.disguise), 0) == sizeof(server.disguise)
+
+
+cdef bint authentication_is_private(const Connection* connection, bint is_local_socket) noexcept nogil:
+    cdef sockaddr_storage storage
+    cdef const uint8_t* bytes = <const uint8_t*>&storage
+    cdef socklen_t length = sizeof(sockaddr_storage)
+    cdef uint8_t[16] loopback
+    if is_local_socket:
+        return True
+    memset(&storage, 0, sizeof(storage))
+    if getpeername(connection.stream.fd, <sockaddr*>&storage, &length) != 0:
+        return False
+    if (<const unsigned short*>bytes)[0] == AF_INET:        # sockaddr_in: family, port, address
+        return bytes[4] == 127
+    if (<const unsigned short*>bytes)[0] != AF_INET6:
+        return False
+    memset(loopback, 0, 16)                                 # sockaddr_in6: family, port, flow, address
+    loopback[15] = 1
+    return memcmp(bytes + 8, loopback, 16) == 0
+
+
+cdef void authentication_release(Connection* connection) noexcept nogil:
+    cdef Exchange* exchange = connection.exchange
+    connection.exchange = NULL
+    if exchange == NULL:
+        return
+    exchange.nonce.release()
+    exchange.said.release()
+    memset(&exchange.secret, 0, sizeof(exchange.secret))
+    free(exchange)
+
+
+# --- the first request ------------------------------------------------------------------------------------------------
+# What is known of the user that was named; what looks like it, of one that does not exist.
+cdef void _find_secret(ClientServer* server, Exchange* exchange) noexcept nogil:
+    cdef Machine* machine = loop_enter(server.loop, READER_CLIENTS)
+    cdef RightsTable* table = rights_hold(&machine.rights) if machine != NULL else NULL
+    cdef const TableUser* user = NULL
+    cdef uint8_t[KEY_BYTES] made_up
+    loop_leave(server.loop, READER_CLIENTS)
+    if table != NULL:
+        user = table_user(table, exchange.asked.name, exchange.asked.name_length)
+    exchange.is_user = user != NULL and user.secret.iterations != 0
+    if exchange.is_user:
+        exchange.secret = user.secret
+        exchange.asked.rights_revision = table.revision
+    else:
+        hmac_sha256(server.disguise, sizeof(server.disguise), exchange.asked.name, exchange.asked.name_length, made_up)
+        memcpy(exchange.secret.salt, made_up, SALT_BYTES)
+        exchange.secret.iterations = DISGUISED_ITERATIONS
+    if table != NULL:
+        rights_drop(table)
+
+
+cdef status_t _say_salt(ClientServer* server, Exchange* exchange) noexcept nogil:
+    cdef Writer writer
+    server.scratch.clear()
+    writer = writer_at(&server.scratch)
+    write_array(&writer, 3)
+    write_bin(&writer, exchange.nonce.data, <uint32_t>exchange.nonce.size)
+    write_bin(&writer, exchange.secret.salt, SALT_BYTES)
+    write_uint(&writer, exchange.secret.iterations)
+    if writer.status != OK:
+        return NO_MEMORY
+    if not (exchange.said.append(server.scratch.data, server.scratch.size)
+            and exchange.said.append(exchange.nonce.data, exchange.nonce.size)):
+        return NO_MEMORY
+    return OK
+
+
+cdef status_t _begin(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef Exchange* exchange
+    cdef uint8_t length = <uint8_t>request.key.length
+    cdef uint8_t[OWN_NONCE_BYTES] own
+    if (request.key.length > PRINCIPAL_BYTES_MAX or request.end.length < CLIENT_NONCE_BYTES_MIN
+            or request.end.length > NONCE_BYTES_MAX - OWN_NONCE_BYTES):
+        return BAD_FIELD
+    authentication_release(connection)
+    exchange = connection.exchange = <Exchange*>calloc(1, sizeof(Exchange))
+    if exchange == NULL or getrandom(own, OWN_NONCE_BYTES, 0) != OWN_NONCE_BYTES:
+        return NO_MEMORY
+    exchange.asked.name_length = length
+    memcpy(exchange.asked.name, request.key.data, length)
+    if not (exchange.nonce.append(request.end.data, request.end.length) and exchange.nonce.append(own, OWN_NONCE_BYTES)
+            and exchange.said.push(length) and exchange.said.append(request.key.data, length)
+            and exchange.said.append(request.end.data, request.end.length)):
+        return NO_MEMORY
+    _find_secret(server, exchange)
+    return _say_salt(server, exchange)
+
+
+# --- the second request -----------------------------------------------------------------------------------------------
+cdef FailureSlot* _slot_of(ClientServer* server, const Exchange* exchange) noexcept nogil:
+    cdef uint64_t place = hash64(0, exchange.asked.name, exchange.asked.name_length) % TUNE_FAILURE_SLOTS
+    cdef FailureSlot* slot = &server.slots[place]
+    cdef uint64_t leaked = (server.now_ns - slot.since_ns) // TUNE_LEAK_NS
+    if leaked >= slot.count:
+        slot.count = 0
+        slot.since_ns = server.now_ns
+    else:
+        slot.count -= <uint32_t>leaked
+        slot.since_ns += leaked * TUNE_LEAK_NS
+    return slot
+
+
+cdef bint _is_proof(const Exchange* exchange, const ClientRequest* request) noexcept nogil:
+    cdef uint8_t[KEY_BYTES] key
+    cdef uint8_t[KEY_BYTES] stored
+    cdef int i
+    if request.end.length != KEY_BYTES or request.key.length != exchange.nonce.size:
+        return False
+    hmac_sha256(exchange.secret.stored_key, KEY_BYTES, exchange.said.data, exchange.said.size, key)
+    for i in range(KEY_BYTES):
+        key[i] ^= request.end.data[i]
+    sha256(key, KEY_BYTES, stored)
+    return (are_equal_in_constant_time(stored, exchange.secret.stored_key, KEY_BYTES)
+            and memcmp(request.key.data, exchange.nonce.data, exchange.nonce.size) == 0 and exchange.is_user)
+
+
+cdef status_t _prove(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+    cdef Exchange* exchange = connection.exchange
+    cdef FailureSlot* slot = _slot_of(server, exchange)
+    cdef uint8_t[KEY_BYTES] signature
+    cdef Writer writer
+    if slot.count >= TUNE_FAILURES_MAX:
+        return OVERLOADED
+    if not _is_proof(exchange, request):
+        slot.count += 1
+        connection.failures += 1
+        server.counters.unauthenticated += 1
+        return AUTHENTICATION_FAILED
+    connection.principal = exchange.asked
+    server.counters.authenticated += 1
+    hmac_sha256(exchange.secret.server_key, KEY_BYTES, exchange.said.data, exchange.said.size, signature)
+    server.scratch.clear()
+    writer = writer_at(&server.scratch)
+    write_array(&writer, 1)
+    write_bin(&writer, signature, KEY_BYTES)
+    return writer.status
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+cdef status_t authentication_take(ClientServer* server, Connection* connection,
+                                  const ClientRequest* request) noexcept nogil:
+    cdef status_t status = AUTHENTICATION_FAILED
+    if not connection.is_private:
+        request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
+        return OK
+    if not request.flags & AUTHENTICATE_PROVES:
+        status = _begin(server, connection, request)
+    elif connection.exchange != NULL:
+        status = _prove(server, connection, request)
+    if status == BAD_FIELD:
+        return status
+    if status != OK or request.flags & AUTHENTICATE_PROVES:
+        authentication_release(connection)      # a proof counts once
+    if status == NO_MEMORY:
+        status = OVERLOADED
+    if connection.failures >= TUNE_TRIES:
+        connection_refuse(server, connection, AUTHENTICATION_FAILED, b"the name or the password is wrong")
+        return OK
+    request_answer(server, connection, request.id, status, 0, 0, server.scratch.data,
+                   server.scratch.size if status == OK else 0)
+    return OK
