@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests that start no server and no process, by folder. Two of the others are never under way at once: they listen on
 # ports, hold the GIL, fill disks and kill, and a failure should be theirs.
-ALONE = {"check", "core", "machine", "native", "scan", "sim", "storage", "wire"}
+ALONE = {"check", "core", "machine", "native", "scan", "security", "sim", "storage", "wire"}
 READING = {"test_docs.py", "test_exports.py", "test_layers.py", "test_no_gil.py", "test_stubs.py", "test_style.py"}
 
 
