@@ -264,3 +264,48 @@ def test_a_password_is_proved_only_where_nobody_can_listen(tmp_path: Path) -> No
             client.get("k")
         with as_user(f"raft+unix://{tmp_path}") as client:
             assert client.get("k") is None
+
+
+# --- a cluster --------------------------------------------------------------------------------------------------------
+def test_every_member_decides_alike(tmp_path: Path) -> None:
+    """Three members; ask through each, also for what is denied. All have one state afterwards."""
+    with serving(tmp_path, names="abc") as (nodes, url):
+        wait_until(lambda: nodes["a"].status().feature_level >= 3, timeout_s=20, what="the level of rights")
+        auth = nodes["b"].auth
+        auth.put_user("user", "correct horse")
+        auth.put_role("a")
+        auth.grant("a", "read", "write", "lease", prefix="a/")
+        auth.bind("user", "a")
+        auth.enable()
+        for place in url.removeprefix("raft://").split(","):
+            with as_user(f"raft://{place}") as client:
+                client.put("a/1", place)
+                with pytest.raises(raftmeta.PermissionDenied):
+                    client.put("b/1", "x")
+        for node in nodes.values():
+            node.put("b/own", node.identity.name)
+        wait_until(
+            lambda: len({(node.status().revision, node.status().state_hash) for node in nodes.values()}) == 1,
+            timeout_s=20,
+            what="one state",
+        )
+
+
+def test_a_restart_forgets_nothing_of_rights(tmp_path: Path) -> None:
+    """Users, grants and that rights are on come back from the folder; the node opens its session as its own."""
+    with serving(tmp_path) as (nodes, _):
+        wait_until(lambda: nodes["a"].status().feature_level >= 3, timeout_s=20, what="the level of rights")
+        auth = nodes["a"].auth
+        auth.put_user("user", "correct horse")
+        auth.put_role("a")
+        auth.grant("a", "read", "write", prefix="a/")
+        auth.bind("user", "a")
+        auth.enable()
+    with serving(tmp_path) as (nodes, url):
+        nodes["a"].put("b/own", "1")
+        with as_user(url) as client:
+            client.put("a/1", "1")
+            with pytest.raises(raftmeta.PermissionDenied):
+                client.get("b/own")
+        with raftmeta.Client(url) as client, pytest.raises(raftmeta.AuthenticationFailed):
+            client.get("a/1")
