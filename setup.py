@@ -38,6 +38,10 @@ COMPILE_ARGS = [
 if platform.machine() == "aarch64":
     COMPILE_ARGS.append("-march=armv8-a+crc")  # crc32c by instruction; every 64-bit server core has it
 
+# What a module links beside C++ itself. Others call these modules and need neither the libraries nor their headers.
+_OPENSSL = ["ssl", "crypto"]
+LIBRARIES = {f"raftmeta.security.{name}": _OPENSSL for name in ("certificates", "contexts", "door", "tls")}
+
 # Flags of the special builds of `./build.sh check`; they come last and win over those above.
 INSTRUMENTS = {
     "thread": ["-fsanitize=thread", "-O1", "-fno-omit-frame-pointer"],
@@ -60,14 +64,16 @@ def compiled_modules() -> list[Extension]:
     headers = [str(header.relative_to(ROOT)) for header in sorted(PACKAGE.rglob("*.hpp"))]
     return [
         Extension(
-            ".".join(source.relative_to(ROOT).with_suffix("").parts),
+            name,
             [str(source.relative_to(ROOT))],
             language="c++",
             include_dirs=["raftmeta/native"],
+            libraries=LIBRARIES.get(name, []),
             extra_compile_args=list(COMPILE_ARGS),
             depends=headers,
         )
         for source in [*sorted(PACKAGE.rglob("*.pyx")), *sorted(TEST_FACES.glob("*.pyx"))]
+        for name in [".".join(source.relative_to(ROOT).with_suffix("").parts)]
     ]
 
 
