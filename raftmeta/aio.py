@@ -12,6 +12,8 @@ call. What was joined or nominated through a face ends with it; KIP-30's interfa
 
 from __future__ import annotations
 
+import typing
+
 import raftmeta.client.aio as client
 from raftmeta import interfaces
 from raftmeta.face import aio as face
@@ -21,6 +23,9 @@ from raftmeta.face.user_machine_aio import AioUserMachine as UserMachine
 from raftmeta.recipes import coordination
 from raftmeta.verbs.lease import AioLease as Lease
 from raftmeta.verbs.watch import AioWatch as Watch
+
+if typing.TYPE_CHECKING:
+    from raftmeta.security.settings import Tls
 
 __all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachine", "Watch"]
 
@@ -71,9 +76,10 @@ class Client(coordination.AioCoordinated, client.Client):
         name: str | None = None,
         owner: str | None = None,
         session_ttl_s: float = 60.0,
+        tls: Tls | None = None,
     ) -> None:
         self.owner = coordination.life_of(owner)
-        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, tls=tls)
 
     def look_at_state(self) -> tuple[interfaces.State, int]:
         """For recipes/states."""

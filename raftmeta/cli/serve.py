@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 import raftmeta
-from raftmeta.cli.session import WRONG_USE, fail, fates
+from raftmeta.cli.session import WRONG_USE, fail, fates, tls_of
 
 LOOK_S = 0.2
 
@@ -68,6 +68,12 @@ def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
     "--config", "config_path", type=click.Path(path_type=Path), help="TOML file with settings of raftmeta.Config."
 )
 @click.option("--insecure", is_flag=True, help="Allow addresses that other machines reach, without encryption.")
+@click.option("--tls-ca", metavar="FILE", help="Authorities that sign certificates of nodes and clients.")
+@click.option("--tls-cert", metavar="FILE", help="This node's certificate (docs/security.md).")
+@click.option("--tls-key", metavar="FILE", help="Its private key.")
+@click.option("--tls-crl", metavar="FILE", help="Lists of revoked certificates.")
+@click.option("--tls-key-password-file", metavar="FILE", help="The password of the key, in its first line.")
+@click.option("--tls-accept-plain", is_flag=True, help="Speak without TLS too, while a cluster moves.")
 def serve(
     name: str,
     peers: tuple[str, ...],
@@ -79,20 +85,32 @@ def serve(
     cluster: str,
     config_path: Path | None,
     insecure: bool,
+    tls_ca: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_crl: str | None,
+    tls_key_password_file: str | None,
+    tls_accept_plain: bool,
 ) -> None:
     """Run one node until SIGTERM or Ctrl-C; its events go to standard error, one line each.
 
-    SIGHUP is ignored: settings are read once, at the start.
+    SIGHUP reads the files of TLS anew; a node without TLS ignores it. Settings are read once, at the start.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
     ended = threading.Event()
+    must_reload = threading.Event()
+
+    def reload(_number: int, _frame: FrameType | None) -> None:
+        must_reload.set()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         ended.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that closes, or of a tool that rotates logs
+    tls = tls_of(tls_ca, tls_cert, tls_key, tls_crl, password_file=tls_key_password_file, accept_plain=tls_accept_plain)
+    # Without TLS it is that of a terminal that closes, or of a tool that rotates logs.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if tls is None else reload)
     with fates():
         node = raftmeta.Node(
             name,
@@ -103,16 +121,26 @@ def serve(
             client_listen=client_listen,
             cluster=cluster,
             config=_config(config_path, insecure),
+            tls=tls,
         )
         with node:
             log = node.log_events()
             with _metrics_server(node, metrics_listen, insecure):
                 click.echo(f"raftmeta: {name} runs", err=True)
                 while not ended.wait(LOOK_S) and log.is_alive():
-                    pass
+                    if must_reload.is_set():
+                        must_reload.clear()
+                        _reload(node)
             if not ended.is_set():
                 node.ready(0)  # the node has stopped by itself: this raises why
     click.echo(f"raftmeta: {name} has ended", err=True)
+
+
+def _reload(node: raftmeta.Node) -> None:
+    try:
+        node.reload_tls()
+    except raftmeta.ConfigError as error:
+        logging.getLogger("raftmeta").warning("tls_not_renewed node=%s: %s", node.name, error)
 
 
 def _metrics_server(node: raftmeta.Node, address: str | None, insecure: bool) -> AbstractContextManager[object]:

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from raftmeta.bindings.requests import NOTHING, RANGE, RECORD, VALUES
 from raftmeta.bindings.verbs import Request, check_ttl, grant, revoke
 from raftmeta.client.backup import Progress, fetch
 from raftmeta.client.channel import NEVER, Channel
-from raftmeta.client.endpoints import parse_url
+from raftmeta.client.endpoints import choose_tls, parse_url
 from raftmeta.client.kept import KeptLease, now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine
@@ -28,9 +28,13 @@ from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClos
 from raftmeta.members.plans import Change
 from raftmeta.operations import Key, KeyRecord, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus
+from raftmeta.security.settings import Tls
 from raftmeta.verbs.asked import RangeAsked, WatchAsked
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.lease import AioLease
+
+if TYPE_CHECKING:
+    from raftmeta.client.secure import Security
 
 __all__ = ["AioClientLease", "Client"]
 
@@ -46,15 +50,23 @@ class Client(AioVerbs):
     the leader if it is among them; or "raft+unix:///folder" of a node of this machine.
     cluster: its name, as the nodes have it. name: of this client, for people. session_ttl_s: how long the results of a
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
+    tls: raftmeta.Tls, if the nodes have TLS; it may also stand in the URL, as ?tls_ca=FILE&tls_cert=FILE&tls_key=FILE.
 
     Arguments, results and errors are those of raftmeta.aio.Node; cancelling a call never undoes a write. Calls that
     wait together are not ordered among one another when a connection breaks.
     """
 
     def __init__(
-        self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
+        self,
+        url: str,
+        *,
+        cluster: str = "default",
+        name: str | None = None,
+        session_ttl_s: float = 60.0,
+        tls: Tls | None = None,
     ) -> None:
         self._endpoints = parse_url(url)
+        self._tls = choose_tls(url, tls)
         self.url, self.cluster = url, check_name(cluster, "cluster")  # as they were given
         self._name = "" if name is None else check_name(name, "name")
         if (
@@ -81,12 +93,25 @@ class Client(AioVerbs):
             if self._is_closed:
                 raise NodeClosed("the client is closed")
             channel = self._bound = Channel(
-                self._endpoints, cluster=self.cluster, name=self._name, session_ttl_s=self._session_ttl_s
+                self._endpoints,
+                cluster=self.cluster,
+                name=self._name,
+                session_ttl_s=self._session_ttl_s,
+                security=self._security(),
             )
         elif channel.loop is not asyncio.get_running_loop():
             channel.check_open()
             raise InvalidArgument("this client belongs to another event loop: make one for each")
         return channel
+
+    def _security(self) -> Security | None:
+        if self._tls is None:
+            return None
+        from raftmeta.client.secure import Security
+
+        security = Security(self._tls, self.cluster)
+        security.context()  # a file that is wrong is told to who makes the first call
+        return security
 
     def look_at_session(self) -> tuple[bool, bool, int]:
         """Whether it is open; whether a node serves its session now; the how manieth that is. From any thread."""

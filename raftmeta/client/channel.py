@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from raftmeta.bindings.requests import (
     ANSWER,
@@ -60,6 +60,9 @@ from raftmeta.errors import (
     error_from_status,
 )
 
+if TYPE_CHECKING:
+    from raftmeta.client.secure import Security
+
 CONNECT_TIMEOUT_S = 3.0
 RECONNECT_MIN_S = 0.01
 RECONNECT_MAX_S = 1.0
@@ -88,7 +91,15 @@ class Events(Protocol):
 class Channel:
     """Belongs to the event loop on which it was made."""
 
-    def __init__(self, endpoints: tuple[Endpoint, ...], *, cluster: str, name: str, session_ttl_s: float) -> None:
+    def __init__(
+        self,
+        endpoints: tuple[Endpoint, ...],
+        *,
+        cluster: str,
+        name: str,
+        session_ttl_s: float,
+        security: Security | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.encoder = RequestEncoder(4 << 20)  # until the node says how large values may be
         self.session_ttl_s = session_ttl_s
@@ -97,6 +108,7 @@ class Channel:
         self._endpoints = endpoints
         self._cluster = cluster
         self._name = name
+        self._security = security
         self._pid = os.getpid()
         self._cluster_id = 0  # of the cluster that has answered
         self._names: dict[Endpoint, str] = {}
@@ -394,6 +406,7 @@ class Channel:
                 on_messages=self._on_messages,
                 on_lost=self._on_lost,
                 ping=self.encoder.ping,
+                security=self._security,
             )
         if _are_different(connection.hello.cluster_id, self._cluster_id):
             connection.abort()

@@ -33,6 +33,7 @@ from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeo
 from raftmeta.members.plans import Change
 from raftmeta.operations import Key, KeyRecord, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus, WatchBatch, WatchReset
+from raftmeta.security.settings import Tls
 from raftmeta.verbs.asked import RangeAsked, WatchAsked
 from raftmeta.verbs.blocking import Verbs
 from raftmeta.verbs.lease import Lease
@@ -92,15 +93,22 @@ class Client(Verbs):
     the leader if it is among them; or "raft+unix:///folder" of a node of this machine.
     cluster: its name, as the nodes have it. name: of this client, for people. session_ttl_s: how long the results of a
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
+    tls: raftmeta.Tls, if the nodes have TLS; it may also stand in the URL, as ?tls_ca=FILE&tls_cert=FILE&tls_key=FILE.
 
     Arguments, results and errors are those of raftmeta.Node: a call tells the fate of its operation, however many nodes
     and connections it took.
     """
 
     def __init__(
-        self, url: str, *, cluster: str = "default", name: str | None = None, session_ttl_s: float = 60.0
+        self,
+        url: str,
+        *,
+        cluster: str = "default",
+        name: str | None = None,
+        session_ttl_s: float = 60.0,
+        tls: Tls | None = None,
     ) -> None:
-        self._client = AioClient(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s)
+        self._client = AioClient(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, tls=tls)
         self.url, self.cluster = self._client.url, self._client.cluster
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()

@@ -13,6 +13,7 @@ from raftmeta.face.user_machine_aio import AioUserMachine
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import Key, KeyRecord
 from raftmeta.results import NodeStatus
+from raftmeta.security.settings import Tls
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.blocking import HasId
 
@@ -34,10 +35,13 @@ class Node(MailboxFace, AioVerbs):
         client_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
+        tls: Tls | None = None,
     ) -> None: ...
     @classmethod
     def of(cls, node: SyncNode) -> Self:
         """A face of a running node; closing it leaves the node."""
+    async def reload_tls(self) -> None:
+        """As raftmeta.Node.reload_tls."""
     @property
     def name(self) -> str: ...
     @property

@@ -32,9 +32,9 @@ cdef object _NEWEST = 0         # the default, by identity: whoever gives anothe
 
 cdef class Node(MailboxFace, AioVerbs):
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None, cluster="default",
-                 config=None):
+                 config=None, tls=None):
         self.node = _SyncNode(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                              client_listen=client_listen, cluster=cluster, config=config)
+                              client_listen=client_listen, cluster=cluster, config=config, tls=tls)
         self.owns_node = True
 
     @classmethod
@@ -64,6 +64,9 @@ cdef class Node(MailboxFace, AioVerbs):
         if self.owns_node:
             await _on_thread(lambda: self.node.close(transfer=transfer))
         self.unbind()
+
+    async def reload_tls(self):
+        await _on_thread(self.node.reload_tls)
 
     @property
     def name(self):

@@ -32,6 +32,8 @@ cdef class NodeBase:
     cdef bint has_closed
     cdef readonly object identity       # config.Identity
     cdef readonly object config         # config.Config
+    cdef readonly object tls            # security.settings.Tls, as it was given; None: plain
+    cdef object certificates            # face.certificates.Certificates, which reads its files; None: plain
     cdef uint32_t value_bytes_max
     cdef uint32_t outstanding_max
     cdef uint64_t close_timeout_ns
@@ -51,6 +53,8 @@ cdef class NodeBase:
 
     cdef int _begin(self) except -1
     cdef int _open(self, Loop* loop, object listener) except -1
+    # Give the contexts of freshly read files to both ports.
+    cdef int _offer_tls(self, Loop* loop, ClientServer* clients) except -1
     cdef void _tell_ending(self) noexcept
     cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1
     cdef uint64_t _session_now(self) except 0

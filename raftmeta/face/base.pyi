@@ -6,6 +6,7 @@ from typing import Any
 
 from raftmeta.config import Config, Identity
 from raftmeta.face.user_machine import LocalCopy
+from raftmeta.security.settings import Tls
 
 class NodeBase:
     """A node of this process: a handle over two native threads and their memory. Use raftmeta.Node."""
@@ -21,6 +22,7 @@ class NodeBase:
         client_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
+        tls: Tls | None = None,
     ) -> None: ...
     def __del__(self) -> None: ...
     @property
@@ -29,6 +31,8 @@ class NodeBase:
     def identity(self) -> Identity: ...
     @property
     def config(self) -> Config: ...
+    @property
+    def tls(self) -> Tls | None: ...
     @property
     def user_machines(self) -> dict[str, LocalCopy]: ...
 

@@ -27,14 +27,15 @@ from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.server.connections cimport (connection_close, connection_readable, connection_resume, connection_writable,
-                                          connections_accept, connections_flush, connections_relieve,
-                                          connections_remove, connections_sweep)
+                                          connections_accept, connections_drop_revoked, connections_flush,
+                                          connections_relieve, connections_remove, connections_sweep)
 from raftmeta.server.output cimport connection_has_room
 from raftmeta.server.members cimport members_read
 from raftmeta.server.requests cimport requests_done, requests_release, requests_tell_leader
 from raftmeta.server.snapshots cimport snapshot_close
 from raftmeta.server.state cimport CONNECTION_FREE, CONNECTION_OPEN, VERSION_BYTES_MAX, ClientWatch, Connection
 from raftmeta.server.watches cimport watch_free, watch_news
+from raftmeta.security.contexts cimport tls_port_release, tls_port_take
 from raftmeta.status cimport NO_MEMORY, OK
 from raftmeta.wire.commands cimport command_init, command_release
 
@@ -153,6 +154,8 @@ cdef void* _clients_main(void* argument) noexcept nogil:
                                  LONGEST_WAIT_MS if server.dirty.size == 0 else 0)
         server.now_ns = boot_now_ns()
         server.turn_bytes = 0
+        if tls_port_take(&server.tls):
+            connections_drop_revoked(server)
         _look_at_state(server)
         _look_at_events(server, events, count)
         _take_mail(server)
@@ -169,7 +172,9 @@ cdef void* _clients_main(void* argument) noexcept nogil:
             server.sweep_ns = server.now_ns + min(server.limits.idle_ns // 4, <uint64_t>TUNE_SWEEP_NS)
             connections_sweep(server)
             connections_flush(server)
+        server.counters.tls = server.tls.counters
         server.published.write(server.counters)
+    _close_connections(server)      # here, where no signal can come: TLS says goodbye on the socket
     return NULL
 
 
@@ -218,22 +223,27 @@ cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int li
     return server
 
 
+cdef void _close_connections(ClientServer* server) noexcept nogil:
+    cdef uint32_t place
+    for place in range(server.limits.connections_max):
+        connection_close(server, &server.connections[place])
+
+
 cdef status_t clients_start(ClientServer* server) noexcept nogil:
+    tls_port_take(&server.tls)
     server.is_running = thread_start(&server.thread, _clients_main, server, b"raftmeta-server") == 0
     return OK if server.is_running else NO_MEMORY
 
 
 cdef bint clients_stop(ClientServer* server, uint64_t timeout_ns) noexcept nogil:
     cdef uint64_t one = 1
-    cdef uint32_t place
     store_shared(&server.is_closing, <uint32_t>1)
     posix.write(server.wake_fd, &one, sizeof(one))
     if server.is_running:
         server.is_running = not thread_join(server.thread, timeout_ns)
     if server.is_running:
         return False
-    for place in range(server.limits.connections_max):
-        connection_close(server, &server.connections[place])
+    _close_connections(server)
     _close(server.listener)
     _close(server.local_listener)
     server.listener = server.local_listener = -1
@@ -242,10 +252,9 @@ cdef bint clients_stop(ClientServer* server, uint64_t timeout_ns) noexcept nogil
 
 cdef void clients_destroy(ClientServer* server) noexcept nogil:
     cdef ClientWatch* watch
-    cdef uint32_t place
     if server.connections != NULL:
-        for place in range(server.limits.connections_max):
-            connection_close(server, &server.connections[place])
+        _close_connections(server)
+    tls_port_release(&server.tls)
     if server.mailbox != NULL:
         _end_mail(server)
     requests_release(server)

@@ -11,6 +11,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published, pthread_t
 from raftmeta.net.stream cimport Stream
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
+from raftmeta.security.tls_state cimport TlsCounters, TlsPort
 from raftmeta.wire.commands cimport Bytes, Command
 
 cdef enum:
@@ -109,6 +110,7 @@ cdef struct ClientCounters:
     uint64_t overloaded         # answered so
     uint64_t watches            # open now
     uint64_t memory             # of answers and events that wait
+    TlsCounters tls
 
 cdef struct ClientServer:
     Loop* loop
@@ -121,6 +123,7 @@ cdef struct ClientServer:
     int listener                # -1: none
     int local_listener          # Unix socket; -1: none
     int wake_fd
+    TlsPort tls                 # of `listener`; the Unix socket is of this user's processes alone, and plain
     Mailbox* mailbox
     pthread_t thread
     bint is_running
