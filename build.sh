@@ -28,10 +28,15 @@ step() { printf '[%s] %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 
 # --- the tools of the machine -----------------------------------------------------------------------------------------
 
+# OpenSSL's headers, for TLS and for files at rest.
+has_openssl() {
+    g++ -E -x c++ - <<<'#include <openssl/ssl.h>' >/dev/null 2>&1
+}
+
 # Set `python` to the first one, in the order of PATH, that can make a virtual environment and compile extensions.
 find_python() {
     local candidate
-    command -v g++ >/dev/null || return 1
+    command -v g++ >/dev/null && has_openssl || return 1
     for candidate in $(type -aP python3 python3.14 python3.13 python3.12 python3.11); do
         if python=$("$candidate" - 2>/dev/null <<'PYTHON'
 import ensurepip, os, sys, sysconfig
@@ -52,10 +57,25 @@ require_python() {
         echo "$APT_LINE"
         exit 2
     fi
-    step "installing a compiler, Python and its headers"
+    step "installing a compiler, Python and the headers of Python and OpenSSL"
     bash -c "$APT_LINE" >&2
     hash -r
-    find_python || { echo "build.sh: still no Python >= 3.11 with ensurepip and Python.h, or no g++" >&2; exit 1; }
+    find_python || {
+        echo "build.sh: still no Python >= 3.11 with ensurepip and Python.h, no g++, or no openssl/ssl.h" >&2
+        exit 1
+    }
+}
+
+# A checkout may have its .venv from a time at which OpenSSL was not needed.
+require_openssl() {
+    has_openssl && return
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "$APT_LINE"
+        exit 2
+    fi
+    step "installing the headers of OpenSSL"
+    bash -c "$APT_LINE" >&2
+    has_openssl || { echo "build.sh: still no openssl/ssl.h" >&2; exit 1; }
 }
 
 # Spark, which checks the histories of fault runs, runs on Java; nothing else here does.
@@ -152,6 +172,7 @@ make_extensions() {
         [ -z "$(find raftmeta -name '*.hpp' -newer "$stamp" -print -quit)" ]; then
         return
     fi
+    require_openssl
     mkdir -p build
     touch build/started.stamp # a source saved during the build is newer than that
     step "building the extensions (build/build.log)"

@@ -38,8 +38,11 @@ COMPILE_ARGS = [
 if platform.machine() == "aarch64":
     COMPILE_ARGS.append("-march=armv8-a+crc")  # crc32c by instruction; every 64-bit server core has it
 
-# Native libraries, by the folder whose modules are linked with them.
-LIBRARIES = {"security": "crypto"}
+# What a module links beside C++ itself. Others call these modules and need neither the libraries nor their headers.
+LIBRARIES = {
+    **{f"raftmeta.security.{name}": ["ssl", "crypto"] for name in ("certificates", "contexts", "door", "tls")},
+    **{f"raftmeta.security.{name}": ["crypto"] for name in ("cipher", "cipher_handle")},
+}
 
 # Flags of the special builds of `./build.sh check`; they come last and win over those above.
 INSTRUMENTS = {
@@ -63,15 +66,16 @@ def compiled_modules() -> list[Extension]:
     headers = [str(header.relative_to(ROOT)) for header in sorted(PACKAGE.rglob("*.hpp"))]
     return [
         Extension(
-            ".".join(source.relative_to(ROOT).with_suffix("").parts),
+            name,
             [str(source.relative_to(ROOT))],
             language="c++",
             include_dirs=["raftmeta/native"],
+            libraries=LIBRARIES.get(name, []),
             extra_compile_args=list(COMPILE_ARGS),
-            libraries=[library for part, library in LIBRARIES.items() if part in source.parts],
             depends=headers,
         )
         for source in [*sorted(PACKAGE.rglob("*.pyx")), *sorted(TEST_FACES.glob("*.pyx"))]
+        for name in [".".join(source.relative_to(ROOT).with_suffix("").parts)]
     ]
 
 

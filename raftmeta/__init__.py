@@ -106,6 +106,7 @@ if typing.TYPE_CHECKING:
         WatchReset,
     )
     from raftmeta.security.encryption import Encryption
+    from raftmeta.security.settings import Tls
     from raftmeta.user_machines.classes import Entry, command, current_entry, invariant, replicated
     from raftmeta.verbs.lease import Lease
     from raftmeta.verbs.watch import Watch
@@ -183,6 +184,7 @@ __all__ = [
     "SnapshotDamaged",
     "StateDiverged",
     "StorageCorrupt",
+    "Tls",
     "Txn",
     "TxnReply",
     "TxnResult",
@@ -237,6 +239,7 @@ _HOMES = {
     "RangeEmpty": "raftmeta.operations",
     "RangeResult": "raftmeta.operations",
     "Revision": "raftmeta.bindings.revision",
+    "Tls": "raftmeta.security.settings",
     "Txn": "raftmeta.operations",
     "TxnReply": "raftmeta.results",
     "TxnResult": "raftmeta.operations",

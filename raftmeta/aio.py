@@ -12,6 +12,8 @@ call. A place taken through a face ends with the face; KIP-30's interfaces are r
 
 from __future__ import annotations
 
+import typing
+
 import raftmeta.client.aio as client
 from raftmeta import interfaces
 from raftmeta.face import aio as face
@@ -22,6 +24,9 @@ from raftmeta.recipes import coordination
 from raftmeta.verbs import rights
 from raftmeta.verbs.lease import AioLease as Lease
 from raftmeta.verbs.watch import AioWatch as Watch
+
+if typing.TYPE_CHECKING:
+    from raftmeta.security.settings import Tls
 
 __all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachine", "Watch"]
 
@@ -77,9 +82,12 @@ class Client(coordination.AioCoordinated, client.Client):
         session_ttl_s: float = 60.0,
         user: str | None = None,
         password: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.owner = coordination.life_of(owner)
-        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password)
+        super().__init__(
+            url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password, tls=tls
+        )
 
     def look_at_state(self) -> tuple[interfaces.State, int]:
         """For recipes/states."""

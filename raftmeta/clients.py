@@ -11,6 +11,7 @@ from __future__ import annotations
 import raftmeta.client.sync as client
 from raftmeta.interfaces import State
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated, life_of
+from raftmeta.security.settings import Tls
 
 __all__ = ["CAPABILITIES", "Client"]
 
@@ -31,9 +32,12 @@ class Client(Coordinated, client.Client):
         session_ttl_s: float = 60.0,
         user: str | None = None,
         password: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.owner = life_of(owner)
-        super().__init__(url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password)
+        super().__init__(
+            url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password, tls=tls
+        )
 
     def look_at_state(self) -> tuple[State, int]:
         """For recipes/states."""

@@ -98,7 +98,8 @@ class Config:
         not read for so long.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
-    insecure: allow listening on an address that other machines reach, without encryption and authentication.
+    insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
+        with TLS needs it only for Tls.accept_plain.
     """
 
     tick_s: float = 0.010
@@ -214,11 +215,11 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _check_reach(address: Address, field: str, config: Config) -> None:
-    if not address.is_loopback and not config.insecure:
+def _check_reach(address: Address, field: str, config: Config, is_private: bool) -> None:
+    if not address.is_loopback and not config.insecure and not is_private:
         raise ConfigError(
-            f"{field}: {address} is reachable from other machines and connections are neither encrypted nor "
-            "authenticated; set Config(insecure=True) to allow that",
+            f"{field}: {address} is reachable from other machines and connections need be neither encrypted nor "
+            "authenticated; give the node the setting tls, or set Config(insecure=True) to allow that",
             field=field,
         )
 
@@ -266,8 +267,12 @@ class Identity:
         client_listen: str | None = None,
         cluster: str,
         config: Config,
+        is_private: bool = False,
     ) -> Identity:
-        """Validate the arguments of Node() before anything is written; a ConfigError names the field."""
+        """Validate the arguments of Node() before anything is written; a ConfigError names the field.
+
+        is_private: nobody is let in but by TLS.
+        """
         check_name(name, "name")
         check_name(cluster, "cluster")
         if not isinstance(peers, Mapping) or not 0 < len(peers) <= MEMBERS_MAX:
@@ -278,10 +283,10 @@ class Identity:
         if len({str(address) for address in addresses.values()}) != len(addresses):
             raise ConfigError("peers: two members have the same address", field="peers")
         listen_at = addresses[name] if listen is None else Address.parse(listen, "listen")
-        _check_reach(listen_at, "listen", config)
+        _check_reach(listen_at, "listen", config, is_private)
         clients_at = None if client_listen is None else Address.parse(client_listen, "client_listen")
         if clients_at is not None:
-            _check_reach(clients_at, "client_listen", config)
+            _check_reach(clients_at, "client_listen", config, is_private)
             if str(clients_at) == str(listen_at):
                 raise ConfigError("client_listen: must be another address than that for peers", field="client_listen")
         return cls(

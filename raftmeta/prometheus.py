@@ -72,6 +72,12 @@ COUNTERS = frozenset(
         "snapshots_taken",
         "state_differences",
         "states_compared",
+        "tls_connections_in_kernel",
+        "tls_connections_plain",
+        "tls_handshakes",
+        "tls_handshakes_refused",
+        "tls_handshakes_resumed",
+        "tls_readings",
         "turns",
     }
 )

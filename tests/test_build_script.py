@@ -54,13 +54,13 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["compiler", "python", "its headers"])
+@pytest.mark.parametrize("missing", ["compiler", "python", "its headers", "headers of OpenSSL"])
 def test_without_the_right_to_install_the_line_is_printed(machine: Machine, missing: str) -> None:
     """Not root and something missing: exactly the line to run on standard output, and exit code 2."""
     machine.add("id", "echo 1000")
     if missing != "compiler":
-        machine.add("g++", "exit 0")
-    if missing == "compiler":
+        machine.add("g++", "exit 0" if missing != "headers of OpenSSL" else "exit 1")
+    if missing in ("compiler", "headers of OpenSSL"):
         machine.add("python3", f'exec {sys.executable} "$@"')
     if missing == "its headers":
         # build.sh asks the interpreter by one script on standard input; an unfit one answers with failure.
@@ -94,8 +94,9 @@ def test_python_comes_from_apt_when_there_was_none(machine: Machine, tmp_path: P
     (tmp_path / "python3").write_text(f"#!/bin/bash\n{fake}\n")
     machine.add(
         "apt-get",
-        f'if [ $1 = install ]; then for c in python3 g++; do while read -r l; do echo "$l"; done <{tmp_path}/python3 '
-        f">{machine.bin}/$c; {shutil.which('chmod')} +x {machine.bin}/$c; done; fi",
+        f"cd {machine.bin}; "
+        f'if [ $1 = install ]; then while read -r l; do echo "$l"; done <{tmp_path}/python3 >python3; '
+        f'echo "#!/bin/bash" >g++; {shutil.which("chmod")} +x python3 g++; fi',
     )
     ended = machine.run("build")
     assert ended.returncode == 7
@@ -106,7 +107,7 @@ def test_python_comes_from_apt_when_there_was_none(machine: Machine, tmp_path: P
 def test_java_comes_before_the_tests_that_need_it(machine: Machine, tmp_path: Path, user: str) -> None:
     """Everything is there but Java: root gets it by apt, anybody else is told the line. Tests run afterwards only."""
     calls = tmp_path / "calls"
-    for name in ("find", "mkdir", "touch"):
+    for name in ("find", "mkdir", "touch", "g++"):
         machine.add(name, "exit 0")
     machine.add("id", f"echo {user}")
     machine.add("apt-get", f'echo "$*" >>{calls}')
@@ -147,6 +148,31 @@ def test_clang_comes_before_the_fuzzers_that_need_it(machine: Machine, tmp_path:
         assert calls.read_text().splitlines() == ["update", install]
     else:
         assert (ended.returncode, ended.stdout) == (2, APT_LINE.rpartition(" g++")[0] + " clang libclang-rt-dev\n")
+        assert not calls.exists()
+
+
+@pytest.mark.parametrize("user", ["0", "1000"])
+def test_openssl_comes_before_the_build_of_an_older_checkout(machine: Machine, tmp_path: Path, user: str) -> None:
+    """Only its headers are missing, beside a .venv: root gets them by apt, anybody else is told the line."""
+    calls = tmp_path / "calls"
+    for name in ("find", "mkdir", "touch"):
+        machine.add(name, "exit 0")
+    machine.add("id", f"echo {user}")
+    machine.add("g++", f"[ -e {calls} ]")
+    machine.add("apt-get", f'echo "$*" >>{calls}')
+    python = machine.checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/bash\n[ "$1" != setup.py ] || echo built >>{calls}\n')
+    python.chmod(0o755)
+    (machine.checkout / "build").mkdir()
+    for name in ("constraints.txt", "pyproject.toml", "setup.py", ".venv/pyvenv.cfg"):
+        (machine.checkout / name).touch()
+    ended = machine.run("build")
+    if user == "0":
+        install = APT_LINE.partition("apt-get install ")[2]
+        assert calls.read_text().splitlines() == ["update", f"install {install}", "built"]
+    else:
+        assert (ended.returncode, ended.stdout) == (2, APT_LINE + "\n")
         assert not calls.exists()
 
 

@@ -1,16 +1,18 @@
 """raft://host:port,host:port and raft+unix:///folder: a client of a cluster that runs in other processes.
 
 Options: cluster, its name; owner, the name under which this client holds its places: a later client of that name takes
-them over at once, as after a crash. Closing the back end closes the client.
+them over at once, as after a crash; tls_ca, tls_cert, tls_key and tls_crl, the files of the setting tls. Closing the
+back end closes the client.
 """
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from raftmeta import aio
 from raftmeta.backends.url import BackendUrl
+from raftmeta.client.endpoints import TLS_OPTIONS
 from raftmeta.clients import CAPABILITIES, Client
 from raftmeta.errors import ConfigError
 from raftmeta.interfaces import Capabilities
@@ -20,11 +22,13 @@ __all__ = ["PLUGIN"]
 
 def _arguments(url: BackendUrl) -> tuple[str, dict[str, Any]]:
     """The URL and the other arguments of Client."""
-    url.only({"cluster", "owner"})
+    url.only({"cluster", "owner", *TLS_OPTIONS})
     if url.scheme == "raft" and not url.addresses:
         raise ConfigError("url: raft:// needs where nodes listen for clients: raft://host:port,host:port", field="url")
     place = ",".join(url.addresses) + quote(url.path)
-    return f"{url.scheme}://{place}", {name: text for name, text in url.options.items() if text}
+    query = urlencode({name: text for name, text in url.options.items() if name in TLS_OPTIONS})
+    options = {name: text for name, text in url.options.items() if text and name not in TLS_OPTIONS}
+    return f"{url.scheme}://{place}{'?' * bool(query)}{query}", options
 
 
 class _Raft:

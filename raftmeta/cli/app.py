@@ -11,7 +11,7 @@ import importlib
 import click
 
 import raftmeta
-from raftmeta.cli.session import Session
+from raftmeta.cli.session import Session, tls_of
 
 # Which file of this package has which commands, under COMMANDS.
 FILES = {
@@ -57,15 +57,35 @@ class Commands(click.Group):
     "--timeout", "timeout_s", type=click.FloatRange(min=0.001), default=5.0, show_default=True, help="Seconds."
 )
 @click.option("--json", "is_json", is_flag=True, help="Answers as JSON.")
+@click.option("--tls-ca", envvar="RAFTMETA_TLS_CA", metavar="FILE", help="Authorities that sign nodes' certificates.")
+@click.option("--tls-cert", envvar="RAFTMETA_TLS_CERT", metavar="FILE", help="Certificate of this client.")
+@click.option("--tls-key", envvar="RAFTMETA_TLS_KEY", metavar="FILE", help="Its private key.")
+@click.option("--tls-crl", envvar="RAFTMETA_TLS_CRL", metavar="FILE", help="Lists of revoked certificates.")
 @click.version_option(raftmeta.__version__, prog_name="raftmeta")
 @click.pass_context
-def app(context: click.Context, url: str, cluster: str, timeout_s: float, is_json: bool) -> None:
+def app(
+    context: click.Context,
+    url: str,
+    cluster: str,
+    timeout_s: float,
+    is_json: bool,
+    tls_ca: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_crl: str | None,
+) -> None:
     """Consensus inside your own processes: look at a cluster, read and write it, run a node.
 
     Exit codes: 0 done, 1 refused or not found, 2 wrong use, 3 certainly not executed, 4 outcome unknown, 5 stopped or
     damaged.
     """
-    context.obj = Session(url=url, cluster=cluster, timeout_s=timeout_s, is_json=is_json)
+    context.obj = Session(
+        url=url,
+        cluster=cluster,
+        timeout_s=timeout_s,
+        is_json=is_json,
+        tls=tls_of(tls_ca, tls_cert, tls_key, tls_crl),
+    )
 
 
 @app.command()

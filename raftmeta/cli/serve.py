@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 import raftmeta
-from raftmeta.cli.session import WRONG_USE, fail, fates
+from raftmeta.cli.session import WRONG_USE, fail, fates, tls_of
 
 LOOK_S = 0.2
 
@@ -83,6 +83,12 @@ def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
 )
 @encryption_option
 @click.option("--insecure", is_flag=True, help="Allow addresses that other machines reach, without encryption.")
+@click.option("--tls-ca", metavar="FILE", help="Authorities that sign certificates of nodes and clients.")
+@click.option("--tls-cert", metavar="FILE", help="This node's certificate (docs/security.md).")
+@click.option("--tls-key", metavar="FILE", help="Its private key.")
+@click.option("--tls-crl", metavar="FILE", help="Lists of revoked certificates.")
+@click.option("--tls-key-password-file", metavar="FILE", help="The password of the key, in its first line.")
+@click.option("--tls-accept-plain", is_flag=True, help="Speak without TLS too, while a cluster moves.")
 def serve(
     name: str,
     peers: tuple[str, ...],
@@ -95,10 +101,17 @@ def serve(
     config_path: Path | None,
     encryption: raftmeta.Encryption | None,
     insecure: bool,
+    tls_ca: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_crl: str | None,
+    tls_key_password_file: str | None,
+    tls_accept_plain: bool,
 ) -> None:
     """Run one node until SIGTERM or Ctrl-C; its events go to standard error, one line each.
 
-    SIGHUP makes it read the key file again. All other settings are read once, at the start.
+    SIGHUP makes it read the key file of encryption and the files of TLS anew; a node with neither ignores it. All other
+    settings are read once, at the start.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
     ended, hung_up = threading.Event(), threading.Event()
@@ -110,6 +123,7 @@ def serve(
         signal.signal(number, end)
     # Of a terminal that closes, or of a tool that rotates logs: it must not end the node.
     signal.signal(signal.SIGHUP, lambda _number, _frame: hung_up.set())
+    tls = tls_of(tls_ca, tls_cert, tls_key, tls_crl, password_file=tls_key_password_file, accept_plain=tls_accept_plain)
     with fates():
         node = raftmeta.Node(
             name,
@@ -121,6 +135,7 @@ def serve(
             cluster=cluster,
             config=_config(config_path, insecure),
             encryption=encryption,
+            tls=tls,
         )
         with node:
             log = node.log_events()
@@ -130,6 +145,7 @@ def serve(
                     if hung_up.is_set():
                         hung_up.clear()
                         _rotate(node, encryption)
+                        _reload(node)
             if not ended.is_set():
                 node.ready(0)  # the node has stopped by itself: this raises why
     click.echo(f"raftmeta: {name} has ended", err=True)
@@ -142,6 +158,15 @@ def _rotate(node: raftmeta.Node, encryption: raftmeta.Encryption | None) -> None
         click.echo(f"raftmeta: new files use key {node.rotate_encryption_key()}", err=True)
     except raftmeta.RaftmetaError as error:
         click.echo(f"raftmeta: the keys stay as they are: {error}", err=True)
+
+
+def _reload(node: raftmeta.Node) -> None:
+    if node.tls is None:
+        return
+    try:
+        node.reload_tls()
+    except raftmeta.ConfigError as error:
+        logging.getLogger("raftmeta").warning("tls_not_renewed node=%s: %s", node.name, error)
 
 
 def _metrics_server(node: raftmeta.Node, address: str | None, insecure: bool) -> AbstractContextManager[object]:

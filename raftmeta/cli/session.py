@@ -19,6 +19,8 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -81,6 +83,7 @@ class Session:
     cluster: str
     timeout_s: float
     is_json: bool
+    tls: raftmeta.Tls | None = None
 
     @contextlib.contextmanager
     def client(self) -> Iterator[raftmeta.Client]:
@@ -90,7 +93,7 @@ class Session:
             yield client
 
     def client_of(self, url: str) -> raftmeta.Client:
-        return raftmeta.Client(url, cluster=self.cluster, name="raftmeta command line")
+        return raftmeta.Client(url, cluster=self.cluster, name="raftmeta command line", tls=self.tls)
 
     def endpoints(self) -> list[str]:
         """One URL for each address in the URL given."""
@@ -128,6 +131,40 @@ class Session:
             table.add_row(*("" if value is None else str(value) for value in row.values()))
         console = Console(width=None if sys.stdout.isatty() else 250)
         console.print(table)
+
+
+def tls_of(
+    authorities: str | None,
+    certificate: str | None,
+    key: str | None,
+    revoked: str | None,
+    *,
+    password_file: str | None = None,
+    accept_plain: bool = False,
+) -> raftmeta.Tls | None:
+    """The setting tls from options that name files; None: none of them was given."""
+    needed = {"--tls-ca": authorities, "--tls-cert": certificate, "--tls-key": key}
+    missing = [option for option, path in needed.items() if not path]
+    if len(missing) == len(needed) and not (revoked or password_file or accept_plain):
+        return None
+    if authorities is None or certificate is None or key is None:
+        fail(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}", WRONG_USE)
+    with fates():
+        return raftmeta.Tls(
+            certificate=certificate,
+            key=key,
+            authorities=authorities,
+            revoked=revoked,
+            key_password=None if password_file is None else partial(_first_line, password_file),
+            accept_plain=accept_plain,
+        )
+
+
+def _first_line(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes().split(b"\n", 1)[0]
+    except OSError as error:
+        raise raftmeta.ConfigError(f"tls.key_password: {path}: {error.strerror}", field="tls.key_password") from None
 
 
 pass_session = click.make_pass_decorator(Session)

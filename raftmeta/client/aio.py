@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from raftmeta.bindings.requests import NOTHING, RANGE, RECORD, VALUES
 from raftmeta.bindings.scram import Credentials, check_user
 from raftmeta.bindings.verbs import Request, check_ttl, grant, revoke
 from raftmeta.client.backup import Progress, fetch
 from raftmeta.client.channel import NEVER, Channel
-from raftmeta.client.endpoints import parse_url
+from raftmeta.client.endpoints import choose_tls, parse_url
 from raftmeta.client.kept import KeptLease, now_boot_s
 from raftmeta.client.lease import LeaseBase
 from raftmeta.client.machines import AioClientMachine
@@ -29,9 +29,13 @@ from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClos
 from raftmeta.members.plans import Change
 from raftmeta.operations import Key, KeyRecord, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus
+from raftmeta.security.settings import Tls
 from raftmeta.verbs.asked import RangeAsked, WatchAsked
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.lease import AioLease
+
+if TYPE_CHECKING:
+    from raftmeta.client.secure import Security
 
 __all__ = ["AioClientLease", "Client"]
 
@@ -49,6 +53,7 @@ class Client(AioVerbs):
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
     user, password: what it proves to each node, by SCRAM-SHA-256; the password itself is never sent, and without TLS it
     is proved over loopback and Unix sockets only. Raises AuthenticationFailed from the first call on if it is wrong.
+    tls: raftmeta.Tls, if the nodes have TLS; it may also stand in the URL, as ?tls_ca=FILE&tls_cert=FILE&tls_key=FILE.
 
     Arguments, results and errors are those of raftmeta.aio.Node; cancelling a call never undoes a write. Calls that
     wait together are not ordered among one another when a connection breaks.
@@ -63,8 +68,10 @@ class Client(AioVerbs):
         session_ttl_s: float = 60.0,
         user: str | None = None,
         password: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._endpoints = parse_url(url)
+        self._tls = choose_tls(url, tls)
         self.url, self.cluster = url, check_name(cluster, "cluster")  # as they were given
         self._name = "" if name is None else check_name(name, "name")
         if (
@@ -102,11 +109,21 @@ class Client(AioVerbs):
                 name=self._name,
                 session_ttl_s=self._session_ttl_s,
                 credentials=self._credentials,
+                security=self._security(),
             )
         elif channel.loop is not asyncio.get_running_loop():
             channel.check_open()
             raise InvalidArgument("this client belongs to another event loop: make one for each")
         return channel
+
+    def _security(self) -> Security | None:
+        if self._tls is None:
+            return None
+        from raftmeta.client.secure import Security
+
+        security = Security(self._tls, self.cluster)
+        security.context()  # a file that is wrong is told to who makes the first call
+        return security
 
     def look_at_session(self) -> tuple[bool, bool, int]:
         """Whether it is open; whether a node serves its session now; the how manieth that is. From any thread."""

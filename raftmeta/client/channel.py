@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from raftmeta.bindings.requests import (
     ANSWER,
@@ -66,6 +66,9 @@ from raftmeta.errors import (
     permission_denied,
 )
 
+if TYPE_CHECKING:
+    from raftmeta.client.secure import Security
+
 CONNECT_TIMEOUT_S = 3.0
 RECONNECT_MIN_S = 0.01
 RECONNECT_MAX_S = 1.0
@@ -102,6 +105,7 @@ class Channel:
         name: str,
         session_ttl_s: float,
         credentials: Credentials | None = None,
+        security: Security | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.encoder = RequestEncoder(4 << 20)  # until the node says how large values may be
@@ -112,6 +116,7 @@ class Channel:
         self._cluster = cluster
         self._name = name
         self._credentials = credentials
+        self._security = security
         self._pid = os.getpid()
         self._cluster_id = 0  # of the cluster that has answered
         self._names: dict[Endpoint, str] = {}
@@ -425,6 +430,7 @@ class Channel:
                 on_lost=self._on_lost,
                 ping=self.encoder.ping,
                 credentials=self._credentials,
+                security=self._security,
             )
         if _are_different(connection.hello.cluster_id, self._cluster_id):
             connection.abort()

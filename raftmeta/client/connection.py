@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from raftmeta.bindings.requests import (
     ANSWER,
@@ -27,8 +28,12 @@ from raftmeta.client.endpoints import Endpoint
 from raftmeta.common import statuses
 from raftmeta.errors import RaftmetaError, error_from_status
 
+if TYPE_CHECKING:
+    from raftmeta.client.secure import Security
+
 Message = tuple[int, int, int, int, int, bytes]
 
+TLS_ALERT = b"\x15\x03"  # a record of TLS that ends a connection begins so (RFC 8446 5.1)
 PING_S = 5.0  # a node that is silent for so long is asked whether it lives, and given up after as long again
 
 
@@ -53,8 +58,11 @@ class Connection(asyncio.Protocol):
         on_messages: Callable[[Connection, list[Message]], None],
         on_lost: Callable[[Connection], None],
         ping: Callable[[], bytes],
+        security: Security | None = None,
     ) -> None:
         self.endpoint = endpoint
+        self._security = security
+        self._node = ""  # whose certificate it is
         self.in_flight = 0
         self.is_draining = False
         self.leader: str | None = None  # as the node said last; "": it knows none
@@ -82,18 +90,16 @@ class Connection(asyncio.Protocol):
         on_lost: Callable[[Connection], None],
         ping: Callable[[], bytes],
         credentials: Credentials | None = None,
+        security: Security | None = None,
     ) -> Connection:
         """Connect, exchange HELLOs, and prove to be the user of the credentials, if there are any.
 
         Raises OSError (also for what is no node), the node's refusal, or AuthenticationFailed.
         """
-        loop = asyncio.get_running_loop()
-        connection = cls(endpoint, on_messages=on_messages, on_lost=on_lost, ping=ping)
-        if endpoint.address is not None:
-            await loop.create_connection(lambda: connection, endpoint.address.host, endpoint.address.port)
-        else:
-            await loop.create_unix_connection(lambda: connection, endpoint.path)
+        connection = cls(endpoint, on_messages=on_messages, on_lost=on_lost, ping=ping, security=security)
+        await connection._open()
         try:
+            connection._check_certificate()
             connection._write(hello_frame(cluster, name))
             await connection._greeted
             if credentials is not None:
@@ -103,6 +109,37 @@ class Connection(asyncio.Protocol):
             raise
         connection._watch_silence()
         return connection
+
+    async def _open(self) -> None:
+        if self.endpoint.address is None:
+            await self._loop.create_unix_connection(lambda: self, self.endpoint.path)
+            return
+        host, port = self.endpoint.address.host, self.endpoint.address.port
+        if self._security is None:
+            await self._loop.create_connection(lambda: self, host, port)
+            return
+        try:
+            await self._loop.create_connection(
+                lambda: self, host, port, ssl=self._security.context(), server_hostname=""
+            )
+        except OSError as error:
+            raise self._explained(error) from None
+
+    def _check_certificate(self) -> None:
+        if self._security is None or self._transport is None:
+            return
+        try:
+            self._node = self._security.node_of(self._transport.get_extra_info("ssl_object"))
+        except ConnectionError as error:
+            raise ConnectionError(f"{self.endpoint}: {error}") from None
+
+    def _explained(self, error: Exception) -> Exception:
+        """The error; one of TLS in words that say what to do."""
+        if self._security is None or not isinstance(error, OSError):
+            return error
+        from raftmeta.client.secure import explained, is_of_tls
+
+        return ConnectionError(f"{self.endpoint}: {explained(error)}") if is_of_tls(error) else error
 
     async def _authenticate(self, exchange: Exchange) -> None:
         answer = await self._asked(authenticate_frame(exchange.name, exchange.nonce, proves=False))
@@ -159,8 +196,9 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """End now. The stream is shut down, so that the node hears of it even where a fork child has a copy."""
         if self._transport is not None:
-            with contextlib.suppress(OSError):  # it may have ended by itself
-                descriptor = os.dup(self._transport.get_extra_info("socket").fileno())
+            found = self._transport.get_extra_info("socket")  # None: TLS has ended by itself
+            with contextlib.suppress(OSError):  # so may the stream have
+                descriptor = os.dup(found.fileno() if found is not None else -1)
                 with socket.socket(fileno=descriptor) as copy:  # a transport's own socket cannot be shut down
                     copy.shutdown(socket.SHUT_RDWR)
             self._transport.abort()
@@ -198,12 +236,19 @@ class Connection(asyncio.Protocol):
         self._heard_s = self._loop.time()
         if self._greeted.cancelled():  # the client was closed while it connected
             return
+        if not self._greeted.done() and self._security is None and bytes(data[:2]) == TLS_ALERT:
+            self._fail(ConnectionError(f"{self.endpoint} wants TLS: give this client the setting tls"))
+            return
         try:
             messages = self._decoder.feed(bytes(data))
         except ConnectionError as error:
             self._fail(error)
             return
         if not self._greeted.done() and self._decoder.hello is not None:
+            if self._node and self._decoder.hello.name != self._node:
+                who = f"{self._decoder.hello.name!r} with the certificate of {self._node!r}"
+                self._fail(ConnectionError(f"{self.endpoint}: it says that it is {who}"))
+                return
             self._greeted.set_result(self._decoder.hello)
         for message in messages:
             if message[0] == REFUSED:
@@ -229,9 +274,11 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        ended = ConnectionResetError(f"{self.endpoint} closed the connection")
+        why = ended if error is None else self._explained(error)
         if not self._greeted.done():
-            self._greeted.set_exception(error or ConnectionResetError(f"{self.endpoint} closed the connection"))
+            self._greeted.set_exception(why)
             self._greeted.exception()  # who waited for it may have gone
-        self._end_asked(error or ConnectionResetError(f"{self.endpoint} closed the connection"))
+        self._end_asked(why)
         self._leader_told.set()
         self._on_lost(self)

@@ -34,6 +34,7 @@ from raftmeta.errors import ForkedProcess, NodeClosed, NotExecuted, OutcomeTimeo
 from raftmeta.members.plans import Change
 from raftmeta.operations import Key, KeyRecord, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus, WatchBatch, WatchReset
+from raftmeta.security.settings import Tls
 from raftmeta.verbs.asked import RangeAsked, WatchAsked
 from raftmeta.verbs.blocking import Verbs
 from raftmeta.verbs.lease import Lease
@@ -95,6 +96,7 @@ class Client(Verbs):
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
     user, password: what it proves to each node, by SCRAM-SHA-256; the password itself is never sent, and without TLS it
     is proved over loopback and Unix sockets only. Raises AuthenticationFailed from the first call on if it is wrong.
+    tls: raftmeta.Tls, if the nodes have TLS; it may also stand in the URL, as ?tls_ca=FILE&tls_cert=FILE&tls_key=FILE.
 
     Arguments, results and errors are those of raftmeta.Node: a call tells the fate of its operation, however many nodes
     and connections it took.
@@ -109,9 +111,10 @@ class Client(Verbs):
         session_ttl_s: float = 60.0,
         user: str | None = None,
         password: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._client = AioClient(
-            url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password
+            url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password, tls=tls
         )
         self.url, self.cluster = self._client.url, self._client.cluster
         self._pid = os.getpid()

@@ -14,6 +14,7 @@ from raftmeta.interfaces import FenceLike
 from raftmeta.operations import Key, KeyRecord
 from raftmeta.results import NodeStatus
 from raftmeta.security.encryption import Encryption
+from raftmeta.security.settings import Tls
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.blocking import HasId
 
@@ -36,10 +37,13 @@ class Node(MailboxFace, AioVerbs):
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,
+        tls: Tls | None = None,
     ) -> None: ...
     @classmethod
     def of(cls, node: SyncNode) -> Self:
         """A face of a running node; closing it leaves the node."""
+    async def reload_tls(self) -> None:
+        """As raftmeta.Node.reload_tls."""
     @property
     def name(self) -> str: ...
     @property

@@ -32,9 +32,10 @@ cdef object _NEWEST = 0         # the default, by identity: whoever gives anothe
 
 cdef class Node(MailboxFace, AioVerbs):
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None, cluster="default",
-                 config=None, encryption=None):
+                 config=None, encryption=None, tls=None):
         self.node = _SyncNode(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                              client_listen=client_listen, cluster=cluster, config=config, encryption=encryption)
+                              client_listen=client_listen, cluster=cluster, config=config, encryption=encryption,
+                              tls=tls)
         self.owns_node = True
 
     @classmethod
@@ -71,6 +72,9 @@ cdef class Node(MailboxFace, AioVerbs):
         if self.owns_node:
             await _on_thread(lambda: self.node.close(transfer=transfer))
         self.unbind()
+
+    async def reload_tls(self):
+        await _on_thread(self.node.reload_tls)
 
     @property
     def name(self):

@@ -35,6 +35,8 @@ cdef class NodeBase:
     cdef readonly object config         # config.Config
     cdef object encryption      # security.encryption.Encryption, None: all files are plain
     cdef KeyRingHandle keys     # its keys as the native threads read them; None: all files are plain
+    cdef readonly object tls            # security.settings.Tls, as it was given; None: plain
+    cdef object certificates            # face.certificates.Certificates, which reads its files; None: plain
     cdef uint32_t value_bytes_max
     cdef uint32_t outstanding_max
     cdef uint64_t close_timeout_ns
@@ -54,6 +56,8 @@ cdef class NodeBase:
 
     cdef int _begin(self) except -1
     cdef int _open(self, Loop* loop, object listener) except -1
+    # Give the contexts of freshly read files to both ports.
+    cdef int _offer_tls(self, Loop* loop, ClientServer* clients) except -1
     cdef void _tell_ending(self) noexcept
     cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1
     cdef uint64_t _session_now(self) except 0

@@ -7,6 +7,7 @@ from typing import Any
 from raftmeta.config import Config, Identity
 from raftmeta.face.user_machine import LocalCopy
 from raftmeta.security.encryption import Encryption
+from raftmeta.security.settings import Tls
 
 class NodeBase:
     """A node of this process: a handle over two native threads and their memory. Use raftmeta.Node."""
@@ -23,6 +24,7 @@ class NodeBase:
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,
+        tls: Tls | None = None,
     ) -> None: ...
     def __del__(self) -> None: ...
     @property
@@ -31,6 +33,8 @@ class NodeBase:
     def identity(self) -> Identity: ...
     @property
     def config(self) -> Config: ...
+    @property
+    def tls(self) -> Tls | None: ...
     @property
     def user_machines(self) -> dict[str, LocalCopy]: ...
     def rotate_encryption_key(self) -> str:

@@ -32,6 +32,7 @@ from raftmeta.face.links cimport id_of_link
 from raftmeta.face.listening cimport open_clients
 from raftmeta.face.problems cimport not_ready_error, problems_of
 from raftmeta.face.start cimport fill_loop, open_error, stopped_error
+from raftmeta.face.tls cimport context_of
 from raftmeta.loop.checkpoint_handover cimport handover_port
 from raftmeta.loop.faults cimport faults_set
 from raftmeta.loop.loop cimport (READER_HOST, LinkTable, loop_abort, loop_close_in_child, loop_create, loop_destroy,
@@ -44,6 +45,9 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns, futex_wait, futex_wake
 from raftmeta.raft.types cimport Membership
 from raftmeta.security.cipher_handle cimport KeyRingHandle
+from raftmeta.security.contexts cimport tls_context_free, tls_port_offer
+from raftmeta.security.identity cimport ROLE_CLIENT, ROLE_PEER
+from raftmeta.security.tls_state cimport TlsContext
 from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.server.state cimport ClientServer
 from raftmeta.status cimport NOT_FOUND, OK, status_t
@@ -53,9 +57,11 @@ from raftmeta.config import Config, Identity
 from raftmeta.errors import (ConfigError, ForkedProcess, InvalidArgument, NodeClosed, NodeRemoved, NotReady,
                              OutcomeTimeout, Overloaded, ReadyTimeout, Withdrawn)
 from raftmeta.operations import RangeResult
+from raftmeta.face.certificates import Certificates
 from raftmeta.face.listening import listen_at
 from raftmeta.common.shared_threads import Losses, SharedThreads
 from raftmeta.security.encryption import check_encryption, ring_of, shown_id
+from raftmeta.security.settings import Tls
 from raftmeta.storage.keys_in_use import keys_of_checkpoint, keys_of_files, keys_of_folder
 from raftmeta.storage.privacy import check_unshared, keep_files_private
 
@@ -101,13 +107,18 @@ cdef class NodeBase:
         self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 cluster="default", config=None, encryption=None):
+                 cluster="default", config=None, encryption=None, tls=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
+        if tls is not None and not isinstance(tls, Tls):
+            raise ConfigError(f"tls: must be a Tls, not {type(tls).__name__}", field="tls")
         self.config = config
+        self.tls = tls
+        self.certificates = Certificates(tls) if tls is not None else None
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                                       client_listen=client_listen, cluster=cluster, config=config)
+                                       client_listen=client_listen, cluster=cluster, config=config,
+                                       is_private=tls is not None and not tls.accept_plain)
         self.encryption = check_encryption(encryption)
         self.value_bytes_max = config.value_bytes_max
         self.outstanding_max = config.outstanding_max
@@ -166,6 +177,8 @@ cdef class NodeBase:
         self.loop = loop
         self.life = LIFE_RUNNING
         try:
+            if self.certificates is not None:
+                self.certificates.start(self)
             if self.config.host_watchdog_s:
                 self.watched = threading.Event()
                 threading.Thread(target=_show_progress,
@@ -193,8 +206,39 @@ cdef class NodeBase:
             raise open_error(loop, status, holder, self.identity, self.keys)
         keep_files_private(self.identity.data_dir)
         self.clients = open_clients(loop, self.identity, self.config)
+        if self.certificates is not None:
+            self._offer_tls(loop, self.clients)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
         return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
+
+    # loop NULL: that of the running node. Contexts are made first: that runs Python code, and may see the node end.
+    cdef int _offer_tls(self, Loop* loop, ClientServer* clients) except -1:
+        cdef TlsContext* of_peers = NULL
+        cdef TlsContext* of_clients = NULL
+        try:
+            self.certificates.begin()
+            texts = self.tls.read()
+            of_peers = context_of(self.tls, texts, self.identity, ROLE_PEER)
+            of_clients = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
+            if loop == NULL:
+                loop = self.started()
+                clients = self.clients
+        except BaseException as error:
+            if of_peers != NULL:
+                tls_context_free(of_peers)
+            if of_clients != NULL:
+                tls_context_free(of_clients)
+            self.certificates.failure = f"{error}"
+            raise
+        loop.tls.accepts_plain = self.tls.accept_plain
+        tls_port_offer(&loop.tls, of_peers)
+        if clients != NULL:
+            clients.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&clients.tls, of_clients)
+        else:
+            tls_context_free(of_clients)
+        self.certificates.failure = ""
+        return 0
 
     cdef int end(self, uint64_t deadline_ns) except -1:
         cdef _Ending ending
@@ -213,6 +257,8 @@ cdef class NodeBase:
         ending.callbacks = self.callbacks
         ending.attached = self.attached
         ending.watched = self.watched
+        if self.certificates is not None:
+            self.certificates.end()
         if self.checkpoints.is_own_thread():
             # A checkpoint is under way below us on the stack, and cannot be waited for here.
             ending.timeout_ns = self.close_timeout_ns
@@ -593,7 +639,7 @@ cdef class NodeBase:
         while not self.loop.membership.read(&membership):
             pass
         return problems_of(self.identity, self.loop.disk.directory, self.config.reserve_bytes, &status, &links,
-                           &membership)
+                           &membership, self.certificates)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
     cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:

@@ -11,6 +11,7 @@ import stat
 
 from libc.stdint cimport uint8_t
 
+from raftmeta.security.tls_state cimport TlsCounters
 from raftmeta.server.server cimport clients_counters, clients_create
 from raftmeta.server.state cimport ClientCounters, ClientLimits
 
@@ -105,10 +106,18 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
     return server
 
 
+cdef dict tls_metrics(const TlsCounters* counters):
+    return {
+        "tls_handshakes": counters.handshakes, "tls_handshakes_resumed": counters.resumed,
+        "tls_handshakes_refused": counters.refused, "tls_connections_in_kernel": counters.in_kernel,
+        "tls_connections_plain": counters.plain, "tls_readings": counters.contexts,
+    }
+
+
 cdef dict client_metrics(const ClientServer* server):
     cdef ClientCounters counters
     clients_counters(server, &counters)
-    return {
+    metrics = {
         "client_connections": counters.connections, "client_connections_accepted": counters.accepted,
         "client_connections_turned_away": counters.turned_away, "client_connections_refused": counters.refused,
         "client_connections_evicted": counters.evicted, "client_requests": counters.requests,
@@ -116,3 +125,5 @@ cdef dict client_metrics(const ClientServer* server):
         "client_memory_bytes": counters.memory, "client_requests_denied": counters.denied,
         "client_authentications": counters.authenticated, "client_authentications_failed": counters.unauthenticated,
     }
+    metrics.update({f"client_{name}": count for name, count in tls_metrics(&counters.tls).items()})
+    return metrics

@@ -20,6 +20,7 @@ class Node(NodeBase, Verbs):
 
     name: this member; peers: every initial member's name and "host:port", this one included.
     data_dir: a folder of its own; listen: where to accept peers, by default its own address in peers.
+    tls: raftmeta.Tls, for peers and clients; None: plain, on loopback only unless Config.insecure.
     advertise: what peers are told to connect to; client_listen: "host:port" for clients (raftmeta.Client), which
     Config.local_clients also lets in through the folder; cluster: a name that must be alike on all members.
     encryption: raftmeta.Encryption, the keys of the files in the folder; None: they are plain.
@@ -84,6 +85,12 @@ class Node(NodeBase, Verbs):
         """Counters and gauges by name, as docs/operations.md "Metrics" explains them; asks nobody.
 
         restart_maxima: after this reading the longest times (`..._max`) are measured anew.
+        """
+    def reload_tls(self) -> None:
+        """Read certificates, key, authorities and lists of revoked ones anew; a running node does so when they change.
+
+        New connections use them, open ones stay. Those whose certificate is revoked by now are closed.
+        Raises ConfigError, which names the setting: nothing has changed then.
         """
     def events(self, *, timeout_s: float | None = None) -> EventReader:
         """The node's decisions and observations, from the oldest event kept; see EventReader."""

@@ -27,8 +27,8 @@ from raftmeta.face.watch cimport NodeWatch
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.threads cimport boot_now_ns
 
-from raftmeta.errors import (Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError,
-                             ReadyTimeout)
+from raftmeta.errors import (ConfigError, Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown,
+                             RaftmetaError, ReadyTimeout)
 from raftmeta.verbs.blocking import Verbs
 
 
@@ -177,6 +177,11 @@ cdef class Node(NodeBase, Verbs):
     def metrics(self, *, restart_maxima=False):
         return metrics_of(self, restart_maxima)
 
+    def reload_tls(self):
+        if self.certificates is None:
+            raise ConfigError("tls: this node has no such setting", field="tls")
+        self._offer_tls(NULL, NULL)
+
     def aio(self):
         from raftmeta.face.aio import Node as AioNode
 
@@ -194,7 +199,7 @@ cdef class Node(NodeBase, Verbs):
 
 
 _WARNINGS = {"stopped", "session_lost", "peer_refused", "stepped_down", "leader_lost", "record_repaired",
-             "quorum_lost", "host_stalled",
+             "quorum_lost", "host_stalled", "certificate_expires",
              "machine_command_failed", "machine_diverged", "machine_stopped", "machine_not_dumped"}
 
 

@@ -4,12 +4,16 @@ It decides which states have a name and what to do about each (docs/operations.m
 It must never ask anybody, or look into a running loop; it reads copies of what that published, and the folder.
 """
 
+import datetime
+import math
 import os
+import time
 
 from libc.stdint cimport uint32_t
 
 from raftmeta.engine.state cimport ENGINE_GENESIS, ENGINE_RUNNING
 from raftmeta.face.links cimport names_of_links, unreachable
+from raftmeta.face.tls cimport refusal_text
 from raftmeta.loop.loop cimport LinkStatus, LinkTable
 from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, Membership
@@ -52,6 +56,27 @@ cdef list _of_itself(object identity, int directory, object reserve, const Statu
     elif status.engine_state == ENGINE_RUNNING and not status.core.is_member:
         found.append(Problem("waits_for_member",
                              f"it waits for add_member({identity.name!r}, {str(identity.advertise)!r})"))
+    return found
+
+
+DAY_S = 86_400
+EXPIRES_SOON_DAYS = 30
+
+
+cdef list _of_certificate(object certificates, object expires_s):
+    found = []
+    left_s = expires_s - time.time()
+    path = certificates.tls.certificate
+    day = datetime.datetime.fromtimestamp(expires_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if left_s <= 0:
+        found.append(Problem("certificate_expired", f"its certificate ended on {day}, and no other node or client "
+                                                    f"accepts it: put a new one into {path}; it is read by itself"))
+    elif left_s <= EXPIRES_SOON_DAYS * DAY_S:
+        found.append(Problem("certificate_expires", f"its certificate ends within {math.ceil(left_s / DAY_S)} days, on "
+                                                    f"{day}: put a new one into {path}; it is read by itself"))
+    if certificates.failure:
+        found.append(Problem("tls_not_renewed", "the files of TLS could not be read anew, and what was read before "
+                                                f"stays in force: {certificates.failure}"))
     return found
 
 
@@ -100,6 +125,8 @@ cdef object _of_refusal(object identity, const LinkStatus* link):
                                         "same version of raftmeta")
     if link.refusal == REMOVED:
         return Problem("removed_peer", f"{name} was removed from the cluster, or this node was: add it again")
+    if refusal_text(link.refusal, name):
+        return Problem("tls", refusal_text(link.refusal, name))
     return Problem("refused", f"the connection with {name} is refused (status {link.refusal})")
 
 
@@ -148,8 +175,10 @@ cdef list _of_session(const StatusBlock* status):
 
 
 cdef tuple problems_of(object identity, int directory, object reserve, const StatusBlock* status,
-                       const LinkTable* links, const Membership* membership):
+                       const LinkTable* links, const Membership* membership, object certificates):
     found = _of_itself(identity, directory, reserve, status)
+    if certificates is not None:
+        found += _of_certificate(certificates, status.certificate_expires_s)
     if status.engine_state == ENGINE_GENESIS:
         found += _of_founding(identity, links)
     found += _of_links(identity, links)

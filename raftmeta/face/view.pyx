@@ -16,8 +16,10 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPAC
 from raftmeta.face.answers cimport deadline_after
 from raftmeta.face.base cimport LIFE_FORKED, NodeBase
 from raftmeta.face.links cimport name_of_link, names_of_links
-from raftmeta.face.listening cimport client_metrics
+from raftmeta.face.listening cimport client_metrics, tls_metrics
 from raftmeta.face.start cimport disk_call_name
+from raftmeta.face.tls cimport refusal_word
+from raftmeta.loop.event_log cimport EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED
 from raftmeta.loop.event_log cimport NodeEvent as EventBlock
 from raftmeta.loop.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
 from raftmeta.loop.loop cimport LinkStatus, LinkTable, Loop, loop_ring
@@ -92,6 +94,8 @@ _EVENTS = {
     EVENT_SNAPSHOT_LOADED: ("snapshot_loaded", ("index",)),
     EVENT_SNAPSHOT_DAMAGED: ("snapshot_damaged", ("index", "status")),
     EVENT_LOG_COMPACTED: ("log_compacted", ("index",)),
+    EVENT_TLS_RENEWED: ("tls_renewed", ("expires_s",)),
+    EVENT_CERTIFICATE_EXPIRES: ("certificate_expires", ("days", "expires_s")),
 }
 
 
@@ -209,7 +213,9 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         "snapshot_bytes_sent": block.counters.snapshot_bytes_sent,
         "snapshot_bytes_received": block.counters.snapshot_bytes_received,
         "bytes_in": block.bytes_in, "bytes_out": block.bytes_out,
+        "tls_certificate_expires_s": block.certificate_expires_s,
     }
+    metrics.update(tls_metrics(&block.tls))
     if node.clients != NULL:
         metrics.update(client_metrics(node.clients))
     return metrics
@@ -237,6 +243,8 @@ cdef object _event(NodeBase node, const EventBlock* block):
     if block.type == EVENT_FATAL:
         facts["call"] = disk_call_name(facts["call"])
         facts = {word: fact for word, fact in facts.items() if fact}    # only a disk tells an errno
+    if block.type == EVENT_PEER_REFUSED and refusal_word(block.a):
+        facts["reason"] = refusal_word(block.a)
     if "machine" in facts:
         facts["machine"] = list(node.user_machines)[facts["machine"]]
     if "peer" in facts and node.loop != NULL:

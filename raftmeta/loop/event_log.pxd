@@ -6,10 +6,15 @@ from raftmeta.native.threads cimport Published
 cdef enum:
     EVENTS_KEPT = 1024              # a power of two
 
+# Events of the loop itself; those of the engine stand below (engine/state EngineEventType).
+cdef enum LoopEventType:
+    EVENT_TLS_RENEWED = 240             # certificates and lists were read anew; a: when this node's ends, s since 1970
+    EVENT_CERTIFICATE_EXPIRES = 241     # a: days left at most, of 30, 7, 1, 0; b: when, s since 1970
+
 cdef struct NodeEvent:
     uint64_t number                 # from 1, without gaps
     uint64_t wall_ms
-    uint64_t type                   # engine/state EngineEventType
+    uint64_t type                   # engine/state EngineEventType, or LoopEventType
     uint64_t a
     uint64_t b
     uint64_t c

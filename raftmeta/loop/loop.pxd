@@ -8,7 +8,7 @@
 #
 # Order of life: loop_create, settings into loop.engine.config and loop_add_peer, loop_open (folder, identity, log),
 # loop_start; loop_submit, for commands of this node under the GIL; loop_stop, loop_destroy.
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta._core cimport CoreStatus
 from raftmeta.engine.disk_jobs cimport DiskJob
@@ -27,6 +27,7 @@ from raftmeta.net.transport_state cimport Transport, TransportLimits
 from raftmeta.ports cimport beside_work
 from raftmeta.raft.genesis cimport TOLD_NAMES_BYTES_MAX
 from raftmeta.raft.types cimport MEMBERS_MAX, NAME_BYTES_MAX, Membership, index_t, member_id_t
+from raftmeta.security.tls_state cimport TlsCounters, TlsPort
 from raftmeta.status cimport status_t
 from raftmeta.storage.disk cimport RealDisk
 from raftmeta.storage.identity cimport Identity
@@ -68,6 +69,8 @@ cdef struct NodeStatus:
     uint32_t lost_links             # Links, as is
     uint32_t lost_count
     uint32_t voter_count
+    int64_t certificate_expires_s   # of this node's certificate, since 1970; 0: no TLS
+    TlsCounters tls                 # of the peers' port
     CoreStatus core
     MachineStatus machine
     EngineCounters counters
@@ -103,6 +106,8 @@ cdef struct Loop:
     Transport transport
     Faults faults                   # of the network, on purpose; none but in tests
     TransportLimits transport_limits
+    TlsPort tls                     # of the peers' port
+    uint32_t expiry_told_days       # the last of 30, 7, 1 and 0 days that was told of the certificate in force
     Inbound* inbounds               # by place in transport.accepted
     RealDisk disk
     Wal* wal

@@ -20,7 +20,7 @@ Both 1 and 3 are sequentially consistent: in each order, either 4 sees the submi
 wake_fd is registered edge-triggered and never read: each write is a new edge.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
@@ -37,7 +37,8 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPP
                                     EVENT_TRACE, Engine, Link)
 from raftmeta.engine.submission cimport (AWAIT_FOLLOWER, AWAIT_MEMBERSHIP, AWAIT_SNAPSHOT, AWAIT_USERS,
                                          SUBMIT_SET_FAULTS, submission_is_awaited, submission_payload)
-from raftmeta.loop.event_log cimport event_log_close, event_log_create, event_log_drop, event_log_write
+from raftmeta.loop.event_log cimport (EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED, event_log_close, event_log_create,
+                                      event_log_drop, event_log_write)
 from raftmeta.loop.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
                                    faults_send, faults_send_late, faults_set)
 from raftmeta.loop.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
@@ -53,14 +54,15 @@ from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.invariants cimport Broken
 from raftmeta.native.threads cimport Handoff, boot_now_ns, pthread_t, thread_join, thread_start, wall_now_ms
 from raftmeta.net cimport posix
-from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child, transport_event,
-                                     transport_flush, transport_init, transport_nudge, transport_reset,
-                                     transport_resolved, transport_send, transport_tick, transport_unwant,
-                                     transport_want)
+from raftmeta.net.transport cimport (transport_clear, transport_close, transport_close_in_child,
+                                     transport_drop_revoked, transport_event, transport_flush, transport_init,
+                                     transport_nudge, transport_reset, transport_resolved, transport_send,
+                                     transport_tick, transport_unwant, transport_want)
 from raftmeta.net.transport_state cimport TransportPort, transport_wake_at
 from raftmeta.ports cimport beside_work
 from raftmeta.raft.genesis cimport GenesisPeer
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
+from raftmeta.security.contexts cimport tls_port_release, tls_port_take
 from raftmeta.status cimport DISK_FAILED, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, REMOVED, WITHDRAWN, status_t
 from raftmeta.storage.disk cimport (real_disk_be_patient, real_disk_close, real_disk_close_in_child,
                                     real_disk_give_up, real_disk_lock, real_disk_open, real_disk_port)
@@ -76,6 +78,8 @@ cdef enum:
     TUNE_LINKS_PERIOD_NS = 10_000_000   # how often wanted links are compared with the connections kept
     LONGEST_WAIT_MS = 1000
     REFUSAL_TIMEOUTS = 10               # election time-outs for which a refused HELLO is told; peers try again sooner
+    NEVER_DAYS = 0xFFFF
+    DAY_S = 86_400
     TAG_WAKE = 0                        # epoll tag of wake_fd; the transport's begin with 1 << 56
 
 
@@ -351,6 +355,9 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.lost_links = engine.links.lost
     status.lost_count = engine.links.lost_count
     status.voter_count = engine.links.voter_count
+    status.tls = loop.tls.counters
+    if loop.tls.context != NULL:
+        status.certificate_expires_s = loop.tls.context.expires_s
     status.core = engine.core_status
     status.core.applied = engine.applying.applied    # the core hears of it in the next turn
     status.counters = engine.counters
@@ -511,6 +518,34 @@ cdef int _wait(Loop* loop, posix.epoll_event* events, bint more) noexcept nogil:
     return count
 
 
+# The step of 30, 7, 1 days and the end that is reached.
+cdef uint32_t _expiry_days(int64_t left_s) noexcept nogil:
+    if left_s <= 0:
+        return 0
+    if left_s <= DAY_S:
+        return 1
+    if left_s <= 7 * DAY_S:
+        return 7
+    return 30 if left_s <= 30 * DAY_S else NEVER_DAYS
+
+
+# The node's own certificate: read anew, and how long it holds still.
+cdef void _look_at_certificate(Loop* loop, uint64_t now_ns) noexcept nogil:
+    cdef uint32_t days
+    cdef bint is_first = loop.tls.context == NULL
+    if tls_port_take(&loop.tls):
+        loop.expiry_told_days = NEVER_DAYS
+        if not is_first:
+            _event(loop, EVENT_TLS_RENEWED, <uint64_t>loop.tls.context.expires_s, 0, 0)
+        transport_drop_revoked(&loop.transport, now_ns)
+    if loop.tls.context == NULL:
+        return
+    days = _expiry_days(loop.tls.context.expires_s - <int64_t>(wall_now_ms() // 1000))
+    if days < loop.expiry_told_days:
+        loop.expiry_told_days = days
+        _event(loop, EVENT_CERTIFICATE_EXPIRES, days, <uint64_t>loop.tls.context.expires_s, 0)
+
+
 cdef void _look_at_network(Loop* loop, const posix.epoll_event* events, int count) noexcept nogil:
     cdef uint64_t now_ns = boot_now_ns()
     cdef int i
@@ -523,6 +558,7 @@ cdef void _look_at_network(Loop* loop, const posix.epoll_event* events, int coun
         loop.links_checked_ns = now_ns
         loop.links_changed = True       # their bytes: too much to copy in every turn
         _follow_links(loop)
+        _look_at_certificate(loop, now_ns)
     if now_ns >= loop.transport.deadline_ns:
         transport_tick(&loop.transport, now_ns)
 
@@ -646,8 +682,10 @@ cdef status_t _init_transport(Loop* loop) noexcept nogil:
     port.link_up = _on_link_up
     port.link_down = _on_link_down
     port.refused = _on_refused
+    tls_port_take(&loop.tls)
+    loop.expiry_told_days = NEVER_DAYS
     status = transport_init(&loop.transport, &port, &loop.transport_limits, loop.epoll, loop.listener, loop.wake_fd,
-                            next_random(&loop.random))
+                            &loop.tls, next_random(&loop.random))
     loop.listener = -1
     if status == OK:
         loop.inbounds = <Inbound*>calloc(loop.transport.accepted_max, sizeof(Inbound))
@@ -697,6 +735,7 @@ cdef void loop_destroy(Loop* loop) noexcept nogil:
     _take_finished_jobs(loop, &loop.writer.asked)       # an aborted write thread left them
     wakeups_flush(&loop.wakeups)
     transport_close(&loop.transport)
+    tls_port_release(&loop.tls)
     faults_release(&loop.faults)
     engine_release(&loop.engine)
     loop.pieces.close()

@@ -14,9 +14,11 @@ from libc.string cimport memcpy, memmove
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop
 from raftmeta.net cimport posix
 from raftmeta.net.greeting cimport greeting_read_hello, greeting_send_hello, greeting_send_refusal
-from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read)
+from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_is_of,
+                                  stream_read, stream_refusal, stream_room_min, stream_secure)
 from raftmeta.net.transport_state cimport (NO_LINK, TAG_ACCEPTED, Accepted, transport_tag,
                                            transport_wake_at)
+from raftmeta.security.tls_state cimport TLS_NAME
 from raftmeta.status cimport INCOMPLETE, NODE_CLOSED, NO_MEMORY, OK, OVERLOADED, STALE, status_t
 from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_HELLO_BYTES_MAX, frame_decode
 from raftmeta.wire.hello cimport Hello
@@ -78,7 +80,9 @@ cdef void _place(Transport* transport, Stream* stream) noexcept nogil:
     transport.unbound += 1
     transport.counters.accepted += 1
     transport_wake_at(transport, at.since_ns + transport.limits.hello_timeout_ns)
-    if not _register(transport, place):
+    if transport.tls.context != NULL and not stream_secure(&at.stream, transport.tls, NULL):
+        accepted_close(transport, place)
+    elif not _register(transport, place):
         accepted_close(transport, place)
 
 
@@ -115,19 +119,20 @@ cdef bint _move_to_new_chunk(Accepted* at, uint32_t capacity) noexcept nogil:
     return True
 
 
-# Room behind `end` for the rest of the frame that begins at `begin`.
+# Room behind `end` for the rest of the frame that begins at `begin`, and for a read that leaves nothing behind.
 cdef bint _make_room(Accepted* at) noexcept nogil:
     cdef uint32_t capacity = TUNE_CHUNK_BYTES if at.is_bound else TUNE_CHUNK_BYTES_UNBOUND
+    cdef uint32_t wanted = max(at.wanted, at.end - at.begin + stream_room_min(&at.stream))
     if at.chunk != NULL and at.chunk.holders == 1 and at.begin == at.end:
         at.begin = at.end = 0
-    if at.chunk != NULL and at.chunk.capacity >= capacity and at.chunk.capacity - at.begin >= at.wanted:
+    if at.chunk != NULL and at.chunk.capacity >= capacity and at.chunk.capacity - at.begin >= wanted:
         return True
-    if at.chunk != NULL and at.chunk.holders == 1 and at.chunk.capacity >= at.wanted:
+    if at.chunk != NULL and at.chunk.holders == 1 and at.chunk.capacity >= wanted:
         memmove(at.chunk.bytes(), at.chunk.bytes() + at.begin, at.end - at.begin)
         at.end -= at.begin
         at.begin = 0
         return True
-    return _move_to_new_chunk(at, max(capacity, at.wanted))
+    return _move_to_new_chunk(at, max(capacity, wanted))
 
 
 # A peer has one connection to us: an older one is left over from a broken one.
@@ -146,6 +151,10 @@ cdef status_t _greet(Transport* transport, uint32_t place, const uint8_t* frame)
     if status != OK:
         transport.port.refused(transport.port.self, status, NO_LINK)
         return status
+    if not stream_is_of(&at.stream, hello.name, hello.name_length):
+        transport.port.refused(transport.port.self, TLS_NAME, NO_LINK)
+        greeting_send_refusal(transport, &at.stream, TLS_NAME)
+        return TLS_NAME
     status = transport.port.hello(transport.port.self, place, &hello)
     if status != OK:
         greeting_send_refusal(transport, &at.stream, status)
@@ -200,6 +209,10 @@ cdef void accepted_readable(Transport* transport, uint32_t place) noexcept nogil
         if got == STREAM_WOULD_BLOCK:
             return
         if got <= 0:
+            status = stream_refusal(&at.stream)
+            if status != OK:
+                transport.counters.refused += 1
+                transport.port.refused(transport.port.self, status, NO_LINK)
             accepted_close(transport, place)
             return
         at.end += <uint32_t>got

@@ -14,4 +14,6 @@ cdef void outgoing_tick(Transport* transport) noexcept nogil
 cdef void outgoing_queue(Transport* transport, uint32_t link, const uint8_t* head, size_t head_length,
                          const Slice* records) noexcept nogil
 cdef void outgoing_flush(Transport* transport, uint32_t link) noexcept nogil
+# Close it if the certificate of the other side is revoked now.
+cdef void outgoing_drop_revoked(Transport* transport, uint32_t link) noexcept nogil
 cdef void outgoing_release(Transport* transport, uint32_t link) noexcept nogil

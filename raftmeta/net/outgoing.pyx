@@ -1,12 +1,16 @@
 """Our connections to peers: attempts, HELLO, and the queue of frames to send.
 
-    WAITING -> (RESOLVING ->) CONNECTING -> GREETING -> UP        and back to WAITING from each of them
+    WAITING -> (RESOLVING ->) CONNECTING -> (SECURING ->) GREETING -> UP      and back to WAITING from each
 
 It decides the pauses between attempts, and which frames are dropped when a peer does not read. It never blocks, never
 keeps frames of a connection for the next one, and reads nothing but the answer to HELLO.
 
 It tells a refused reconnect at once. If a connection broke and its reconnect is refused, the process is gone, not the
 network. A follower then need not wait for its election time-out (decisions.md "Consensus").
+
+While a cluster moves to TLS, plain connections are accepted too. Then a plain attempt follows one by TLS that found
+nobody who speaks it, and the next is by TLS again. Every other failure of TLS stays a failure, so that a wrong
+certificate shows before plain connections end.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -20,17 +24,22 @@ from raftmeta.net.greeting cimport greeting_read_reply, greeting_send_hello
 from raftmeta.net.resolver cimport Resolution, resolver_ask
 from raftmeta.net.stream cimport (CONNECT_DONE, CONNECT_REFUSED, CONNECT_STARTED, STREAM_BROKEN, STREAM_PARTS_MAX,
                                   STREAM_WOULD_BLOCK, ConnectOutcome, address_from_numbers, address_split,
-                                  stream_close, stream_connect, stream_connected, stream_read, stream_write)
-from raftmeta.net.transport_state cimport (OUTGOING_CONNECTING, OUTGOING_GREETING, OUTGOING_RESOLVING, OUTGOING_UNUSED,
-                                           OUTGOING_UP, OUTGOING_WAITING, TAG_OUTGOING, Outgoing, transport_tag,
-                                           transport_wake_at)
+                                  stream_close, stream_connect, stream_connected, stream_handshake, stream_is_of,
+                                  stream_is_revoked, stream_read, stream_refusal, stream_secure, stream_write)
+from raftmeta.net.transport_state cimport (OUTGOING_CONNECTING, OUTGOING_GREETING, OUTGOING_RESOLVING,
+                                           OUTGOING_SECURING, OUTGOING_UNUSED, OUTGOING_UP, OUTGOING_WAITING,
+                                           TAG_OUTGOING, Outgoing, transport_tag, transport_wake_at)
 from raftmeta.raft.types cimport MEMBERS_MAX
+from raftmeta.security.contexts cimport tls_ticket_drop
+from raftmeta.security.tls_state cimport TLS_CUT, TLS_NAME, TLS_NOT_SPOKEN, TLS_WANTED
 from raftmeta.status cimport INCOMPLETE, OK, STALE, status_t
 from raftmeta.wire.frame cimport FRAME_HEADER_BYTES, FRAME_HELLO_BYTES_MAX, frame_decode
 from raftmeta.wire.hello cimport Hello
 
 cdef enum:
     TUNE_HEADS_BYTES = 64 * 1024        # one chunk of copied heads
+    RECORD_ALERT = 21                   # the first bytes of a TLS record that ends a connection (RFC 8446 5.1)
+    VERSION_MAJOR = 3
 
 
 # --- trying -----------------------------------------------------------------------------------------------------------
@@ -60,10 +69,24 @@ cdef void _wait(Transport* transport, uint32_t link) noexcept nogil:
     transport_wake_at(transport, at.retry_ns)
 
 
+# Whether the next attempt is without TLS.
+cdef void _choose_security(Transport* transport, Outgoing* at, status_t refusal) noexcept nogil:
+    if not transport.tls.accepts_plain:
+        at.is_plain = False
+    elif at.state == OUTGOING_SECURING:
+        at.is_plain = refusal == OK or refusal == TLS_CUT or refusal == TLS_NOT_SPOKEN
+    elif at.state == OUTGOING_GREETING:
+        at.is_plain = False
+
+
 # This round of attempts is over.
 cdef void _fail(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     cdef bint was_refused = at.address_count != 0 and at.refused_count == at.address_count
+    cdef status_t refusal = stream_refusal(&at.stream)
+    _choose_security(transport, at, refusal)
+    if refusal != OK and not at.is_plain:
+        transport.port.refused(transport.port.self, refusal, link)
     _disconnect(at)
     _wait(transport, link)
     transport.port.link_down(transport.port.self, link, was_refused)
@@ -77,11 +100,28 @@ cdef bint _register(Transport* transport, uint32_t link) noexcept nogil:
     return posix.epoll_ctl(transport.epoll, posix.EPOLL_CTL_ADD, at.stream.fd, &event) == 0
 
 
-cdef bint _greet(Transport* transport, uint32_t link) noexcept nogil:
+cdef bint _say_hello(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     at.state = OUTGOING_GREETING
     at.is_writable = True
     return greeting_send_hello(transport, &at.stream, link)
+
+
+# Go on with the handshake; HELLO follows it. False: the connection is over.
+cdef bint _secure(Transport* transport, uint32_t link) noexcept nogil:
+    cdef status_t status = stream_handshake(&transport.outgoing[link].stream)
+    if status == OK:
+        return _say_hello(transport, link)
+    return status == INCOMPLETE
+
+
+# The connection stands: TLS if there is any, then HELLO.
+cdef bint _greet(Transport* transport, uint32_t link) noexcept nogil:
+    cdef Outgoing* at = &transport.outgoing[link]
+    if transport.tls.context == NULL or at.is_plain:
+        return _say_hello(transport, link)
+    at.state = OUTGOING_SECURING
+    return stream_secure(&at.stream, transport.tls, &at.ticket) and _secure(transport, link)
 
 
 # Try the addresses from address_position on, until one is under way.
@@ -186,7 +226,7 @@ cdef void outgoing_tick(Transport* transport) noexcept nogil:
                 _try(transport, link)
             else:
                 transport_wake_at(transport, at.retry_ns)
-        elif at.state == OUTGOING_CONNECTING or at.state == OUTGOING_GREETING:
+        elif OUTGOING_CONNECTING <= at.state <= OUTGOING_GREETING:
             if at.deadline_ns <= transport.now_ns:
                 _fail(transport, link)
             else:
@@ -199,6 +239,7 @@ cdef void outgoing_tick(Transport* transport) noexcept nogil:
 cdef void _broke(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     at.was_brief = transport.now_ns - at.up_ns < at.pause_ns
+    at.is_plain = False         # it may speak TLS by now
     _disconnect(at)
     transport.port.link_down(transport.port.self, link, False)
     if at.was_brief:
@@ -229,10 +270,15 @@ cdef status_t _read_reply(Transport* transport, uint32_t link) noexcept nogil:
     cdef status_t status = frame_decode(at.reply.data, at.reply.size, FRAME_HELLO_BYTES_MAX, &total)
     if status == INCOMPLETE:
         return status
+    if (at.stream.tls == NULL and at.reply.size >= 2 and at.reply.data[0] == RECORD_ALERT
+            and at.reply.data[1] == VERSION_MAJOR):
+        status = TLS_WANTED
     if status == OK and at.reply.size != total:
         status = STALE
     if status == OK:
         status = greeting_read_reply(at.reply.data, &hello, &was_refused)
+    if status == OK and not stream_is_of(&at.stream, hello.name, hello.name_length):
+        status = TLS_NAME
     if status != OK:
         transport.port.refused(transport.port.self, status, link)
         if not was_refused:
@@ -274,6 +320,9 @@ cdef void outgoing_event(Transport* transport, uint32_t link, uint32_t events) n
     cdef uint8_t unexpected
     if at.state == OUTGOING_CONNECTING:
         _connected(transport, link)
+    elif at.state == OUTGOING_SECURING and not _secure(transport, link):
+        _fail(transport, link)
+        return
     if at.state == OUTGOING_GREETING and events & (posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR):
         if not _take_reply(transport, link):
             _fail(transport, link)
@@ -403,9 +452,15 @@ cdef void outgoing_flush(Transport* transport, uint32_t link) noexcept nogil:
             _take_sent(at, <uint64_t>sent)
 
 
+cdef void outgoing_drop_revoked(Transport* transport, uint32_t link) noexcept nogil:
+    if transport.outgoing[link].state == OUTGOING_UP and stream_is_revoked(&transport.outgoing[link].stream):
+        _broke(transport, link)
+
+
 cdef void outgoing_release(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
     _disconnect(at)
+    tls_ticket_drop(&at.ticket)
     at.queue.release()
     at.reply.release()
     chunk_drop(at.heads)

@@ -1,9 +1,11 @@
-# A non-blocking stream of bytes to another process: plain TCP now. Code above reads and writes through these functions
-# only, so that a filter (TLS over memory buffers) can later stand between it and the socket.
+# A non-blocking stream of bytes to another process, plain or by TLS. Code above reads and writes through these
+# functions only. A stream by TLS shakes hands in its first reads and writes, and before that has ended well it tells
+# none of its bytes.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.net.posix cimport sockaddr_storage, socklen_t
+from raftmeta.security.tls_state cimport TlsPort, TlsSession
 from raftmeta.status cimport status_t
 
 cdef enum:
@@ -23,6 +25,7 @@ cdef enum ConnectOutcome:
 
 cdef struct Stream:
     int fd                      # -1: closed
+    TlsSession* tls             # NULL: plain
 
 cdef void stream_init(Stream* stream) noexcept nogil
 cdef ConnectOutcome stream_connect(Stream* stream, const SocketAddress* address) noexcept nogil
@@ -35,9 +38,25 @@ cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil
 cdef ssize_t stream_read(Stream* stream, uint8_t* into, size_t room) noexcept nogil
 # Writes the parts, the first one from `offset` on. Returns bytes taken, or STREAM_WOULD_BLOCK, STREAM_BROKEN.
 cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint32_t offset) noexcept nogil
+# Put the stream under TLS before its first byte. ticket: see tls_open. False: no memory.
+cdef bint stream_secure(Stream* stream, TlsPort* port, void** ticket) noexcept nogil
+# What is left of the handshake. OK: done; INCOMPLETE: epoll will tell; else the stream is broken.
+cdef status_t stream_handshake(Stream* stream) noexcept nogil
+# A TlsRefusal: why the stream broke; OK: not for its security.
+cdef status_t stream_refusal(const Stream* stream) noexcept nogil
+# Does TLS secure the stream, and has its handshake ended well?
+cdef bint stream_is_secured(const Stream* stream) noexcept nogil
+# Does the other side's certificate name this node? True for a plain stream, which asks for none.
+cdef bint stream_is_of(const Stream* stream, const uint8_t* name, uint8_t length) noexcept nogil
+# Was the other side's certificate revoked since the handshake?
+cdef bint stream_is_revoked(const Stream* stream) noexcept nogil
+# Least room for a read after which no byte is left where epoll could not tell of it.
+cdef uint32_t stream_room_min(const Stream* stream) noexcept nogil
 # stream_close will end the stream with a reset and throw away what the socket still holds.
 cdef void stream_reset_at_close(Stream* stream) noexcept nogil
 cdef void stream_close(Stream* stream) noexcept nogil
+# Only the descriptor: a fork child has no right to more.
+cdef void stream_close_in_child(Stream* stream) noexcept nogil
 
 # Take "host:port" apart; *host_length is the length of the host without brackets. BAD_FIELD.
 cdef status_t address_split(const uint8_t* text, uint8_t length, const uint8_t** host, uint8_t* host_length,

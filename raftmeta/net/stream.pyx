@@ -1,6 +1,7 @@
 """Sockets as non-blocking streams, and addresses written as numbers.
 
-It decides the options of a socket. It never blocks, never waits, and does not know what the bytes mean.
+It decides the options of a socket, and where TLS is optional, whether a connection has it. It never blocks, never
+waits, and does not know what the bytes mean.
 """
 
 from libc.errno cimport (EAGAIN, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM,
@@ -10,6 +11,10 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
+from raftmeta.security.identity cimport identity_has_name
+from raftmeta.security.tls cimport (tls_close, tls_handshake, tls_is_revoked, tls_look, tls_open, tls_read,
+                                    tls_write)
+from raftmeta.security.tls_state cimport TLS_RECORD_BYTES, TlsPort
 from raftmeta.status cimport BAD_FIELD, INCOMPLETE, NOT_FOUND, OK, OVERLOADED, STALE, status_t
 
 # The kernel notices a peer that vanished without a word (power, cable) after about 10 s, far after the protocol's own
@@ -23,6 +28,7 @@ cdef enum:
 
 cdef void stream_init(Stream* stream) noexcept nogil:
     stream.fd = -1
+    stream.tls = NULL
 
 
 cdef void _set_option(int fd, int level, int name, int value) noexcept nogil:
@@ -48,6 +54,7 @@ cdef ConnectOutcome _connect_outcome(int error) noexcept nogil:
 
 cdef ConnectOutcome stream_connect(Stream* stream, const SocketAddress* address) noexcept nogil:
     cdef int error = 0
+    stream.tls = NULL
     stream.fd = posix.socket(address.storage.ss_family,
                              posix.SOCK_STREAM | posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC, 0)
     if stream.fd < 0:
@@ -67,6 +74,7 @@ cdef ConnectOutcome stream_connected(Stream* stream) noexcept nogil:
 
 
 cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil:
+    stream.tls = NULL
     stream.fd = posix.accept4(listener, NULL, NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
     if stream.fd >= 0:
         _set_options(stream.fd)
@@ -81,6 +89,8 @@ cdef status_t stream_accept(Stream* stream, int listener) noexcept nogil:
 
 cdef ssize_t stream_read(Stream* stream, uint8_t* into, size_t room) noexcept nogil:
     cdef ssize_t got
+    if stream.tls != NULL:
+        return _read_secured(stream, into, room)
     while True:
         got = posix.recv(stream.fd, into, room, 0)
         if got >= 0:
@@ -97,6 +107,8 @@ cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint
     cdef size_t taken = count if count < STREAM_PARTS_MAX else STREAM_PARTS_MAX
     cdef ssize_t sent
     cdef size_t i
+    if stream.tls != NULL:
+        return tls_write(stream.tls, parts, count, offset)
     for i in range(taken):
         vectors[i].iov_base = parts[i].data
         vectors[i].iov_len = parts[i].length
@@ -115,15 +127,70 @@ cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint
             return STREAM_BROKEN
 
 
+# --- security ---------------------------------------------------------------------------------------------------------
+cdef bint stream_secure(Stream* stream, TlsPort* port, void** ticket) noexcept nogil:
+    stream.tls = tls_open(port, stream.fd, ticket)
+    return stream.tls != NULL
+
+
+# Where TLS is optional, the first bytes say whether it is there.
+cdef ssize_t _read_secured(Stream* stream, uint8_t* into, size_t room) noexcept nogil:
+    cdef bint speaks = True
+    cdef status_t status
+    if stream.tls.openssl == NULL:
+        status = tls_look(stream.tls, stream.fd, &speaks)
+        if status != OK:
+            return STREAM_WOULD_BLOCK if status == INCOMPLETE else STREAM_BROKEN
+    if speaks:
+        return tls_read(stream.tls, stream.fd, into, room)
+    tls_close(stream.tls, False)
+    stream.tls = NULL
+    return stream_read(stream, into, room)
+
+
+cdef status_t stream_handshake(Stream* stream) noexcept nogil:
+    return tls_handshake(stream.tls) if stream.tls != NULL else OK
+
+
+cdef status_t stream_refusal(const Stream* stream) noexcept nogil:
+    return stream.tls.refusal if stream.tls != NULL else OK
+
+
+cdef bint stream_is_secured(const Stream* stream) noexcept nogil:
+    return stream.tls != NULL and stream.tls.is_ready
+
+
+cdef bint stream_is_of(const Stream* stream, const uint8_t* name, uint8_t length) noexcept nogil:
+    return stream.tls == NULL or (stream.tls.is_ready and identity_has_name(&stream.tls.identity, name, length))
+
+
+cdef bint stream_is_revoked(const Stream* stream) noexcept nogil:
+    return stream.tls != NULL and tls_is_revoked(stream.tls)
+
+
+cdef uint32_t stream_room_min(const Stream* stream) noexcept nogil:
+    return TLS_RECORD_BYTES if stream.tls != NULL else 1
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
 cdef void stream_reset_at_close(Stream* stream) noexcept nogil:
     cdef posix.linger none
     none.l_onoff = 1
     none.l_linger = 0
     if stream.fd >= 0:
         posix.setsockopt(stream.fd, posix.SOL_SOCKET, posix.SO_LINGER, &none, sizeof(none))
+        tls_close(stream.tls, False)
+        stream.tls = NULL
 
 
 cdef void stream_close(Stream* stream) noexcept nogil:
+    if stream.tls != NULL:
+        tls_close(stream.tls, True)
+        stream.tls = NULL
+    stream_close_in_child(stream)
+
+
+cdef void stream_close_in_child(Stream* stream) noexcept nogil:
     cdef int fd = stream.fd
     if fd >= 0:
         stream.fd = -1      # first, so that a fork child never closes a number that was given out again

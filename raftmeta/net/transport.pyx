@@ -11,14 +11,17 @@ from libc.string cimport memset
 from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
 from raftmeta.net.accepted cimport accepted_close, accepted_readable, accepted_take_new, accepted_tick
-from raftmeta.net.outgoing cimport (outgoing_event, outgoing_flush, outgoing_nudge, outgoing_queue, outgoing_release,
-                                    outgoing_resolved, outgoing_tick, outgoing_unwant, outgoing_want)
+from raftmeta.net.outgoing cimport (outgoing_drop_revoked, outgoing_event, outgoing_flush, outgoing_nudge,
+                                    outgoing_queue, outgoing_release, outgoing_resolved, outgoing_tick,
+                                    outgoing_unwant, outgoing_want)
 from raftmeta.net.resolver cimport Resolution, resolver_close, resolver_create, resolver_take
-from raftmeta.net.stream cimport Stream, stream_close, stream_init, stream_reset_at_close
+from raftmeta.net.stream cimport (Stream, stream_close, stream_close_in_child, stream_init, stream_is_revoked,
+                                  stream_reset_at_close)
 from raftmeta.net.transport_state cimport (OUTGOING_CONNECTING, TAG_ACCEPTED, TAG_LISTENER, TAG_OUTGOING, Accepted,
                                            Transport, TransportLimits, TransportPort, transport_tag,
                                            transport_wake_at)
 from raftmeta.raft.types cimport MEMBERS_MAX
+from raftmeta.security.tls_state cimport TlsPort
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
 cdef enum:
@@ -42,9 +45,10 @@ cdef void transport_clear(Transport* transport) noexcept nogil:
 
 
 cdef status_t transport_init(Transport* transport, const TransportPort* port, const TransportLimits* limits, int epoll,
-                             int listener, int wake_fd, uint64_t seed) noexcept nogil:
+                             int listener, int wake_fd, TlsPort* tls, uint64_t seed) noexcept nogil:
     cdef uint32_t i
     transport.port = port[0]
+    transport.tls = tls
     transport.limits = limits[0]
     transport.epoll = epoll
     transport.listener = listener
@@ -125,6 +129,17 @@ cdef void transport_flush(Transport* transport) noexcept nogil:
             outgoing_flush(transport, link)
 
 
+cdef void transport_drop_revoked(Transport* transport, uint64_t now_ns) noexcept nogil:
+    cdef uint32_t i
+    transport.now_ns = now_ns
+    for i in range(transport.accepted_max):
+        if transport.accepted[i].is_bound and stream_is_revoked(&transport.accepted[i].stream):
+            transport.counters.evicted += 1
+            accepted_close(transport, i)
+    for i in range(<uint32_t>MEMBERS_MAX):
+        outgoing_drop_revoked(transport, i)
+
+
 cdef void transport_reset(Transport* transport) noexcept nogil:
     cdef uint32_t i
     for i in range(transport.accepted_max):
@@ -136,6 +151,7 @@ cdef void transport_reset(Transport* transport) noexcept nogil:
 cdef void transport_close(Transport* transport) noexcept nogil:
     cdef Stream listener
     cdef uint32_t i
+    stream_init(&listener)
     listener.fd = transport.listener
     transport.listener = -1
     stream_close(&listener)
@@ -157,8 +173,8 @@ cdef void transport_close_in_child(Transport* transport) noexcept nogil:
     if transport.listener >= 0:
         posix.close(transport.listener)
     for i in range(transport.accepted_max):
-        stream_close(&transport.accepted[i].stream)
+        stream_close_in_child(&transport.accepted[i].stream)
     for i in range(<uint32_t>MEMBERS_MAX):
-        stream_close(&transport.outgoing[i].stream)
+        stream_close_in_child(&transport.outgoing[i].stream)
     if transport.resolver != NULL:
         posix.close(transport.resolver.wake_fd)

@@ -10,6 +10,7 @@ from raftmeta.native.containers cimport Ring, Vec
 from raftmeta.net.resolver cimport RESOLVED_MAX, Resolver
 from raftmeta.net.stream cimport SocketAddress, Stream
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, member_id_t
+from raftmeta.security.tls_state cimport TlsPort
 from raftmeta.status cimport status_t
 from raftmeta.wire.hello cimport Hello
 
@@ -55,8 +56,9 @@ cdef enum OutgoingState:
     OUTGOING_WAITING = 1        # until retry_ns
     OUTGOING_RESOLVING = 2
     OUTGOING_CONNECTING = 3     # until deadline_ns, as is
-    OUTGOING_GREETING = 4       # HELLO sent, theirs awaited
-    OUTGOING_UP = 5
+    OUTGOING_SECURING = 4       # the handshake of TLS is under way
+    OUTGOING_GREETING = 5       # HELLO sent, theirs awaited
+    OUTGOING_UP = 6
 
 # Our connection to a peer.
 cdef struct Outgoing:
@@ -69,6 +71,8 @@ cdef struct Outgoing:
     uint32_t address_position   # the address being tried
     uint32_t refused_count      # addresses tried that refused
     SocketAddress[RESOLVED_MAX] addresses
+    void* ticket                # with which TLS is resumed (security/tls); NULL: none
+    bint is_plain               # this attempt is without TLS: the last one by TLS failed, and plain ones are accepted
     uint64_t retry_ns
     uint64_t pause_ns           # doubles from reconnect_min_ns to reconnect_max_ns
     uint64_t up_ns              # time at which it came up
@@ -98,6 +102,7 @@ cdef struct Transport:
     int epoll
     int listener                # -1: closed
     Resolver* resolver
+    TlsPort* tls                # the caller's; without a context: plain
     uint64_t random             # state of the jitter's stream
     uint64_t now_ns             # of the turn under way
     uint64_t deadline_ns        # when transport_tick has something to do

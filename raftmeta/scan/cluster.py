@@ -59,7 +59,8 @@ TUNE_CUT_KEYS = 20_000  # a part of fewer keys is not cut
 def node_urls(url: str) -> tuple[str, ...]:
     """A URL for each node that url names. Raises ConfigError."""
     endpoints = parse_url(url)
-    return (url,) if endpoints[0].address is None else tuple(f"raft://{endpoint}" for endpoint in endpoints)
+    _, mark, query = url.partition("?")
+    return (url,) if endpoints[0].address is None else tuple(f"raft://{one}{mark}{query}" for one in endpoints)
 
 
 def followers_first(urls: Sequence[str], statuses: Mapping[str, NodeStatus]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from raftmeta.machine.state cimport Machine
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.native.sha256 cimport are_equal_in_constant_time, hmac_sha256, sha256
 from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
+from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.server.output cimport connection_refuse
 from raftmeta.server.pending cimport request_answer
 from raftmeta.server.state cimport TUNE_FAILURE_SLOTS, Exchange, FailureSlot
@@ -55,7 +56,7 @@ cdef bint authentication_prepare(ClientServer* server) noexcept nogil:
     return getrandom(server.disguise, sizeof(server.disguise), 0) == sizeof(server.disguise)
 
 
-cdef bint authentication_is_private(const Connection* connection, bint is_local_socket) noexcept nogil:
+cdef bint authentication_is_near(const Connection* connection, bint is_local_socket) noexcept nogil:
     cdef sockaddr_storage storage
     cdef const uint8_t* bytes = <const uint8_t*>&storage
     cdef socklen_t length = sizeof(sockaddr_storage)
@@ -198,7 +199,7 @@ cdef status_t _prove(ClientServer* server, Connection* connection, const ClientR
 cdef status_t authentication_take(ClientServer* server, Connection* connection,
                                   const ClientRequest* request) noexcept nogil:
     cdef status_t status = AUTHENTICATION_FAILED
-    if not connection.is_private:
+    if not (connection.is_near or stream_is_secured(&connection.stream)):
         request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
         return OK
     if not request.flags & AUTHENTICATE_PROVES:

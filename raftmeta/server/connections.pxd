@@ -6,6 +6,8 @@ cdef void connection_readable(ClientServer* server, Connection* connection) noex
 cdef void connection_writable(ClientServer* server, Connection* connection) noexcept nogil
 # This node was removed: everybody is told, and goes on elsewhere.
 cdef void connections_remove(ClientServer* server) noexcept nogil
+# Close those whose certificate is revoked now.
+cdef void connections_drop_revoked(ClientServer* server) noexcept nogil
 cdef void connection_close(ClientServer* server, Connection* connection) noexcept nogil
 # Close those that hold the most while all of them together hold too much.
 cdef void connections_relieve(ClientServer* server) noexcept nogil

@@ -19,9 +19,9 @@ from raftmeta.machine.watch_purse cimport purse_drop
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.memory cimport give_back_memory
 from raftmeta.net cimport posix
-from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_read,
-                                  stream_write)
-from raftmeta.server.authentication cimport authentication_is_private, authentication_release
+from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init,
+                                  stream_is_revoked, stream_read, stream_refusal, stream_secure, stream_write)
+from raftmeta.server.authentication cimport authentication_is_near, authentication_release
 from raftmeta.server.output cimport (connection_count, connection_has_room, connection_next_turn, connection_refuse,
                                      connection_send, place_of)
 from raftmeta.server.pending cimport request_answer
@@ -77,10 +77,13 @@ cdef void connections_accept(ClientServer* server, int listener) noexcept nogil:
         connection.stream = stream
         connection.state = CONNECTION_GREETING
         connection.is_reading = True
-        connection.is_private = authentication_is_private(connection, listener == server.local_listener)
+        connection.is_near = authentication_is_near(connection, listener == server.local_listener)
         connection.heard_ns = connection.sent_ns = server.now_ns
         server.counters.connections += 1
-        if not _watch_descriptor(server, connection, posix.EPOLL_CTL_ADD):
+        if (server.tls.context != NULL and listener == server.listener
+                and not stream_secure(&connection.stream, &server.tls, NULL)):
+            connection_close(server, connection)
+        elif not _watch_descriptor(server, connection, posix.EPOLL_CTL_ADD):
             connection_close(server, connection)
 
 
@@ -199,6 +202,8 @@ cdef void connection_readable(ClientServer* server, Connection* connection) noex
     if got == STREAM_WOULD_BLOCK:
         return
     if got <= 0:
+        if stream_refusal(&connection.stream) != OK:
+            server.counters.refused += 1
         connection_close(server, connection)
         return
     connection.heard_ns = server.now_ns
@@ -238,6 +243,14 @@ cdef void connections_remove(ClientServer* server) noexcept nogil:
     for place in range(server.limits.connections_max):
         if server.connections[place].state == CONNECTION_OPEN:
             connection_refuse(server, &server.connections[place], REMOVED, TOLD_REMOVED)
+
+
+cdef void connections_drop_revoked(ClientServer* server) noexcept nogil:
+    cdef uint32_t place
+    for place in range(server.limits.connections_max):
+        if server.connections[place].state != CONNECTION_FREE and stream_is_revoked(&server.connections[place].stream):
+            server.counters.evicted += 1
+            connection_close(server, &server.connections[place])
 
 
 cdef void _flush(ClientServer* server, Connection* connection) noexcept nogil:

@@ -26,10 +26,11 @@ from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
 from raftmeta.raft.membership cimport membership_position
+from raftmeta.security.contexts cimport tls_port_release, tls_port_take
 from raftmeta.server.authentication cimport authentication_prepare
 from raftmeta.server.connections cimport (connection_close, connection_readable, connection_resume, connection_writable,
-                                          connections_accept, connections_flush, connections_relieve,
-                                          connections_remove, connections_sweep)
+                                          connections_accept, connections_drop_revoked, connections_flush,
+                                          connections_relieve, connections_remove, connections_sweep)
 from raftmeta.server.output cimport connection_has_room
 from raftmeta.server.members cimport members_read
 from raftmeta.server.requests cimport requests_done, requests_release, requests_tell_leader
@@ -154,6 +155,8 @@ cdef void* _clients_main(void* argument) noexcept nogil:
                                  LONGEST_WAIT_MS if server.dirty.size == 0 else 0)
         server.now_ns = boot_now_ns()
         server.turn_bytes = 0
+        if tls_port_take(&server.tls):
+            connections_drop_revoked(server)
         _look_at_state(server)
         watches_look(server)
         _look_at_events(server, events, count)
@@ -171,7 +174,9 @@ cdef void* _clients_main(void* argument) noexcept nogil:
             server.sweep_ns = server.now_ns + min(server.limits.idle_ns // 4, <uint64_t>TUNE_SWEEP_NS)
             connections_sweep(server)
             connections_flush(server)
+        server.counters.tls = server.tls.counters
         server.published.write(server.counters)
+    _close_connections(server)      # here, where no signal can come: TLS says goodbye on the socket
     return NULL
 
 
@@ -222,22 +227,27 @@ cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int li
     return server
 
 
+cdef void _close_connections(ClientServer* server) noexcept nogil:
+    cdef uint32_t place
+    for place in range(server.limits.connections_max):
+        connection_close(server, &server.connections[place])
+
+
 cdef status_t clients_start(ClientServer* server) noexcept nogil:
+    tls_port_take(&server.tls)
     server.is_running = thread_start(&server.thread, _clients_main, server, b"raftmeta-server") == 0
     return OK if server.is_running else NO_MEMORY
 
 
 cdef bint clients_stop(ClientServer* server, uint64_t timeout_ns) noexcept nogil:
     cdef uint64_t one = 1
-    cdef uint32_t place
     store_shared(&server.is_closing, <uint32_t>1)
     posix.write(server.wake_fd, &one, sizeof(one))
     if server.is_running:
         server.is_running = not thread_join(server.thread, timeout_ns)
     if server.is_running:
         return False
-    for place in range(server.limits.connections_max):
-        connection_close(server, &server.connections[place])
+    _close_connections(server)
     _close(server.listener)
     _close(server.local_listener)
     server.listener = server.local_listener = -1
@@ -246,10 +256,9 @@ cdef bint clients_stop(ClientServer* server, uint64_t timeout_ns) noexcept nogil
 
 cdef void clients_destroy(ClientServer* server) noexcept nogil:
     cdef ClientWatch* watch
-    cdef uint32_t place
     if server.connections != NULL:
-        for place in range(server.limits.connections_max):
-            connection_close(server, &server.connections[place])
+        _close_connections(server)
+    tls_port_release(&server.tls)
     if server.mailbox != NULL:
         _end_mail(server)
     requests_release(server)

@@ -12,6 +12,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published, pthread_t
 from raftmeta.net.stream cimport Stream
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
+from raftmeta.security.tls_state cimport TlsCounters, TlsPort
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes, Command
 
 cdef enum:
@@ -123,7 +124,7 @@ cdef struct Connection:
     uint8_t waits_for_turn      # it has whole requests, and is not read on before its next turn
     Principal principal         # who is at the other end
     Exchange* exchange          # an authentication under way; NULL: none
-    uint8_t is_private          # nobody between can listen: a Unix socket, loopback, or TLS
+    uint8_t is_near             # a Unix socket or loopback: nobody between can listen, even without TLS
     uint32_t failures           # authentications that failed
     bint has_file               # a sealed file is open for it
     int file
@@ -142,6 +143,7 @@ cdef struct ClientCounters:
     uint64_t unauthenticated    # authentications that failed
     uint64_t watches            # open now
     uint64_t memory             # of answers and events that wait
+    TlsCounters tls
 
 cdef struct ClientServer:
     Loop* loop
@@ -154,6 +156,7 @@ cdef struct ClientServer:
     int listener                # -1: none
     int local_listener          # Unix socket; -1: none
     int wake_fd
+    TlsPort tls                 # of `listener`; the Unix socket is of this user's processes alone, and plain
     Mailbox* mailbox
     pthread_t thread
     bint is_running

@@ -1,0 +1,11 @@
+# What a certificate of OpenSSL (X509) says of its holder. Call these functions inside the door.
+from raftmeta.security.identity cimport CertifiedIdentity
+from raftmeta.security.tls_state cimport TlsContext, TlsPort
+from raftmeta.status cimport status_t
+
+# BAD_FIELD: it names nobody.
+cdef status_t certificate_identity(const void* certificate, CertifiedIdentity* into) noexcept nogil
+# Does it name one whom this port lets in?
+cdef bint certificate_is_welcome(const TlsPort* port, const void* certificate, CertifiedIdentity* into) noexcept nogil
+# Does a list of the context revoke it?
+cdef bint certificate_is_listed(const TlsContext* context, void* certificate) noexcept nogil
