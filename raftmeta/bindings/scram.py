@@ -17,7 +17,8 @@ from raftmeta.errors import AuthenticationFailed, InvalidArgument
 __all__ = ["Credentials", "Exchange", "check_user", "secret_of"]
 
 ITERATIONS = 32_768  # of a password that is set here; some 20 ms on a core
-ITERATIONS_MAX = 10_000_000  # machine/rights_state FORMAT_ITERATIONS_MAX
+ITERATIONS_MIN = 4096  # machine/rights_state FORMAT_ITERATIONS_MIN: with fewer a proof would be easier to guess from
+ITERATIONS_MAX = 10_000_000  # as is FORMAT_ITERATIONS_MAX
 NONCE_BYTES = 24
 SALT_BYTES = 16
 NAME_BYTES_MAX = 64
@@ -77,7 +78,7 @@ class Exchange:
 
     def proof_for(self, answer: bytes, nonce: bytes, salt: bytes, iterations: int) -> bytes:
         """The proof. answer: the body of the first answer, of which the others are the fields."""
-        if not nonce.startswith(self.nonce) or not 1 <= iterations <= ITERATIONS_MAX:
+        if not nonce.startswith(self.nonce) or not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
             raise AuthenticationFailed("the node did not answer what it was asked")
         self._said += answer + nonce
         self._salted = _salted(self._credentials.password, salt, iterations)

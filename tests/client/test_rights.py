@@ -238,6 +238,8 @@ def test_a_proof_is_of_this_exchange_only() -> None:
     with pytest.raises(raftmeta.AuthenticationFailed):
         exchange.proof_for(b"answer", b"replayed", b"salt", 4096)
     with pytest.raises(raftmeta.AuthenticationFailed):
+        exchange.proof_for(b"answer", exchange.nonce + b"node", b"salt", 4095)
+    with pytest.raises(raftmeta.AuthenticationFailed):
         exchange.check(bytes(32))
 
 
