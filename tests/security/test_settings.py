@@ -276,7 +276,7 @@ def test_serve_runs_with_tls_and_reads_anew_by_sighup(tmp_path: Path) -> None:
 # --- the end of a process ---------------------------------------------------------------------------------------------
 
 ABANDONED = """
-import sys, threading, raftmeta
+import ctypes, sys, threading, raftmeta
 from pathlib import Path
 from tests.security.nodes import Place
 place = Place(Path(sys.argv[1]))
@@ -287,6 +287,7 @@ for _ in range(4):
     threading.Thread(target=lambda: [nodes[0].put("k", b"v" * 5000) for _ in range(100000)], daemon=True).start()
 raftmeta.Client(place.url, tls=place.client_tls()).ready(10)
 nodes[1].put("k", b"v")
+ctypes.CDLL(None).exit(0)  # runs the clean-up of libraries, and leaves Python and the threads as they are
 """
 
 
