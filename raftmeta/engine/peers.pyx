@@ -254,8 +254,9 @@ cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept n
     return True
 
 
-# This process answered at its address and told all about itself. Whoever says the same on a connection to us can only
-# repeat it or lie: a false address would go into the membership (engine/housekeeping), and everybody would dial it.
+# This process answered at its address and told all about itself. A process that says the same on a connection to us can
+# only repeat it or lie: a false address would go into the membership (engine/housekeeping), and everybody would dial
+# it.
 cdef bint _has_answered(const Link* link, const Hello* hello) noexcept nogil:
     return link.id == hello.id and link.boot == hello.boot and not link.is_boot_claimed
 

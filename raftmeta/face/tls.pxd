@@ -8,5 +8,5 @@ from raftmeta.security.tls_state cimport TlsContext
 cdef TlsContext* context_of(object tls, object texts, object identity, IdentityRole role) except NULL
 # One word for a TlsRefusal; empty: it is none.
 cdef str refusal_word(uint64_t status)
-# What is wrong between this node and the peer `name`, and what to do.
+# The fault between this node and the peer `name`, and what to do.
 cdef str refusal_text(uint64_t status, str name)

@@ -163,7 +163,7 @@ class FairLock:
 class LocalCopy:
     """This node's copy of one user machine; several callers, threads and event loops share it.
 
-    Whoever waits is in a list that has no lock, because a signal handler that closes the node on this thread waits for
+    Each waiter is in a list that has no lock, because a signal handler that closes the node on this thread waits for
     the copy's thread. Every step is one call of C, which nothing interrupts (_hand_out, await_outcome, await_pointer).
     """
 

@@ -17,7 +17,7 @@ from raftmeta.machine.rights cimport (RightsHeadImage, RightsItem, RoleImage, Us
 from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_RIGHTS
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_RIGHTS
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, entry_key,
                                     entry_previous, tree_cut_chain, tree_find, tree_free_entry, tree_load,
                                     tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
@@ -231,7 +231,10 @@ cdef status_t _load_session(Machine* machine, const DumpSession* fields) noexcep
     memset(&image, 0, sizeof(Session))
     if fields.id == 0 or fields.ttl_ms == 0 or fields.ttl_ms > FORMAT_TTL_MS_MAX or fields.floor == 0:
         return BAD_FIELD
-    if fields.window == 0 or fields.window > ~<uint32_t>0 or sessions_find(&machine.sessions, fields.id) != NULL:
+    # Its window is memory, taken at once: no machine gives a session more (machine_apply).
+    if fields.window == 0 or fields.window > FORMAT_SESSION_WINDOW_MAX:
+        return BAD_FIELD
+    if sessions_find(&machine.sessions, fields.id) != NULL:
         return BAD_FIELD
     if fields.highest >= fields.floor and fields.highest - fields.floor >= fields.window:
         return BAD_FIELD

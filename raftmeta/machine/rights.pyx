@@ -27,7 +27,7 @@ cdef enum:
     FORMAT_SESSION_SEED = 0x7194A
     FORMAT_LEASE_SEED = 0x7194B
 
-# What the state hash covers of an owner.
+# The part of an owner that the state hash covers.
 cdef packed struct OwnerImage:
     uint64_t id
     uint64_t owner

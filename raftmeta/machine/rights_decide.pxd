@@ -1,8 +1,8 @@
 # The one place that decides whether a command may be carried out: on the decoded tree, at apply, on every node alike.
 #
 # It decides before anything of the command is evaluated, over both branches of every transaction. So a refusal depends
-# on the request and on the rights, and never on keys. What tells something about a key needs READ of the key: beside
-# reads these are compares, fences, records before a change, and every write whose answer depends on the key.
+# on the request and on the rights, and never on keys. A request that tells something about a key needs READ of the key:
+# beside reads these are compares, fences, records before a change, and every write whose answer depends on the key.
 from raftmeta.machine.leases cimport Leases
 from raftmeta.machine.rights_state cimport Denial, Rights, TableUser
 from raftmeta.status cimport status_t
@@ -13,7 +13,7 @@ cdef struct SpeakerOf:
     const TableUser* user
     bint is_node
 
-# OK and *speaker. What else it says is not kept as a result, for another sending may fare better: NOT_READY (a node
+# OK and *speaker. Any other status is not kept as a result, for another sending may fare better: NOT_READY (a node
 # did not know yet that rights are on), AUTHENTICATION_FAILED, PERMISSION_DENIED (a session of another).
 cdef status_t rights_know(Rights* rights, const Command* command, SpeakerOf* speaker) noexcept nogil
 # OK, or PERMISSION_DENIED and *denial.

@@ -33,7 +33,7 @@ cdef status_t rights_know(Rights* rights, const Command* command, SpeakerOf* spe
         return <status_t>AUTHENTICATION_FAILED if rights.is_enabled else OK
     return _know_session(rights, command, speaker)
 
-# A node speaks for itself without a session, or in one that it made known as its own. What a client says without a
+# A node speaks for itself without a session, or in one that it made known as its own. A client's command without a
 # principal comes from a node that did not know yet that rights are on:
 #     1. rights are enabled; a member that lags has not applied it,
 #     2. it hands on the command of a client as it came, as it does while rights are off,
@@ -124,7 +124,7 @@ cdef status_t _decide_keys(Rights* rights, Leases* leases, const TableUser* user
             break
     return status
 
-# What an operation needs of its keys. Only a plain put tells nothing about what was there.
+# The rights that an operation needs over its keys. Only a plain put tells nothing about what was there.
 cdef inline uint8_t _rights_of(const Op* op) noexcept nogil:
     if op.kind == OP_GET or op.kind == OP_RANGE:
         return RIGHT_READ

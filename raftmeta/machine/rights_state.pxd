@@ -113,7 +113,7 @@ cdef struct RightsTable:
     Vec[KeySpan] spans
     Vec[uint8_t] arena
 
-# What was refused: the right that is missing, and for which keys. All zero: it is missing over all.
+# The refusal: the right that is missing, and for which keys. All zero: it is missing over all.
 cdef struct Denial:
     uint8_t right
     bint is_key                 # for the key `start` alone

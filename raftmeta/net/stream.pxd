@@ -40,7 +40,7 @@ cdef ssize_t stream_read(Stream* stream, uint8_t* into, size_t room) noexcept no
 cdef ssize_t stream_write(Stream* stream, const Slice* parts, size_t count, uint32_t offset) noexcept nogil
 # Put the stream under TLS before its first byte. ticket: see tls_open. False: no memory.
 cdef bint stream_secure(Stream* stream, TlsPort* port, void** ticket) noexcept nogil
-# What is left of the handshake. OK: done; INCOMPLETE: epoll will tell; else the stream is broken.
+# Do the rest of the handshake. OK: done; INCOMPLETE: epoll will tell; else the stream is broken.
 cdef status_t stream_handshake(Stream* stream) noexcept nogil
 # A TlsRefusal: why the stream broke; OK: not for its security.
 cdef status_t stream_refusal(const Stream* stream) noexcept nogil

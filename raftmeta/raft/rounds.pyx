@@ -117,7 +117,7 @@ cdef void _set_lease_clock(Core* core, uint64_t lease_ms) noexcept nogil:
     core.lease_ns = core.time_ns
 
 
-# What is left of a millisecond counts next time. Time beyond the greatest step never counts.
+# The rest of a millisecond counts next time. Time beyond the greatest step never counts.
 cdef void _advance_lease_clock(Core* core, uint64_t time_ns) noexcept nogil:
     cdef uint64_t step_ms = _lease_step(core, time_ns)
     core.lease_ms += step_ms

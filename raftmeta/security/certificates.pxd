@@ -1,4 +1,4 @@
-# What a certificate of OpenSSL (X509) says of its holder. Call these functions inside the door.
+# The holder of a certificate of OpenSSL (X509). Call these functions inside the door.
 from raftmeta.security.identity cimport CertifiedIdentity
 from raftmeta.security.tls_state cimport TlsContext, TlsPort
 from raftmeta.status cimport status_t

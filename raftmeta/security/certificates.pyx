@@ -1,4 +1,4 @@
-"""What a certificate says of its holder: the name in it, and whether a list revokes it.
+"""The holder of a certificate, as the certificate tells: the name in it, and whether a list revokes it.
 
 It decides who a certificate names: the one URI of this project among its alternative names. Common names, DNS names and
 addresses count for nothing. It never judges signatures and dates; OpenSSL does.

@@ -72,6 +72,6 @@ cdef status_t cipher_decrypt(Cipher* cipher, const Vec[uint8_t]* context, const 
 # give the same message. NO_KEY, NO_MEMORY.
 cdef status_t message_seal(const KeyRing* ring, uint64_t key_id, const uint8_t* context, uint32_t context_length,
                            const uint8_t* bytes, uint32_t length, Vec[uint8_t]* out) noexcept nogil
-# What was sealed. CORRUPT as above; NO_KEY, NO_MEMORY.
+# Give back the message that was sealed. CORRUPT as above; NO_KEY, NO_MEMORY.
 cdef status_t message_open(const KeyRing* ring, uint64_t key_id, const uint8_t* context, uint32_t context_length,
                            const uint8_t* message, uint32_t length, Vec[uint8_t]* out) noexcept nogil

@@ -1,6 +1,6 @@
 """Encryption of files: bodies.
 
-What it decides: nothing that docs/formats.md "Encryption" does not say. What it never does: give one nonce twice under
+It decides nothing that docs/formats.md "Encryption" does not say. It must never give one nonce twice under
 one derived key.
 
     records     derived key: of the segment's uuid, 128 random bits, drawn for each life of a file

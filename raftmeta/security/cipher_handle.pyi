@@ -25,4 +25,4 @@ class KeyRingHandle:
     def seal(self, id: int, context: bytes, message: bytes) -> bytes:
         """The message encrypted with a key, SEALING_BYTES longer. KeyError: it has no such key."""
     def open(self, id: int, context: bytes, message: bytes) -> bytes:
-        """What was sealed. KeyError: it has no such key. ValueError: message or context is not what was sealed."""
+        """The sealed message. KeyError: it has no such key. ValueError: message or context is not what was sealed."""

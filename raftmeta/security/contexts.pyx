@@ -162,7 +162,7 @@ cdef bint _use_revoked(TlsContext* context, const TlsTexts* texts) noexcept nogi
     return context.revoked_count != 0 and openssl.X509_STORE_set_flags(store, openssl.X509_V_FLAG_CRL_CHECK) == 1
 
 
-# What every connection of the port agrees to.
+# The settings of every connection of the port.
 cdef bint _set_rules(openssl.SSL_CTX* context, const char* protocol) noexcept nogil:
     cdef const unsigned char* own = <const unsigned char*>protocol
     openssl.SSL_CTX_set_options(context, openssl.SSL_OP_ENABLE_KTLS | openssl.SSL_OP_NO_COMPRESSION

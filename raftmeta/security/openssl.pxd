@@ -1,5 +1,5 @@
-# What of OpenSSL 3.0 the TLS filter uses (libssl, libcrypto). Only modules of this folder include it: no other one
-# needs OpenSSL's headers or libraries.
+# The part of OpenSSL 3.0 that the TLS filter uses (libssl, libcrypto). Only modules of this folder include it: no other
+# one needs OpenSSL's headers or libraries.
 from libc.stdint cimport int64_t, uint64_t
 from libc.time cimport tm
 

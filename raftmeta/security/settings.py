@@ -24,7 +24,7 @@ Secret = str | bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """What the files of a Tls hold, in PEM. It lives as long as a context is made of it."""
+    """The content of the files of a Tls, in PEM. It lives as long as a context is made of it."""
 
     certificate: bytes
     key: bytes = field(repr=False)

@@ -1,4 +1,5 @@
-# What the principal of a connection may ask of this node: reads, watches, and all that never enters the log.
+# The questions that the principal of a connection may ask of this node: reads, watches, and all that never enters the
+# log.
 #
 # It asks the table of rights that the machine published, the same function that decides about commands at apply
 # (machine/rights_table). Commands are not decided here: they are spoken in the principal's name and decided at apply.

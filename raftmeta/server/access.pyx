@@ -1,4 +1,7 @@
-"""What the principal of a connection may ask of this node: bodies. A table is held for one question and dropped."""
+"""The questions that the principal of a connection may ask of this node: bodies.
+
+A table is held for one question and dropped.
+"""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset

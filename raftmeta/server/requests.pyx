@@ -187,7 +187,7 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
         # engine, which takes no command for a machine that has no copy here.
         held = parts_of(server.command.name.data, server.command.name.length, NULL, 0)
         asked.machine_length = server.command.name.length
-        # What is spoken ends with the command as it came.
+        # A spoken command ends with the command as it came.
         asked.machine_offset = (<uint32_t>(server.command.name.data - request.key.data)
                                 + spoken.length - request.key.length)
     asked.is_urgent = _is_urgent(&server.command)

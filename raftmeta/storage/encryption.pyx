@@ -1,6 +1,6 @@
 """Encrypted records: bodies.
 
-What it decides: that a record is damaged whose run has a wrong tag. What it never does: let a record out that was not
+It decides that a record is damaged whose run has a wrong tag. It must never let a record out that was not
 written at its place of this segment's life with this key: all of that is authenticated with it.
 """
 

@@ -90,7 +90,7 @@ def check_no_link(path: Path) -> None:
 
 
 def _files_of(folder: Path) -> Iterator[Path]:
-    """What a node opens in its folder."""
+    """All that a node opens in its folder."""
     for name in os.listdir(folder):
         if _OURS.fullmatch(name):
             yield folder / name

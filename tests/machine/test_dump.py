@@ -265,6 +265,22 @@ def test_dump_of_a_newer_format_or_level_is_refused() -> None:
         assert load([bytes(newer)]) == c.BAD_VERSION
 
 
+def test_a_session_that_would_take_all_memory_is_refused() -> None:
+    """Found by a fuzzer: a sealed file of 669 bytes named a window of 883,229,792 results; their places were taken."""
+    whole = records(b"".join(dumped(rich_machine().handle)))
+    for window, is_refused in ((1_000_000, False), (1_000_001, True), (2**32 - 1, True), (2**64 - 1, True)):
+        changed = b""
+        for one in whole:
+            if one[4:8] == (4).to_bytes(4, "little"):  # DUMP_SESSION: the window is its last field
+                one = one[:-8] + window.to_bytes(8, "little")
+            changed += one
+        fresh = MachineHandle()
+        # Up to the session only: behind it, results of the session and the hash of all records would not fit.
+        at = next(i for i, one in enumerate(whole) if one[4:8] == (4).to_bytes(4, "little"))
+        until = sum(len(one) for one in whole[: at + 1])
+        assert (fresh.load_chunk(changed[:until]) == c.BAD_FIELD) == is_refused, window
+
+
 def test_only_an_empty_machine_can_load() -> None:
     chunks = dumped(rich_machine().handle)
     machine = Machine()

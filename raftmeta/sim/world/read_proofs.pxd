@@ -17,7 +17,7 @@ cdef void proofs_said(World* world, SimNode* node, const Message* message) noexc
 # The node's engine took a message. The answer to a round or to a question proves something; any other may have been a
 # question that the only voter answered at once.
 cdef void proofs_heard(World* world, SimNode* node, const SimSaid* said) noexcept nogil
-# The node is about to run, or ran. What it has proven by now stays proven when other members decide afterwards.
+# The node is about to run, or ran. A proof that it has by now stays a proof when other members decide afterwards.
 cdef void proofs_look(World* world, SimNode* node) noexcept nogil
 # A read that was asked at this time is answered on the node.
 cdef void proofs_check(World* world, SimNode* node, uint64_t asked_ns) noexcept nogil
