@@ -49,6 +49,7 @@ cdef class WatchCallbacks:
     cdef int _run_turn(self, uint64_t turn) except -1
     cdef int _call_next(self) except -1
     cdef int _rest(self) except -1
+    cdef void _be_busy(self) noexcept
     cdef uint64_t _begin_turn(self) except 0
     cdef bint _relieve(self, uint64_t turn, uint64_t calls) except -1
 

@@ -108,6 +108,7 @@ cdef class WatchCallbacks:
 
     # Until it is relieved, or no callback is open.
     cdef int _run_turn(self, uint64_t turn) except -1:
+        self._be_busy()         # a callback may be in line already, and block
         while self.onlooking.turn == turn and self.open:
             self._collect()
             if self.due:
@@ -129,12 +130,15 @@ cdef class WatchCallbacks:
         store_shared(&self.onlooking.is_busy, <uint32_t>0)
         with nogil:
             mailbox_await(self.mailbox, LONG_NS)
+        self._be_busy()
+        return 0
+
+    cdef void _be_busy(self) noexcept:
         # 1. The runner says that it is busy, 2. looks whether the onlooker sleeps; that one 3. says so, 4. looks
         # whether the runner is busy. In each order of 1 and 3, either 2 or 4 sees the other.
         store_shared(&self.onlooking.is_busy, <uint32_t>1)
         if exchange_shared(&self.onlooking.is_asleep, <uint32_t>0):
             _stir(&self.onlooking)
-        return 0
 
     # --- the onlooker -------------------------------------------------------------------------------------------------
     def _look_on(self, uint64_t turn):

@@ -355,7 +355,7 @@ def test_an_unknown_outcome_goes_on(run: Run, tmp_path: Path) -> None:
                 assert (await caught.value.ticket.result(30)).result == 1
                 assert (await face.add("n", 0)).result == 1
 
-    with running(tmp_path) as nodes:
+    with running(tmp_path, election_timeout_s=2.0) as nodes:  # the leader leads on while the others are closed
         run(main(nodes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import raftmeta
 import raftmeta.aio
 from raftmeta.common.flags import Flag
 from raftmeta.testing import Cluster
+from raftmeta.testing.cluster import TEST_CONFIG
 from tests.node.nodes import make_nodes, one_node, without_quorum
 from tests.processes.waiting import wait_until
 
@@ -186,7 +188,8 @@ def test_what_a_signal_handler_raises_leaves_close_and_the_node_is_closed(tmp_pa
         node.close()
         raise KeyboardInterrupt
 
-    with Cluster(3, folder=tmp_path) as cluster:
+    config = dataclasses.replace(TEST_CONFIG, election_timeout_s=2.0)  # it leads on while the others are killed
+    with Cluster(3, folder=tmp_path, config=config) as cluster:
         node = cluster.leader()
         for follower in cluster.followers():
             cluster.kill(follower)
