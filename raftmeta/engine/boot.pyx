@@ -44,8 +44,8 @@ from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord, genesis_add_
 from raftmeta.raft.membership cimport membership_decode, membership_encode
 from raftmeta.raft.record cimport record_bytes
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, Membership, Record, SnapshotPoint, index_t
-from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_KEY, NO_MEMORY, NO_SPACE, OK, is_fatal,
-                              status_t)
+from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_NODE, NEWER_FORMAT, NO_KEY, NO_MEMORY, NO_SPACE, OK,
+                              is_fatal, status_t)
 from raftmeta.storage.identity cimport Identity, identity_count_boot, identity_open, identity_renew
 from raftmeta.storage.wal cimport (WAL_BLANK, WAL_TAIL_LOST, WAL_VOID, WalOpened, wal_begin, wal_free_bytes, wal_open,
                                    wal_open_done, wal_used_bytes)

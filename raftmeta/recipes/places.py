@@ -63,7 +63,10 @@ async def _take_key(face: Face, hold: Hold, create: Create, replaces: int, deadl
             compare, then = Version(hold.key) == 0, [create]
             continue
         owner = unpack_holder(record.value).owner
-        if record.create_revision != replaces and not face.owner.succeeds(owner):
+        # A life that had the place and lost it to another life of its owner was succeeded. It takes nothing back, or the
+        # two would take it from each other for as long as both live.
+        is_ours = record.create_revision == replaces if replaces else face.owner.succeeds(owner)
+        if not is_ours:
             raise IdConflict(
                 f"{hold.id!r} is held by {owner.name!r} until that one leaves or its lease ends ({hold.key})",
                 revision=reply.revision,

@@ -15,8 +15,8 @@ cdef enum:
     TLS_RECORD_BYTES = 1 << 14  # plain bytes of a record at most (RFC 8446 5.1)
     TLS_WHY_BYTES = 256
 
-# Why a connection was not let in. The numbers go on where HELLO's statuses of raftmeta/status end. 80 there is NO_KEY of
-# storage, which never stands in a refusal.
+# Why a connection was not let in. The numbers go on where HELLO's statuses of raftmeta/status end. 80 there is NO_KEY
+# of storage, which never stands in a refusal.
 cdef enum TlsRefusal:
     TLS_NOT_SPOKEN = 80         # the other side speaks no TLS
     TLS_CUT = 81                # the connection ended in the handshake

@@ -14,6 +14,6 @@ cdef status_t authentication_take(ClientServer* server, Connection* connection,
                                   const ClientRequest* request) noexcept nogil
 # The connection is closed.
 cdef void authentication_release(Connection* connection) noexcept nogil
-# Whether nobody between can listen to the connection that was accepted there. A password is proved over such a one, or by
-# TLS, which is known after the handshake only.
+# Whether nobody between can listen to the connection that was accepted there. A password is proved over such a one, or
+# by TLS, which is known after the handshake only.
 cdef bint authentication_is_near(const Connection* connection, bint is_local_socket) noexcept nogil

@@ -41,8 +41,10 @@ def test_clients_and_nodes_are_members_of_one_group(cluster: Serving, name: str)
     nodes["a"].group(name).leave("node")
 
 
-def test_a_client_with_an_owner_takes_over_from_its_earlier_life(cluster: Serving, name: str) -> None:
-    """The first one is not told by anybody that it ended; its fence is refused from then on."""
+def test_a_client_with_an_owner_takes_over_from_its_earlier_life(
+    cluster: Serving, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first one is not told by anybody that it ended; its fence is refused from then on. It takes nothing back."""
     url = cluster[1]
     lost: queue.Queue[Any] = queue.Queue()
     with raftmeta.Client(url, owner="w") as first, raftmeta.Client(url, owner="w") as second:
@@ -54,6 +56,9 @@ def test_a_client_with_an_owner_takes_over_from_its_earlier_life(cluster: Servin
         with pytest.raises(raftmeta.Fenced):
             first.storage.update(name, b"2", fence=old)
         assert next_of(lost) is old
+        taken = second.election(name, ttl_s=60).lead("w")
+        wait_until(lambda: "candidacy ended candidate=w" in caplog.text, timeout_s=20, what="the end of the first one")
+        assert taken is not None and taken.held()
         with raftmeta.Client(url) as other, pytest.raises(raftmeta.IdConflict):
             other.election(name).nominate("w")
         with pytest.raises(raftmeta.InvalidArgument):
