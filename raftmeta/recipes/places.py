@@ -63,8 +63,8 @@ async def _take_key(face: Face, hold: Hold, create: Create, replaces: int, deadl
             compare, then = Version(hold.key) == 0, [create]
             continue
         owner = unpack_holder(record.value).owner
-        # A life that had the place and lost it to another life of its owner was succeeded. It takes nothing back, or the
-        # two would take it from each other for as long as both live.
+        # A life that had the place and lost it to another life of its owner was succeeded. It takes nothing back, or
+        # the two would take it from each other for as long as both live.
         is_ours = record.create_revision == replaces if replaces else face.owner.succeeds(owner)
         if not is_ours:
             raise IdConflict(
