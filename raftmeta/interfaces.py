@@ -111,7 +111,7 @@ class Owner:
     """The holder of something, over crashes. raftmeta.Node: its name, the incarnation of its folder, its boot number.
 
     A client that gives itself a name has a random incarnation for each of its lives. The name promises that there is
-    only one. Of two that live at the same time, the one that nominates or joins later takes the place, and the other
+    only one. If two live at the same time, the one that nominates or joins later takes the place, and the other
     one is not nominated again by itself.
     """
 
