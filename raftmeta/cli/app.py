@@ -7,14 +7,17 @@ much as all the rest, and otherwise every command would wait for them.
 from __future__ import annotations
 
 import importlib
+import os
 
 import click
 
 import raftmeta
+from raftmeta.cli.passwords import VARIABLE, password_of
 from raftmeta.cli.session import Session, tls_of
 
 # Which file of this package has which commands, under COMMANDS.
 FILES = {
+    "auth": ("auth",),
     "check": ("check",),
     "cluster": ("status", "hash", "transfer"),
     "conformance": ("tck",),
@@ -61,6 +64,13 @@ class Commands(click.Group):
 @click.option("--tls-cert", envvar="RAFTMETA_TLS_CERT", metavar="FILE", help="Certificate of this client.")
 @click.option("--tls-key", envvar="RAFTMETA_TLS_KEY", metavar="FILE", help="Its private key.")
 @click.option("--tls-crl", envvar="RAFTMETA_TLS_CRL", metavar="FILE", help="Lists of revoked certificates.")
+@click.option("--user", envvar="RAFTMETA_USER", metavar="NAME", help="The user whose rights count, if rights are on.")
+@click.option(
+    "--password-file",
+    envvar="RAFTMETA_PASSWORD_FILE",
+    metavar="FILE",
+    help=f"Its password, in the first line. Without it: the variable {VARIABLE}, or a prompt.",
+)
 @click.version_option(raftmeta.__version__, prog_name="raftmeta")
 @click.pass_context
 def app(
@@ -73,11 +83,13 @@ def app(
     tls_cert: str | None,
     tls_key: str | None,
     tls_crl: str | None,
+    user: str | None,
+    password_file: str | None,
 ) -> None:
     """Consensus inside your own processes: look at a cluster, read and write it, run a node.
 
-    Exit codes: 0 done, 1 refused or not found, 2 wrong use, 3 certainly not executed, 4 outcome unknown, 5 stopped or
-    damaged.
+    Exit codes: 0 done, 1 refused, no right or not found, 2 wrong use, 3 certainly not executed,
+    4 outcome unknown, 5 stopped or damaged.
     """
     context.obj = Session(
         url=url,
@@ -85,6 +97,8 @@ def app(
         timeout_s=timeout_s,
         is_json=is_json,
         tls=tls_of(tls_ca, tls_cert, tls_key, tls_crl),
+        user=user,
+        password=password_of(user, password_file, os.environ.get(VARIABLE)),
     )
 
 

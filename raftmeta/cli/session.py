@@ -1,7 +1,7 @@
 """The shared needs of every command: where the cluster is, how long to wait, how to print, the exit code of an error.
 
     0   done
-    1   the answer is no: refused, no such key, states differ
+    1   the answer is no: refused, no right to it, no such key, states differ
     2   the command itself is wrong: an argument, a setting, an address
     3   certainly not executed: trying again is safe
     4   it is not known whether it was executed
@@ -17,8 +17,8 @@ import base64
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -39,6 +39,8 @@ INTERRUPTED = 130
 # The first class that fits decides; what stands behind it is the advice in the line.
 _FATES: tuple[tuple[type[BaseException], int, str], ...] = (
     (raftmeta.OutcomeUnknown, OUTCOME_UNKNOWN, "it may have been executed: read before you repeat it"),
+    (raftmeta.PermissionDenied, NO, "nothing was changed"),
+    (raftmeta.AuthenticationFailed, NO, "nothing was changed: check --user and its password"),
     (raftmeta.NotExecuted, NOT_EXECUTED, "nothing was changed; try again"),
     (raftmeta.ConfigError, WRONG_USE, ""),
     (raftmeta.InvalidArgument, WRONG_USE, ""),
@@ -84,6 +86,8 @@ class Session:
     timeout_s: float
     is_json: bool
     tls: raftmeta.Tls | None = None
+    user: str | None = None
+    password: Callable[[], str] | None = field(default=None, repr=False)  # asked for when a command connects
 
     @contextlib.contextmanager
     def client(self) -> Iterator[raftmeta.Client]:
@@ -92,8 +96,13 @@ class Session:
             client.ready(self.timeout_s)
             yield client
 
-    def client_of(self, url: str) -> raftmeta.Client:
-        return raftmeta.Client(url, cluster=self.cluster, name="raftmeta command line", tls=self.tls)
+    def client_of(self, url: str, *, is_user: bool = True) -> raftmeta.Client:
+        """A client of this URL. is_user: it proves to be the user of --user, if there is one."""
+        name = "raftmeta command line"
+        if self.user is None or self.password is None or not is_user:
+            return raftmeta.Client(url, cluster=self.cluster, name=name, tls=self.tls)
+        password = self.password()
+        return raftmeta.Client(url, cluster=self.cluster, name=name, tls=self.tls, user=self.user, password=password)
 
     def endpoints(self) -> list[str]:
         """One URL for each address in the URL given."""
