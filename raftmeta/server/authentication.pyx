@@ -46,7 +46,7 @@ cdef enum:
     CLIENT_NONCE_BYTES_MIN = 16
     SALT_BYTES = 16
     KEY_BYTES = 32
-    DISGUISED_ITERATIONS = 4096         # of a user that does not exist
+    DISGUISED_ITERATIONS = 32_768       # of a user that does not exist: as bindings/scram sets passwords
     TUNE_FAILURES_MAX = 10              # of one user's name at once
     TUNE_TRIES = 3                      # of one connection
     TUNE_LEAK_NS = 1_000_000_000
