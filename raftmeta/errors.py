@@ -439,7 +439,10 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
     statuses.STALE: (NotReady, "the membership has changed since"),
     statuses.WITHDRAWN: (Withdrawn, "timed out before it was proposed; certainly not applied"),
     statuses.PERMISSION_DENIED: (PermissionDenied, "the principal has no right to the operation"),
-    statuses.AUTHENTICATION_FAILED: (AuthenticationFailed, "no user has proved a password here, or name and password do not fit"),
+    statuses.AUTHENTICATION_FAILED: (
+        AuthenticationFailed,
+        "no user has proved a password here, or name and password do not fit",
+    ),
     statuses.BAD_VERSION: (Unsupported, "the node runs an older version of raftmeta, which does not know this request"),
 }
 

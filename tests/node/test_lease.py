@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,23 @@ def test_a_lease_is_kept_far_beyond_its_time_to_live(node: raftmeta.Node) -> Non
         ctypes.PyDLL(None).usleep(1_000_000)  # keeps the GIL
         assert lease.held()
         assert node.get("kept/k") is not None
+
+
+def test_more_leases_are_kept_than_one_entry_has_room_for(tmp_path: Path) -> None:
+    """LEASES_MAX of wire/commands is 10,000: with that many, no keep-alive could be encoded, and all were lost."""
+    with one_node(tmp_path) as node, ThreadPoolExecutor(32) as pool:
+        leases = list(pool.map(lambda _: node.lease(4), range(10_050)))
+        newest, renewals, left_s = leases[-1], 0, leases[-1].remaining_s()
+
+        def is_renewed_often() -> bool:
+            nonlocal renewals, left_s
+            before_s, left_s = left_s, newest.remaining_s()
+            renewals += left_s > before_s
+            return renewals >= 6  # a keep-alive comes each quarter of the ttl
+
+        wait_until(is_renewed_often, timeout_s=60, what="six keep-alives")
+        assert all(lease.held() for lease in leases)
+        assert node.metrics()["leases"] == len(leases)
 
 
 def test_a_lease_whose_owner_lost_the_quorum_is_lost_to_it(tmp_path: Path) -> None:
