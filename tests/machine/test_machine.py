@@ -56,7 +56,7 @@ def test_unknown_entry_type_is_fatal(entry_type: int) -> None:
 def test_unknown_kind_of_command_is_fatal() -> None:
     machine = MachineHandle()
     with pytest.raises(ApplyFatal) as fatal:
-        machine.apply(c.command(13, b"from a later version"))
+        machine.apply(c.command(100, b"from a later version"))
     assert fatal.value.args == (c.UNKNOWN_ENTRY,)
     assert machine.status().applied == 0
 
