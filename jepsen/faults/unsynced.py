@@ -13,6 +13,7 @@ promises no more. It needs no rights and no image, so it also sees what was writ
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import enum
 import fcntl
@@ -96,7 +97,8 @@ class Unsynced:
         """All is durable. The process must not run."""
         with self.journal.open("r+b") as file:
             file.write(bytes(_Header(capacity=CAPACITY_BYTES)))
-        shutil.rmtree(self.stash, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.stash)
         self.stash.mkdir(parents=True)
 
     def records(self) -> Iterator[Record]:
