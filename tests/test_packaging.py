@@ -184,7 +184,7 @@ def test_the_wheel_is_small(wheel: Path) -> None:
 
 
 def test_the_package_loads_no_event_loop_and_no_tls(clean_python: Path, tmp_path: Path) -> None:
-    """Whoever only blocks does without."""
+    """A program that only blocks does without."""
     program = "import sys, raftmeta; raftmeta.Node; print([m for m in ('asyncio', 'ssl', '_ssl') if m in sys.modules])"
     assert run(clean_python, program, tmp_path) == "[]"
 

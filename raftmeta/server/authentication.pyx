@@ -87,7 +87,7 @@ cdef void authentication_release(Connection* connection) noexcept nogil:
 
 
 # --- the first request ------------------------------------------------------------------------------------------------
-# What is known of the user that was named; what looks like it, of one that does not exist.
+# The secret of the user that was named; one made up to look alike, if no such user exists.
 cdef void _find_secret(ClientServer* server, Exchange* exchange) noexcept nogil:
     cdef Machine* machine = loop_enter(server.loop, READER_CLIENTS)
     cdef RightsTable* table = rights_hold(&machine.rights) if machine != NULL else NULL

@@ -230,7 +230,7 @@ def test_leases_are_listed_to_their_owner(guarded: tuple[raftmeta.Node, str]) ->
 
 # --- the proof --------------------------------------------------------------------------------------------------------
 def test_a_proof_is_of_this_exchange_only() -> None:
-    """What one node was shown proves nothing to another: both nonces are in it."""
+    """A proof to one node proves nothing to another: both nonces are in it."""
     exchange = scram.Exchange(scram.Credentials("user", "pass"))
     proof = exchange.proof_for(b"answer", exchange.nonce + b"node", b"salt", 4096)
     other = scram.Exchange(scram.Credentials("user", "pass"))

@@ -31,7 +31,7 @@ FINDINGS = ROOT / "findings"
 
 @dataclass(frozen=True)
 class Run:
-    """What one fuzzer did. artifact: the input of the finding, and log: all that the fuzzer said, if there is one."""
+    """The work of one fuzzer. artifact: the input of the finding, and log: all that the fuzzer said, if any."""
 
     target: str
     executions: int

@@ -64,7 +64,7 @@ def test_what_nodes_said_is_understood() -> None:
 
 
 def test_every_decoder_is_among_the_modules() -> None:
-    """What the fuzzers are built of has each module of wire/, and no module twice."""
+    """The fuzzers are built of each module of wire/, and of no module twice."""
     modules = needed()
     assert len(modules) == len(set(modules))
     assert {module_name(path) for path in source_files(".pyx", below=ROOT / "raftmeta" / "wire")} <= set(modules)

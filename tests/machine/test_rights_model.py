@@ -137,7 +137,7 @@ def request_of(request: tuple[int, Any, Any], sequence: int) -> bytes:
 
 
 def is_allowed(model: RightsModel, request: tuple[int, Any, Any]) -> bool:
-    """What the model says about a request that names no lease of another."""
+    """The model's answer to a request that names no lease of another."""
     kind, what, fence = request
     needs = list(needs_of_txn(what)) if kind == c.KEYS else []
     if fence:

@@ -223,7 +223,7 @@ def test_what_belongs_to_another_user_is_refused(stopped: Path, name: str, monke
 
 @pytest.mark.parametrize("name", NODE_FILES)
 def test_a_symbolic_link_is_refused(stopped: Path, name: str) -> None:
-    """Whoever could make it once would let the node write anywhere. The file behind it stays as it is."""
+    """A user who could make it once would let the node write anywhere. The file behind it stays as it is."""
     path = next(stopped.glob(name))
     elsewhere = stopped.parent / "elsewhere"
     path.rename(elsewhere)

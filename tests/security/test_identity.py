@@ -26,7 +26,7 @@ def test_a_client_comes_back_as_it_was_written(cluster: str, principal: str) -> 
 
 @given(st.text(max_size=200))
 def test_no_text_does_harm(rest: str) -> None:
-    """What is read is written the same way again, up to the case of its escapes."""
+    """A name that was read is written the same way again, up to the case of its escapes."""
     found = parse_identity(f"raftmeta://{rest}")
     if found is not None:
         role, cluster, name = found
