@@ -13,6 +13,7 @@ import shutil
 import socket
 import tempfile
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -44,12 +45,28 @@ def stall_gil(seconds: float) -> None:
     ctypes.PyDLL(None).usleep(round(seconds * 1_000_000))
 
 
-def _free_address() -> str:
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
+class _Addresses:
+    """Loopback addresses that no other cluster takes, of this process or another, while this object lives.
+
+    Each is held by a socket that is bound and never listens. A node listens there beside it, because both sockets let
+    the address be used again; another search binds without that, and is refused.
+    """
+
+    def __init__(self) -> None:
+        self._held = contextlib.ExitStack()
+        self._finalizer = weakref.finalize(self, self._held.close)
+
+    def take(self) -> str:
+        """One more "host:port"."""
+        while True:
+            holder, port = socket.socket(), random.SystemRandom().choice(PORTS)
+            try:
+                holder.bind(("127.0.0.1", port))
+            except OSError:
+                holder.close()
+                continue
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._held.enter_context(holder)
             return f"127.0.0.1:{port}"
 
 
@@ -73,7 +90,8 @@ class Cluster:
     ) -> None:
         names = [chr(ord("a") + number) for number in range(nodes)] if isinstance(nodes, int) else list(nodes)
         self.config = TEST_CONFIG if config is None else config
-        self.peers = {name: _free_address() for name in names}
+        self._addresses = _Addresses()
+        self.peers = {name: self._addresses.take() for name in names}
         self._founders = tuple(names)
         self._given_folder = None if folder is None else Path(folder)
         self._folder: Path | None = self._given_folder
@@ -202,12 +220,12 @@ class Cluster:
         """Start one more node with a blank folder: it finds the cluster and waits until add_member names it."""
         if name in self.peers:
             raise ValueError(f"there is a node {name!r} already")
-        self.peers[name] = _free_address()
+        self.peers[name] = self._addresses.take()
         return self.restart(name, wait=False)
 
     def free_address(self) -> str:
-        """A "host:port" on loopback that nobody uses just now."""
-        return _free_address()
+        """A "host:port" on loopback that nobody else takes while this cluster lives."""
+        return self._addresses.take()
 
     def _ready(self, node: Node, timeout_s: float) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import time
@@ -40,12 +41,15 @@ def free_ports(count: int) -> list[int]:
     """Loopback ports that nobody uses just now, all different.
 
     Out of those that the kernel gives to no outgoing connection: else any program's next one could take it before it is
-    listened on.
+    listened on. The suite's processes look for ports at the same time, and a port is free while its node is stopped: so
+    each process has every n-th port.
     """
     highest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     ports: set[int] = set()
     while len(ports) < count:
-        port = random.SystemRandom().randrange(LOWEST_PORT, highest)  # other processes look for some, too
+        port = random.SystemRandom().randrange(LOWEST_PORT + number, highest, processes)
         if _is_free(port):
             ports.add(port)
     return list(ports)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,20 @@ def cluster() -> Iterator[Cluster]:
 def value_of(node: raftmeta.Node, key: str, *, local: bool = False) -> bytes | None:
     record = node.get(key, local=local)
     return None if record is None else record.value
+
+
+def test_clusters_that_run_side_by_side_share_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of three ports for three nodes each is taken once, and a stopped node keeps its own."""
+    ports = [int(address.rpartition(":")[2]) for address in Cluster(3).peers.values()]
+    monkeypatch.setattr("raftmeta.testing.cluster.PORTS", ports)
+    cluster = Cluster(3)
+    assert {int(address.rpartition(":")[2]) for address in cluster.peers.values()} == set(ports)
+    with cluster:
+        cluster.stop("a")
+        for port in ports:
+            with socket.socket() as other, pytest.raises(OSError):
+                other.bind(("127.0.0.1", port))
+        cluster.restart("a")
 
 
 # --- ends and beginnings ----------------------------------------------------------------------------------------------
