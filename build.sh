@@ -7,6 +7,7 @@
 #   ./build.sh check --tsan | --asan | --coverage [pytest args]
 #                                    the native tests in an instrumented build of its own (build-tsan/, ...)
 #   ./build.sh bench [options]       the whole beside its peers and the machine's limit (docs/performance.md)
+#   ./build.sh bench against FOLDER [options]   the same rows in another tree by turns, with ratios
 #   ./build.sh bench parts [pytest args]   single parts; results in build/benchmarks
 #   ./build.sh jepsen [options]      real clusters of 3 and of 5 under all faults, ten minutes each (docs/jepsen.md)
 #   ./build.sh fuzz [--seconds N] [--jobs N] [targets]
@@ -360,6 +361,7 @@ bench)
         exec "$VENV/bin/python" -m pytest benchmarks --benchmark-only \
             --benchmark-json="build/benchmarks/$(date +%Y%m%d-%H%M%S).json" "$@"
     fi
+    if [ "${1:-}" = against ]; then exec "$VENV/bin/python" -m benchmarks "$@"; fi
     exec "$VENV/bin/python" -m benchmarks run "$@"
     ;;
 jepsen)

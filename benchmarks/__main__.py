@@ -1,6 +1,7 @@
 """The benchmarks' command line: `./build.sh bench` is `python -m benchmarks run` with all that it needs.
 
 python -m benchmarks run [SUITE ...] [-k REGEX] [--trial]    measure, write JSON and the page
+python -m benchmarks against FOLDER [SUITE ...] [-k REGEX]   the same rows in another tree by turns, with ratios
 python -m benchmarks page                                    make the page anew from the JSON
 python -m benchmarks readme                                  write the README's table from the JSON
 python -m benchmarks list                                    suites and what they measure
@@ -9,6 +10,7 @@ python -m benchmarks list                                    suites and what the
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -17,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import readme, results
+from benchmarks import against, readme, results
 from benchmarks.bench import Bench, Suite, all_suites, chosen_suites
 from benchmarks.page import write_page
 from benchmarks.table import lines_of
@@ -38,6 +40,14 @@ def arguments() -> argparse.Namespace:
     run.add_argument(
         "--folder", type=Path, default=results.SCRATCH, help="where nodes keep their data; its disk is what is measured"
     )
+    beside = commands.add_parser("against", help="the same rows in another tree by turns, with the ratio of the two")
+    beside.add_argument("other", type=Path, metavar="FOLDER", help="a tree of another commit, with built extensions")
+    beside.add_argument(
+        "suites", nargs="*", metavar="SUITE", default=["puts", "reads"], help="puts and reads by default"
+    )
+    beside.add_argument("-k", default=".", metavar="REGEX", help='rows to measure, searched in "suite: row"')
+    beside.add_argument("--turns", type=int, default=3, help="how often each tree runs; 3 by default")
+    beside.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
     for name, text in (("page", "make the page anew"), ("readme", "write the README's table")):
         commands.add_parser(name, help=text).add_argument("--results", type=Path, default=results.RESULTS)
     commands.add_parser("list", help="suites and what they measure")
@@ -79,6 +89,34 @@ def run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def run_against(options: argparse.Namespace) -> int:
+    other = options.other.resolve()
+    if not (other / "benchmarks" / "__main__.py").exists():
+        CONSOLE.print(f"{other}: no tree of this project: it has no benchmarks/__main__.py")
+        return 2
+    if options.turns < 1:
+        CONSOLE.print("--turns: at least 1")
+        return 2
+    columns = (TextColumn("{task.description:60}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=CONSOLE, transient=True, refresh_per_second=1) as progress:
+        task = progress.add_task("", total=2 * options.turns)
+        try:
+            pairs = against.compare(
+                other,
+                options.suites,
+                options.k,
+                turns=options.turns,
+                step=lambda what: progress.update(task, description=what, advance=1),
+            )
+        except against.TreeFailed as error:
+            CONSOLE.print(str(error))
+            return 1
+    CONSOLE.print(against.table_of(pairs, other))
+    if options.json:
+        options.json.write_text(json.dumps([pair.to_json() for pair in pairs], indent=1) + "\n")
+    return 0
+
+
 def measure(
     name: str, suite: Suite, options: argparse.Namespace, scratch: Path, folder: Path, busy_before: float
 ) -> None:
@@ -109,6 +147,8 @@ def main() -> int:
     options = arguments()
     if options.command == "run":
         return run(options)
+    if options.command == "against":
+        return run_against(options)
     if options.command == "list":
         for name, suite in all_suites().items():
             CONSOLE.print(f"{name:10} {suite.TITLE}")

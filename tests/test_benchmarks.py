@@ -7,6 +7,7 @@ import json
 import socket
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hpack import Decoder
 
 import raftmeta
-from benchmarks import limit, readme
+from benchmarks import against, limit, readme
 from benchmarks.bench import Bench, all_suites, chosen_suites
 from benchmarks.compare.grpc_pipe import (
     DATA,
@@ -32,6 +33,7 @@ from benchmarks.load import inside
 from benchmarks.load.closed import closed_loop, closed_threads
 from benchmarks.load.values import KEYS, VALUES, values_of
 from benchmarks.measure import Row, Sample, at_least, at_most, compare_with, interleaved, row_of
+from benchmarks.native import ROOT
 from benchmarks.page import write_page
 from benchmarks.results import read_all, report, write
 from benchmarks.suites import peers
@@ -302,3 +304,24 @@ def test_a_failure_of_raftmeta_itself_misses_a_target() -> None:
     row = peers.failed_row(peers.Embedded, TimeoutError("no answer"))
     assert [target.is_reached for target in row.targets] == [False]
     assert peers.failed_row(peers.Etcd, TimeoutError("no answer")).targets == []
+
+
+def test_another_tree_takes_turns_and_each_turn_is_compared_with_itself(tmp_path: Path) -> None:
+    """A machine that is three times slower in the second turn changes no ratio; a row of one tree only is left out."""
+    turns: list[Path] = []
+
+    def run(tree: Path, suites: Sequence[str], selection: str) -> dict[tuple[str, str], dict[str, Any]]:
+        assert (list(suites), selection) == (["puts"], "1024")
+        turns.append(tree)
+        pace = 1.0 if len(turns) <= 2 else 1 / 3
+        rate = (90.0 if tree == ROOT else 100.0) * pace
+        rows = {("puts", "leader"): {"value": rate, "unit": "/s"}, ("puts", "elections"): {"value": 0, "unit": ""}}
+        return rows | ({("puts", "new"): {"value": 1.0, "unit": "/s"}} if tree == ROOT else {})
+
+    pairs = against.compare(tmp_path, ["puts"], "1024", turns=2, step=lambda _: None, run=run)
+    assert turns == [ROOT, tmp_path, tmp_path, ROOT]
+    assert [pair.name for pair in pairs] == ["leader", "elections"]
+    told = pairs[0].to_json()
+    assert (told["ratio"], told["least"], told["greatest"]) == (0.9, 0.9, 0.9)
+    assert pairs[1].to_json()["ratio"] is None
+    assert against.table_of(pairs, tmp_path).row_count == 1
