@@ -107,7 +107,7 @@ def table_of(pairs: Sequence[Pair], other: Path) -> Table:
     """A line for each row: both medians, and the ratio with the least and the greatest of all turns."""
     table = Table(title=f"this tree beside {other}")
     for heading in ("row", "here", "there", "here / there", "of all turns"):
-        table.add_column(heading, justify="left" if heading == "row" else "right")
+        table.add_column(heading, justify="left" if heading == "row" else "right", no_wrap=True)
     for pair in pairs:
         told = pair.to_json()
         if told["ratio"] is None:
