@@ -111,7 +111,7 @@ def run_against(options: argparse.Namespace) -> int:
         except against.TreeFailed as error:
             CONSOLE.print(str(error))
             return 1
-    CONSOLE.print(against.table_of(pairs, other), width=max(CONSOLE.width, 130), crop=False)
+    Console(width=max(CONSOLE.width, against.TABLE_WIDTH)).print(against.table_of(pairs, other))
     if options.json:
         options.json.write_text(json.dumps([pair.to_json() for pair in pairs], indent=1) + "\n")
     return 0

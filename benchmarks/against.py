@@ -26,6 +26,9 @@ from benchmarks.measure import rounded
 from benchmarks.native import ROOT
 
 
+TABLE_WIDTH = 130  # a row has to stay on one line, in a file too
+
+
 class TreeFailed(Exception):
     """The benchmarks of a tree ended with an error; its last lines are the text."""
 
