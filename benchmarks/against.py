@@ -25,7 +25,6 @@ from rich.table import Table
 from benchmarks.measure import rounded
 from benchmarks.native import ROOT
 
-
 TABLE_WIDTH = 130  # a row has to stay on one line, in a file too
 
 
