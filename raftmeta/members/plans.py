@@ -132,7 +132,7 @@ def set_vote(name: str, *, is_voter: bool) -> Plan:
             return None
         if is_voter:
             return _with_role(view, member, VOTER)
-        proposal = _with_role(view, member, STANDBY)
+        proposal = _without_vote(view, member)
         return _hand_over_first(view, name, proposal.members) or proposal
 
     return plan
@@ -168,6 +168,15 @@ def _invite(view: View, name: str, address: str, role: str) -> Step:
 def _with_role(view: View, member: MemberRow, role: str) -> Propose:
     members = tuple(replace(one, role=role) if one == member else one for one in view.members)
     return _propose(view, members, f"{member.name} has not caught up yet")
+
+
+def _without_vote(view: View, voter: MemberRow) -> Propose:
+    """Of a name one member without a vote is left: a new incarnation that waits for the vote, not the old one."""
+    heir = next((one for one in view.members if one.name == voter.name and one != voter), None)
+    if heir is None:
+        return _with_role(view, voter, STANDBY)
+    rest = tuple(replace(one, role=STANDBY) if one == heir else one for one in view.members if one != voter)
+    return _propose(view, rest)
 
 
 def _hand_over_first(view: View, name: str, rest: tuple[MemberRow, ...]) -> HandOver | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import raftmeta
+from raftmeta.bindings.members import membership_bytes
 from raftmeta.members.plans import (
     LEARNER,
     STANDBY,
@@ -101,6 +102,24 @@ def test_of_two_incarnations_the_one_that_votes_is_meant() -> None:
     old, new = row("c"), MemberRow("c", 500, "h:99", LEARNER)
     assert view(row("a"), new, old).named("c") is old
     assert roles(remove("c")(view(row("a"), row("b"), old, new))) == {"a": VOTER, "b": VOTER}
+
+
+def test_of_a_demoted_voter_and_its_new_incarnation_the_new_one_is_left() -> None:
+    """Two members of one name that do not vote are no membership: the codec refuses them (seed 0x17d7c5ec)."""
+    old, new = row("c"), MemberRow("c", 500, "h:99", LEARNER)
+    plan = set_vote("c", is_voter=False)
+    step = plan(view(row("a"), row("b"), new, old))
+    assert isinstance(step, Propose)
+    left = (row("a"), row("b"), replace(new, role=STANDBY))
+    assert step.members == left
+    assert membership_bytes(step.members)
+    assert plan(view(*left)) is None
+
+
+def test_members_that_no_cluster_can_have_are_refused_in_words() -> None:
+    old, new = row("c", STANDBY), MemberRow("c", 500, "h:99", STANDBY)
+    with pytest.raises(raftmeta.InvalidArgument, match="of one name at most one votes and one does not"):
+        membership_bytes((row("a"), row("b"), old, new))
 
 
 # --- what an error says -----------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from raftmeta.engine.engine cimport (engine_frame, engine_hello, engine_link_dow
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport NetworkPort
-from raftmeta.raft.types cimport MEMBERS_MAX, Message
+from raftmeta.raft.types cimport MEMBERS_MAX, MEMBERSHIP_PROPOSE, Message
+from raftmeta.sim.world.atlas cimport atlas_is_calm
 from raftmeta.sim.world.events cimport SIM_CONNECT, SIM_FRAME, SimEvent
 from raftmeta.sim.world.read_proofs cimport proofs_heard, proofs_said
 from raftmeta.sim.world.schedule cimport schedule
@@ -324,6 +325,14 @@ cdef bint _is_for_another(const SimNode* node, const Slice* frame) noexcept nogi
     return header.type != FRAME_GENESIS and header.target != node.id
 
 
+# The operator changes no membership while a disk waits to be whole again (sim/world/atlas):
+#     1. he asks a node to drop the vote of another; the request waits in front of a leader that is paused,
+#     2. meanwhile a third one's disk fails, as a minority of the three,
+#     3. the leader goes on and takes the request: of two voters one has lost its disk, and nobody can be elected.
+cdef bint _is_forbidden_now(World* world, const SimFrame* frame) noexcept nogil:
+    return frame.said.type == MEMBERSHIP_PROPOSE and not world.config.is_ruin and not atlas_is_calm(world)
+
+
 cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
     cdef SimFrame* frame = <SimFrame*>event.data
     cdef SimNode* node = &world.nodes[event.node]
@@ -333,6 +342,8 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
     cdef uint64_t received
     if not _hears(world, event.node, frame.source):
         pass                    # lost on the way
+    elif _is_forbidden_now(world, frame):
+        world.counts.changes_lost += 1
     elif not node.is_up or node.is_cut:
         _reset(world, event.node, frame)
     elif not node.inbound[frame.source].is_bound:

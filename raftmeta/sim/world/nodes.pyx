@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_TRANSFER, TRACE_TRUNCATED
+from raftmeta._core cimport TRACE_BECAME_LEADER, TRACE_MEMBERSHIP, TRACE_TRANSFER, TRACE_TRUNCATED
 from raftmeta.engine.disk_jobs cimport DiskJob, disk_job_destroy, disk_jobs_run
 from raftmeta.engine.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_job_done, engine_release,
                                      engine_run, engine_stop)
@@ -24,6 +24,7 @@ from raftmeta.native.chunks cimport chunk_drop
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.state cimport core_config_init
 from raftmeta.raft.types cimport index_t
+from raftmeta.sim.world.atlas cimport atlas_note_membership
 from raftmeta.sim.world.checkpoints cimport checkpoint_let_go, checkpoint_port, checkpoint_wipe
 from raftmeta.sim.world.disk cimport (sim_disk_copy, sim_disk_crash, sim_disk_create, sim_disk_destroy, sim_disk_port,
                                       sim_disk_reopen)
@@ -149,6 +150,8 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
         return
     if a & 0xFF == TRACE_BECAME_LEADER:
         truth_leader(node.world, node, a >> 8)
+    elif a & 0xFF == TRACE_MEMBERSHIP:
+        atlas_note_membership(node.world, b, a >> 8)
     elif a & 0xFF == TRACE_TRANSFER:
         node.world.counts.hand_overs += node.engine.core.free_bytes < node.engine.core.config.free_bytes_min
     elif a & 0xFF == TRACE_TRUNCATED:

@@ -2,7 +2,8 @@
 
     add       whoever runs and is no member: as a learner or a standby, also a removed one, also a wiped one
     remove    any member, the leader too
-    demote    a voter becomes a standby; promote: one that does not vote gets a vote
+    demote    a voter becomes a standby, or its new incarnation does and the voter is gone
+    promote   one that does not vote gets a vote
     replace   one that does not vote takes the vote of another, in one change
 
 It decides who is struck, by the faults' random stream. It must never judge whether that is safe. Every
@@ -103,17 +104,31 @@ cdef int _pick(const Membership* membership, bint votes, uint64_t draw) noexcept
     return -1
 
 
-# Is it another incarnation of a voter? The leader swaps it for its old self; two voters never have one name.
-cdef bint _is_successor(const Membership* membership, uint32_t position) noexcept nogil:
+# The other incarnation of a member: a name has two at most, of which one votes. -1: there is none.
+cdef int _namesake(const Membership* membership, uint32_t position) noexcept nogil:
     cdef const Member* member = &membership.members[position]
     cdef const Member* other
     cdef uint32_t i
     for i in range(membership.count):
         other = &membership.members[i]
-        if (i != position and other.roles & VOTER_INCOMING and other.name_length == member.name_length
+        if (i != position and other.name_length == member.name_length
                 and memcmp(other.name, member.name, member.name_length) == 0):
-            return True
-    return False
+            return <int>i
+    return -1
+
+
+# Is it another incarnation of a voter? The leader swaps it for its old self; two voters never have one name.
+cdef bint _is_successor(const Membership* membership, uint32_t position) noexcept nogil:
+    cdef int other = _namesake(membership, position)
+    return other >= 0 and membership.members[other].roles & VOTER_INCOMING != 0
+
+
+# As raftmeta/members/plans does: of two incarnations one is left, which does not vote.
+cdef void _demote(Membership* target, uint32_t voter) noexcept nogil:
+    cdef int heir = _namesake(target, voter)
+    target.members[voter if heir < 0 else <uint32_t>heir].roles = LEARNER | STANDBY
+    if heir >= 0:
+        _drop(target, voter)
 
 
 # Make target what the wish wants. False: nobody is there for it.
@@ -138,7 +153,7 @@ cdef bint _change(World* world, Membership* target, Wish wish, uint64_t draw) no
     if wish == WISH_REMOVE:
         _drop(target, voter)
     else:
-        target.members[voter].roles = LEARNER | STANDBY
+        _demote(target, voter)
     return True
 
 

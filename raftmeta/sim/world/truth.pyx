@@ -404,7 +404,6 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
     proofs_look(world, node)
     node.committed = status.committed
     node.term = status.term
-    node.membership_index = status.membership_index
     if world.truth.answered_index > world.truth.committed:
         violate(world, VIOLATION_NOT_COMMITTED, node.number, world.truth.answered_index, world.truth.committed)
     _check_bounds(world, node, &status)

@@ -367,7 +367,6 @@ cdef struct SimNode:
     index_t committed
     term_t term
     uint64_t memberships_seen   # hash of what names those that were compared (I10)
-    index_t membership_index    # of the newest membership in its log, committed or not; of a node that is down too
     index_t membership_checked      # index of the one at its commit index that was last compared; 0: none (I10)
     Vec[uint64_t] rounds_sent   # by number: when a round was sent first in this life (I13)
     SimHeard[MEMBERS_MAX] heard
@@ -435,6 +434,8 @@ cdef struct SimTruth:
     uint64_t guarded_revision   # the newest accepted guarded write that was answered, and its token
     uint64_t guarded_token
     index_t membership_index    # of the newest committed membership
+    index_t change_index        # of the newest membership that any node put in force before it was committed,
+    term_t change_term          # and the highest term in which a node did so (raftmeta/sim/world/atlas)
     Map64[uint64_t] memberships         # chain hash of an entry with a membership -> hash of its bytes
     Vec[SimMembership] committed_memberships
     Map64[uint64_t] questions   # hash of incarnation and context of a READ_INDEX -> when it was sent first (I13)
@@ -522,6 +523,7 @@ cdef struct SimCounts:
     uint64_t replays
     uint64_t memberships        # committed changes
     uint64_t changes            # asked for by the operator
+    uint64_t changes_lost       # of these: on their way when a disk failed
     uint64_t compactions        # of the history
     uint64_t leases_granted
     uint64_t leases_expired
