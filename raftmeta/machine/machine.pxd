@@ -23,6 +23,7 @@ from raftmeta.machine.state cimport Machine, MachineLimits
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport status_t
+from raftmeta.wire.commands cimport Command
 
 cdef enum ApplyOutcome:
     APPLY_DONE = 0
@@ -47,6 +48,8 @@ cdef Machine* machine_create_with(const MachineLimits* limits, uint16_t fanout, 
 cdef void machine_destroy(Machine* machine) noexcept nogil
 cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil
 # Key changes of the entry just applied (ApplyResult.changed of them).
+# The least feature level at which every member can apply the command.
+cdef uint64_t machine_level_of(const Command* command) noexcept nogil
 cdef const Change* machine_changes(Machine* machine) noexcept nogil
 
 # --- leases and sessions as the leader's engine needs them ------------------------------------------------------------
@@ -58,6 +61,8 @@ cdef uint32_t machine_due_sessions(Machine* machine, uint64_t lease_ms, Vec[uint
                                    Vec[uint64_t]* deadlines, uint32_t most) noexcept nogil
 cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept nogil
 # Whether rights were ever configured; then a node speaks in a session that it has made known as its own.
+# The highest sequence that an applied command of the session had, or declared answered; 0: none.
+cdef uint64_t machine_session_used(Machine* machine, uint64_t session) noexcept nogil
 cdef bint machine_has_rights(const Machine* machine) noexcept nogil
 cdef bint machine_session_is_owned(Machine* machine, uint64_t session) noexcept nogil
 # After an install: the kept result of (session, sequence). OK with body; RESULT_EVICTED; NOT_FOUND: not applied yet;

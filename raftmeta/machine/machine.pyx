@@ -541,6 +541,15 @@ cdef const Change* machine_changes(Machine* machine) noexcept nogil:
 
 # --- the leader's engine ----------------------------------------------------------------------------------------------
 cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* leases, Vec[uint64_t]* deadlines,
+# --- before an entry --------------------------------------------------------------------------------------------------
+cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
+    if command.kind == COMMAND_FEATURE_LEVEL:
+        return command.id
+    if command.kind == COMMAND_RIGHTS or command.speaker != SPEAKER_NONE:
+        return LEVEL_OF_RIGHTS
+    return LEVEL_OF_USER_MACHINES if command.kind in (COMMAND_USER, COMMAND_USER_DUMP) else 1
+
+
                                  uint32_t most) noexcept nogil:
     return deadlines_due(&machine.leases.deadlines, lease_ms, leases, deadlines, most)
 
@@ -556,6 +565,10 @@ cdef bint machine_has_rights(const Machine* machine) noexcept nogil:
 
 cdef bint machine_session_is_owned(Machine* machine, uint64_t session) noexcept nogil:
     return rights_session_owner(&machine.rights, session) == OWNER_NODE
+
+cdef uint64_t machine_session_used(Machine* machine, uint64_t session) noexcept nogil:
+    cdef const Session* found = sessions_find(&machine.sessions, session)
+    return max(found.highest, found.floor - 1) if found != NULL else 0
 
 cdef status_t machine_session_result(Machine* machine, uint64_t session, uint64_t sequence, const uint8_t** body,
                                      uint32_t* length, uint64_t* revision) noexcept nogil:
