@@ -609,7 +609,7 @@ cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
     members_stop(engine)
     _tell_woken_closed(engine)
     if reason != OK:
-        engine.callers.event(engine.callers.self, EVENT_FATAL, reason, 0, 0)
+        engine.callers.event(engine.callers.self, EVENT_FATAL, reason, engine.applying.unapplied, 0)
     engine.callers.flush(engine.callers.self)
 
 

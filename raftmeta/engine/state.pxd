@@ -213,7 +213,8 @@ cdef enum EngineEventType:
     EVENT_NAMED = 6                 # the membership names this node for the first time, or again: its index, 0, 0
     EVENT_REMOVED = 7               # this node is no member any more: index of the last membership it knows, 0, 0
     EVENT_SESSION_LOST = 8          # this node's session expired; commands under way have unknown outcome: 0, 0, 0
-    EVENT_FATAL = 9                 # status, 0, 0; of a disk that failed: status, errno, which call (storage/disk)
+    EVENT_FATAL = 9                 # status, the entry that cannot be applied or 0, 0; of a disk that failed: status,
+                                    # errno, which call (storage/disk)
     # Others
     EVENT_LINK_UP = 10              # link, member id, 0
     EVENT_LINK_DOWN = 11            # link, was refused, 0
@@ -310,6 +311,7 @@ cdef struct Applying:
     index_t queued              # last index in `records`
     index_t applied
     index_t published           # as `applied`, but readers can see it
+    index_t unapplied           # the entry that cannot be applied, so that the node stops; 0: none
     bint is_partial             # machine said APPLY_MORE for the record at `offset`
     bint must_publish
 
