@@ -86,6 +86,7 @@ from raftmeta.status cimport BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_
 
 cdef enum:
     TERM_JUMP_MAX = 1 << 30     # above ours: no history of elections gets there, only a broken sender does
+    LEASE_MS_JUMP_MAX = 4_398_046_511_104   # milliseconds (139 years) above the clock of our log; as is
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
@@ -323,7 +324,8 @@ cdef status_t _check_message(Core* core, const Message* message) noexcept nogil:
         return BAD_FIELD
     if message.index > <uint64_t>INT64_MAX - message.count or message.term > core.hard.term + TERM_JUMP_MAX:
         return BAD_FIELD
-    return OK
+    # The lease clock never goes back: one false word would end all leases, of all time to come.
+    return BAD_FIELD if message.lease_ms > core.log.last_lease_ms + <uint64_t>LEASE_MS_JUMP_MAX else <status_t>OK
 
 
 cdef bint _is_of_leader(uint8_t type) noexcept nogil:

@@ -501,8 +501,19 @@ def permission_denied(principal: str, right: int, start: bytes, end: bytes | Non
     return PermissionDenied(f"{who} {what}", principal=principal, right=name, start=start, end=end)
 
 
-def broken_belief(number: int, a: int, b: int) -> InvariantBroken:
-    """The error of a node that stopped because a belief proved wrong. number: of raftmeta/common/invariants."""
+def unapplied_text(entry: int) -> str:
+    """Where an operator goes on with an entry that stopped a node; "" for 0."""
+    if not entry:
+        return ""
+    return f"entry {entry} cannot be applied (docs/operations.md, 'An entry that no node can apply')"
+
+
+def broken_belief(number: int, a: int, b: int, *, entry: int = 0) -> InvariantBroken:
+    """The error of a node that stopped because a belief proved wrong. number: of raftmeta/common/invariants.
+
+    entry: the one that the node was applying; 0: none.
+    """
     name = invariants.NAMES.get(number, f"number {number}")
-    message = f"an invariant is broken: {name}, {a} and {b} contradict each other; the node has stopped"
+    ending = "; ".join(filter(None, (unapplied_text(entry), "the node has stopped")))
+    message = f"an invariant is broken: {name}, {a} and {b} contradict each other; {ending}"
     return InvariantBroken(message, belief=name, facts=(a, b))

@@ -15,7 +15,7 @@ import pytest
 from hpack import Decoder
 
 import raftmeta
-from benchmarks import against, limit, readme
+from benchmarks import against, limit, processors, readme
 from benchmarks.bench import Bench, all_suites, chosen_suites
 from benchmarks.compare.grpc_pipe import (
     DATA,
@@ -51,6 +51,40 @@ def test_a_row_is_the_median_of_its_rounds() -> None:
     told = row_of("puts", [sample(100), sample(300, p99_ms=9), sample(200)]).to_json()
     assert (told["value"], told["least"], told["greatest"], told["rounds"]) == (200, 100, 300, 3)
     assert told["details"]["p99_ms"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("delays", "alone_s"),
+    [({1: 5.0}, 10.0), ({1: 9.0}, 6.0), ({1: 9.0, 2: 1.0}, 5.0), ({1: 25.0}, 2.0)],
+    ids=["nobody else", "one thread waited", "a new thread waited, too", "no less than the processor time"],
+)
+def test_a_stopwatch_leaves_out_the_wait_for_a_processor(
+    monkeypatch: pytest.MonkeyPatch, delays: dict[int, float], alone_s: float
+) -> None:
+    """10 s by the clock, 2 s on processors; thread 1 had waited 5 s when the watch was made."""
+    told = iter([({1: 5.0}, 100.0, 7.0), (delays, 110.0, 9.0)])
+    now: dict[str, Any] = {}
+
+    def delays_s() -> dict[int, float]:
+        found: dict[int, float] = now["delays"]
+        return found
+
+    def advance() -> None:
+        now["delays"], now["wall"], now["used"] = next(told)
+
+    monkeypatch.setattr(processors, "thread_delays_s", delays_s)
+    monkeypatch.setattr(processors.time, "perf_counter", lambda: now["wall"])
+    monkeypatch.setattr(processors.time, "process_time", lambda: now["used"])
+    advance()
+    watch = processors.Stopwatch()
+    advance()
+    assert watch.read() == (10.0, 2.0, alone_s)
+
+
+def test_the_kernel_tells_how_long_each_thread_waited() -> None:
+    found = processors.thread_delays_s()
+    assert threading.get_native_id() in found
+    assert all(delay_s >= 0 for delay_s in found.values())
 
 
 def test_a_row_has_its_unit_also_where_it_counts() -> None:

@@ -30,7 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("client", "loop"),
     ("scan", "server"),
     ("face", "recipes"),
-    ("aio", "clients", "faults", "prometheus", "snapshot"),
+    ("aio", "clients", "faults", "prometheus", "recovery", "snapshot"),
     ("node",),
     ("backends", "sim"),
     ("",),  # raftmeta/__init__.py: the public names
@@ -62,6 +62,7 @@ PUBLIC_PARTS = {
     "operations",
     "prometheus",
     "recipes",
+    "recovery",
     "results",
     "scan",
     "security",

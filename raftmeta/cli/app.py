@@ -28,6 +28,7 @@ FILES = {
     "pki": ("pki",),
     "serve": ("serve",),
     "sim": ("sim",),
+    "recover": ("recover",),
     "snapshots": ("snapshot",),
 }
 FILE_OF = {command: file for file, commands in FILES.items() for command in commands}

@@ -77,6 +77,8 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     is_done[0] = outcome != APPLY_MORE
     engine.applying.is_partial = outcome == APPLY_MORE
     if outcome == APPLY_FATAL:
+        if result.status != NO_MEMORY:
+            engine.applying.unapplied = record.index
         return result.status
     if outcome == APPLY_MORE:
         return OK

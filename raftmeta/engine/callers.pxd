@@ -16,6 +16,10 @@ cdef uint64_t callers_next_batch(Calls* calls) noexcept nogil
 cdef status_t callers_propose(Engine* engine) noexcept nogil
 # The leader or its term changed, or a forwarded command was silent too long: propose again what is not answered.
 cdef void callers_propose_again(Engine* engine) noexcept nogil
+# The same once in a while, without such a reason: what waits so long may have been taken for a request of long ago.
+cdef void callers_propose_lost(Engine* engine) noexcept nogil
+# The names of batches go on far above those so far.
+cdef void callers_leap(Calls* calls) noexcept nogil
 # Once per election time-out: propose again what the core refused and what may be in the log all the same.
 cdef void callers_try_refused(Calls* calls) noexcept nogil
 cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil

@@ -24,8 +24,8 @@ from libc.string cimport memset
 
 from raftmeta._core cimport (CLOCK_JUMPED, LEADER, ProposalRefused, ReadReady, core_peer_event, core_propose,
                              core_read_index, core_set_time)
-from raftmeta.engine.state cimport (Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED, Calls,
-                                    CommandQueue, Engine, Outstanding, ReadRound, Reads)
+from raftmeta.engine.state cimport (ASKED_STEP_MAX, Answer, OUTSTANDING_DONE, OUTSTANDING_PROPOSED, OUTSTANDING_QUEUED,
+                                    Calls, CommandQueue, Engine, Outstanding, ReadRound, Reads)
 from raftmeta.engine.submission cimport CommandArguments, Submission, submission_payload
 from raftmeta.engine.invariants cimport BROKEN_ANSWERED_TWICE, BROKEN_READERS_GONE
 from raftmeta.machine.machine cimport (ApplyResult, machine_has_rights, machine_session_is_owned,
@@ -280,6 +280,22 @@ cdef void _queue_again(Engine* engine, CommandQueue* queue) noexcept nogil:
 cdef void callers_propose_again(Engine* engine) noexcept nogil:
     _queue_again(engine, &engine.calls.own)
     _queue_again(engine, &engine.calls.clients)
+
+
+# A new run of contexts, out of reach of one that was made up (engine/peers _was_asked).
+cdef void callers_leap(Calls* calls) noexcept nogil:
+    calls.next_batch += ASKED_STEP_MAX + 1
+
+
+cdef inline bint _waits_long(const Engine* engine, CommandQueue* queue) noexcept nogil:
+    return (queue.commands.size != 0 and queue.commands.front().state == OUTSTANDING_PROPOSED
+            and engine.ticks - queue.commands.front().proposed_tick >= engine.config.core.election_timeout_ticks)
+
+
+cdef void callers_propose_lost(Engine* engine) noexcept nogil:
+    if _waits_long(engine, &engine.calls.own) or _waits_long(engine, &engine.calls.clients):
+        callers_leap(&engine.calls)
+    callers_propose_again(engine)
 
 
 # How a command would wait for ever:

@@ -23,9 +23,9 @@ from raftmeta._core cimport (CLOCK_JUMPED, LEADER, TRACE_BECAME_CANDIDATE, TRACE
 from raftmeta.engine.applier cimport applier_release, applier_run, applier_take
 from raftmeta.engine.boot cimport boot_engine, boot_found, boot_identity_persisted
 from raftmeta.engine.callers cimport (callers_ask_reads, callers_measure_gap, callers_propose, callers_propose_again,
-                                      callers_read, callers_read_ready, callers_refused, callers_release,
-                                      callers_repeat_reads, callers_serve_reads, callers_stop, callers_submit,
-                                      callers_submit_client, callers_try_refused)
+                                      callers_propose_lost, callers_read, callers_read_ready, callers_refused,
+                                      callers_release, callers_repeat_reads, callers_serve_reads, callers_stop,
+                                      callers_submit, callers_submit_client, callers_try_refused)
 from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOOK, JOB_READ, JOB_REMOVE,
                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
@@ -399,7 +399,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
         callers_try_refused(&engine.calls)
         # A forward may have been lost without a change of leader. The leader's own proposals cannot be lost.
         if engine.core_status.role != LEADER and engine.ticks % (4 * timeout_ticks) == 0:
-            callers_propose_again(engine)
+            callers_propose_lost(engine)
     if engine.core_status.role != LEADER and buggify(BUGGIFY_PROPOSED_AGAIN):
         callers_propose_again(engine)
     return status
@@ -609,7 +609,7 @@ cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
     members_stop(engine)
     _tell_woken_closed(engine)
     if reason != OK:
-        engine.callers.event(engine.callers.self, EVENT_FATAL, reason, 0, 0)
+        engine.callers.event(engine.callers.self, EVENT_FATAL, reason, engine.applying.unapplied, 0)
     engine.callers.flush(engine.callers.self)
 
 

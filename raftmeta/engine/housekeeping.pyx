@@ -20,10 +20,11 @@ from raftmeta._core cimport LEADER, core_change_membership, core_membership, cor
 from raftmeta.engine.callers cimport callers_session_lost
 from raftmeta.engine.invariants cimport BROKEN_OWN_COMMAND
 from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
-                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, Duties, Engine, EngineConfig,
+                                    EVENT_LEVEL_RISES, EVENT_SESSION_LOST, CommandQueue, Duties, Engine, EngineConfig,
                                     KeepAlive, KeptLease, Link, OwnLeases)
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_has_rights,
-                                       machine_lease, machine_session_exists, machine_session_is_owned, machine_status)
+                                       machine_lease, machine_session_exists, machine_session_is_owned,
+                                       machine_session_used, machine_status)
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.buggify cimport (BUGGIFY_EXPIRY_POSTPONED, BUGGIFY_HISTORY_CUT_EARLY, BUGGIFY_KEEP_ALIVE_EXTRA,
@@ -113,9 +114,16 @@ cdef status_t _own_session(Engine* engine) noexcept nogil:
     return _propose_session(engine, engine.session.id)
 
 
+# Somebody else speaks in this node's session: a command of it was applied that this node has not made yet. Results
+# would be taken for those of other commands, or be said to be forgotten, for ever.
+cdef bint _is_spoken_in(Engine* engine) noexcept nogil:
+    cdef const CommandQueue* own = &engine.calls.own
+    return machine_session_used(engine.machine, engine.session.id) >= max(own.base, <uint64_t>1) + own.commands.size
+
+
 cdef void housekeeping_look(Engine* engine) noexcept nogil:
     if engine.session.id != 0:
-        if not machine_session_exists(engine.machine, engine.session.id):
+        if not machine_session_exists(engine.machine, engine.session.id) or _is_spoken_in(engine):
             engine.session.id = 0
             engine.session.opening = 0
             engine.callers.event(engine.callers.self, EVENT_SESSION_LOST, 0, 0, 0)
@@ -354,13 +362,15 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
 
 
 # --- the feature level ------------------------------------------------------------------------------------------------
-# What a member said in its last HELLO; 0: it said nothing in this life.
+# What a member said in its last HELLO; 0: it said nothing in this life. A connection to us may lie about who it is, and
+# a level never falls: only an answer at the member's address counts.
 cdef uint32_t _level_of_member(const Engine* engine, uint64_t id) noexcept nogil:
     cdef int i
     if id == engine.id:
         return FORMAT_FEATURE_LEVEL_MAX
     for i in range(MEMBERS_MAX):
-        if engine.links.table[i].is_used and engine.links.table[i].id == id:
+        if (engine.links.table[i].is_used and engine.links.table[i].id == id
+                and not engine.links.table[i].is_boot_claimed):
             return engine.links.table[i].feature_level_max
     return 0
 

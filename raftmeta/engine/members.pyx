@@ -12,7 +12,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
 from raftmeta._core cimport LEADER, ProposalRefused, core_change_membership, core_membership
-from raftmeta.engine.callers cimport callers_next_batch, callers_removed
+from raftmeta.engine.callers cimport callers_leap, callers_next_batch, callers_removed
 from raftmeta.engine.peers cimport peers_link_of_name, peers_meet
 from raftmeta.engine.sending cimport send_pings
 from raftmeta.engine.state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine
@@ -82,6 +82,7 @@ cdef void _look_at_changes(Engine* engine) noexcept nogil:
         if asked.made_from != core_membership(engine.core).index:
             _end_change(engine, i, OK)
         elif engine.ticks - asked.tick >= engine.config.core.election_timeout_ticks:
+            callers_leap(&engine.calls)
             _end_change(engine, i, OUTCOME_UNKNOWN)
 
 

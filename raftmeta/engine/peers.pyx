@@ -5,16 +5,18 @@ or answer a frame that it refused: the connection is closed and counted, nothing
 Sources: decisions.md "Identity and genesis"; docs/formats.md "Frame", "HELLO".
 """
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
                              core_peer_event, core_set_time, core_step)
 from raftmeta.engine.callers cimport callers_doubt_lease
 from raftmeta.engine.snapshots.transfer cimport transfer_step
-from raftmeta.engine.state cimport (EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED, EVENT_QUORUM_LOST,
-                                    ENGINE_GENESIS, ENGINE_RUNNING, Engine, Inbound, Link, Links)
+from raftmeta.engine.state cimport (ASKED_RUNS, ASKED_STEP_MAX, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
+                                    EVENT_QUORUM_LOST, ENGINE_GENESIS, ENGINE_RUNNING, AskedRun, Engine, Inbound, Link,
+                                    Links)
 from raftmeta.engine.state_check cimport state_check_heard
+from raftmeta.machine.machine cimport machine_level_of
 from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.marks cimport (MARK_BOOT_CONTRADICTED, MARK_FRAME_BEFORE_FOUNDING, MARK_FRAME_OF_REMOVED,
@@ -278,7 +280,8 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_
     if link.id == hello.id and hello.boot < link.boot and not is_disproved:
         return OLD_BOOT
     if link.id != hello.id or link.boot != hello.boot:
-        link.asked = 0
+        memset(link.asked, 0, sizeof(link.asked))
+        link.asked_next = 0
         link.is_boot_claimed = True
         link.was_claim_asked = False
     if is_answer:
@@ -387,17 +390,23 @@ cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexc
 
 
 # --- frames in --------------------------------------------------------------------------------------------------------
-# A command that this build could not apply must never reach the log: at apply it would stop every node.
-cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
+# A command that some member could not apply must never reach the log, for at apply it would stop that member.
+# COMMAND_INVALID: no node of ours wrote this. NOT_READY: a member of this cluster may not know the command. An honest
+# sender can be that far ahead, if it applied the entry that raises the level before this node did: it asks again. Only
+# a leader raises the level, and not by a request to another node.
+cdef status_t _check_commands(Engine* engine, const Slice* payloads) noexcept nogil:
+    cdef status_t status = OK
     cdef uint32_t offset = 0
     cdef uint32_t length
     while offset + sizeof(uint32_t) <= payloads.length:
         memcpy(&length, payloads.data + offset, sizeof(uint32_t))
         offset += sizeof(uint32_t)
         if command_decode(payloads.data + offset, length, &engine.scratch) != OK:
-            return False
+            return COMMAND_INVALID
+        if engine.machine == NULL or machine_level_of(&engine.scratch) > engine.machine.feature_level:
+            status = NOT_READY
         offset += length
-    return True
+    return status
 
 
 # May this request for an entry have been looked at before? Then it is dropped without an answer, because a refusal
@@ -407,15 +416,36 @@ cdef bint _are_commands(Engine* engine, const Slice* payloads) noexcept nogil:
 #     3. its sender would tell the caller "certainly not executed", and the first copy is committed.
 # Contexts of one boot grow (Calls.next_batch; 0: nobody waits, engine/housekeeping). One that was overtaken is
 # dropped too, and one for an earlier life of this node, which may have answered it: the sender asks again under a new
-# context (docs/divergence.md "Forwarded proposals").
+# context (docs/divergence.md "Forwarded proposals"). A context far above the others is a run of its own. So one that
+# somebody made up, who only claims to be this peer, does not make all later ones of the peer look old for ever.
+cdef bint _was_asked(Link* link, uint64_t context) noexcept nogil:
+    cdef AskedRun* below = NULL
+    cdef AskedRun* run
+    cdef int i
+    for i in range(ASKED_RUNS):
+        run = &link.asked[i]
+        if run.high == 0:
+            continue
+        if run.low <= context <= run.high:
+            return True
+        if (run.high < context and context - run.high <= ASKED_STEP_MAX
+                and (below == NULL or below.high < run.high)):
+            below = run
+    if below == NULL:
+        below = &link.asked[link.asked_next]
+        below.low = context
+        link.asked_next = (link.asked_next + 1) % ASKED_RUNS
+    below.high = context
+    return False
+
+
 cdef bint _is_asked_twice(Engine* engine, Link* link, const FrameHeader* header, const Message* message) noexcept nogil:
     if header.target_boot != engine.boot:
         mark(MARK_PROPOSAL_FOR_EARLIER_LIFE)
         return True
-    if message.context <= link.asked:
+    if _was_asked(link, message.context):
         mark(MARK_PROPOSAL_TWICE)
         return True
-    link.asked = message.context
     return False
 
 
@@ -438,8 +468,10 @@ cdef status_t _step_message(Engine* engine, uint32_t link, const FrameHeader* he
         # this boot, which may be in the log, and its callers would be told "certainly not executed".
         mark(MARK_PROPOSAL_FOR_EARLIER_LIFE)
         return OK
-    if message.type == PROPOSE and not _are_commands(engine, &message.records):
-        return COMMAND_INVALID
+    if message.type == PROPOSE:
+        status = _check_commands(engine, &message.records)
+        if status != OK:
+            return OK if status == NOT_READY else status
     if (message.type in (PROPOSE, MEMBERSHIP_PROPOSE) and message.context != 0
             and _is_asked_twice(engine, &engine.links.table[link], header, &message)):
         return OK

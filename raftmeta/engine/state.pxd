@@ -80,6 +80,15 @@ cdef struct DiskJobPort:
     void (*submit)(void* self, DiskJob* job) noexcept nogil     # comes back by engine_job_done
 
 # A peer by name: the outgoing connection to it and what its HELLO said. Position = `link` of NetworkPort.
+cdef enum:
+    ASKED_RUNS = 8
+    ASKED_STEP_MAX = 1 << 16        # contexts between two requests of one run
+
+# Contexts of requests for entries that were looked at: all from low to high count as such.
+cdef struct AskedRun:
+    uint64_t low
+    uint64_t high               # 0: none
+
 cdef struct Link:
     uint8_t name_length
     uint8_t address_length
@@ -103,7 +112,8 @@ cdef struct Link:
     uint8_t version             # of messages to it, as of that HELLO
     uint8_t genesis_state
     uint64_t sequence           # frames sent on this connection
-    uint64_t asked              # context of the newest entry that this boot of it asked for; 0: none yet
+    AskedRun[ASKED_RUNS] asked  # by this boot of it (engine/peers)
+    uint8_t asked_next          # the run that the next one takes the place of
     bint was_refused            # the last reconnect was refused
     uint8_t refusal             # status of the last HELLO between us and this name that was not welcome, at either side
     uint64_t refused_tick       # when that was
@@ -203,7 +213,8 @@ cdef enum EngineEventType:
     EVENT_NAMED = 6                 # the membership names this node for the first time, or again: its index, 0, 0
     EVENT_REMOVED = 7               # this node is no member any more: index of the last membership it knows, 0, 0
     EVENT_SESSION_LOST = 8          # this node's session expired; commands under way have unknown outcome: 0, 0, 0
-    EVENT_FATAL = 9                 # status, 0, 0; of a disk that failed: status, errno, which call (storage/disk)
+    EVENT_FATAL = 9                 # status, the entry that cannot be applied or 0, 0; of a disk that failed: status,
+                                    # errno, which call (storage/disk)
     # Others
     EVENT_LINK_UP = 10              # link, member id, 0
     EVENT_LINK_DOWN = 11            # link, was refused, 0
@@ -300,6 +311,7 @@ cdef struct Applying:
     index_t queued              # last index in `records`
     index_t applied
     index_t published           # as `applied`, but readers can see it
+    index_t unapplied           # the entry that cannot be applied, so that the node stops; 0: none
     bint is_partial             # machine said APPLY_MORE for the record at `offset`
     bint must_publish
 

@@ -19,7 +19,7 @@ from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.raft.types cimport MEMBERS_MAX, VOTER_INCOMING, Membership
 from raftmeta.status cimport BAD_VERSION, FOREIGN_CLUSTER, FOREIGN_NODE, OLD_BOOT, REMOVED
 
-from raftmeta.errors import error_from_status
+from raftmeta.errors import error_from_status, unapplied_text
 from raftmeta.results import Problem
 from raftmeta.common.text import shown
 
@@ -43,8 +43,8 @@ cdef bint _is_folder_gone(object path, int directory):
 cdef list _of_itself(object identity, int directory, object reserve, const StatusBlock* status):
     found = []
     if status.fatal:
-        found.append(Problem("stopped", f"it has stopped: {error_from_status(status.fatal)}; see docs/operations.md, "
-                                        "then start it again"))
+        reason = error_from_status(status.fatal, detail=unapplied_text(status.unapplied))
+        found.append(Problem("stopped", f"it has stopped: {reason}; see docs/operations.md, then start it again"))
     if _is_folder_gone(identity.data_dir, directory):
         found.append(Problem("folder_gone", f"its folder {identity.data_dir} was deleted or replaced while it runs: "
                                             "stop it, and start it on an empty folder; it comes back as a new member"))

@@ -30,6 +30,7 @@ from raftmeta.face.stopped_log import MACHINE_LIMITS, Followed, Point, StoppedLo
 from raftmeta.machine.machine_handle import MachineHandle
 from raftmeta.security.encryption import Encryption, ring_of
 from raftmeta.storage.sealed_handle import SealedWriterHandle
+from raftmeta.storage.skipped_file import skipped_pairs
 from raftmeta.storage.storage_handle import FolderDisk
 
 __all__ = ["Salvaged", "SalvagedFolder", "salvage"]
@@ -138,11 +139,12 @@ def salvage(
                 f"committed_only: none of the {way.end[0]} entries is certainly committed: save them all",
                 field="committed_only",
             )
+        machine.skip(sorted({entry for folder in folders for entry in skipped_pairs(folder.path)}))
         applied = follow(_logs(way.lead, folders), way.copy.point, machine=machine, until=until)
         if applied.status == statuses.UNKNOWN_ENTRY:
             raise NewerFormat(
                 f"source: entry {applied.point[0] + 1} in {way.lead.path} was written by a newer version of raftmeta: "
-                "use that one",
+                "use that one, or see docs/operations.md, 'An entry that no node can apply'",
                 field="source",
             )
         _check(applied.status, way.lead.path)

@@ -20,9 +20,10 @@ from raftmeta.status cimport (CORRUPT, DISK_FAILED, FOREIGN_CLUSTER, FOREIGN_NOD
                               IN_USE, NEWER_FORMAT, NO_KEY, NOT_FOUND, status_t)
 
 from raftmeta.errors import (ConfigError, FolderInUse, ForeignFolder, NewerFormat, StorageCorrupt, broken_belief,
-                             error_from_status)
+                             error_from_status, unapplied_text)
 from raftmeta.security.encryption import missing
 from raftmeta.storage.keys_in_use import keys_of_folder
+from raftmeta.storage.skipped_file import skipped_pairs
 
 cdef enum:
     TUNE_CHANGES_PER_SLICE = 1000
@@ -65,6 +66,10 @@ cdef int _fill_config(EngineConfig* into, object config, object identity) except
     into.machine.value_bytes_max = FORMAT_VALUE_BYTES_MAX
     into.machine.session_window = FORMAT_SESSION_WINDOW_MAX
     into.machine.changes_per_slice = TUNE_CHANGES_PER_SLICE
+    for index, chain in skipped_pairs(identity.data_dir):       # not more than there is room for (storage/skipped_file)
+        into.machine.skipped[into.machine.skipped_count].index = index
+        into.machine.skipped[into.machine.skipped_count].chain = chain
+        into.machine.skipped_count += 1
     into.tick_ms = tick_ms
     into.segment_bytes = config.segment_bytes
     into.wal_bytes_max = config.wal_bytes_max
@@ -152,8 +157,8 @@ cdef object stopped_error(Loop* loop):
     if loop.fatal == HISTORY_LOST:
         return error_from_status(loop.fatal, detail=_history_detail(loop))
     if loop.fatal == INVARIANT_BROKEN:
-        return broken_belief(loop.broken, loop.broken_a, loop.broken_b)
-    detail = _disk_detail(loop) if loop.fatal == DISK_FAILED else ""
+        return broken_belief(loop.broken, loop.broken_a, loop.broken_b, entry=loop.unapplied)
+    detail = _disk_detail(loop) if loop.fatal == DISK_FAILED else unapplied_text(loop.unapplied)
     return error_from_status(loop.fatal, detail="; ".join(filter(None, (detail, "the node has stopped"))))
 
 

@@ -31,6 +31,7 @@ from raftmeta.raft.ready cimport (TRACE_BECAME_CANDIDATE, TRACE_BECAME_FOLLOWER,
                                   TRACE_READS_VOID, TRACE_REPAIR, TRACE_SNAPSHOT_NEEDED, TRACE_STEPPED_DOWN,
                                   TRACE_TRANSFER, TRACE_TRANSFER_ABORTED, TRACE_TRUNCATED, TRACE_VOTE_REFUSED)
 from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
+from raftmeta.status cimport DISK_FAILED
 
 from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import NodeEvent, NodeStatus
@@ -241,8 +242,11 @@ cdef object _event(NodeBase node, const EventBlock* block):
     facts = dict((*term, *zip(words, numbers, strict=False)))
     facts.pop("", None)
     if block.type == EVENT_FATAL:
-        facts["call"] = disk_call_name(facts["call"])
-        facts = {word: fact for word, fact in facts.items() if fact}    # only a disk tells an errno
+        if block.a == DISK_FAILED:
+            facts["call"] = disk_call_name(facts["call"])
+        else:
+            facts = {"status": block.a, "entry": block.b}       # of one that cannot be applied
+        facts = {word: fact for word, fact in facts.items() if fact}
     if block.type == EVENT_PEER_REFUSED and refusal_word(block.a):
         facts["reason"] = refusal_word(block.a)
     if "machine" in facts:

@@ -50,6 +50,7 @@ cdef struct Awaiting:
 cdef struct NodeStatus:
     uint64_t engine_state           # EngineState
     uint64_t fatal                  # status that stopped the engine, 0: none
+    index_t unapplied               # the entry that cannot be applied, if that stopped it; 0: none
     member_id_t id
     uint64_t boot
     uint64_t session
@@ -146,6 +147,7 @@ cdef struct Loop:
     uint32_t broken             # the belief that is broken (engine/promises), and its two facts
     uint64_t broken_a
     uint64_t broken_b
+    index_t unapplied           # the entry that cannot be applied, if that stopped it; 0: none
     uint32_t must_restart_maxima    # shared: a reader asked that the longest times be measured anew
     uint64_t[LOOP_READERS] reading  # shared, by reader: odd while it reads the state of `machine`
     uint32_t in_flight              # shared: the host's submissions with an owner that are not answered

@@ -323,6 +323,7 @@ cdef void _share(Loop* loop) noexcept nogil:
     store_release(&loop.lowest_unanswered, engine.calls.own.base)
     store_shared(&loop.machine, engine.machine)
     loop.fatal = engine.fatal
+    loop.unapplied = engine.applying.unapplied
     if engine.fatal != OK:
         belief = engine_broken(engine)
         loop.broken = belief.what
@@ -338,6 +339,7 @@ cdef void _publish(Loop* loop) noexcept nogil:
     memset(&status, 0, sizeof(NodeStatus))
     status.engine_state = engine.state
     status.fatal = engine.fatal
+    status.unapplied = engine.applying.unapplied
     status.id = engine.id
     status.boot = engine.boot
     status.session = engine.session.id

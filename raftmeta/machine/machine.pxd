@@ -23,11 +23,13 @@ from raftmeta.machine.state cimport Machine, MachineLimits
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport Record, index_t
 from raftmeta.status cimport status_t
+from raftmeta.wire.commands cimport Command
 
 cdef enum ApplyOutcome:
     APPLY_DONE = 0
     APPLY_MORE = 1                  # call again with the same record at the same place; nothing of it is visible yet
     APPLY_FATAL = 2                 # result.status says why (UNKNOWN_ENTRY, NO_MEMORY, INVARIANT_BROKEN): stop the node
+                                    # An entry of MachineLimits.skipped is never asked for its meaning.
 
 # The effect of one entry. Pointers are valid until the next machine_apply.
 cdef struct ApplyResult:
@@ -46,6 +48,8 @@ cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil
 cdef Machine* machine_create_with(const MachineLimits* limits, uint16_t fanout, uint64_t bytes_max) noexcept nogil
 cdef void machine_destroy(Machine* machine) noexcept nogil
 cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil
+# The least feature level at which every member can apply the command.
+cdef uint64_t machine_level_of(const Command* command) noexcept nogil
 # Key changes of the entry just applied (ApplyResult.changed of them).
 cdef const Change* machine_changes(Machine* machine) noexcept nogil
 
@@ -57,6 +61,8 @@ cdef uint32_t machine_due_leases(Machine* machine, uint64_t lease_ms, Vec[uint64
 cdef uint32_t machine_due_sessions(Machine* machine, uint64_t lease_ms, Vec[uint64_t]* sessions,
                                    Vec[uint64_t]* deadlines, uint32_t most) noexcept nogil
 cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept nogil
+# The highest sequence that an applied command of the session had, or declared answered; 0: none.
+cdef uint64_t machine_session_used(Machine* machine, uint64_t session) noexcept nogil
 # Whether rights were ever configured; then a node speaks in a session that it has made known as its own.
 cdef bint machine_has_rights(const Machine* machine) noexcept nogil
 cdef bint machine_session_is_owned(Machine* machine, uint64_t session) noexcept nogil

@@ -103,13 +103,19 @@ cdef ApplyOutcome machine_apply(Machine* machine, const Record* record, ApplyRes
         return _continue(machine, record, result)
     # The clock never goes back, whatever an entry says.
     machine.lease_ms = max(machine.lease_ms, record.lease_ms)
-    if record.type == ENTRY_COMMAND:
-        return _begin(machine, record, result)
-    if record.type != ENTRY_NOOP and record.type != ENTRY_MEMBERSHIP:
-        return _fatal(result, UNKNOWN_ENTRY)
-    machine.applied = record.index
-    result.revision = machine.revision
-    return APPLY_DONE
+    if record.type == ENTRY_NOOP or record.type == ENTRY_MEMBERSHIP or _is_skipped(&machine.limits, record):
+        machine.applied = record.index
+        result.revision = machine.revision
+        return APPLY_DONE
+    return _begin(machine, record, result) if record.type == ENTRY_COMMAND else _fatal(result, UNKNOWN_ENTRY)
+
+# Passed over like a no-op: it changes nothing, and nobody is answered.
+cdef inline bint _is_skipped(const MachineLimits* limits, const Record* record) noexcept nogil:
+    cdef uint32_t i
+    for i in range(limits.skipped_count):
+        if limits.skipped[i].index == record.index and limits.skipped[i].chain == record.chain:
+            return True
+    return False
 
 cdef inline ApplyOutcome _fatal(ApplyResult* result, status_t status) noexcept nogil:
     result.status = status
@@ -535,6 +541,15 @@ cdef ApplyOutcome _leave(Machine* machine, const Record* record, ApplyResult* re
     return APPLY_DONE
 
 
+# --- before an entry --------------------------------------------------------------------------------------------------
+cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
+    if command.kind == COMMAND_FEATURE_LEVEL:
+        return command.id
+    if command.kind == COMMAND_RIGHTS or command.speaker != SPEAKER_NONE:
+        return LEVEL_OF_RIGHTS
+    return LEVEL_OF_USER_MACHINES if command.kind in (COMMAND_USER, COMMAND_USER_DUMP) else 1
+
+
 # --- after apply ------------------------------------------------------------------------------------------------------
 cdef const Change* machine_changes(Machine* machine) noexcept nogil:
     return step_changes(history_step(&machine.history, machine.revision)) if machine.revision > 0 else NULL
@@ -550,6 +565,10 @@ cdef uint32_t machine_due_sessions(Machine* machine, uint64_t lease_ms, Vec[uint
 
 cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept nogil:
     return sessions_find(&machine.sessions, session) != NULL
+
+cdef uint64_t machine_session_used(Machine* machine, uint64_t session) noexcept nogil:
+    cdef const Session* found = sessions_find(&machine.sessions, session)
+    return max(found.highest, found.floor - 1) if found != NULL else 0
 
 cdef bint machine_has_rights(const Machine* machine) noexcept nogil:
     return machine.rights.table != NULL

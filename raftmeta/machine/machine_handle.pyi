@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 # (key, value, create_revision, mod_revision, version, lease, flags)
@@ -68,6 +68,8 @@ class MachineHandle:
     @property
     def broken(self) -> tuple[int, int, int]:
         """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
+    def skip(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Pass over the entries (index, chain hash), besides those that were named before. Raises OverflowError."""
     def user(self, name: bytes) -> UserStatus | None:
         """A user machine; None: no command named it."""
     def user_take(self, name: bytes, after: int, bytes_max: int) -> bytes:

@@ -22,6 +22,7 @@ from raftmeta.machine.rights cimport rights_drop, rights_hold
 from raftmeta.machine.rights_state cimport RightsTable
 from raftmeta.machine.rights_table cimport rights_allow, table_user
 from raftmeta.machine.tree cimport Entry, entry_key, entry_value
+from raftmeta.machine.state cimport SKIPPED_MAX
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.machine.user_machines cimport UserDump, UserMachine, users_find, users_take
 from raftmeta.native.containers cimport Vec
@@ -86,10 +87,10 @@ cdef class MachineHandle:
     def __cinit__(self, *, uint32_t value_bytes_max=1 << 20, uint32_t session_window=4096,
                   uint32_t changes_per_slice=1000, uint16_t fanout=TUNE_TREE_FANOUT, object tree_bytes_max=None):
         cdef MachineLimits limits
+        memset(&limits, 0, sizeof(limits))
         limits.value_bytes_max = value_bytes_max
         limits.session_window = session_window
         limits.changes_per_slice = changes_per_slice
-        limits.pieces = NULL
         self.machine = machine_create_with(
             &limits, fanout, UINT64_MAX if tree_bytes_max is None else <uint64_t>tree_bytes_max)
         if self.machine == NULL:
@@ -102,6 +103,15 @@ cdef class MachineHandle:
     @property
     def broken(self):
         return self.machine.broken.what, self.machine.broken.a, self.machine.broken.b
+
+    def skip(self, entries not None):
+        cdef MachineLimits* limits = &self.machine.limits
+        for index, chain in entries:
+            if limits.skipped_count == SKIPPED_MAX:
+                raise OverflowError(f"{SKIPPED_MAX} entries at most")
+            limits.skipped[limits.skipped_count].index = index
+            limits.skipped[limits.skipped_count].chain = chain
+            limits.skipped_count += 1
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def user(self, bytes name not None):

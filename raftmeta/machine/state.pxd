@@ -27,11 +27,21 @@ cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
     FORMAT_SESSION_WINDOW_MAX = 1_000_000   # as is
 
+cdef enum:
+    SKIPPED_MAX = 16                # entries of one node that are passed over
+
+# An entry that an operator told the node to pass over, because no node can apply it (docs/decisions/skip.md).
+cdef struct SkippedEntry:
+    index_t index
+    uint64_t chain                  # of its record: the entry, and all before it
+
 cdef struct MachineLimits:
     uint32_t value_bytes_max        # results depend on these two: in production they are the formats' own, whatever a
     uint32_t session_window         # node's Config says, which decides only what its own callers may ask for
     uint32_t changes_per_slice      # apply gives APPLY_MORE after that many key changes of one entry
     PieceStore* pieces              # where memory for the state lies ready; NULL: nowhere
+    uint32_t skipped_count
+    SkippedEntry[SKIPPED_MAX] skipped
 
 # How far the entry under way is.
 cdef enum Phase:

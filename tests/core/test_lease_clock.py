@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.core.cluster import Cluster
-from tests.core.scenes import led
-from tests.faces.core import Message
+from tests.core.scenes import alone, led
+from tests.faces.core import Message, make_records
 
 TICK_MS = 10
 TIMEOUT_TICKS = 10
@@ -172,3 +172,40 @@ def test_an_entry_that_comes_late_does_not_set_the_clock_back() -> None:
     cluster.drop()
     cluster.elect(2)
     assert clock(cluster, 2) == granted + TIMEOUT_TICKS // 2 * TICK_MS
+
+
+def test_an_entry_of_an_older_build_costs_a_lease_at_most_one_time_out() -> None:
+    """docs/operations.md "Upgrade". Init: a leader of an older build tells its clock, and then grants a lease by the
+    clock that a quorum had confirmed, as its builds did. Act: a member of this build leads. Check: its clock charges
+    the lease for the time between, and for no more than an election time-out."""
+    confirmed, told = 1050, 1100
+    cluster = alone((1,), term=2)
+    for index, lease_ms in ((1, 1000), (2, confirmed)):
+        records = make_records([(2, b"grant")], index=index, chain=cluster[1].log()[index - 1].chain, lease_ms=lease_ms)
+        append = Message("APPEND", 2, 1, 2, index, index, index, count=1, records=records)
+        assert cluster.give(append) == "OK"
+        if index == 1:
+            assert cluster.give(Message("HEARTBEAT", 2, 1, term=2, context=1, lease_ms=told)) == "OK"
+            cluster.tick(1, TIMEOUT_TICKS // 2)
+    assert [record.lease_ms for record in cluster[1].log()[1:]] == [1000, confirmed]
+    cluster.act(1, "campaign")
+    cluster.give(Message("PRE_VOTE_RESPONSE", 3, 1, term=3))
+    cluster.give(Message("VOTE_RESPONSE", 3, 1, term=3))
+    assert cluster[1].status().role == "LEADER"
+    assert confirmed < clock(cluster, 1) <= confirmed + TIMEOUT_TICKS * TICK_MS
+
+
+@pytest.mark.parametrize("lease_ms", [2**62, 2**43])
+def test_a_clock_of_another_century_is_refused(lease_ms: int) -> None:
+    """The clock never goes back, so one false word would end all leases for ever. Of a leader, and of a voter."""
+    cluster = led(voters=3)
+    assert cluster.give(Message("HEARTBEAT", 1, 2, term=1, context=99, lease_ms=lease_ms)) == "BAD_FIELD"
+    assert clock(cluster, 2) < 10**6
+    cluster = alone((1,), term=1)
+    cluster.act(1, "campaign")
+    cluster.give(Message("PRE_VOTE_RESPONSE", 3, 1, term=2))
+    assert cluster.give(Message("VOTE_RESPONSE", 2, 1, term=2, lease_ms=lease_ms)) == "BAD_FIELD"
+    assert cluster[1].status().role == "CANDIDATE"
+    cluster.give(Message("VOTE_RESPONSE", 3, 1, term=2))
+    assert cluster[1].status().role == "LEADER"
+    assert clock(cluster, 1) < 10**6

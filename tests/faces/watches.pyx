@@ -65,10 +65,10 @@ cdef class WatchedMachine:
 
     def __cinit__(self, *, uint64_t queue_bytes_max=1 << 24, uint64_t pool_bytes_max=1 << 28):
         cdef MachineLimits limits
+        memset(&limits, 0, sizeof(limits))
         limits.value_bytes_max = 1 << 20
         limits.session_window = 16
         limits.changes_per_slice = 1000
-        limits.pieces = NULL
         self._machine = machine_create(&limits)
         self._hub = hub_create(queue_bytes_max)
         self._pool = pool_create(pool_bytes_max)

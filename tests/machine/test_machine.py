@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from raftmeta.common.invariants import NAMES
 from raftmeta.machine.machine_handle import ApplyFatal, MachineHandle
+from raftmeta.storage.skipped_file import ENTRIES_MAX
 from tests.machine import commands as c
 from tests.machine.machines import Machine
 
@@ -68,6 +69,42 @@ def test_feature_level_above_this_build_is_fatal() -> None:
     with pytest.raises(ApplyFatal) as fatal:
         machine.apply(c.command(c.LEVEL, 4))
     assert fatal.value.args == (c.UNKNOWN_ENTRY,)
+
+
+@pytest.mark.parametrize("payload", [c.command(100, b"from a later version"), c.command(c.LEVEL, 4), b"\xc1"])
+def test_a_skipped_entry_is_a_no_op_whatever_it_says(payload: bytes) -> None:
+    """docs/decisions/skip.md: it moves the clock and `applied`; those before and behind it are applied as always."""
+    machine, other = MachineHandle(), MachineHandle()
+    machine.skip([(2, 0)])
+    for one in (machine, other):
+        one.apply(c.keys(c.put(b"k", b"1")))
+    machine.apply(payload, lease_ms=70)
+    other.apply(b"", entry_type=c.NOOP, lease_ms=70)
+    for one in (machine, other):
+        one.apply(c.keys(c.put(b"k", b"2")))
+        one.publish()
+    assert machine.status() == other.status()
+    assert machine.status().applied == 3 and machine.status().lease_ms == 70
+
+
+def test_only_the_entry_of_that_index_and_hash_is_skipped() -> None:
+    """Records of this test have the chain hash 0."""
+    for entries in ([(1, 7)], [(2, 0)], [(1, 1), (3, 0)]):
+        machine = MachineHandle()
+        machine.skip(entries)
+        with pytest.raises(ApplyFatal):
+            machine.apply(c.command(100, b"from a later version"))
+
+
+def test_no_more_entries_are_skipped_than_there_is_room_for() -> None:
+    machine = MachineHandle()
+    machine.skip([(number, 0) for number in range(1, ENTRIES_MAX + 1)])
+    with pytest.raises(OverflowError):
+        machine.skip([(ENTRIES_MAX + 1, 0)])
+    for _ in range(ENTRIES_MAX):
+        machine.apply(c.command(100, b"from a later version"))
+    with pytest.raises(ApplyFatal):
+        machine.apply(c.command(100, b"from a later version"))
 
 
 def test_user_command_is_refused_below_level_two() -> None:

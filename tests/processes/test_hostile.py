@@ -13,15 +13,20 @@ import pytest
 
 import raftmeta
 from raftmeta import faults
+from tests.faces.plant import session_of
 from tests.faces.wire import frame_encode, hello_encode, message_encode
+from tests.machine.commands import KEEP_ALIVE as COMMAND_KEEP_ALIVE
+from tests.machine.commands import command
 from tests.processes.cluster import Cluster, NodeProcess, get, put, status
 from tests.processes.load import start_again
+from tests.processes.remote import RemoteError
 from tests.processes.waiting import wait_until
 from tests.wire.names import FrameType, Status
 from tests.wire.test_frame import header_of, with_header
 
 PEER = 1
 FOUNDED = 3
+PROPOSE = 9
 PROPOSE_RESPONSE = 10
 BATCHES = 2_000  # more than b has handed to its leader in this boot
 SETTINGS = {"hello_timeout_s": 0.5, "unbound_connections_max": 8}
@@ -309,6 +314,81 @@ def test_a_frame_that_makes_no_sense_after_hello_is_closed_and_counted(cluster: 
     with counted(cluster, "connections_refused", "frames_refused"), bound(cluster) as connection:
         connection.sendall(stranger_frame(cluster, **spoil))
         rest_of(connection)
+
+
+def forge(cluster: Cluster, *proposals: tuple[int, list[bytes]]) -> None:
+    """To the leader, in the name of a follower: a HELLO, and a PROPOSE of each (context, payloads).
+
+    All at once, because the follower's own connection ends with that HELLO, and ends this one when it comes back.
+    """
+    leader = cluster.leader()
+    name = next(name for name, node in cluster.nodes.items() if node is not leader)
+    sender, target = told(cluster.nodes[name]), told(leader)
+    number = int(sender["cluster_id"], 16)
+    identity = {"cluster": (number & (2**64 - 1), number >> 64), "self": sender["id"]}
+    identity |= {"peer": target["id"], "peer_boot": target["boot"]}
+    frames = hello_of(cluster, name)
+    for context, payloads in proposals:
+        records = b"".join(len(payload).to_bytes(4, "little") + payload for payload in payloads)
+        encoded, body = message_encode({"type": PROPOSE, "context": context, "count": len(payloads)}, records)
+        assert encoded == Status.OK
+        frames += frame_encode(
+            FrameType.FRAME_MESSAGE, identity, self_boot=sender["boot"], sequence=2, body=body, records=records
+        )
+    with connect(cluster, leader.name) as connection:
+        connection.sendall(frames)
+        rest_of(connection)
+
+
+KEEP_ALIVE = bytes.fromhex("9604000000c090")  # of no lease: it may be applied any number of times
+UNKNOWN_KIND = bytes.fromhex("96ccc8000000c009")
+LATER_LEVEL = bytes.fromhex("960a000000c009")
+
+
+@pytest.mark.parametrize("payloads", [[UNKNOWN_KIND], [KEEP_ALIVE, UNKNOWN_KIND], [b"\xc1"]])
+def test_a_command_that_no_version_of_ours_wrote_ends_the_connection(cluster: Cluster, payloads: list[bytes]) -> None:
+    """At apply it would stop every member; the fixture asks all of them."""
+    with counted(cluster, "frames_refused", name=cluster.leader().name):
+        forge(cluster, (0, payloads))
+
+
+@pytest.mark.parametrize("context", [0, 2**40])
+def test_a_command_that_a_member_cannot_apply_never_reaches_the_log(cluster: Cluster, context: int) -> None:
+    """A level that this version does not know would stop every member. A sender of a later version is not at fault: it
+    is not answered, and what it says behind that is heard."""
+    leader = cluster.leader()
+    refused = leader.call(metrics)["frames_refused"]
+    with counted(cluster, "frames_received", count=2, name=leader.name):
+        forge(cluster, (context, [LATER_LEVEL]), (0, [KEEP_ALIVE]))
+    assert leader.call(metrics)["frames_refused"] == refused
+
+
+@pytest.mark.parametrize("contexts", [[2**64 - 1], [2**63, 2**50, 2**40], [65_000], range(2**30, 2**40, 2**36)])
+def test_a_context_that_was_made_up_blocks_nobody_for_long(cluster: Cluster, contexts: list[int]) -> None:
+    """Whoever claims to be b would make all requests of b look old, for the rest of its boot. The fixture writes
+    through every node."""
+    with counted(cluster, "frames_received", count=len(contexts), name=cluster.leader().name):
+        forge(cluster, *((context, [KEEP_ALIVE]) for context in contexts))
+
+
+def writes(node: NodeProcess) -> bool:
+    try:
+        node.call(put, "spoken/in", b"x")
+    except RemoteError as error:
+        assert error.kind in {"NotReady", "OutcomeUnknown"}, error
+        return False
+    return True
+
+
+@pytest.mark.parametrize("lowest", [0, 2**62])
+def test_a_node_leaves_a_session_in_which_somebody_else_speaks(cluster: Cluster, lowest: int) -> None:
+    """Its own commands would be told "applied earlier, but its result is no longer kept", for ever."""
+    node = next(node for node in cluster.nodes.values() if node is not cluster.leader())
+    session = node.call(session_of)
+    payload = command(COMMAND_KEEP_ALIVE, [], session=session, sequence=2**62, lowest=lowest)
+    forge(cluster, (0, [payload]))
+    wait_until(lambda: node.call(session_of) not in (0, session), timeout_s=20, what=cluster.logs)
+    wait_until(lambda: writes(node), timeout_s=20, what=cluster.logs)
 
 
 def refusal(context: int, identity: dict[str, Any]) -> bytes:

@@ -37,10 +37,10 @@ cdef status_t backup_load(Backup* backup, const char* folder, const char* name, 
     cdef MachineLimits limits
     cdef status_t status
     memset(<void*>backup, 0, sizeof(Backup))
+    memset(&limits, 0, sizeof(limits))
     limits.value_bytes_max = VALUE_BYTES_MAX
     limits.session_window = SESSION_WINDOW
     limits.changes_per_slice = 1
-    limits.pieces = NULL
     status = real_disk_open(&backup.disk, folder)
     backup.port = real_disk_port(&backup.disk)
     backup.port.keys = keys
