@@ -25,8 +25,9 @@ from jepsen.faults.shim import ShimError
 from jepsen.idle_leases import ELECTION_S, TOLERANCE_S, judge, watch_leases
 from jepsen.keeper import KeeperFailed
 from jepsen.nemeses import NEMESES
+from jepsen.nemesis import Nemesis
 from jepsen.network import NetworkError
-from jepsen.plan import Plan, PlanError
+from jepsen.plan import PLANTED, Plan, PlanError
 from jepsen.run import report_lacks
 from jepsen.run import run as run_plan
 from jepsen.workloads import WORKLOADS
@@ -49,6 +50,8 @@ def main() -> None:
 @click.option("--rate", type=float, default=200.0, show_default=True, help="Operations per second, of all clients.")
 @click.option("--seed", type=int, default=None, help="Of every random choice; by default drawn and told.")
 @click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True, help="Where runs are kept.")
+@click.option("--secure", "is_secure", is_flag=True, help="With TLS, rights and encryption at rest.")
+@click.option("--plant", type=click.Choice(["", *PLANTED]), default="", help="A mistake that a secure run must find.")
 @click.option("--report/--no-report", "is_reported", default=True, help="Check once more on Spark, and draw a report.")
 def run(
     nodes: str,
@@ -58,6 +61,8 @@ def run(
     rate: float,
     seed: int | None,
     store: Path,
+    is_secure: bool,
+    plant: str,
     is_reported: bool,
 ) -> None:
     """Run one test. Exit code 0: every verdict is ok; 1: not so."""
@@ -73,6 +78,8 @@ def run(
             rate=rate,
             seed=time.time_ns() % 1_000_000 if seed is None else seed,
             store=store,
+            is_secure=is_secure,
+            plant=plant,
         )
     except PlanError as error:
         raise click.UsageError(str(error)) from None
@@ -168,7 +175,7 @@ def list_() -> None:
         workloads.add_row(name, workload.model or "", _first_line(workload))
     nemeses = Table("nemesis", "targets", "what it does", "cannot run here because")
     for name, nemesis in NEMESES.items():
-        nemeses.add_row(name, " ".join(nemesis.targets), _first_line(nemesis), nemesis.requires() or "")
+        nemeses.add_row(name, " ".join(nemesis.targets), _first_line(nemesis), _lacks(nemesis))
     console.print(workloads)
     console.print(nemeses)
 
@@ -180,6 +187,10 @@ def _told_in_words() -> Iterator[None]:
         yield
     except (WaitFailed, NetworkError, KeeperFailed, ImageError, ShimError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _lacks(nemesis: type[Nemesis]) -> str:
+    return nemesis.requires() or ("only with --secure" if nemesis.needs_papers else "")
 
 
 def _first_line(what: type) -> str:

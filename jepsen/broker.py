@@ -3,6 +3,9 @@
 It stands for any program that embeds raftmeta, and uses public names only. `live` is the life of the process; the run
 calls `ask` and `close` in it, `stop_asking` of jepsen/workers.py, and `hold_gil`, as a hung C extension does.
 
+In a secure run it has TLS and encryption at rest. A lie is a mistake that is planted to see whether the run finds it: a
+node is `deaf` to changes of its certificates, `lenient` with revoked ones, or goes on with its first key (`keyless`).
+
 It ends with EXIT_NODE_STOPPED when its node had to stop (Fatal), and keeps the files.
 """
 
@@ -12,6 +15,7 @@ import asyncio
 import dataclasses
 import logging
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,8 @@ from tests.processes.child import Parent
 REPORT_S = 0.1
 START_AGAIN_S = 0.5
 EXIT_NODE_STOPPED = 3
+TLS_METRICS = ("tls_certificate_expires_s", "tls_readings", "tls_handshakes_refused", "client_tls_handshakes_refused")
+KEYS_PER_PAGE = 1000
 
 
 class Program:
@@ -39,7 +45,10 @@ class Program:
             client_listen=settings["client_listen"],
             cluster=settings["cluster"],
             config=raftmeta.Config(**settings["config"]),
+            tls=_tls_of(settings["tls"], settings["lies"]) if settings["tls"] else None,
+            encryption=raftmeta.Encryption(key_file=settings["key_file"]) if settings["key_file"] else None,
         )
+        self.lies: list[str] = settings["lies"]
 
     async def _start(self) -> None:
         """As under a supervisor: a start that finds no room changed nothing, and is tried again."""
@@ -64,7 +73,7 @@ class Program:
     def _make_workers(self) -> Workers:
         settings = self._settings
         return Workers(
-            self.face,
+            lambda _workload: self.face,
             [Slot(**slot) for slot in settings["slots"]],
             spools=Path(settings["spools"]),
             name=settings["name"],
@@ -80,8 +89,28 @@ class Program:
             if status.state == "stopped":
                 print(f"the node stopped: {status}", file=sys.stderr, flush=True)
                 os._exit(EXIT_NODE_STOPPED)
-            self._parent.report({**dataclasses.asdict(status), **self.workers.report()})
+            self._parent.report({**dataclasses.asdict(status), **self.workers.report(), **self._of_tls()})
             await asyncio.sleep(REPORT_S)
+
+    def _of_tls(self) -> dict[str, float]:
+        """What the nemeses of certificates look for."""
+        if not self._settings["tls"]:
+            return {}
+        metrics = self.node.metrics()
+        return {word: metrics[word] for word in TLS_METRICS}
+
+
+def _tls_of(files: dict[str, str], lies: list[str]) -> raftmeta.Tls:
+    if "deaf" in lies:
+        frozen = Path(f"{Path(files['key']).parent}-frozen-{os.getpid()}")
+        shutil.copytree(Path(files["key"]).parent, frozen)
+        files = {word: str(frozen / Path(path).name) for word, path in files.items()}
+    return raftmeta.Tls(
+        certificate=files["certificate"],
+        key=files["key"],
+        authorities=files["authorities"],
+        revoked=None if "lenient" in lies else files["revoked"],
+    )
 
 
 async def live(parent: Parent, settings: dict[str, Any]) -> None:
@@ -102,3 +131,39 @@ async def ask(program: Program, verb: str, arguments: dict[str, Any]) -> Any:
 async def close(program: Program) -> None:
     """The quiet end of the node; then the process may be ended."""
     await asyncio.to_thread(program.node.close)
+
+
+async def set_rights(program: Program, passwords: dict[str, str], grants: dict[str, list[Any]]) -> None:
+    """Make users and their roles, and ask everybody for rights from now on. grants: (rights, prefix) of each role."""
+    auth = program.face.auth
+    for user, password in passwords.items():
+        await auth.put_user(user, password)
+    for role, granted in grants.items():
+        await auth.put_role(role)
+        for rights, prefix in granted:
+            await auth.grant(role, *rights, prefix=prefix)
+        await auth.bind(role, role)
+    await auth.enable()
+
+
+async def find(program: Program, text: str) -> list[str]:
+    """The keys that have this text in them or in their values."""
+    found, start = [], b""
+    while True:
+        page = await program.face.range(start=start, limit=KEYS_PER_PAGE)
+        found += [str(one.key) for one in page.records if text.encode() in one.key + b" " + one.value]
+        if len(page.records) < KEYS_PER_PAGE:
+            return found
+        start = page.records[-1].key + b"\0"
+
+
+async def read_keys(program: Program) -> str:
+    """Let the node read its key file of encryption; the id of the key that it writes with."""
+    if "keyless" in program.lies:
+        return ""
+    return await program.face.rotate_encryption_key()
+
+
+async def keys_in_use(program: Program) -> dict[str, int]:
+    """How many files need each key."""
+    return await asyncio.to_thread(program.node.encryption_keys)

@@ -43,8 +43,13 @@ Act = Callable[[], Awaitable[Answer]]
 
 @dataclass(slots=True)
 class Fates:
-    """How many operations ended how, and of those that did not end well, by which error."""
+    """How many operations ended how, and of those that did not end well, by which error.
 
+    answered: of those that ended well, how many only a node can have answered. A lease that ran out by the client's own
+    clock is a refusal that needs no node.
+    """
+
+    answered: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
 
@@ -127,6 +132,7 @@ class Client:
         result = answer.result if is_told else None
         self.spool.ok(self.workload, self._process, result, answer.revision)
         self._fates.count("ok")
+        self._fates.answered += is_told
         return answer
 
     async def attempt(self, act: Callable[[], Awaitable[Any]]) -> Any:

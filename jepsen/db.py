@@ -23,6 +23,7 @@ from jepsen import broker
 from jepsen.cgroup import Group
 from jepsen.keeper import Keeper
 from jepsen.network import Direction, Network
+from jepsen.papers import Papers
 from jepsen.workers import Slot
 from tests.processes.leading import leader_of
 from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
@@ -76,7 +77,8 @@ class Brokers:
 
     keeper: takes away what is made. id: of the run, for the names of that. run: its folder. founders: the members that
     it begins with; spares: names that membership changes may add. data: where the brokers keep their folders.
-    settings: of raftmeta.Config. slots: of the callers inside each broker.
+    settings: of raftmeta.Config. slots: of the callers inside each broker. papers: of a secure run; None: it is plain.
+    lies: mistakes that every broker makes (jepsen/broker.py). clients: processes that ask from outside.
     """
 
     def __init__(
@@ -93,7 +95,12 @@ class Brokers:
         slots: Mapping[str, Sequence[Slot]],
         t0_ns: int,
         seed: int,
+        papers: Papers | None = None,
+        lies: Sequence[str] = (),
     ) -> None:
+        self.papers = papers
+        self.clients: list[RemoteProcess] = []
+        self._lies = list(lies)
         self.network = network
         self.keeper = keeper
         self.founders = tuple(founders)
@@ -159,6 +166,9 @@ class Brokers:
                 "folder": str(node.folder),
                 "cluster": CLUSTER,
                 "config": self._settings,
+                "tls": self.papers and self.papers.tls("node", name),
+                "key_file": self.papers and str(self.papers.key_file),
+                "lies": self._lies,
                 "slots": [asdict(slot) for slot in self._slots.get(name, ())],
                 "spools": str(self._run / "spools"),
                 "t0_ns": self._t0_ns,

@@ -38,12 +38,14 @@ class Harm(Enum):
 class Nemesis(ABC):
     """name: on the command line and in faults.parquet. targets: the words it may be aimed with.
 
-    lasts_s: how long a strike lasts, at least and at most, in seconds. struck: what begin struck and end shall heal.
+    needs_papers: it can only strike in a secure run. lasts_s: how long a strike lasts, at least and at most, in
+    seconds. struck: what begin struck and end shall heal.
     """
 
     name: ClassVar[str]
     targets: ClassVar[tuple[Target, ...]]
     harm: ClassVar[Harm] = Harm.NONE
+    needs_papers: ClassVar[bool] = False
     lasts_s: ClassVar[tuple[float, float]] = (2.0, 5.0)
 
     def __init__(self, cluster: Brokers, random: Random) -> None:

@@ -19,6 +19,7 @@ CLIENTS = 6  # in client processes, of one workload that runs alone; the mix has
 SPARES = 2
 TIME_MAX_S = 24 * 3600.0
 RATE_MAX = 100_000.0
+PLANTED = ("deaf", "lenient", "keyless", "open")  # jepsen/broker.py; open: nobody is asked for rights
 RUIN = ("kill", *(name for name, nemesis in NEMESES.items() if nemesis.harm is Harm.STORAGE))
 
 
@@ -30,6 +31,7 @@ class PlanError(Exception):
 class Plan:
     """nodes: founders. time_s: of harm and quiet together. rate: operations per second of all clients together.
 
+    is_secure: with TLS, rights and encryption at rest. plant: a mistake that the run must find (PLANTED); "": none.
     nemeses: names that can run here. left_out: those of `all` that cannot, each with its reason. is_ruin: storage is
     lost without regard for what a cluster can survive: it must halt rather than lie, and owes nothing else.
     """
@@ -39,6 +41,8 @@ class Plan:
     nemeses: tuple[str, ...]
     left_out: dict[str, str]
     is_ruin: bool
+    is_secure: bool
+    plant: str
     time_s: float
     rate: float
     seed: int
@@ -46,7 +50,17 @@ class Plan:
 
     @classmethod
     def check(
-        cls, *, nodes: int, workload: str, nemesis: str, time_s: float, rate: float, seed: int, store: Path
+        cls,
+        *,
+        nodes: int,
+        workload: str,
+        nemesis: str,
+        time_s: float,
+        rate: float,
+        seed: int,
+        store: Path,
+        is_secure: bool = False,
+        plant: str = "",
     ) -> Plan:
         """From what the command line says. Raises PlanError."""
         if not 1 <= time_s <= TIME_MAX_S:
@@ -56,7 +70,9 @@ class Plan:
         if (lacking := _unwritable(store)) is not None:
             raise PlanError(f"--store: {lacking}; name another folder")
         wanted = RUIN if nemesis == "ruin" else _named(nemesis, NEMESES, "--nemesis") if nemesis != "none" else ()
-        reasons = {name: reason for name in wanted if (reason := NEMESES[name].requires()) is not None}
+        reasons = {name: reason for name in wanted if (reason := _lacking(name, is_secure=is_secure)) is not None}
+        if plant and not is_secure:
+            raise PlanError("--plant: the mistakes are those of a secure run; add --secure")
         if reasons and nemesis != ALL:
             raise PlanError("\n".join(f"--nemesis {name} cannot run here: {why}" for name, why in reasons.items()))
         return cls(
@@ -65,11 +81,18 @@ class Plan:
             nemeses=tuple(name for name in wanted if name not in reasons),
             left_out=reasons,
             is_ruin=nemesis == "ruin",
+            is_secure=is_secure,
+            plant=plant,
             time_s=time_s,
             rate=rate,
             seed=seed,
             store=store,
         )
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the client processes."""
+        return tuple(f"c{number}" for number in range(1, CLIENT_PROCESSES + 1))
 
     @property
     def founders(self) -> tuple[str, ...]:
@@ -98,6 +121,13 @@ class Plan:
                 one.append(Slot(workload, number, place // GROUP, period_s, rotation_s))
                 number += 1
         return outside, inside
+
+
+def _lacking(name: str, *, is_secure: bool) -> str | None:
+    """Why a nemesis cannot strike in this run; None: it can."""
+    if NEMESES[name].needs_papers and not is_secure:
+        return "it strikes certificates and keys: add --secure"
+    return NEMESES[name].requires()
 
 
 def _unwritable(store: Path) -> str | None:

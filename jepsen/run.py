@@ -31,6 +31,7 @@ from raftmeta.spark import verify
 
 LOOK_S = 0.1
 SPARK_MASTER = "local[2]"
+REFUSALS = ("PermissionDenied", "AuthenticationFailed")
 SETTLE_S = 60.0  # until all members have the same state, after everything has been healed
 
 
@@ -100,7 +101,7 @@ class _Run:
             nemesis.prepare()
         atlas = Atlas(cluster, Random(f"{seed} atlas"), is_ruin=self._plan.is_ruin)
         times = Random(f"{seed} schedule")
-        must_act = not self._plan.is_ruin
+        must_act = not self._plan.is_ruin and not self._plan.plant
         return Schedule(nemeses, atlas, self._faults, times, time_s=self._plan.time_s, must_act=must_act)
 
     def _strike(self, stage: Stage, schedule: Schedule) -> list[str]:
@@ -126,9 +127,16 @@ class _Run:
                 stage.cluster.wait_converged(timeout_s=SETTLE_S)
             except WaitFailed as error:
                 reasons.append(str(error))
+            else:
+                reasons += stage.told_by_stranger()
         self._counts.look(stage.processes)
         stage.kill_all()
-        return reasons
+        return reasons + self._denied()
+
+    def _denied(self) -> list[str]:
+        """Users with all rights that they need were refused: no fault does that."""
+        errors = self._counts.total("errors")
+        return [f"{count} times {error}" for error, count in errors.items() if error.split()[-1] in REFUSALS]
 
     def _judge(self, reasons: list[str]) -> Verdict:
         models, faults = self._plan.models(), self._faults.faults
@@ -166,6 +174,8 @@ class _Run:
                 "workloads": plan.workloads,
                 "nemeses": plan.nemeses,
                 "left_out": plan.left_out,
+                "is_secure": plan.is_secure,
+                "plant": plan.plant,
                 "time_s": plan.time_s,
                 "rate": plan.rate,
                 "seed": plan.seed,

@@ -14,16 +14,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jepsen import worker
+from jepsen import broker, stranger, worker
 from jepsen.broker import EXIT_NODE_STOPPED
 from jepsen.db import CLUSTER, SETTINGS, Brokers
 from jepsen.keeper import Keeper
 from jepsen.network import Loopback, Namespaces, Network
+from jepsen.papers import STRANGER, Papers
 from jepsen.plan import Plan
 from jepsen.store import RunFolder
 from jepsen.workers import Slot, stop_asking
-from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
+from jepsen.workloads import WORKLOADS
+from tests.processes.remote import Function, ProcessGone, RemoteError, RemoteProcess
 
+RIGHTS_S = 60.0
 STOP_S = 30.0  # for what is under way when clients are told to stop
 
 
@@ -58,10 +61,11 @@ class Stage:
     def __init__(self, plan: Plan, folder: RunFolder, *, settings: Mapping[str, Any] = SETTINGS) -> None:
         self._plan = plan
         self._folder = folder
-        self._settings = settings
+        self._settings = {**settings, "insecure": False} if plan.is_secure else settings
         self._id = f"jep{os.getpid():x}"
         self._stack = contextlib.ExitStack()
         self.workers: list[RemoteProcess] = []
+        self.stranger: RemoteProcess | None = None
 
     def __enter__(self) -> Stage:
         with contextlib.ExitStack() as stack:
@@ -85,6 +89,8 @@ class Stage:
                     slots=inside,
                     t0_ns=self._folder.t0_ns,
                     seed=self._plan.seed,
+                    papers=self._papers(data) if self._plan.is_secure else None,
+                    lies=[self._plan.plant] if self._plan.plant else [],
                 )
             )
             self._stack = stack.pop_all()
@@ -93,6 +99,15 @@ class Stage:
     def __exit__(self, *_error: object) -> None:
         with undisturbed():
             self._stack.close()
+
+    def _papers(self, data: Path) -> Papers:
+        place = data / "papers"
+        place.mkdir(mode=0o700)
+        names = (*self._plan.founders, *self._plan.spares)
+        clients = (*self._plan.clients, STRANGER)
+        return Papers(
+            place, cluster=CLUSTER, nodes=names, clients=clients, users=self._plan.workloads, seed=self._plan.seed
+        )
 
     def _network(self, keeper: Keeper) -> Network:
         names = (*self._plan.founders, *self._plan.spares)
@@ -107,23 +122,38 @@ class Stage:
     def start(self) -> None:
         """Found the cluster, then let the clients ask. Raises WaitFailed."""
         self.cluster.start_all()
-        for number, slots in enumerate(self._outside, 1):
-            self.workers.append(self._launch(f"c{number}", slots))
+        if self.cluster.papers is not None:
+            self._set_rights(self.cluster.papers)
+            self.stranger = self._launch(STRANGER, (), live=stranger.live)
+        for name, slots in zip(self._plan.clients, self._outside, strict=True):
+            self.workers.append(self._launch(name, slots))
+        self.cluster.clients = self.workers
 
-    def _launch(self, name: str, slots: Sequence[Slot]) -> RemoteProcess:
-        network = self.cluster.network
+    def _set_rights(self, papers: Papers) -> None:
+        """One user and one role for each workload, of its name. Returns when all members know."""
+        if self._plan.plant == "open":
+            return
+        grants = {name: WORKLOADS[name].grants() for name in self._plan.workloads}
+        leader = self.cluster.wait_for(self.cluster.leader, "a leader")
+        self.cluster.nodes[leader].call(broker.set_rights, papers.passwords, grants, timeout_s=RIGHTS_S)
+        self.cluster.wait_converged()
+
+    def _launch(self, name: str, slots: Sequence[Slot], *, live: Function = worker.live) -> RemoteProcess:
+        network, papers = self.cluster.network, self.cluster.papers
         log = self._folder.path / "nodes" / f"{name}.log"
         settings = {
             "name": name,
             "url": "raft://" + ",".join(network.client_address(node) for node in self.cluster.nodes),
             "cluster": CLUSTER,
+            "tls": papers and papers.tls("client", name),
+            "password_file": papers and str(papers.password_file),
             "slots": [asdict(slot) for slot in slots],
             "spools": str(self._folder.spools),
             "t0_ns": self._folder.t0_ns,
             "seed": self._plan.seed,
             "life": 1,
         }
-        process = RemoteProcess(worker.live, settings, log=log, launcher=network.launcher(""))
+        process = RemoteProcess(live, settings, log=log, launcher=network.launcher(""))
         self._stack.callback(process.kill)
         process.begin_start()
         return process
@@ -136,7 +166,8 @@ class Stage:
         nodes = [self.cluster.nodes[name] for name in self.cluster.crashed()]
         if may_halt:
             nodes = [node for node in nodes if node.exit_code != EXIT_NODE_STOPPED]
-        gone = [*nodes, *(one for one in self.workers if not one.is_alive)]
+        outside = [*self.workers, *([self.stranger] if self.stranger else [])]
+        gone = [*nodes, *(one for one in outside if not one.is_alive)]
         return [f"{one.name} ended by itself ({one.exit_code})\n{one.log_tail()}" for one in gone]
 
     def stop_asking(self) -> None:
@@ -145,9 +176,23 @@ class Stage:
             with contextlib.suppress(ProcessGone, RemoteError, TimeoutError):
                 answer.result(STOP_S)
 
+    def told_by_stranger(self) -> list[str]:
+        """What the client without rights was answered, or left behind, if anything; and verbs that it never tried."""
+        if self.stranger is None:
+            return []
+        denied = self.stranger.report.get("denied", {})
+        reasons = [f"{STRANGER}: was never refused: {word}" for word, count in denied.items() if not count]
+        reasons += [] if denied else [f"{STRANGER}: said nothing"]
+        asked = next(iter(self.cluster.answering()), None)
+        if asked is not None:
+            found = self.cluster.nodes[asked].call(broker.find, STRANGER)
+            reasons += [f"{STRANGER}: was refused, and wrote {key}" for key in found]
+        return reasons
+
     def kill_all(self) -> None:
         """End all processes; what they wrote down is complete then."""
-        for one in self.processes:
+        ending = [*self.processes, *([self.stranger] if self.stranger else [])]
+        for one in ending:
             one.begin_kill()
-        for one in self.processes:
+        for one in ending:
             one.kill()

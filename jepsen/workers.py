@@ -6,7 +6,7 @@ The same for a client process (jepsen/worker.py) and for the callers inside a br
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -30,11 +30,11 @@ class Slot:
 
 
 class Workers:
-    """Clients on one store. node: the broker they are in, "" in a process of their own."""
+    """store_of: what the clients of a workload ask. node: the broker they are in, "" in a process of their own."""
 
     def __init__(
         self,
-        store: Store,
+        store_of: Callable[[str], Store],
         slots: Sequence[Slot],
         *,
         spools: Path,
@@ -48,7 +48,7 @@ class Workers:
         self._spool = Spool(spools / f"{name}-{life}.jsonl", node=node)
         self._clients = [
             Client(
-                store,
+                store_of(slot.workload),
                 self._spool,
                 self.fates,
                 workload=slot.workload,
@@ -86,7 +86,8 @@ class Workers:
         self._stopping.set()
 
     def report(self) -> dict[str, Any]:
-        return {"counts": dict(self.fates.counts), "errors": dict(self.fates.errors)}
+        fates = self.fates
+        return {"counts": dict(fates.counts), "errors": dict(fates.errors), "answered": fates.answered}
 
 
 class Program(Protocol):

@@ -12,6 +12,7 @@ devices go when the context ends, and also when this process is killed (the keep
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -31,7 +32,7 @@ WITHOUT_FLUSH = struct.pack("I", 2)  # EXT4_GOING_FLAGS_NOLOGFLUSH
 NEEDED_TOOLS = ("mkfs.ext4", "mount", "umount")
 LEFT_BYTES_MIN = 64 * 1024
 BALLAST = "ballast"
-DETACH_S = 5.0  # for the kernel to let go of what a killed process had open
+DETACH_S = 5.0  # for the kernel to let go of what killed processes had
 DETACH_PAUSE_S = 0.02
 
 
@@ -72,16 +73,34 @@ class Disk:
         _run("mount", "-o", "loop", str(self.image), str(self.mount))
 
     def detach(self) -> None:
-        """Unmount it. Raises ImageError when a process still has a file of it open."""
+        """Unmount it; on return the kernel has let go of the file system.
+
+        Raises ImageError after DETACH_S: a process still has a file of it open, or a copy of the mount.
+        """
         deadline_s = time.monotonic() + DETACH_S
         while True:
             try:
                 _run("umount", str(self.mount))
-                return
+                break
             except ImageError:
                 if time.monotonic() > deadline_s:
                     raise
-            time.sleep(DETACH_PAUSE_S)
+            pause()
+        # Each `ip netns exec` copies all mounts, and a copy dies a moment later than its process. While one is there
+        # the image is in use, and the next mount would be this same file system: after a power cut a dead one.
+        while self.is_in_use:
+            if time.monotonic() > deadline_s:
+                raise ImageError(f"{self.image}: in use after its unmount; a copy is in another mount namespace (lsns)")
+            pause()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a loop device has the image: it does until the last mount of it is gone."""
+        for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+            with contextlib.suppress(OSError):  # gone meanwhile
+                if backing.read_text().strip() == str(self.image):
+                    return True
+        return False
 
     def remount(self) -> None:
         """Off and on again, after a cut and the end of the processes that used it."""
@@ -157,6 +176,11 @@ class Images:
         (disk.mount / "lost+found").rmdir()
         self.disks[name] = disk
         return disk
+
+
+def pause() -> None:
+    """Between two looks whether the kernel has let go."""
+    time.sleep(DETACH_PAUSE_S)
 
 
 def _run(*command: str) -> None:

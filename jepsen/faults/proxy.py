@@ -6,10 +6,14 @@ listens at the first address of each target and connects to the second; peers ar
 connection stands in its HELLO (docs/formats.md "HELLO"), so one address for each target is enough. On standard
 input it takes one line of JSON for each order, and answers each by its counters: Proxy, below, is that from outside.
 
+With TLS no frame can be seen. A record of TLS takes its place, and the address that a connection comes from says who
+speaks ("sources" in the settings). Where all come from one address, a fault strikes whoever speaks with its target. A
+record that is lost, repeated, overtaken or damaged costs the connection, since the receiver notices each of these.
+
 A fault acts on a direction (source, target): on what an opener of connections says, and on the other side's HELLO.
 What is harmed is always a whole frame; what befalls packets, TCP mends. A damaged frame goes on as it is: to refuse it
 is the node's part. HELLOs are damaged, cut and delayed like any frame, but not dropped, repeated or overtaken, since
-there is no connection without them.
+there is no connection without them. The first records of each side are spared in the same way.
 
 It never parses a body but that of a HELLO, and never closes a connection of its own accord but to truncate.
 """
@@ -36,6 +40,9 @@ HEADER_BYTES = 96
 MAGIC = int.from_bytes(b"RFTM", "little")
 TYPE_AT, FRAME_HELLO = 9, 1
 HELLO_NAME = 9  # its place in the array
+TLS_HEADER = struct.Struct(">BHH")  # RFC 8446 5.1: type, version, bytes of the record behind it
+TLS_HANDSHAKE = 22  # the type of the first record of each side
+TLS_OPENING = 8  # records in which a side says its part of the handshake
 READ_BYTES = 256 * 1024
 BIN8 = 0xC4
 MSGPACK_NUMBER_BYTES = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
@@ -101,20 +108,39 @@ def name_of_hello(body: bytes) -> str:
 
 @dataclass(slots=True)
 class Faults:
-    """What is in force, what came of it, and the dice."""
+    """What is in force, what came of it, and the dice. sources: who comes from which address."""
 
     random: random.Random
+    sources: dict[str, str] = field(default_factory=dict)
     of: dict[Direction, FrameFault] = field(default_factory=dict)
     counters: Counter[str] = field(default_factory=Counter)
 
 
 class Connection:
-    """Two pipes: opener says frames to the target, whose only word is its HELLO. opener: unknown until its own."""
+    """Two pipes: opener says frames to the target, whose only word is its HELLO. opener: unknown until its own.
 
-    def __init__(self, faults: Faults, target: str) -> None:
+    host: where it comes from. is_tls: it speaks TLS.
+    """
+
+    def __init__(self, faults: Faults, target: str, host: str) -> None:
         self.faults = faults
         self.target = target
+        self.host = host
         self.opener = ""
+        self.is_tls = False
+
+    def begin_tls(self) -> None:
+        """No HELLO will be seen: its address says who the opener is, if it says anything."""
+        self.is_tls, self.opener = True, self.faults.sources.get(self.host, "")
+
+    def fault(self, *, is_answer: bool) -> FrameFault:
+        """Of what the opener says, or of what it is answered."""
+        if self.is_tls and not self.opener:
+            place = 0 if is_answer else 1
+            of_target = (fault for names, fault in self.faults.of.items() if names[place] == self.target)
+            return next(of_target, NO_FAULT)
+        names = (self.opener, self.target)
+        return self.faults.of.get(names[::-1] if is_answer else names, NO_FAULT)
 
     async def run(self, opened: Stream, behind: Stream) -> None:
         """Until one side ends, or a frame was truncated."""
@@ -140,6 +166,7 @@ class Pipe:
         self._faults = connection.faults
         self._reader, self._writer = source[0], target[1]
         self._is_answer = is_answer
+        self._records = 0  # of TLS, so far
         self._held = b""  # overtaken by the next frame
         self._queue: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue(QUEUE_FRAMES)
 
@@ -154,15 +181,23 @@ class Pipe:
 
     async def _receive(self) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError):
-            while True:
-                header = await self._reader.readexactly(HEADER_BYTES)
-                length = frame_length(header)
-                if length is None:
-                    await self._pass_on(header)
-                    return
-                frame = header + await self._reader.readexactly(length - HEADER_BYTES)
-                if not await self._judge(frame):
-                    return
+            head = await self._reader.readexactly(TLS_HEADER.size)
+            if head[0] == TLS_HANDSHAKE and not self._connection.is_tls:
+                self._connection.begin_tls()
+            while (unit := await self._read(head)) is not None and await self._judge(unit):
+                head = await self._reader.readexactly(TLS_HEADER.size)
+
+    async def _read(self, head: bytes) -> bytes | None:
+        """The frame, or the record of TLS, that begins so; None: it was none, and all that comes is passed on."""
+        if self._connection.is_tls:
+            self._records += 1
+            return head + await self._reader.readexactly(TLS_HEADER.unpack(head)[2])
+        header = head + await self._reader.readexactly(HEADER_BYTES - len(head))
+        length = frame_length(header)
+        if length is None:
+            await self._pass_on(header)
+            return None
+        return header + await self._reader.readexactly(length - HEADER_BYTES)
 
     async def _pass_on(self, header: bytes) -> None:
         """Something that is no frame: the node will judge it."""
@@ -170,16 +205,19 @@ class Pipe:
         while data := await self._reader.read(READ_BYTES):
             await self._queue.put((0.0, data))
 
-    def _fault(self) -> FrameFault:
-        names = (self._connection.opener, self._connection.target)
-        return self._faults.of.get(names[::-1] if self._is_answer else names, NO_FAULT)
-
-    async def _judge(self, frame: bytes) -> bool:
-        """Let the frame pass, or not, or twice, or otherwise; false: the connection ends here."""
+    def _is_hello(self, frame: bytes) -> bool:
+        """Whether there is no connection without it."""
+        if self._connection.is_tls:
+            return self._records <= TLS_OPENING
         is_hello = frame[TYPE_AT] == FRAME_HELLO
         if is_hello and not self._is_answer:
             self._connection.opener = name_of_hello(frame[HEADER_BYTES:])
-        fault = self._fault()
+        return is_hello
+
+    async def _judge(self, frame: bytes) -> bool:
+        """Let the frame pass, or not, or twice, or otherwise; false: the connection ends here."""
+        is_hello = self._is_hello(frame)
+        fault = self._connection.fault(is_answer=self._is_answer)
         self._faults.counters["seen"] += 1
         if not is_hello and self._happens("drop", fault.drop):
             return True
@@ -234,7 +272,8 @@ async def listen(faults: Faults, target: str, address: str, behind: str) -> None
         there: asyncio.StreamWriter | None = None
         try:
             answers, there = await asyncio.open_connection(*_parse(behind), limit=READ_BYTES)
-            await Connection(faults, target).run((reader, writer), (answers, there))
+            host = writer.get_extra_info("peername")[0]
+            await Connection(faults, target, host).run((reader, writer), (answers, there))
         except OSError:
             faults.counters["refused"] += 1  # the target does not run
         finally:
@@ -266,7 +305,7 @@ def _parse(address: str) -> tuple[str, int]:
 
 
 async def main(settings: dict[str, Any]) -> None:
-    faults = Faults(random.Random(settings["seed"]))
+    faults = Faults(random.Random(settings["seed"]), sources=settings.get("sources", {}))
     for target, (address, behind) in settings["targets"].items():
         await listen(faults, target, address, behind)
     _say({})
@@ -284,11 +323,19 @@ class Proxy:
     """A proxy process: a context, gone at its end.
 
     targets: of each name, where the proxy listens and where the node does. launcher: what starts the process elsewhere,
-    in the network namespace of its one target, say. seed: of the dice. Any thread may call it.
+    in the network namespace of its one target, say. seed: of the dice. sources: which name comes from which host, for
+    connections with TLS. Any thread may call it.
     """
 
-    def __init__(self, targets: Mapping[str, tuple[str, str]], *, seed: int = 0, launcher: Sequence[str] = ()) -> None:
-        settings = json.dumps({"targets": dict(targets), "seed": seed})
+    def __init__(
+        self,
+        targets: Mapping[str, tuple[str, str]],
+        *,
+        seed: int = 0,
+        launcher: Sequence[str] = (),
+        sources: Mapping[str, str] | None = None,
+    ) -> None:
+        settings = json.dumps({"targets": dict(targets), "seed": seed, "sources": dict(sources or {})})
         self._command = [*launcher, sys.executable, "-m", "jepsen.faults.proxy", settings]
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()

@@ -87,6 +87,8 @@ class Proxies(contextlib.AbstractContextManager["Proxies"]):
         self._of: dict[object, Mapping[Direction, FrameFault]] = {}
 
     def __enter__(self) -> Self:
+        hosts = {self._cluster.network.address(name).rpartition(":")[0]: name for name in self._cluster.nodes}
+        sources = hosts if len(hosts) == len(self._cluster.nodes) else {}  # on loopback all have one
         groups: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
         names = list(self._cluster.nodes)
         for name in names:
@@ -97,7 +99,9 @@ class Proxies(contextlib.AbstractContextManager["Proxies"]):
             self._cluster.routes.update({(source, name): address for source in names})
         with contextlib.ExitStack() as stack:
             for number, (launcher, targets) in enumerate(groups.items()):
-                self._proxies.append(stack.enter_context(Proxy(targets, seed=number, launcher=launcher)))
+                self._proxies.append(
+                    stack.enter_context(Proxy(targets, seed=number, launcher=launcher, sources=sources))
+                )
             self._stack = stack.pop_all()
         return self
 

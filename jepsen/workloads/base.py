@@ -10,6 +10,8 @@ from jepsen.client import Client
 
 TTL_S = 1.0  # of leases: short, so that many of them expire while a fault lasts
 
+Grant = tuple[tuple[str, ...], str]  # rights, and the prefix of the keys over which
+
 
 class Workload(ABC):
     """One client's part of a workload.
@@ -23,6 +25,11 @@ class Workload(ABC):
 
     def __init__(self, client: Client) -> None:
         self.client = client
+
+    @classmethod
+    def grants(cls) -> tuple[Grant, ...]:
+        """The rights that its clients need in a secure run, and no other."""
+        return ((("read", "write"), f"{cls.name}/"),)
 
     @abstractmethod
     async def step(self) -> None:

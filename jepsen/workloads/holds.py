@@ -15,11 +15,12 @@ import raftmeta
 from jepsen.client import TIMEOUT_S, UNSURE, Client
 from jepsen.clock import now_ns
 from jepsen.spool import NOT_TOLD
-from jepsen.workloads.base import TTL_S, Workload, encoded
+from jepsen.workloads.base import TTL_S, Grant, Workload, encoded
 from raftmeta.interfaces import GroupChange, HeldBase, LeaderChange
 from raftmeta.operations import Fence
 
 RETRY_S = 0.1
+ALL_RIGHTS = ("read", "write", "watch", "lease")  # over the keys of a recipe; docs/formats.md has their prefixes
 Listener = TypeVar("Listener")
 
 
@@ -94,6 +95,10 @@ class Lease(Guarded):
         self._lease: raftmeta.aio.Lease | None = None
         self._token = 0
 
+    @classmethod
+    def grants(cls) -> tuple[Grant, ...]:
+        return ((("read", "write", "lease"), "lease/"),)
+
     async def step(self) -> None:
         if self._lease is None:
             await self._acquire()
@@ -165,6 +170,10 @@ class Election(Guarded):
         self._is_candidate = False
         self._lead: HeldBase | None = None
 
+    @classmethod
+    def grants(cls) -> tuple[Grant, ...]:
+        return (*super().grants(), (ALL_RIGHTS, "_raftmeta/elections/election%2F"))
+
     async def step(self) -> None:
         if not self._is_candidate:
             await self._nominate()
@@ -234,6 +243,10 @@ class Group(Guarded):
         super().__init__(client)
         self._group = client.store.group(self.subject, ttl_s=TTL_S)
         self._member: HeldBase | None = None
+
+    @classmethod
+    def grants(cls) -> tuple[Grant, ...]:
+        return ((ALL_RIGHTS, "_raftmeta/groups/group%2F"),)
 
     async def step(self) -> None:
         member = self._member

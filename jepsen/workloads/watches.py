@@ -7,7 +7,7 @@ import json
 
 import raftmeta
 from jepsen.client import TIMEOUT_S, UNSURE, Answer, Client
-from jepsen.workloads.base import Workload, encoded
+from jepsen.workloads.base import Grant, Workload, encoded
 
 KEYS = 4
 RETRY_S = 0.1
@@ -28,6 +28,10 @@ class Watch(Workload):
         super().__init__(client)
         self._prefix = f"watch/{client.group}/"
         self._streams = 0
+
+    @classmethod
+    def grants(cls) -> tuple[Grant, ...]:
+        return ((("read", "write", "watch"), "watch/"),)
 
     async def step(self) -> None:
         key = f"{self.client.prefix()}{self.client.random.randrange(KEYS)}"

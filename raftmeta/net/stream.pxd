@@ -48,7 +48,7 @@ cdef status_t stream_refusal(const Stream* stream) noexcept nogil
 cdef bint stream_is_secured(const Stream* stream) noexcept nogil
 # Does the other side's certificate name this node? True for a plain stream, which asks for none.
 cdef bint stream_is_of(const Stream* stream, const uint8_t* name, uint8_t length) noexcept nogil
-# Was the other side's certificate revoked since the handshake?
+# Was the other side's certificate revoked since the handshake, or is its authority trusted no more?
 cdef bint stream_is_revoked(const Stream* stream) noexcept nogil
 # Least room for a read after which no byte is left where epoll could not tell of it.
 cdef uint32_t stream_room_min(const Stream* stream) noexcept nogil

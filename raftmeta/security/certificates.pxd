@@ -9,3 +9,6 @@ cdef status_t certificate_identity(const void* certificate, CertifiedIdentity* i
 cdef bint certificate_is_welcome(const TlsPort* port, const void* certificate, CertifiedIdentity* into) noexcept nogil
 # Does a list of the context revoke it?
 cdef bint certificate_is_listed(const TlsContext* context, void* certificate) noexcept nogil
+# Did an authority of the context sign for the other side of this SSL, whatever context it shook hands with? With a
+# certificate between the two a resumed connection cannot tell, and the answer is no.
+cdef bint certificate_is_vouched_for(const TlsContext* context, const void* ssl) noexcept nogil

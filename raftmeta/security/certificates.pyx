@@ -1,4 +1,4 @@
-"""The holder of a certificate, as the certificate tells: the name in it, and whether a list revokes it.
+"""The holder of a certificate, as the certificate tells: the name in it, whether a list revokes it, who signed it.
 
 It decides who a certificate names: the one URI of this project among its alternative names. Common names, DNS names and
 addresses count for nothing. It never judges signatures and dates; OpenSSL does.
@@ -55,5 +55,20 @@ cdef bint certificate_is_listed(const TlsContext* context, void* certificate) no
         if (openssl.X509_NAME_cmp(openssl.X509_CRL_get_issuer(lists[i]),
                                   openssl.X509_get_issuer_name(<const openssl.X509*>certificate)) == 0
                 and openssl.X509_CRL_get0_by_cert(lists[i], &found, <openssl.X509*>certificate) == 1):
+            return True
+    return False
+
+
+cdef bint certificate_is_vouched_for(const TlsContext* context, const void* ssl) noexcept nogil:
+    cdef openssl.X509** authorities = <openssl.X509**>context.authorities
+    cdef openssl.X509_CHAIN* chain = openssl.SSL_get0_verified_chain(<const openssl.SSL*>ssl)
+    cdef int length = openssl.sk_X509_num(chain) if chain != NULL else 0
+    cdef openssl.X509* holder = openssl.SSL_get0_peer_certificate(<const openssl.SSL*>ssl)
+    cdef uint32_t i
+    for i in range(context.authorities_count):
+        if length != 0 and openssl.X509_cmp(openssl.sk_X509_value(chain, length - 1), authorities[i]) == 0:
+            return True
+        # A resumed connection keeps no chain. Signatures were verified when its ticket was given.
+        if length == 0 and openssl.X509_check_issued(authorities[i], holder) == openssl.X509_V_OK:
             return True
     return False

@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset, strncpy
 from libc.time cimport tm
 
 from raftmeta.native.atomics cimport exchange_shared, load_shared
+from raftmeta.native.intrinsics cimport hash64
 from raftmeta.security cimport openssl
 from raftmeta.security.certificates cimport certificate_identity, certificate_is_welcome
 from raftmeta.security.door cimport door_enter, door_leave
@@ -118,28 +119,32 @@ cdef bint _use_key(openssl.SSL_CTX* context, const TlsTexts* texts) noexcept nog
     return is_good
 
 
-cdef bint _use_authorities(openssl.SSL_CTX* context, const TlsTexts* texts) noexcept nogil:
+# One more of OpenSSL's objects; it is the array's from here on.
+cdef bint _keep(void** array, uint32_t* count, void* one) noexcept nogil:
+    cdef void* grown = realloc(array[0], (count[0] + 1) * sizeof(void*))
+    if grown == NULL:
+        return False
+    array[0] = grown
+    (<void**>grown)[count[0]] = one
+    count[0] += 1
+    return True
+
+
+cdef bint _use_authorities(TlsContext* context, const TlsTexts* texts) noexcept nogil:
+    cdef openssl.X509_STORE* store = openssl.SSL_CTX_get_cert_store(<openssl.SSL_CTX*>context.openssl)
     cdef openssl.BIO* text = openssl.BIO_new_mem_buf(texts.authorities, <int>texts.authorities_length)
     cdef openssl.X509* authority = NULL
-    cdef int count = 0
     while text != NULL:
         authority = openssl.PEM_read_bio_X509(text, NULL, _give_password, <void*>texts)
         if authority == NULL:
             break
-        count += openssl.X509_STORE_add_cert(openssl.SSL_CTX_get_cert_store(context), authority)
-        openssl.X509_free(authority)
+        if (openssl.X509_STORE_add_cert(store, authority) != 1
+                or not _keep(&context.authorities, &context.authorities_count, authority)):
+            openssl.X509_free(authority)
+            openssl.BIO_free(text)
+            return False
     openssl.BIO_free(text)
-    return count != 0
-
-
-cdef bint _keep_list(TlsContext* context, openssl.X509_CRL* revoked) noexcept nogil:
-    cdef void* grown = realloc(context.revoked, (context.revoked_count + 1) * sizeof(void*))
-    if grown == NULL:
-        return False
-    context.revoked = grown
-    (<openssl.X509_CRL**>grown)[context.revoked_count] = revoked
-    context.revoked_count += 1
-    return True
+    return context.authorities_count != 0
 
 
 cdef bint _use_revoked(TlsContext* context, const TlsTexts* texts) noexcept nogil:
@@ -154,7 +159,8 @@ cdef bint _use_revoked(TlsContext* context, const TlsTexts* texts) noexcept nogi
         revoked = openssl.PEM_read_bio_X509_CRL(text, NULL, _give_password, <void*>texts)
         if revoked == NULL:
             break
-        if openssl.X509_STORE_add_crl(store, revoked) != 1 or not _keep_list(context, revoked):
+        if (openssl.X509_STORE_add_crl(store, revoked) != 1
+                or not _keep(&context.revoked, &context.revoked_count, revoked)):
             openssl.X509_CRL_free(revoked)
             openssl.BIO_free(text)
             return False
@@ -203,10 +209,11 @@ cdef char _fill(TlsContext* context, const TlsTexts* texts) noexcept nogil:
         return c'c'
     if not _use_key(into, texts):
         return c'k'
-    if not _use_authorities(into, texts):
+    if not _use_authorities(context, texts):
         return c'a'
     if not _use_revoked(context, texts):
         return c'r'
+    context.trust = hash64(0, texts.authorities, texts.authorities_length)
     context.expires_s = _expires_s(into)
     openssl.ERR_clear_error()
     return 0
@@ -251,7 +258,10 @@ cdef void _free(TlsContext* context) noexcept nogil:
     cdef uint32_t i
     for i in range(context.revoked_count):
         openssl.X509_CRL_free((<openssl.X509_CRL**>context.revoked)[i])
+    for i in range(context.authorities_count):
+        openssl.X509_free((<openssl.X509**>context.authorities)[i])
     openssl.SSL_CTX_free(<openssl.SSL_CTX*>context.openssl)
+    free(context.authorities)
     free(context.revoked)
     free(context)
 

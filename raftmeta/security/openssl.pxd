@@ -50,11 +50,16 @@ cdef extern from "<openssl/x509v3.h>" nogil:
     void* GENERAL_NAME_get0_value(const GENERAL_NAME* name, int* type)
     enum: GEN_URI
     enum: NID_subject_alt_name
+    ctypedef struct X509_CHAIN "STACK_OF(X509)"
+    int sk_X509_num(const X509_CHAIN* chain)
+    X509* sk_X509_value(const X509_CHAIN* chain, int place)
     int sk_GENERAL_NAME_num(const GENERAL_NAMES* names)
     GENERAL_NAME* sk_GENERAL_NAME_value(const GENERAL_NAMES* names, int place)
     void GENERAL_NAMES_free(GENERAL_NAMES* names)
     void* X509_get_ext_d2i(const X509* certificate, int kind, int* critical, int* place)
     void X509_free(X509* certificate)
+    int X509_cmp(const X509* one, const X509* other)
+    int X509_check_issued(X509* issuer, X509* certificate)
     const ASN1_TIME* X509_get0_notAfter(const X509* certificate)
     int X509_cmp_current_time(const ASN1_TIME* time)
     X509_NAME* X509_get_issuer_name(const X509* certificate)
@@ -174,6 +179,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_session_reused(const SSL* ssl)
     long SSL_get_verify_result(const SSL* ssl)
     X509* SSL_get0_peer_certificate(const SSL* ssl)
+    X509_CHAIN* SSL_get0_verified_chain(const SSL* ssl)
     X509* SSL_CTX_get0_certificate(const SSL_CTX* context)
     void SSL_get0_alpn_selected(const SSL* ssl, const unsigned char** name, unsigned int* length)
     BIO* SSL_get_rbio(const SSL* ssl)

@@ -19,14 +19,14 @@ from libc.string cimport memcpy
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.security cimport openssl
-from raftmeta.security.certificates cimport certificate_is_listed, certificate_is_welcome
+from raftmeta.security.certificates cimport certificate_is_listed, certificate_is_vouched_for, certificate_is_welcome
 from raftmeta.security.contexts cimport tls_protocol_of, tls_ticket_drop
 from raftmeta.security.door cimport door_enter, door_leave
 from raftmeta.security.tls_state cimport (TLS_BROKEN, TLS_CUT, TLS_DAMAGED, TLS_EXPIRED, TLS_IDENTITY,
                                           TLS_NO_CERTIFICATE, TLS_NOT_SPOKEN, TLS_NOT_YET, TLS_PROTOCOL,
                                           TLS_RECORD_BYTES, TLS_REVOKED, TLS_TOLD_EXPIRED, TLS_TOLD_REVOKED,
                                           TLS_TOLD_UNTRUSTED, TLS_UNTRUSTED, TLS_VERSION, TLS_WANTED,
-                                          TLS_WOULD_BLOCK)
+                                          TLS_WOULD_BLOCK, TlsContext)
 from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, STALE, status_t
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -53,6 +53,7 @@ cdef enum:
 cdef bint _begin(TlsSession* session, int fd) noexcept nogil:
     cdef openssl.SSL* ssl = openssl.SSL_new(<openssl.SSL_CTX*>session.port.context.openssl)
     session.openssl = ssl
+    session.trust = session.port.context.trust
     if ssl == NULL or openssl.SSL_set_fd(ssl, fd) != 1 or openssl.SSL_set_ex_data(ssl, 0, session) != 1:
         return False
     if session.ticket == NULL:
@@ -215,6 +216,9 @@ cdef status_t _admit(TlsSession* session) noexcept nogil:
         return _refuse(session, TLS_EXPIRED)
     if certificate_is_listed(session.port.context, certificate):
         return _refuse(session, TLS_REVOKED)
+    # The authorities were read anew during the handshake.
+    if session.trust != session.port.context.trust and not certificate_is_vouched_for(session.port.context, ssl):
+        return _refuse(session, TLS_UNTRUSTED)
     if not certificate_is_welcome(session.port, certificate, &session.identity):
         return _refuse(session, TLS_IDENTITY)
     session.is_ready = True
@@ -388,12 +392,13 @@ cdef ssize_t tls_write(TlsSession* session, const Slice* parts, size_t count, ui
 
 
 cdef bint tls_is_revoked(const TlsSession* session) noexcept nogil:
-    cdef openssl.X509* certificate
-    cdef bint is_listed = False
-    if not session.is_ready or session.port.context.revoked_count == 0 or not door_enter():
+    cdef const TlsContext* context = session.port.context
+    cdef const openssl.SSL* ssl = <const openssl.SSL*>session.openssl
+    cdef bint is_trust_same = session.trust == context.trust
+    cdef bint is_revoked
+    if not session.is_ready or (is_trust_same and context.revoked_count == 0) or not door_enter():
         return False
-    certificate = openssl.SSL_get0_peer_certificate(<const openssl.SSL*>session.openssl)
-    if certificate != NULL:
-        is_listed = certificate_is_listed(session.port.context, certificate)
+    is_revoked = (certificate_is_listed(context, openssl.SSL_get0_peer_certificate(ssl))
+                  or not (is_trust_same or certificate_is_vouched_for(context, ssl)))
     door_leave()
-    return is_listed
+    return is_revoked

@@ -50,6 +50,9 @@ cdef struct TlsTexts:
 
 cdef struct TlsContext:
     void* openssl               # SSL_CTX
+    void* authorities           # X509*[authorities_count]
+    uint32_t authorities_count
+    uint64_t trust              # a hash of the authorities' text
     void* revoked               # X509_CRL*[revoked_count]
     uint32_t revoked_count
     int64_t expires_s           # when this side's certificate ends, in seconds since 1970
@@ -80,5 +83,6 @@ cdef struct TlsSession:
     bint is_ready               # the handshake has ended, and the name in the certificate is right
     bint is_over
     uint8_t refusal             # TlsRefusal; 0: none
+    uint64_t trust              # of the context that the handshake began with
     uint32_t drained            # bytes thrown away since the refusal
     CertifiedIdentity identity  # of the other side, once is_ready

@@ -4,6 +4,8 @@ A target decodes, and where the format has one spelling for each value it encode
 time on a copy whose checksums were made right, because a fuzzer finds no checksum by chance. The copy ends where its
 memory ends, so that AddressSanitizer sees a read behind it. Targets keep nothing between two calls.
 
+The targets whose name begins with tls_ need certificates first (tests/faces/fuzz_tls).
+
     run(name, data)     one call, from a test; 0: all is well
     address(name)       the native function int (const uint8_t*, size_t), for tests/fuzz/driver.cpp
 """
@@ -26,6 +28,7 @@ from raftmeta.raft.types cimport ENTRY_COMMAND, FORMAT_RECORD_ALIGNMENT, Members
 from raftmeta.status cimport INVARIANT_BROKEN, NOT_FOUND, OK, status_t
 from raftmeta.storage.sealed cimport (SealedChunk, SealedFooter, SealedHeader, SealedReader, sealed_close, sealed_next,
                                       sealed_open)
+from tests.faces.fuzz_tls cimport fuzz_carried, fuzz_strange
 from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER_BYTES, CLIENT_MESSAGE_BYTES_MAX,
                                             REQUEST_COMMAND, ClientMessage, ClientRequest, client_frame_decode,
                                             client_message_decode, client_message_encode, client_request_decode,
@@ -54,7 +57,7 @@ cdef enum Belief:
     WRONG_ENCODING = 1          # decoded, and not encoded again
     WRONG_BYTES = 2             # encoded again into other bytes
     WRONG_TOTAL = 3             # a frame longer than its stream
-    WRONG_STATE = 4             # an invariant of the machine broke
+    WRONG_STATE = 4             # an invariant of the machine broke; tests/faces/fuzz_tls goes on from 5
 
 
 # Release what was encoded, and judge it.
@@ -440,6 +443,31 @@ cdef int client_message(const uint8_t* data, size_t size) noexcept nogil:
     return _answer(data, size)
 
 
+# --- TLS --------------------------------------------------------------------------------------------------------------
+cdef int tls_handshake(const uint8_t* data, size_t size) noexcept nogil:
+    return fuzz_strange(data, size)
+
+
+# What a peer says behind a handshake, and what a client does: both parsers get the bytes as they arrived.
+cdef int _behind_tls(const uint8_t* data, size_t size, bint is_peer) noexcept nogil:
+    cdef Vec[uint8_t] arrived
+    cdef int wrong
+    memset(<void*>&arrived, 0, sizeof(arrived))
+    wrong = fuzz_carried(data, size, &arrived)
+    if wrong == ALL_IS_WELL and arrived.size:
+        wrong = peer_stream(arrived.data, arrived.size) if is_peer else client_stream(arrived.data, arrived.size)
+    arrived.release()
+    return wrong
+
+
+cdef int tls_peer_stream(const uint8_t* data, size_t size) noexcept nogil:
+    return _behind_tls(data, size, True)
+
+
+cdef int tls_client_stream(const uint8_t* data, size_t size) noexcept nogil:
+    return _behind_tls(data, size, False)
+
+
 # --- sealed files -----------------------------------------------------------------------------------------------------
 cdef struct Memory:
     const uint8_t* data
@@ -564,7 +592,7 @@ cdef struct Target:
     const char* name
     target_t function
 
-cdef Target[15] _targets = [
+cdef Target[18] _targets = [
     Target("peer_stream", peer_stream),
     Target("peer_hello", peer_hello),
     Target("peer_refused", peer_refused),
@@ -580,9 +608,12 @@ cdef Target[15] _targets = [
     Target("command", command),
     Target("machine", machine),
     Target("sealed", sealed),
+    Target("tls_handshake", tls_handshake),
+    Target("tls_peer_stream", tls_peer_stream),
+    Target("tls_client_stream", tls_client_stream),
 ]
 
-TARGETS = tuple([_targets[i].name.decode() for i in range(15)])
+TARGETS = tuple([_targets[i].name.decode() for i in range(18)])
 
 
 cdef target_t _target(str name) except NULL:

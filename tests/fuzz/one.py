@@ -9,10 +9,12 @@ import ctypes
 import sys
 
 from tests.faces.fuzz import address
+from tests.fuzz.certificates import prepare
 from tests.lint.sources import ROOT
 
 
 def main(target: str, arguments: list[str]) -> int:
+    prepare()
     driver = ctypes.CDLL(str(ROOT / "driver.so"))
     words = [b"fuzz", *(argument.encode() for argument in arguments)]
     array = (ctypes.c_char_p * (len(words) + 1))(*words, None)

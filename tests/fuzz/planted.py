@@ -49,6 +49,12 @@ PLANTED = (
         "    write_uint(&writer, mark.hash.high)\n",
         "    write_uint(&writer, mark.hash.low)\n",
     ),
+    Planted(  # no crash: the second part of a record begins where the first one ended
+        "tls_peer_stream",
+        "raftmeta/security/tls.pyx",
+        "                count -= 1\n                offset = 0\n    return taken\n",
+        "                count -= 1\n    return taken\n",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import socket
+import ssl
 import struct
 import sys
 import tempfile
@@ -89,6 +90,10 @@ class Corpus:
     def add(self, target: str, kind: object, data: bytes) -> None:
         if 0 < len(data) <= FILE_BYTES_MAX:
             self._found[target, kind].add(bytes(data))
+
+    def of(self, target: str) -> list[bytes]:
+        """What one target has so far."""
+        return sorted(data for (name, _), files in self._found.items() if name == target for data in files)
 
     def write(self, folder: Path) -> int:
         count = 0
@@ -228,6 +233,45 @@ def take_rare(corpus: Corpus) -> None:
     corpus.add("peer_state", 0, msgpack.packb([90, 2**64 - 1, 3]))
 
 
+def take_tls(corpus: Corpus) -> None:
+    """The first words of both sides of a handshake, and what peers and clients say, to be carried in some parts."""
+    protocols = ("raftmeta-peer/1", "raftmeta-client/1")
+    for number, protocol in enumerate(protocols):
+        context = ssl.create_default_context()
+        context.set_alpn_protocols([protocol])
+        context.minimum_version = ssl.TLSVersion.TLSv1_3 if number == 0 else ssl.TLSVersion.TLSv1_2
+        heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            context.wrap_bio(heard, said, server_hostname="node").do_handshake()
+        hello = said.read()
+        for first in (0, 2):
+            corpus.add("tls_handshake", ("hello", first), bytes([first]) + hello)
+        corpus.add("tls_handshake", ("records", number), bytes([0]) + cut_into_records(hello))
+    alert = bytes.fromhex("15030300020228")
+    server_hello = (
+        bytes.fromhex("160303005a02000056" + "0303")
+        + bytes(range(32))
+        + bytes([0])
+        + bytes.fromhex("130100002e002b0002030400330024001d0020")
+        + bytes(range(32))
+    )
+    for first in (1, 3):
+        corpus.add("tls_handshake", ("alert", first), bytes([first]) + alert)
+        corpus.add("tls_handshake", ("server", first), bytes([first]) + server_hello)
+    for target in ("peer_stream", "client_stream"):
+        for number, data in enumerate(corpus.of(target)):
+            corpus.add(f"tls_{target}", number % 8, bytes([number % 32]) + data)
+
+
+def cut_into_records(hello: bytes) -> bytes:
+    """The same handshake message in records of one to forty bytes."""
+    message, records, length = hello[5:], b"", 1
+    while message:
+        records += hello[:3] + struct.pack(">H", len(message[:length])) + message[:length]
+        message, length = message[length:], min(2 * length, 40)
+    return records
+
+
 # --- record ---------------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +344,7 @@ def main(folder: Path) -> None:
     take_log(corpus, [bytes(stream) for relay in relays for stream in relay.requests])
     take_clients(corpus, asked)
     take_rare(corpus)
+    take_tls(corpus)
     for relay in [*relays, asked]:
         relay.close()
     print(f"{corpus.write(folder)} files in {folder}")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faces.fuzz import TARGETS, address, run
 from tests.faces.wire import CommandDecoder, frame_decode, genesis_message_decode, hello_decode, refused_decode
+from tests.fuzz.certificates import prepare
 from tests.fuzz.modules import needed, source_of
 from tests.fuzz.planted import PLANTED
 from tests.lint.sources import ROOT, module_name, source_files
@@ -16,6 +17,11 @@ from tests.wire.names import Status
 
 CORPUS = Path(__file__).parent / "corpus"
 FILE_BYTES_MAX = 1024
+
+
+@pytest.fixture(scope="module", autouse=True)
+def certificates() -> None:
+    prepare()
 
 
 def inputs(target: str) -> list[bytes]:

@@ -114,6 +114,44 @@ def test_no_copy_of_a_mount_keeps_a_dead_disk(disks: Images) -> None:
     bystander.wait()
 
 
+@pytest.fixture
+def holder(disks: Images) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a copy of all mounts that no unmount reaches, as one whose namespace is being removed."""
+    disks.make("a")
+    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sleep", "600"]) as process:
+        wait_until(
+            lambda: Path(f"/proc/{process.pid}/comm").read_text().strip() == "sleep", timeout_s=30, what="its namespace"
+        )
+        yield process
+        process.kill()
+
+
+def test_a_disk_comes_back_when_the_last_copy_of_its_mount_is_gone(
+    disks: Images, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same image mounted again before that would be the file system that has lost its power: every call fails."""
+    monkeypatch.setattr(images, "pause", holder.kill)
+    disk = disks.disks["a"]
+    write_synced_then_not(disk)
+    cut_power([disk])
+    disk.remount()
+    assert os.listdir(disk.mount) == ["file"]
+    (disk.mount / "more").write_bytes(b"d")
+
+
+def test_a_disk_that_somebody_keeps_is_not_mounted_again(
+    disks: Images, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the image and says who may hold it."""
+    monkeypatch.setattr(images, "DETACH_S", 0.2)
+    disk = disks.disks["a"]
+    cut_power([disk])
+    with pytest.raises(ImageError, match=r"a\.image: .* mount namespace"):
+        disk.remount()
+    assert not os.path.ismount(disk.mount)
+    assert holder.poll() is None
+
+
 def test_nothing_is_left_at_the_end(tmp_path: Path) -> None:
     """Neither mounts nor images, though a process still stands in one of the disks."""
     with Images(tmp_path / "disks", size_bytes=16 * images.MIB) as made:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
 import raftmeta
-from jepsen.faults.proxy import NO_FAULT, Direction, FrameFault, Proxy, frame_length, name_of_hello
+from jepsen.faults.proxy import (
+    NO_FAULT,
+    Connection,
+    Direction,
+    Faults,
+    FrameFault,
+    Proxy,
+    frame_length,
+    name_of_hello,
+)
 from tests.jepsen.nodes import FaultyCluster
 from tests.processes.cluster import NodeProcess
 from tests.processes.load import Load
 from tests.processes.waiting import free_ports, wait_until
+from tests.security.nodes import Place
 
 NAMES = ("a", "b", "c")
 EVERY = [(source, target) for source in NAMES for target in NAMES if source != target]
@@ -104,6 +116,65 @@ def test_a_leader_that_nobody_hears_is_replaced(proxied: tuple[FaultyCluster, Pr
 
     wait_until(lambda: follows(former), timeout_s=30, what=lambda: f"the former leader to follow\n{cluster.logs()}")
     assert other.name != former.name
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, raftmeta.Node], Proxy]]:
+    """Three nodes with TLS that reach each other through the proxy only."""
+    place = Place(tmp_path_factory.mktemp("secured"))
+    listen = dict(place.peers)
+    place.peers = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(3), strict=True)}
+    targets = {name: (place.peers[name], listen[name]) for name in NAMES}
+    with Proxy(targets, seed=4) as proxy, contextlib.ExitStack() as stack:
+        nodes = {name: place.node(name, place.tls(name), listen=listen[name]) for name in NAMES}
+        for node in nodes.values():
+            stack.callback(node.close, transfer=False)
+            node.start()
+        for node in nodes.values():
+            node.ready(30)
+        yield nodes, proxy
+
+
+@pytest.mark.parametrize("what", ["drop", "duplicate", "reorder", "corrupt", "truncate"])
+def test_a_harmed_record_of_tls_costs_the_connection_and_no_write(
+    secured: tuple[dict[str, raftmeta.Node], Proxy], what: str
+) -> None:
+    """The other side notices each harm, and both shake hands anew."""
+    nodes, proxy = secured
+    before, shaken = proxy.counters()[what], handshakes(nodes)
+    proxy.set(dict.fromkeys(EVERY, FrameFault(**{what: 0.05})))
+    written = 0
+    while proxy.counters()[what] < before + 3:
+        with contextlib.suppress(raftmeta.OutcomeUnknown, raftmeta.NotExecuted):
+            nodes["a"].put(f"{what}/{written}", b"v", timeout_s=5)
+            written += 1
+    proxy.set({})
+    wait_until(lambda: handshakes(nodes) > shaken, timeout_s=30, what="another handshake")
+    for node in nodes.values():
+        node.ready(30)
+    found = nodes["b"].range(prefix=f"{what}/", timeout_s=20).records
+    assert {one.key.decode() for one in found} >= {f"{what}/{number}" for number in range(written)}
+
+
+def handshakes(nodes: dict[str, raftmeta.Node]) -> int:
+    return sum(int(node.metrics()["tls_handshakes"]) for node in nodes.values())
+
+
+def test_a_fault_behind_tls_strikes_by_address() -> None:
+    """Where addresses tell who speaks, only that direction; where they do not, all that is said to the target."""
+    faults = Faults(Random(1), sources={"10.0.0.1": "a"}, of={("a", "b"): FrameFault(drop=1.0)})
+    for host, target, is_answer, is_struck in (
+        ("10.0.0.1", "b", False, True),
+        ("10.0.0.1", "b", True, False),
+        ("10.0.0.1", "c", False, False),
+        ("127.0.0.1", "b", False, True),
+        ("127.0.0.1", "a", True, True),
+        ("127.0.0.1", "a", False, False),
+    ):
+        connection = Connection(faults, target, host)
+        connection.begin_tls()
+        assert (connection.fault(is_answer=is_answer) != NO_FAULT) == is_struck, (host, target, is_answer)
 
 
 def test_headers_and_names_are_read_as_documented() -> None:

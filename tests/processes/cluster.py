@@ -29,6 +29,7 @@ def open_node(
     client_listen: str | None = None,
 ) -> raftmeta.Node:
     key_file = settings.pop("encryption_key_file", None)
+    pki_folder = settings.pop("pki_folder", None)
     node = raftmeta.Node(
         name,
         peers=peers,
@@ -37,8 +38,19 @@ def open_node(
         client_listen=client_listen,
         config=raftmeta.Config(**settings),
         encryption=raftmeta.Encryption(key_file=key_file) if key_file else None,
+        tls=tls_of(Path(pki_folder) / "node" / name) if pki_folder else None,
     )
     return node.start()
+
+
+def tls_of(place: Path) -> raftmeta.Tls:
+    """The files of a node or client in a folder of raftmeta.security.pki."""
+    return raftmeta.Tls(
+        certificate=place / "certificate.pem",
+        key=place / "key.pem",
+        authorities=place / "authorities.pem",
+        revoked=place / "revoked.pem",
+    )
 
 
 def ready(node: raftmeta.Node, timeout_s: float) -> None:
@@ -121,7 +133,7 @@ class Cluster:
     """Members that know each other, on free ports; the context starts them and leaves no process behind.
 
     clients: where each listens for clients, if serves_clients; url: of all of them. settings: of Config; and
-    encryption_key_file, the path of a key file as text.
+    encryption_key_file, the path of a key file as text, and pki_folder, where certificates of all members are.
     """
 
     def __init__(

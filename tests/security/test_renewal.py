@@ -13,7 +13,7 @@ import pytest
 
 import raftmeta
 from tests.processes.waiting import wait_until
-from tests.security.certificates import DAY, replace
+from tests.security.certificates import DAY, Authority, replace
 from tests.security.nodes import CLIENT_PROTOCOL, Place, Proxy, context_of, secure_cluster, shake
 
 
@@ -120,6 +120,41 @@ def test_a_revoked_node_is_cut_off_and_told(place: Place, nodes: dict[str, raftm
     wait_until(lambda: "tls" in kinds(nodes["a"]), timeout_s=20, what="the problem of a")
     assert "the certificate of c is revoked" in kinds(nodes["a"])["tls"]
     nodes["a"].put("k", b"two of three go on", timeout_s=20)
+
+
+def test_who_came_by_a_former_authority_is_closed_when_it_is_trusted_no_more(tmp_path: Path) -> None:
+    """Both are trusted while the certificates change. A list of the new one alone could not revoke the old ones."""
+    place, after = Place(tmp_path), Authority(tmp_path / "after", "after")
+    both = tmp_path / "both.pem"
+    both.write_bytes(place.authority.path.read_bytes() + after.path.read_bytes())
+    with secure_cluster(place, authorities=both) as nodes, raftmeta.Client(place.url, tls=place.client_tls()) as old:
+        old.ready(10)
+        for name, node in nodes.items():
+            fresh = after.node(name)
+            replace(place.held[name].key, fresh.key.read_bytes())
+            replace(place.held[name].certificate, fresh.certificate.read_bytes())
+            node.reload_tls()
+        old.put("k", b"old and new are trusted", timeout_s=20)
+        first = nodes["a"]
+        evicted = first.metrics()["connections_evicted"]
+        replace(both, after.path.read_bytes())
+        for node in nodes.values():
+            node.reload_tls()
+
+        def is_refused() -> bool:
+            try:
+                old.put("k", b"v", timeout_s=1)
+            except (raftmeta.NotExecuted, raftmeta.OutcomeUnknown):
+                return True
+            return False
+
+        wait_until(is_refused, timeout_s=20, what="the client of the former authority to be closed")
+        # Those that peers had opened with what they had before.
+        wait_until(lambda: first.metrics()["connections_evicted"] > evicted, timeout_s=20, what="peers to be closed")
+        with pytest.raises((raftmeta.NotExecuted, raftmeta.OutcomeUnknown)):
+            old.put("k", b"by an authority that nobody trusts", timeout_s=2)
+        with raftmeta.Client(place.url, tls=after.tls(after.client())) as new:
+            new.put("k", b"new", timeout_s=20)
 
 
 def test_files_that_do_not_fit_change_nothing(place: Place, nodes: dict[str, raftmeta.Node]) -> None:
