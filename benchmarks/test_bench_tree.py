@@ -10,7 +10,9 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from raftmeta.machine.machine_handle import MachineHandle
 from tests.faces.tree import TreeHandle
+from tests.machine import commands as c
 
 
 def loaded(keys: int) -> TreeHandle:
@@ -62,3 +64,19 @@ def test_scan_of_a_pinned_root(benchmark: BenchmarkFixture) -> None:
     tree = loaded(1_000_000)
     with tree.pin() as root:
         assert benchmark.pedantic(root.scan, rounds=5) == 1_000_000
+
+
+def test_ten_children_above_a_million_keys(benchmark: BenchmarkFixture) -> None:
+    """A range in groups, from the machine's published state: one seek for each of the ten children."""
+    machine = MachineHandle()
+    for child in range(10):
+        for first in range(0, 100_000, 5_000):
+            machine.apply(c.keys(*[c.put(b"dir/child-%d/%09d" % (child, n)) for n in range(first, first + 5_000)]))
+    machine.publish()
+    benchmark.extra_info["children"] = 10
+
+    def children() -> tuple[int, bytes, int, bool, int]:
+        return machine.range_shared(b"dir/", b"dir0", delimiter=b"/", skip=4)
+
+    _, page, count, more, _ = benchmark.pedantic(children, rounds=500, warmup_rounds=20)
+    assert (count, more) == (10, False) and page.count(b"dir/child-") == 10

@@ -311,15 +311,25 @@ class KeyRecord(NamedTuple):
 class RangeResult:
     """records: in order of keys. more: the range has keys beyond the limit.
 
-    count: how many records these are; where it was asked for, how many keys the range has.
+    count: how many records and prefixes these are; where it was asked for, how many the range has.
     revision: the records are as of this one; a watch from the next one on tells every later change. 0 among the results
     of a transaction, whose reply has the revision.
+    prefixes: with a delimiter, the prefixes that keys share, in order, each up to and with the delimiter.
     """
 
     count: int
     records: list[KeyRecord]
     more: bool = False
     revision: int = field(default=0, compare=False)
+    prefixes: tuple[bytes, ...] = ()
+
+    @property
+    def next_start(self) -> bytes:
+        """The start of the page behind this one: range(found.next_start, prefix=...). Empty without a record."""
+        last = self.records[-1].key if self.records else b""
+        if self.prefixes and self.prefixes[-1] > last:
+            return prefix_end(self.prefixes[-1])
+        return last + b"\0" if last else b""
 
 
 class TxnResult(NamedTuple):

@@ -55,9 +55,18 @@ class RequestEncoder:
     def get(self, key: Key, revision: int, local: bool) -> bytes:
         """A request for one key."""
     def range(
-        self, start: Key, end: Key, revision: int, limit: int, local: bool, keys_only: bool, count_only: bool
+        self,
+        start: Key,
+        end: Key,
+        revision: int,
+        limit: int,
+        local: bool,
+        keys_only: bool,
+        count_only: bool,
+        delimiter: Key = b"",
+        skip: int = 0,
     ) -> bytes:
-        """A request for the keys of [start, end)."""
+        """A request for the keys of [start, end); with a delimiter behind `skip` bytes of a key, in groups."""
     def watch(self, start: bytes, end: bytes, revision: int, filter: int) -> bytes:
         """A request for the changes of [start, end)."""
     def unwatch(self, watch: int) -> bytes:

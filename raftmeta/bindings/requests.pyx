@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.bindings.commands cimport read_values, take_key, take_number, take_page
+from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.revision cimport new_revision
 from raftmeta.bindings.verbs cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_OUTCOME, PURPOSE_RANGE,
                                       PURPOSE_RECORD, PURPOSE_REVISION, PURPOSE_VALUES, Request, command_answer,
@@ -20,7 +20,7 @@ from raftmeta.wire.client_messages cimport (AUTHENTICATE_PROVES, CLIENT_ANSWER, 
                                             CLIENT_LEADER, CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
                                             FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY, READ_LOCAL,
                                             REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET,
-                                            REQUEST_LEASES,
+                                            REQUEST_GROUPS, REQUEST_LEASES,
                                             REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
                                             REQUEST_PING, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
                                             REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
@@ -157,7 +157,8 @@ cdef class RequestEncoder:
         request.flags = READ_LOCAL if local else 0
         return self._encode(&request, REQUEST_GET)
 
-    def range(self, start, end, revision, limit, bint local, bint keys_only, bint count_only):
+    def range(self, start, end, revision, limit, bint local, bint keys_only, bint count_only, delimiter=b"",
+              uint32_t skip=0):
         cdef ClientRequest request
         cdef uint64_t most
         memset(&request, 0, sizeof(ClientRequest))
@@ -168,7 +169,9 @@ cdef class RequestEncoder:
         request.limit = <uint32_t>most
         request.flags = ((READ_LOCAL if local else 0) | (READ_KEYS_ONLY if keys_only else 0)
                          | (READ_COUNT_ONLY if count_only else 0))
-        return self._encode(&request, REQUEST_RANGE)
+        take_bound(delimiter, "delimiter", &request.delimiter)
+        request.skip = skip
+        return self._encode(&request, REQUEST_GROUPS if request.delimiter.length else REQUEST_RANGE)
 
     def watch(self, bytes start not None, bytes end not None, revision, uint8_t filter):
         cdef ClientRequest request

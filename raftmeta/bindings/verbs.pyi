@@ -115,6 +115,9 @@ def machine_call(machine: bytes, call: bytes, fence: FenceLike | None = None) ->
 def range_bounds(start: Key, end: Key, prefix: Key | None) -> tuple[Key, Key]:
     """(start, end) of the arguments of a range: prefix, or start and end. Raises InvalidArgument."""
 
+def raw_bound(bound: Key, field: str, *, is_page: bool = False) -> bytes:
+    """A bound of a range as bytes; is_page: where a page may start. Raises InvalidArgument with the name of the field."""
+
 def watch_bounds(key: Key | None, end: Key | None, prefix: Key | None) -> tuple[bytes, bytes]:
     """[start, end) of the arguments of a watch: one key is the range up to its successor, an empty end that of all keys.
 

@@ -107,6 +107,15 @@ def check_ttl(ttl_s):
     return lease_ttl_ms(ttl_s)
 
 
+def raw_bound(bound, str field not None, *, bint is_page=False):
+    cdef Bytes window
+    if is_page:
+        take_page(bound, field, &window)
+    else:
+        take_bound(bound, field, &window)
+    return _raw(bound)
+
+
 cdef bytes _raw(object text):
     return text.encode() if isinstance(text, str) else text
 

@@ -77,6 +77,7 @@ def delete(session: Session, key: str, prefix: bool) -> None:
 @click.argument("start", default="")
 @click.argument("end", default="")
 @click.option("--prefix", help="Keys that begin with this, instead of START and END.")
+@click.option("--delimiter", help="Keys that have this behind the prefix are shown once, as what they begin with.")
 @click.option("--limit", type=click.IntRange(min=0), default=0, help="At most so many; 0: all.")
 @click.option("--revision", type=int, default=0, help="As of this revision.")
 @click.option("--local", is_flag=True, help="What the node asked has applied, without asking a quorum.")
@@ -88,6 +89,7 @@ def range_(
     start: str,
     end: str,
     prefix: str | None,
+    delimiter: str | None,
     limit: int,
     revision: int,
     local: bool,
@@ -100,6 +102,7 @@ def range_(
             start,
             end,
             prefix=prefix,
+            delimiter=delimiter,
             limit=limit,
             revision=revision,
             local=local,
@@ -110,8 +113,12 @@ def range_(
         if count_only:
             session.show({"count": found.count}, str(found.count))
             return
-        for record in found.records:
-            session.show(record, text_of(record.key) if keys_only else _record_line(record))
+        lines: list[raftmeta.KeyRecord | bytes] = [*found.records, *found.prefixes]
+        for line in sorted(lines, key=lambda line: line if isinstance(line, bytes) else line.key):
+            if isinstance(line, bytes):
+                session.show({"prefix": line}, text_of(line))
+            else:
+                session.show(line, text_of(line.key) if keys_only else _record_line(line))
 
 
 @click.command()

@@ -30,7 +30,7 @@ from raftmeta.members.plans import Change
 from raftmeta.operations import Key, KeyRecord, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus
 from raftmeta.security.settings import Tls
-from raftmeta.verbs.asked import RangeAsked, WatchAsked
+from raftmeta.verbs.asked import RangeAsked, WatchAsked, next_page, range_result
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.lease import AioLease
 
@@ -191,19 +191,21 @@ class Client(AioVerbs):
         channel.check_open()
         deadline_s = channel.deadline(timeout_s)
         at, limit, seen, more = asked.start, asked.limit, asked.revision, not asked.count_only
-        records: list[KeyRecord] = []
-        while more and not (limit and len(records) >= limit):
-            left = limit - len(records) if limit else 0
-            frame = channel.encoder.range(at, asked.end, seen, left, asked.local, asked.keys_only, False)
+        found: list[KeyRecord | bytes] = []
+        grouping = (asked.delimiter, asked.skip)
+        while more and not (limit and len(found) >= limit):
+            left = limit - len(found) if limit else 0
+            frame = channel.encoder.range(at, asked.end, seen, left, asked.local, asked.keys_only, False, *grouping)
             _, more, part, newest = await channel.submit(frame, RANGE, deadline_s)
             seen = seen or newest  # the rest of the range is read as of the same revision
-            records += part
-            at = part[-1].key + b"\0" if part else at
-        number = len(records)
+            found += part
+            at = next_page(part[-1]) if part else at
+        number = len(found)
         if asked.count_only or (asked.count and more):
-            frame = channel.encoder.range(asked.start, asked.end, seen, 0, asked.local, False, True)
-            number, _, _, _ = await channel.submit(frame, RANGE, deadline_s)
-        return RangeResult(number, records, bool(more), seen)
+            frame = channel.encoder.range(asked.start, asked.end, seen, 0, asked.local, False, True, *grouping)
+            number, _, _, newest = await channel.submit(frame, RANGE, deadline_s)
+            seen = seen or newest
+        return range_result(found, has_prefixes=bool(asked.delimiter), count=number, more=bool(more), revision=seen)
 
     async def _lease(
         self, ttl_s: float, id: int, on_lost: Callable[[AioLease], object] | None, timeout_s: float | None

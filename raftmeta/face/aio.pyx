@@ -149,7 +149,7 @@ cdef class Node(MailboxFace, AioVerbs):
     async def _range(self, asked, timeout_s):
         if not asked.local:
             await self._agree_on_read(deadline_after(timeout_s))
-        return self.node.read_asked(asked)
+        return self.node.read_range(asked)
 
     async def _lease(self, ttl_s, id, on_lost, timeout_s):
         cdef AioNodeLease lease = AioNodeLease(self, ttl_s)

@@ -65,8 +65,8 @@ cdef class NodeBase:
     cdef Ticket* _send(self, Submission* submission, uint8_t purpose, Mailbox* mailbox) except NULL
     cdef Ticket* _send_command(self, uint8_t purpose, bint is_urgent, Mailbox* mailbox) except NULL
     cdef int _encode(self, Request request) except -1
-    cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
-                         bint count_only, uint64_t* count, bint* more)
+    cdef list _read_part(self, object start, object asked, uint64_t limit, uint64_t* revision, bint count_only,
+                         uint64_t* count, bint* more)
 
     # Lock the folder, read the log, start both threads; returns before the node has a leader.
     cdef int begin(self) except -1
@@ -112,10 +112,8 @@ cdef class NodeBase:
 
     # Reads of the published state, in the caller's thread.
     cdef object read_key(self, object key, uint64_t revision)
-    # *revision: which (0: the newest) and, afterwards, which it was. Only with_count and count_only look at keys beyond
-    # the limit.
-    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
-                           bint with_count, bint count_only)
+    # asked: a RangeAsked. Only its count and count_only look at keys beyond the limit.
+    cdef object read_range(self, object asked)
     # The block, if it has a state to read.
     cdef Loop* readable(self) except NULL
     # A buffer of one's own while Python code may run in between; give it back when done.

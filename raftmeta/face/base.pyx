@@ -18,7 +18,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from raftmeta.bindings.commands cimport read_values, take_key, take_page
+from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.verbs cimport Request
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport (AWAIT_MEMBERSHIP, AWAIT_READY, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
@@ -38,7 +38,7 @@ from raftmeta.loop.faults cimport faults_set
 from raftmeta.loop.loop cimport (READER_HOST, LinkTable, loop_abort, loop_close_in_child, loop_create, loop_destroy,
                                  loop_enter, loop_leave, loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.loop.tickets cimport ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait, ticket_withdraw
-from raftmeta.machine.machine cimport machine_get_shared, machine_range_shared
+from raftmeta.machine.machine cimport Grouping, machine_get_shared, machine_range_shared
 from raftmeta.machine.watch_state cimport Watch as NativeWatch
 from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
@@ -56,8 +56,8 @@ from raftmeta.wire.commands cimport Bytes
 from raftmeta.config import Config, Identity
 from raftmeta.errors import (ConfigError, ForkedProcess, InvalidArgument, NodeClosed, NodeRemoved, NotReady,
                              OutcomeTimeout, Overloaded, ReadyTimeout, Withdrawn)
-from raftmeta.operations import RangeResult
 from raftmeta.face.certificates import Certificates
+from raftmeta.verbs.asked import next_page, range_result
 from raftmeta.face.listening import listen_at
 from raftmeta.common.shared_threads import Losses, SharedThreads
 from raftmeta.security.encryption import check_encryption, ring_of, shown_id
@@ -558,39 +558,47 @@ cdef class NodeBase:
         finally:
             self.give_back_scratch(&found)
 
-    cdef object read_range(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
-                           bint with_count, bint count_only):
+    cdef object read_range(self, object asked):
         cdef uint64_t count = 0
-        cdef bint more = not count_only
+        cdef uint64_t revision = asked.revision
+        cdef uint64_t limit
+        cdef bint more = not asked.count_only
         cdef bint ignored
-        cdef list records = []
+        cdef list found = []
         cdef list part
-        at = start
-        while more and not (limit and <uint64_t>len(records) >= limit):
-            part = self._read_part(at, end, limit - <uint64_t>len(records) if limit else 0, revision, keys_only, False,
-                                   &count, &more)
-            records += part
+        take_number(asked.limit, "limit", ~<uint32_t>0, &limit)
+        at = asked.start
+        while more and not (limit and <uint64_t>len(found) >= limit):
+            part = self._read_part(at, asked, limit - <uint64_t>len(found) if limit else 0, &revision, False, &count,
+                                   &more)
+            found += part
             if more:
-                at = part[len(part) - 1].key + b"\0"
-        count = len(records)
-        if count_only or (with_count and more):
-            self._read_part(start, end, 0, revision, False, True, &count, &ignored)
-        return RangeResult(count, records, bool(more), revision[0])
+                at = next_page(part[len(part) - 1])
+        count = len(found)
+        if asked.count_only or (asked.count and more):
+            self._read_part(asked.start, asked, 0, &revision, True, &count, &ignored)
+        return range_result(found, has_prefixes=bool(asked.delimiter), count=count, more=bool(more), revision=revision)
 
-    # One native call, so that a large range neither copies nor holds everybody up at once.
-    cdef list _read_part(self, object start, object end, uint64_t limit, uint64_t* revision, bint keys_only,
-                         bint count_only, uint64_t* count, bint* more):
+    # One native call, so that a large range neither copies nor holds everybody up at once. *revision: which (0: the
+    # newest) and, afterwards, which it was.
+    cdef list _read_part(self, object start, object asked, uint64_t limit, uint64_t* revision, bint count_only,
+                         uint64_t* count, bint* more):
         cdef Loop* loop = self.readable()
         cdef Vec[uint8_t] found
         cdef Bytes first, last
+        cdef Grouping grouping
+        cdef bint keys_only = asked.keys_only
         cdef uint64_t seen = 0
         cdef status_t status
         take_page(start, "start", &first)
-        take_page(end, "end", &last)
+        take_page(asked.end, "end", &last)
+        take_bound(asked.delimiter, "delimiter", &grouping.delimiter)
+        grouping.skip = asked.skip
         found = self.borrow_scratch()
         try:
-            status = machine_range_shared(loop_enter(loop, READER_HOST), &first, &last, revision[0], <uint32_t>limit,
-                                          TUNE_RANGE_BYTES, keys_only, count_only, &found, count, more, &seen)
+            status = machine_range_shared(loop_enter(loop, READER_HOST), &first, &last, revision[0], &grouping,
+                                          <uint32_t>limit, TUNE_RANGE_BYTES, keys_only, count_only, &found, count,
+                                          more, &seen)
             loop_leave(loop, READER_HOST)
             if status != OK:
                 raise_status(status, seen)

@@ -5,5 +5,3 @@ from raftmeta.face.base cimport NodeBase
 
 cdef class Node(NodeBase):
     cdef int _agree_on_read(self, uint64_t deadline_ns) except -1
-    # The range of a verbs/asked.RangeAsked, as this node has applied it.
-    cdef object read_asked(self, object asked)

@@ -12,9 +12,8 @@ deduplicated by the node's session.
 import logging
 import threading
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 
-from raftmeta.bindings.commands cimport take_number
 from raftmeta.bindings.verbs cimport Request, put_request, take_revision
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport AWAIT_FOLLOWER, SUBMIT_CAMPAIGN, SUBMIT_READ, SUBMIT_TRANSFER
@@ -129,14 +128,7 @@ cdef class Node(NodeBase, Verbs):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         if not asked.local:
             self._agree_on_read(deadline_ns)
-        return self.read_asked(asked)
-
-    cdef object read_asked(self, object asked):
-        cdef uint64_t revision = asked.revision
-        cdef uint64_t most
-        take_number(asked.limit, "limit", ~<uint32_t>0, &most)
-        return self.read_range(asked.start, asked.end, most, &revision, asked.keys_only, asked.count,
-                               asked.count_only)
+        return self.read_range(asked)
 
     def _lease(self, ttl_s, id, on_lost, timeout_s):
         return NodeLease(self, ttl_s, id=id, on_lost=on_lost, timeout_s=timeout_s)

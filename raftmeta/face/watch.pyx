@@ -29,6 +29,7 @@ from raftmeta.native.threads cimport Turnstile, boot_now_ns, futex_wait
 
 from raftmeta.errors import Compacted, Fatal, Lagged, NodeRemoved, NotExecuted
 from raftmeta.results import WatchBatch, WatchReset
+from raftmeta.verbs.asked import RangeAsked
 from raftmeta.verbs.watch import Watch
 
 cdef extern from "Python.h":
@@ -166,11 +167,10 @@ cdef class WatchBase:
         if not self.resets:
             self.give(Compacted(f"history begins after revision {floor}", revision=floor))
             return TAKE_CLOSED
-        cdef uint64_t revision = 0
         key, end = self.bounds[:self.key_length], self.bounds[self.key_length:]
-        found = self.node.read_range(key, end, 0, &revision, False, False, False)
-        self.give(WatchReset(revision, found.records))
-        self.resume = revision + 1
+        found = self.node.read_range(RangeAsked(key, end))
+        self.give(WatchReset(found.revision, found.records))
+        self.resume = found.revision + 1
         return TAKE_REOPEN
 
 

@@ -18,7 +18,7 @@ from raftmeta.machine.dump cimport (Dump, DumpBase, machine_dump_base_forget, ma
 from raftmeta.machine.history cimport Change
 from raftmeta.machine.load cimport machine_load_chunk, machine_load_done
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
-from raftmeta.machine.reads cimport machine_get, machine_get_shared, machine_range_shared
+from raftmeta.machine.reads cimport Grouping, machine_get, machine_get_shared, machine_range_shared
 from raftmeta.machine.state cimport Machine, MachineLimits
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.types cimport Record, index_t

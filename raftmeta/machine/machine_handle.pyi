@@ -108,8 +108,10 @@ class MachineHandle:
         bytes_max: int = 0xFFFFFFFF,
         keys_only: bool = False,
         count_only: bool = False,
+        delimiter: bytes = b"",
+        skip: int = 0,
     ) -> tuple[int, bytes, int, bool, int]:
-        """Return (status, records as msgpack, count, more, revision seen) of the published state."""
+        """Return (status, records and groups as msgpack, count, more, revision seen) of the published state."""
     def changes(self, count: int) -> list[_Change]:
         """Return the first count changes of the entry just applied."""
     def history(self, revision: int) -> tuple[int, list[_Change], int]:

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.machine.history cimport change_before
 from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, Dump, DumpBase,
-                                       MachineLimits, MachineStatus, machine_apply, machine_changes,
+                                       Grouping, MachineLimits, MachineStatus, machine_apply, machine_changes,
                                        machine_create_with, machine_destroy, machine_due_leases, machine_due_sessions,
                                        machine_dump_base_forget, machine_dump_base_loaded, machine_dump_begin,
                                        machine_dump_end, machine_dump_keep, machine_dump_next, machine_dump_prepare,
@@ -241,18 +241,22 @@ cdef class MachineHandle:
             out.release()
 
     def range_shared(self, bytes key not None=b"", bytes end not None=b"", *, uint64_t revision=0, uint32_t limit=0,
-                     uint32_t bytes_max=0xFFFFFFFF, bint keys_only=False, bint count_only=False):
+                     uint32_t bytes_max=0xFFFFFFFF, bint keys_only=False, bint count_only=False,
+                     bytes delimiter not None=b"", uint32_t skip=0):
         cdef Bytes from_key = _window(key)
         cdef Bytes to_key = _window(end)
+        cdef Grouping grouping
         cdef Vec[uint8_t] out
         cdef uint64_t seen = 0
         cdef uint64_t count = 0
         cdef bint more = False
         cdef status_t status
         memset(&out, 0, sizeof(out))
+        grouping.delimiter = _window(delimiter)
+        grouping.skip = skip
         with nogil:
-            status = machine_range_shared(self.machine, &from_key, &to_key, revision, limit, bytes_max, keys_only,
-                                          count_only, &out, &count, &more, &seen)
+            status = machine_range_shared(self.machine, &from_key, &to_key, revision, &grouping, limit, bytes_max,
+                                          keys_only, count_only, &out, &count, &more, &seen)
         try:
             return status, _bytes(out.data, out.size), count, bool(more), seen
         finally:

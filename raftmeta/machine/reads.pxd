@@ -9,6 +9,12 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes, KeyView
 
+# A range by groups: all keys with the same beginning, up to and with the delimiter, are given once, as that beginning.
+# A group of any size costs one seek. Only a group whose first keys are deleted costs a step for each of them.
+cdef struct Grouping:
+    Bytes delimiter             # empty: no groups
+    uint32_t skip               # the delimiter is sought behind so many bytes of a key
+
 # --- the thread that applies ------------------------------------------------------------------------------------------
 # revision 0: the newest. OK, NOT_FOUND, COMPACTED, FUTURE_REVISION. Views are valid until the next apply.
 cdef status_t machine_get(Machine* machine, const Bytes* key, uint64_t revision, KeyView* view) noexcept nogil
@@ -20,6 +26,9 @@ cdef status_t machine_get_shared(Machine* machine, const Bytes* key, uint64_t at
 # Appends up to `limit` records (0: none) or bytes_max bytes of [key, end) in key order, at least one; *more: there is
 # more, and the next call starts after the last key with the same at_revision. keys_only: values are left empty.
 # count_only: nothing is appended, *count is that of the whole range; otherwise of the records appended.
+# A group is appended as a bin, in its place among the records, and counts as one of them. The page behind a group
+# starts at the first key that does not begin with it.
 cdef status_t machine_range_shared(Machine* machine, const Bytes* key, const Bytes* end, uint64_t at_revision,
-                                   uint32_t limit, uint32_t bytes_max, bint keys_only, bint count_only,
-                                   Vec[uint8_t]* out, uint64_t* count, bint* more, uint64_t* revision) noexcept nogil
+                                   const Grouping* grouping, uint32_t limit, uint32_t bytes_max, bint keys_only,
+                                   bint count_only, Vec[uint8_t]* out, uint64_t* count, bint* more,
+                                   uint64_t* revision) noexcept nogil

@@ -13,9 +13,9 @@ from raftmeta.machine.rights_state cimport (RIGHT_ADMIN, RIGHT_LEASE, RIGHT_MEMB
 from raftmeta.machine.rights_table cimport rights_allow, table_user
 from raftmeta.machine.state cimport Machine
 from raftmeta.status cimport AUTHENTICATION_FAILED, OK, PERMISSION_DENIED
-from raftmeta.wire.client_messages cimport (REQUEST_CHANGE, REQUEST_GET, REQUEST_LEASES, REQUEST_MACHINE_READ,
-                                            REQUEST_MEET, REQUEST_PIECE, REQUEST_RANGE, REQUEST_SNAPSHOT,
-                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_PING, REQUEST_COMMAND,
+from raftmeta.wire.client_messages cimport (REQUEST_CHANGE, REQUEST_GET, REQUEST_GROUPS, REQUEST_LEASES,
+                                            REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_PIECE, REQUEST_RANGE,
+                                            REQUEST_SNAPSHOT, REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_PING, REQUEST_COMMAND,
                                             REQUEST_AUTHENTICATE, REQUEST_WATCH)
 from raftmeta.wire.commands cimport command_speak
 
@@ -92,7 +92,7 @@ cdef status_t access_of_request(ClientServer* server, const Connection* connecti
         return OK               # a command is decided at apply
     if request.kind == REQUEST_GET or request.kind == REQUEST_MACHINE_READ:
         return _may(server, connection, RIGHT_READ, &request.key, NULL, True)
-    if request.kind == REQUEST_RANGE:
+    if request.kind == REQUEST_RANGE or request.kind == REQUEST_GROUPS:     # a group tells something of each key in it
         return _may(server, connection, RIGHT_READ, &request.key, &request.end, False)
     if request.kind == REQUEST_WATCH:
         return _may(server, connection, RIGHT_READ | RIGHT_WATCH, &request.key, &request.end, False)
@@ -114,7 +114,8 @@ cdef status_t access_of_pending(ClientServer* server, const Connection* connecti
     # A GET is held as the range up to its successor.
     request.kind = REQUEST_RANGE if pending.kind == REQUEST_GET else pending.kind
     request.key = _window(bytes, pending.key_length)
-    request.end = _window(bytes + pending.key_length, pending.length - pending.key_length)
+    request.end = _window(bytes + pending.key_length,
+                          pending.length - pending.key_length - pending.delimiter_length)
     return access_of_request(server, connection, &request)
 
 

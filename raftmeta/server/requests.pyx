@@ -17,7 +17,7 @@ from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, SUBMIT_LIST_LEAS
                                          CommandArguments, Submission)
 from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
 from raftmeta.loop.tickets cimport Ticket, ticket_drop
-from raftmeta.machine.machine cimport machine_range_shared
+from raftmeta.machine.machine cimport Grouping, machine_range_shared
 from raftmeta.machine.state cimport LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, Machine
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
@@ -37,7 +37,7 @@ from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CL
                               VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY,
                                             READ_LOCAL, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND,
-                                            REQUEST_GET, REQUEST_KIND_MAX,
+                                            REQUEST_GET, REQUEST_GROUPS, REQUEST_KIND_MAX,
                                             REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS,
                                             REQUEST_PIECE, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
                                             REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
@@ -208,6 +208,7 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
     cdef Vec[uint8_t] records
     cdef Writer writer
     cdef Bytes first, last
+    cdef Grouping grouping
     cdef uint64_t count = 0
     cdef uint64_t seen = 0
     cdef bint more = False
@@ -217,10 +218,13 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
     first.data = bytes
     first.length = pending.key_length
     last.data = bytes + pending.key_length
-    last.length = pending.length - pending.key_length
+    last.length = pending.length - pending.key_length - pending.delimiter_length
+    grouping.delimiter.data = last.data + last.length
+    grouping.delimiter.length = pending.delimiter_length
+    grouping.skip = pending.skip
     memset(&records, 0, sizeof(records))
     if status == NOT_READY and machine != NULL:
-        status = machine_range_shared(machine, &first, &last, pending.number, pending.limit,
+        status = machine_range_shared(machine, &first, &last, pending.number, &grouping, pending.limit,
                                       <uint32_t>connection_share(server, TUNE_RANGE_BYTES),
                                       (pending.flags & READ_KEYS_ONLY) != 0, (pending.flags & READ_COUNT_ONLY) != 0,
                                       &records, &count, &more, &seen)
@@ -228,7 +232,7 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
     if status == OK:
         status = access_of_pending(server, connection, pending, bytes)
     server.scratch.clear()
-    if status == OK and pending.kind == REQUEST_RANGE:
+    if status == OK and pending.kind != REQUEST_GET:
         writer = writer_at(&server.scratch)
         write_uint(&writer, count)
         write_bool(&writer, more)
@@ -261,6 +265,14 @@ cdef status_t _read(ClientServer* server, Connection* connection, const ClientRe
         last.data = server.scratch.data
         last.length = request.key.length + 1
         pending.limit = 1
+    if request.kind == REQUEST_GROUPS:  # the delimiter is held behind the end
+        if (not server.scratch.append(request.end.data, request.end.length)
+                or not server.scratch.append(request.delimiter.data, request.delimiter.length)):
+            return NO_MEMORY
+        last.data = server.scratch.data
+        last.length = request.end.length + request.delimiter.length
+        pending.delimiter_length = request.delimiter.length
+        pending.skip = request.skip
     if request.flags & READ_LOCAL:
         return _read_local(server, connection, &pending, &first, &last)
     held = parts_of(first.data, first.length, last.data, last.length)
@@ -347,6 +359,7 @@ cdef Taker[REQUEST_KIND_MAX + 1] TAKERS
 TAKERS[<int>REQUEST_COMMAND] = _command
 TAKERS[<int>REQUEST_GET] = _read
 TAKERS[<int>REQUEST_RANGE] = _read
+TAKERS[<int>REQUEST_GROUPS] = _read
 TAKERS[<int>REQUEST_WATCH] = _watch
 TAKERS[<int>REQUEST_UNWATCH] = _unwatch
 TAKERS[<int>REQUEST_LEASES] = _leases
@@ -383,10 +396,14 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
     return pending
 
 
+cdef inline bint _is_read(uint8_t kind) noexcept nogil:
+    return kind == REQUEST_GET or kind == REQUEST_RANGE or kind == REQUEST_GROUPS
+
+
 # Whether the right to the answer went while it was made. A read of keys is looked at when it is made.
 cdef status_t _access(ClientServer* server, Connection* connection, const ClientPending* pending) noexcept nogil:
     cdef uint64_t owner = 0
-    if pending.kind in (REQUEST_COMMAND, REQUEST_GET, REQUEST_RANGE):
+    if pending.kind == REQUEST_COMMAND or _is_read(pending.kind):
         return OK
     if pending.kind == REQUEST_LEASES:
         access_owner(server, connection, &owner)
@@ -400,7 +417,7 @@ cdef void _tell(ClientServer* server, Connection* connection, const ClientPendin
     cdef status_t status = _access(server, connection, pending)
     if status != OK:
         request_answer(server, connection, pending.id, status, 0, 0, NULL, 0)
-    elif (pending.kind == REQUEST_GET or pending.kind == REQUEST_RANGE) and ticket.status == OK:
+    elif _is_read(pending.kind) and ticket.status == OK:
         _serve_read(server, connection, pending, <uint8_t*>pending + sizeof(ClientPending), ticket.index)
     elif pending.kind == REQUEST_MEMBERS and ticket.status == OK:
         members_answer(server, connection, pending.id)

@@ -64,7 +64,10 @@ cdef struct ClientPending:
     uint32_t generation         # of the connection: its place may have another one by now
     uint32_t limit
     uint32_t key_length
-    uint32_t length             # of what follows the struct: key and end of a read; name and call of a machine
+    uint32_t length             # of what follows the struct: key, end and delimiter of a read; name and call of a
+                                # machine
+    uint32_t delimiter_length   # of a read in groups, and behind so many bytes of a key it is sought
+    uint32_t skip
     uint8_t kind                # ClientRequestKind
     uint8_t flags
     uint8_t phase               # of a request with several tickets: which one is under way, from 0

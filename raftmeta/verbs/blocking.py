@@ -220,13 +220,19 @@ class Verbs:
         count: bool = False,
         count_only: bool = False,
         local: bool = False,
+        delimiter: Key | None = None,
         timeout_s: float | None = 5.0,
     ) -> RangeResult:
         """The records of [start, end), or with a prefix, in order of keys and as of one revision.
 
         An empty end means to the last key. limit: at most so many records, 0: all; `more` says that there are others,
-        and the next page starts at the last key + b"\\0". count: also count the whole range, whose keys are then all
-        looked at. count_only: nothing but that. keys_only: without the values. revision, local: as in get.
+        and the next page starts at `next_start`, which may stand beside the prefix. count: also count the whole range,
+        whose keys are then all looked at. count_only: nothing but that. keys_only: without the values. revision, local:
+        as in get.
+
+        delimiter: keys that have it behind the prefix are given once, as the prefix that they share, in `prefixes`:
+        with prefix="a/" and delimiter="/" the keys a/b/1 and a/b/2 give a/b/. It counts as one record, for the limit
+        too. The keys behind it are passed and not read. Raises Unsupported: the node is older.
         """
         asked = range_asked(
             start,
@@ -238,6 +244,7 @@ class Verbs:
             count=count,
             count_only=count_only,
             local=local,
+            delimiter=delimiter,
         )
         return self._range(asked, timeout_s)
 

@@ -35,9 +35,10 @@ cdef enum ClientRequestKind:
     REQUEST_MACHINE_READ = 14
     REQUEST_LEASES = 15
     REQUEST_AUTHENTICATE = 16
+    REQUEST_GROUPS = 17         # a RANGE whose keys are given in groups
 
 cdef enum:
-    REQUEST_KIND_MAX = REQUEST_AUTHENTICATE
+    REQUEST_KIND_MAX = REQUEST_GROUPS
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # the state that the node has applied, without asking the leader
@@ -70,6 +71,8 @@ cdef struct ClientRequest:
     Bytes key                   # key, start of a range, name, a command's payload, or a membership; AUTHENTICATE: a
                                 # name, then a nonce
     Bytes end                   # end of a range, address, or a call; AUTHENTICATE: a nonce, then a proof
+    uint32_t skip               # GROUPS: the delimiter is sought behind so many bytes of a key
+    Bytes delimiter             # GROUPS: not empty
 
 cdef struct ClientMessage:
     uint8_t kind                # ClientMessageKind

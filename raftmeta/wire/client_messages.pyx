@@ -26,6 +26,8 @@ cdef enum RequestFields:
     HAS_LIMIT = 4
     HAS_KEY = 8
     HAS_END = 16
+    HAS_SKIP = 32
+    HAS_DELIMITER = 64
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
@@ -78,6 +80,8 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
         return HAS_FLAGS | HAS_NUMBER | HAS_KEY
     if kind == REQUEST_RANGE:
         return HAS_FLAGS | HAS_NUMBER | HAS_LIMIT | HAS_KEY | HAS_END
+    if kind == REQUEST_GROUPS:
+        return HAS_FLAGS | HAS_NUMBER | HAS_LIMIT | HAS_KEY | HAS_END | HAS_SKIP | HAS_DELIMITER
     if kind == REQUEST_WATCH:
         return HAS_FLAGS | HAS_NUMBER | HAS_KEY | HAS_END
     if kind == REQUEST_UNWATCH or kind == REQUEST_LEASES:
@@ -123,11 +127,19 @@ cdef status_t client_request_encode(const ClientRequest* request, Vec[uint8_t]* 
         write_bin(&writer, request.key.data, request.key.length)
     if fields & HAS_END:
         write_bin(&writer, request.end.data, request.end.length)
+    if fields & HAS_SKIP:
+        write_uint(&writer, request.skip)
+    if fields & HAS_DELIMITER:
+        write_bin(&writer, request.delimiter.data, request.delimiter.length)
     return _end(out, start, writer.status)
 
 
+cdef inline bint _is_range(uint8_t kind) noexcept nogil:
+    return kind == REQUEST_RANGE or kind == REQUEST_GROUPS
+
+
 cdef inline uint64_t _flags_max(uint8_t kind) noexcept nogil:
-    if kind == REQUEST_RANGE:
+    if _is_range(kind):
         return READ_FLAGS_ALL
     if kind == REQUEST_AUTHENTICATE:
         return AUTHENTICATE_PROVES
@@ -135,7 +147,7 @@ cdef inline uint64_t _flags_max(uint8_t kind) noexcept nogil:
 
 
 cdef inline uint32_t _key_bytes_min(uint8_t kind) noexcept nogil:
-    return 0 if kind == REQUEST_RANGE or kind == REQUEST_WATCH or kind == REQUEST_TRANSFER else 1
+    return 0 if _is_range(kind) or kind == REQUEST_WATCH or kind == REQUEST_TRANSFER else 1
 
 
 cdef inline uint32_t _key_bytes_max(uint8_t kind) noexcept nogil:
@@ -143,7 +155,7 @@ cdef inline uint32_t _key_bytes_max(uint8_t kind) noexcept nogil:
         return COMMAND_BYTES_MAX
     if kind == REQUEST_CHANGE:
         return MEMBERSHIP_BYTES_MAX
-    if kind == REQUEST_RANGE or kind == REQUEST_WATCH:
+    if _is_range(kind) or kind == REQUEST_WATCH:
         return KEY_BYTES_MAX + 1        # also the successor of the longest key
     if kind == REQUEST_AUTHENTICATE:
         return NONCE_BYTES_MAX
@@ -188,6 +200,10 @@ cdef status_t client_request_decode(const uint8_t* body, uint32_t length, Client
         _read_bytes(&reader, _key_bytes_min(kind), _key_bytes_max(kind), &request.key)
     if fields & HAS_END:
         _read_bytes(&reader, 0, _end_bytes_max(kind), &request.end)
+    if fields & HAS_SKIP:
+        request.skip = <uint32_t>read_uint(&reader, KEY_BYTES_MAX)
+    if fields & HAS_DELIMITER:
+        _read_bytes(&reader, 1, KEY_BYTES_MAX, &request.delimiter)
     return read_done(&reader)
 
 

@@ -81,6 +81,8 @@ def test_a_node_itself_may_do_everything(guarded: tuple[raftmeta.Node, str]) -> 
         lambda client: client.range(),
         lambda client: client.range(count_only=True),
         lambda client: client.range("a/", "b0", keys_only=True),
+        lambda client: client.range("a/", "b0", delimiter="/"),
+        lambda client: client.range("a/", "b0", delimiter="/", local=True, count_only=True),
         lambda client: client.put("b/secret", "x"),
         lambda client: client.create("b/secret", "x"),
         lambda client: client.put("a/seen", "x", fence=raftmeta.Fence("b/secret", 1)),

@@ -106,6 +106,23 @@ def test_ranges_are_paged_and_counted(client: raftmeta.Client) -> None:
     assert client.delete_range(prefix="r/").result == 7
 
 
+def test_a_range_in_groups_is_that_of_a_node(client: raftmeta.Client, served: Any) -> None:
+    """In many pages of the node's answer as well; the count and the local read are alike."""
+    items = {f"g/{number:02}{tail}": bytes(300_000) for number in range(6) for tail in ("", "/1", "/2")}
+    client.put_many(items)
+    for question in (
+        {"prefix": "g/", "delimiter": "/"},
+        {"prefix": "g/", "delimiter": "/", "keys_only": True, "local": True},
+        {"prefix": "g/", "delimiter": "/", "limit": 5, "count": True},
+        {"prefix": "g/", "delimiter": "/", "count_only": True},
+        {"start": "g/03", "end": "g/05", "delimiter": "/1"},
+    ):
+        found = client.range(**question)  # type: ignore[arg-type]
+        assert found == served[0].range(**question) and found.revision
+    assert client.range(prefix="g/", delimiter="/").prefixes == tuple(f"g/{number:02}/".encode() for number in range(6))
+    assert client.range(prefix="g/", delimiter="/", limit=5).next_start == b"g/02\0"
+
+
 def test_all_pages_of_a_range_are_of_one_revision(
     client: raftmeta.Client, served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,8 @@ def client_request_encode(dict fields not None):
     request.limit = fields["limit"]
     request.key = _window(fields["key"])
     request.end = _window(fields["end"])
+    request.skip = fields["skip"]
+    request.delimiter = _window(fields["delimiter"])
     return _taken(client_messages.client_request_encode(&request, &out), &out)
 
 
@@ -62,7 +64,8 @@ def client_request_decode(const uint8_t[::1] body not None):
     if status != 0:
         return status, None
     return status, {"kind": request.kind, "flags": request.flags, "id": request.id, "number": request.number,
-                    "limit": request.limit, "key": _shown(&request.key), "end": _shown(&request.end)}
+                    "limit": request.limit, "key": _shown(&request.key), "end": _shown(&request.end),
+                    "skip": request.skip, "delimiter": _shown(&request.delimiter)}
 
 
 def client_message_encode(tuple message not None):

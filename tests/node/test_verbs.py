@@ -230,6 +230,40 @@ def test_pages_make_up_the_range(node: Node) -> None:
     assert [record.key.decode() for page in pages for record in page.records] == list(keys.values())
 
 
+def test_a_range_in_groups_gives_direct_children(node: Node) -> None:
+    """Keys with the delimiter behind the prefix come once, as what they begin with; the others are records."""
+    for path in ("a", "b", "b/1", "b/2/x", "c/1", "c/2"):
+        node.put(f"children/{path}", path)
+    found = node.range(prefix="children/", delimiter="/")
+    assert found.prefixes == (b"children/b/", b"children/c/")
+    assert [record.value for record in found.records] == [b"a", b"b"]
+    assert (found.count, found.more) == (4, False)
+    assert node.range(prefix="children/", delimiter="/", count_only=True).count == 4
+    assert node.range(prefix="children/", delimiter=b"/", local=True) == found
+    assert node.range("children/", "children0", delimiter="/").prefixes == (b"children/",)
+    assert node.range(prefix="children/b", delimiter="/").prefixes == (b"children/b/",)
+    node.delete_range(prefix="children/b/")
+    assert node.range(prefix="children/", delimiter="/").prefixes == (b"children/c/",)
+    assert node.range(prefix="children/", delimiter="/", revision=found.revision) == found
+
+
+def test_pages_of_groups_go_on_behind_the_last(node: Node) -> None:
+    """A page begins within the prefix at next_start, whether a record or a group ended the one before."""
+    for path in ("a", "b/1", "b/2", "c", "d/1", "e/1", "e/2"):
+        node.put(f"grouped/{path}", b"")
+    start, found = b"", []
+    while True:
+        page = node.range(start, prefix="grouped/", delimiter="/", limit=2, count=True)
+        assert page.count == len(node.range(start, prefix="grouped/", delimiter="/").prefixes) + len(
+            node.range(start, prefix="grouped/", delimiter="/").records
+        )
+        found += sorted([*page.prefixes, *[record.key for record in page.records]])
+        if not page.more:
+            break
+        start = page.next_start
+    assert found == [b"grouped/" + name for name in (b"a", b"b/", b"c", b"d/", b"e/")]
+
+
 def test_a_long_range_comes_whole_and_of_one_revision(node: Node) -> None:
     """It is read in several native calls; writes in between are not in it."""
     value = b"x" * 100_000
@@ -266,6 +300,9 @@ def test_local_reads_see_what_this_node_applied(node: Node) -> None:
         (lambda node: node.range(limit=-1), "limit"),
         (lambda node: node.range("a", prefix="b"), "prefix"),
         (lambda node: node.range(prefix=7), "prefix"),
+        (lambda node: node.range(prefix="b", delimiter=""), "delimiter"),
+        (lambda node: node.range(prefix="b", delimiter=7), "delimiter"),
+        (lambda node: node.range(prefix="b", delimiter="/" * 481), "delimiter"),
         (lambda node: node.get("k", revision=-1), "revision"),
         (lambda node: node.txn([], [Put("", b"1")]), "then[0].key"),
         (lambda node: node.txn([], ["put"]), "then[0].operation"),

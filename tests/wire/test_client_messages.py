@@ -41,9 +41,10 @@ FIELDS: dict[int, list[str]] = {
     14: ["flags", "key", "end"],
     15: ["number"],
     16: ["flags", "key", "end"],
+    17: ["flags", "number", "limit", "key", "end", "skip", "delimiter"],
 }
-FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1, 16: 1}
-LIMITS = {3: 2**32 - 1, 13: 1 << 20}
+FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1, 16: 1, 17: 7}
+LIMITS = {3: 2**32 - 1, 13: 1 << 20, 17: 2**32 - 1}
 ANY_64 = st.integers(0, 2**64 - 1)
 NUMBERS = st.integers(0, 2**63 - 1)
 
@@ -61,6 +62,8 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
         "limit": draw(st.integers(0, LIMITS[kind])) if "limit" in has else 0,
         "key": draw(st.binary(min_size=least, max_size=64)) if "key" in has else b"",
         "end": draw(st.binary(max_size=64)) if "end" in has else b"",
+        "skip": draw(st.integers(0, 480)) if "skip" in has else 0,
+        "delimiter": draw(st.binary(min_size=1, max_size=9)) if "delimiter" in has else b"",
     }
 
 
@@ -107,6 +110,8 @@ def test_no_prefix_and_no_flipped_bit_is_a_request(fields: dict[str, Any]) -> No
 @example(msgpack.packb([3, 1, 8, 0, 0, b"a", b"b"]))  # an unknown flag
 @example(msgpack.packb([2, 1, 0, 0, b""]))  # an empty key
 @example(msgpack.packb([2, 1, 0, 0, b"k", 1]))  # one element too many
+@example(msgpack.packb([17, 1, 0, 0, 0, b"a", b"b", 0, b""]))  # an empty delimiter
+@example(msgpack.packb([17, 1, 0, 0, 0, b"a", b"b", 481, b"/"]))  # behind more bytes than a key has
 @example(msgpack.packb([0, 1]))  # no such kind
 @example(msgpack.packb([99, 1, b"later"]))  # of a later version
 @example(b"\xdc\x00\x02\x06\x01")  # not the shortest form
