@@ -32,6 +32,7 @@ from raftmeta.raft.ready cimport (TRACE_BECAME_CANDIDATE, TRACE_BECAME_FOLLOWER,
                                   TRACE_TRANSFER, TRACE_TRANSFER_ABORTED, TRACE_TRUNCATED, TRACE_VOTE_REFUSED)
 from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
 
+from raftmeta.face.audit import trail_metrics
 from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import NodeEvent, NodeStatus
 from raftmeta.common.text import shown
@@ -218,6 +219,7 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
     metrics.update(tls_metrics(&block.tls))
     if node.clients != NULL:
         metrics.update(client_metrics(node.clients))
+    metrics.update(trail_metrics(node.trail))
     return metrics
 
 

@@ -29,6 +29,7 @@ def open_node(
     client_listen: str | None = None,
 ) -> raftmeta.Node:
     key_file = settings.pop("encryption_key_file", None)
+    audit = settings.pop("audit", None)
     node = raftmeta.Node(
         name,
         peers=peers,
@@ -37,6 +38,7 @@ def open_node(
         client_listen=client_listen,
         config=raftmeta.Config(**settings),
         encryption=raftmeta.Encryption(key_file=key_file) if key_file else None,
+        audit=raftmeta.Audit(folder=f"{folder}.audit", **audit) if audit is not None else None,
     )
     return node.start()
 
@@ -121,7 +123,8 @@ class Cluster:
     """Members that know each other, on free ports; the context starts them and leaves no process behind.
 
     clients: where each listens for clients, if serves_clients; url: of all of them. settings: of Config; and
-    encryption_key_file, the path of a key file as text.
+    encryption_key_file, the path of a key file as text; and audit, settings of Audit but for the folder, which is
+    beside the data and ends with `.audit`.
     """
 
     def __init__(
