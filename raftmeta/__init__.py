@@ -105,6 +105,7 @@ if typing.TYPE_CHECKING:
         WatchEvent,
         WatchReset,
     )
+    from raftmeta.security.audit import Audit
     from raftmeta.security.encryption import Encryption
     from raftmeta.security.settings import Tls
     from raftmeta.user_machines.classes import Entry, command, current_entry, invariant, replicated
@@ -116,6 +117,7 @@ __version__ = _VERSION
 __all__ = [
     "Add",
     "AddressInUse",
+    "Audit",
     "AuthenticationFailed",
     "Capabilities",
     "ChangeRefused",
@@ -214,6 +216,7 @@ __all__ = [
 # only catches errors loads no engine. Type checkers read the imports above. A name of neither table is an error's.
 _HOMES = {
     "Add": "raftmeta.operations",
+    "Audit": "raftmeta.security.audit",
     "Capabilities": "raftmeta.interfaces",
     "Client": "raftmeta.clients",
     "Compare": "raftmeta.operations",

@@ -7,7 +7,7 @@
     │   │   ├── ReadyTimeout        ... within the time given                                   (TimeoutError)
     │   │   └── NodeRemoved         it is no member any more; a watch goes on at `revision` elsewhere
     │   ├── Overloaded              too much is under way already
-    │   ├── NoSpace                 no quorum has room on its disks
+    │   ├── NoSpace                 no quorum has room on its disks, or a required audit trail has none
     │   ├── Withdrawn               timed out before it was proposed                            (TimeoutError)
     │   ├── NodeClosed              this node was closed, or never started
     │   ├── PermissionDenied        the principal has no right to it: `right`, `start` and `end` say which
@@ -156,7 +156,10 @@ class Overloaded(NotExecuted):
 
 
 class NoSpace(NotExecuted):
-    """No quorum of members has room for growth; deletes, keep-alives and fences still pass."""
+    """No quorum of members has room for growth; deletes, keep-alives and fences still pass.
+
+    Or the node that a client asked must record the request (Audit.required) and cannot: another node may do it.
+    """
 
 
 class Withdrawn(NotExecuted, TimeoutError):
@@ -432,7 +435,10 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
     statuses.NO_LEADER: (NoLeader, "no leader took the operation"),
     statuses.NOT_READY: (NotReady, "the node is not ready"),
     statuses.OVERLOADED: (Overloaded, "too many operations are under way"),
-    statuses.NO_SPACE: (NoSpace, "no quorum of members has room on its disks"),
+    statuses.NO_SPACE: (
+        NoSpace,
+        "no quorum of members has room on its disks, or the node asked cannot write the audit trail that it must",
+    ),
     statuses.NODE_CLOSED: (NodeClosed, "the node is closed"),
     statuses.ALREADY: (NotReady, "the same is under way already"),
     statuses.REMOVED: (NodeRemoved, "the node was removed from the cluster: go on with one of its members"),

@@ -42,6 +42,9 @@ LABELS = ("node", "cluster")
 COUNTERS = frozenset(
     {
         "apply_time_ns",
+        "audit_dropped",
+        "audit_records",
+        "audit_suppressed",
         "bytes_in",
         "bytes_out",
         "commands_completed",

@@ -17,6 +17,7 @@ from raftmeta.cli.session import Session, tls_of
 
 # Which file of this package has which commands, under COMMANDS.
 FILES = {
+    "audit": ("audit",),
     "auth": ("auth",),
     "check": ("check",),
     "cluster": ("status", "hash", "transfer"),

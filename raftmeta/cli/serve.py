@@ -89,6 +89,14 @@ def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
 @click.option("--tls-crl", metavar="FILE", help="Lists of revoked certificates.")
 @click.option("--tls-key-password-file", metavar="FILE", help="The password of the key, in its first line.")
 @click.option("--tls-accept-plain", is_flag=True, help="Speak without TLS too, while a cluster moves.")
+@click.option("--audit-folder", metavar="FOLDER", help="Record there who asks for what (docs/security.md).")
+@click.option("--audit-reads", is_flag=True, help="Record reads and watches too.")
+@click.option("--audit-writes", is_flag=True, help="Record writes, leases and sessions too.")
+@click.option("--audit-hash-keys", is_flag=True, help="Record a keyed hash in the place of each key.")
+@click.option("--audit-key-file", metavar="FILE", help="At least 32 secret bytes: of the chain, and of hashes of keys.")
+@click.option("--audit-file-bytes", type=int, metavar="N", help="Begin another file after so many bytes.")
+@click.option("--audit-files", type=int, metavar="N", help="Keep so many files.")
+@click.option("--audit-required", is_flag=True, help="Refuse what must be recorded and cannot be.")
 def serve(
     name: str,
     peers: tuple[str, ...],
@@ -107,6 +115,8 @@ def serve(
     tls_crl: str | None,
     tls_key_password_file: str | None,
     tls_accept_plain: bool,
+    audit_folder: str | None,
+    **audit_settings: Any,
 ) -> None:
     """Run one node until SIGTERM or Ctrl-C; its events go to standard error, one line each.
 
@@ -136,6 +146,7 @@ def serve(
             config=_config(config_path, insecure),
             encryption=encryption,
             tls=tls,
+            audit=_audit(audit_folder, audit_settings),
         )
         with node:
             log = node.log_events()
@@ -149,6 +160,16 @@ def serve(
             if not ended.is_set():
                 node.ready(0)  # the node has stopped by itself: this raises why
     click.echo(f"raftmeta: {name} has ended", err=True)
+
+
+def _audit(folder: str | None, settings: dict[str, Any]) -> raftmeta.Audit | None:
+    """From the options --audit-*: those that were given."""
+    given = {name.removeprefix("audit_"): value for name, value in settings.items() if value}
+    if given.pop("hash_keys", False):
+        given["keys"] = "hash"
+    if folder is None and given:
+        raise click.UsageError("--audit-folder says where the audit trail is; the other options --audit-* need it")
+    return None if folder is None else raftmeta.Audit(folder=folder, **given)
 
 
 def _rotate(node: raftmeta.Node, encryption: raftmeta.Encryption | None) -> None:

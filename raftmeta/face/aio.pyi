@@ -1,9 +1,9 @@
 """The asyncio face of a node: the verbs of raftmeta.Node as coroutines."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from raftmeta.bindings.revision import Revision
 from raftmeta.config import Config, Identity
@@ -13,10 +13,12 @@ from raftmeta.face.user_machine_aio import AioUserMachine
 from raftmeta.interfaces import FenceLike
 from raftmeta.operations import Key, KeyRecord
 from raftmeta.results import NodeStatus
+from raftmeta.security.audit import Audit
 from raftmeta.security.encryption import Encryption
 from raftmeta.security.settings import Tls
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.blocking import HasId
+from raftmeta.verbs.rights import Auth
 
 class Node(MailboxFace, AioVerbs):
     """One member of a cluster, or with `of` the face of one that runs already; belongs to one event loop.
@@ -38,6 +40,7 @@ class Node(MailboxFace, AioVerbs):
         config: Config | None = None,
         encryption: Encryption | None = None,
         tls: Tls | None = None,
+        audit: Audit | None = None,
     ) -> None: ...
     @classmethod
     def of(cls, node: SyncNode) -> Self:
@@ -50,6 +53,9 @@ class Node(MailboxFace, AioVerbs):
     def identity(self) -> Identity: ...
     @property
     def config(self) -> Config: ...
+    @property
+    def auth(self) -> Auth[Coroutine[Any, Any, Revision]]:
+        """As AioVerbs.auth. With an audit trail each verb has a line there."""
     async def start(self) -> Self:
         """Lock the folder, read the log, listen and connect; returns before there is a leader.
 

@@ -25,17 +25,19 @@ from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.bindings.verbs import grant, revision_of
 from raftmeta.errors import NodeClosed, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError, ReadyTimeout
 from raftmeta.face.node import Node as _SyncNode
+from raftmeta.face.audit import AioTold
 from raftmeta.verbs.awaited import AioVerbs
+from raftmeta.verbs.rights import Auth
 
 cdef object _NEWEST = 0         # the default, by identity: whoever gives another 0 only takes a longer way
 
 
 cdef class Node(MailboxFace, AioVerbs):
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None, cluster="default",
-                 config=None, encryption=None, tls=None):
+                 config=None, encryption=None, tls=None, audit=None):
         self.node = _SyncNode(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
                               client_listen=client_listen, cluster=cluster, config=config, encryption=encryption,
-                              tls=tls)
+                              tls=tls, audit=audit)
         self.owns_node = True
 
     @classmethod
@@ -161,11 +163,21 @@ cdef class Node(MailboxFace, AioVerbs):
 
     async def _transfer(self, to, timeout_s):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        target = transfer_target(self.node, to)
-        await self.wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, deadline_ns)
-        await self.wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, deadline_ns)
+        with self.node._telling("transfer", name=to or ""):
+            target = transfer_target(self.node, to)
+            await self.wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, deadline_ns)
+            await self.wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, deadline_ns)
 
     async def _reach(self, change, timeout_s):
+        with self.node._telling("member_change", change=change.what):
+            await self._reach_by_steps(change, timeout_s)
+
+    @property
+    def auth(self):
+        self._check_rights()
+        return Auth(self._ask) if self.node.trail is None else AioTold(self._ask, self.node.trail)
+
+    async def _reach_by_steps(self, change, timeout_s):
         """face/members.reach, without blocking."""
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
         self.bind()

@@ -147,7 +147,11 @@ def check_file(path: str) -> int:
 
 def sealed_path(node: NodeBase, timeout_s: float | None) -> str:
     """Wait until the node has a sealed file with everything acknowledged anywhere before this call; its path."""
-    cdef NodeBase saved = node
+    with node._telling("snapshot"):
+        return _sealed_path(node, timeout_s)
+
+
+cdef str _sealed_path(NodeBase saved, object timeout_s):
     cdef uint64_t deadline_ns = deadline_after(timeout_s)
     saved.finish(saved.submit_wish(SUBMIT_READ, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
     revision = saved.finish(saved.submit_wish(AWAIT_SNAPSHOT, 0, PURPOSE_REVISION, NULL), PURPOSE_REVISION,

@@ -6,6 +6,8 @@ from typing import Any
 
 from raftmeta.config import Config, Identity
 from raftmeta.face.user_machine import LocalCopy
+from raftmeta.security.audit import Audit
+from raftmeta.security.audit_writer import AuditWriter
 from raftmeta.security.encryption import Encryption
 from raftmeta.security.settings import Tls
 
@@ -25,6 +27,7 @@ class NodeBase:
         config: Config | None = None,
         encryption: Encryption | None = None,
         tls: Tls | None = None,
+        audit: Audit | None = None,
     ) -> None: ...
     def __del__(self) -> None: ...
     @property
@@ -35,6 +38,11 @@ class NodeBase:
     def config(self) -> Config: ...
     @property
     def tls(self) -> Tls | None: ...
+    @property
+    def audit(self) -> Audit | None: ...
+    @property
+    def trail(self) -> AuditWriter | None:
+        """The writer of the audit trail of this run; None: no trail is kept."""
     @property
     def user_machines(self) -> dict[str, LocalCopy]: ...
     def rotate_encryption_key(self) -> str:

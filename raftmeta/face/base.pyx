@@ -32,7 +32,7 @@ from raftmeta.face.links cimport id_of_link
 from raftmeta.face.listening cimport open_clients
 from raftmeta.face.problems cimport not_ready_error, problems_of
 from raftmeta.face.start cimport fill_loop, open_error, stopped_error
-from raftmeta.face.tls cimport context_of
+from raftmeta.face.tls cimport context_of, refusal_word
 from raftmeta.loop.checkpoint_handover cimport handover_port
 from raftmeta.loop.faults cimport faults_set
 from raftmeta.loop.loop cimport (READER_HOST, LinkTable, loop_abort, loop_close_in_child, loop_create, loop_destroy,
@@ -44,10 +44,12 @@ from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, stor
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport boot_now_ns, futex_wait, futex_wake
 from raftmeta.raft.types cimport Membership
+from raftmeta.security.audit_handle cimport AuditHandle
+from raftmeta.security.audit_queue cimport AuditTrail
 from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.security.contexts cimport tls_context_free, tls_port_offer
 from raftmeta.security.identity cimport ROLE_CLIENT, ROLE_PEER
-from raftmeta.security.tls_state cimport TlsContext
+from raftmeta.security.tls_state cimport TLS_NOT_SPOKEN, TLS_WANTED, TlsContext
 from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.server.state cimport ClientServer
 from raftmeta.status cimport NOT_FOUND, OK, status_t
@@ -56,10 +58,12 @@ from raftmeta.wire.commands cimport Bytes
 from raftmeta.config import Config, Identity
 from raftmeta.errors import (ConfigError, ForkedProcess, InvalidArgument, NodeClosed, NodeRemoved, NotReady,
                              OutcomeTimeout, Overloaded, ReadyTimeout, Withdrawn)
+from raftmeta.face.audit import telling, writer_of
 from raftmeta.face.certificates import Certificates
 from raftmeta.verbs.asked import next_page, range_result
 from raftmeta.face.listening import listen_at
 from raftmeta.common.shared_threads import Losses, SharedThreads
+from raftmeta.security.audit import check_audit
 from raftmeta.security.encryption import check_encryption, ring_of, shown_id
 from raftmeta.security.settings import Tls
 from raftmeta.storage.keys_in_use import keys_of_checkpoint, keys_of_files, keys_of_folder
@@ -107,7 +111,7 @@ cdef class NodeBase:
         self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 cluster="default", config=None, encryption=None, tls=None):
+                 cluster="default", config=None, encryption=None, tls=None, audit=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
@@ -120,6 +124,7 @@ cdef class NodeBase:
                                        client_listen=client_listen, cluster=cluster, config=config,
                                        is_private=tls is not None and not tls.accept_plain)
         self.encryption = check_encryption(encryption)
+        self.audit = check_audit(audit)
         self.value_bytes_max = config.value_bytes_max
         self.outstanding_max = config.outstanding_max
         self.close_timeout_ns = round(config.close_timeout_s * 1e9)
@@ -159,6 +164,7 @@ cdef class NodeBase:
             self.keys = ring_of(self.encryption, lambda: keys_of_folder(self.identity.data_dir))
             ending.keys = self.keys
             ending.checkpoints = self.checkpoints = Checkpoints(self.identity.data_dir, self.keys)
+            ending.trail = self.trail = writer_of(self.audit, _words())
             ending.loop = loop = loop_create(int.from_bytes(os.urandom(8), "little"))
             if loop == NULL:
                 raise MemoryError
@@ -193,6 +199,7 @@ cdef class NodeBase:
         cdef status_t status
         cdef bytes path = os.fsencode(self.identity.data_dir)
         cdef const char* path_bytes = path
+        cdef AuditTrail* trail = (<AuditHandle>self.trail.handle).trail if self.trail is not None else NULL
         fill_loop(loop, self.config, self.identity)
         loop.engine.leases.host_ns = boot_now_ns()
         raise_unless_ok(faults_set(&loop.faults, self.link_faults, <uint32_t>len(self.link_faults), loop.random))
@@ -205,7 +212,11 @@ cdef class NodeBase:
         if status != OK:
             raise open_error(loop, status, holder, self.identity, self.keys)
         keep_files_private(self.identity.data_dir)
-        self.clients = open_clients(loop, self.identity, self.config)
+        if self.trail is not None:
+            self.trail.open(self.identity.name, self.identity.cluster, loop.engine.boot)
+            self.trail.start()
+            loop.transport.audit = trail
+        self.clients = open_clients(loop, self.identity, self.config, trail)
         if self.certificates is not None:
             self._offer_tls(loop, self.clients)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
@@ -257,6 +268,7 @@ cdef class NodeBase:
         ending.callbacks = self.callbacks
         ending.attached = self.attached
         ending.watched = self.watched
+        ending.trail = self.trail
         if self.certificates is not None:
             self.certificates.end()
         if self.checkpoints.is_own_thread():
@@ -278,6 +290,9 @@ cdef class NodeBase:
         finally:
             if is_closer:
                 self.end_closing()
+
+    def _telling(self, operation, **facts):
+        return telling(self.trail, operation, facts)
 
     # --- keys ---------------------------------------------------------------------------------------------------------
     def rotate_encryption_key(self):
@@ -356,6 +371,8 @@ cdef class NodeBase:
             loop_close_in_child(self.loop)
             # LMDB would close its descriptors by number when it is collected, and those may be others' by then.
             Py_INCREF(self.checkpoints)
+        if self.trail is not None:
+            self.trail.close_in_child()
         self.loop = NULL
         self.clients = NULL
         self.life = LIFE_FORKED
@@ -647,7 +664,7 @@ cdef class NodeBase:
         while not self.loop.membership.read(&membership):
             pass
         return problems_of(self.identity, self.loop.disk.directory, self.config.reserve_bytes, &status, &links,
-                           &membership, self.certificates)
+                           &membership, self.certificates, self.trail)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
     cdef bint wait(self, Ticket* ticket, uint64_t deadline_ns) except -1:
@@ -710,6 +727,7 @@ cdef class _Ending:
     cdef WatchCallbacks callbacks
     cdef set attached
     cdef object watched
+    cdef object trail           # native threads push into its rings as long as they run
     cdef uint64_t timeout_ns
 
     def run(self):
@@ -736,6 +754,12 @@ cdef class _Ending:
             self._destroy()
         else:
             Py_INCREF(self)         # a disk does not answer; whatever its threads still use is left to them
+        while self.trail is not None:
+            try:
+                self.trail.end(_left_ns(deadline_ns) / 1e9)
+                break
+            except BaseException as error:
+                raised = error
         if self.callbacks is not None:
             self.callbacks.stop()
         if self.attached is not None and has_ended:
@@ -751,6 +775,11 @@ cdef class _Ending:
                 clients_destroy(self.clients)
             if self.loop != NULL:
                 loop_destroy(self.loop)
+
+
+# The audit trail's words for refusals of TLS.
+cdef dict _words():
+    return {status: refusal_word(status) for status in range(TLS_NOT_SPOKEN, TLS_WANTED + 1)}
 
 
 cdef uint64_t _left_ns(uint64_t deadline_ns) noexcept nogil:

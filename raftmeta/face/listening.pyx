@@ -73,7 +73,7 @@ def _listen_in(folder):
     return listener
 
 
-cdef ClientServer* open_clients(Loop* loop, object identity, object config) except? NULL:
+cdef ClientServer* open_clients(Loop* loop, object identity, object config, AuditTrail* audit) except? NULL:
     cdef ClientLimits limits
     cdef ClientServer* server
     cdef bytes address = str(identity.client_listen).encode() if identity.client_listen is not None else b""
@@ -97,7 +97,7 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
         if listener is not None:
             listener.close()
         raise
-    server = clients_create(loop, &limits, listener.detach() if listener is not None else -1,
+    server = clients_create(loop, &limits, audit, listener.detach() if listener is not None else -1,
                             local_listener.detach() if local_listener is not None else -1,
                             <const uint8_t*>address, <uint8_t>len(address), <const uint8_t*>version,
                             <uint8_t>len(version))

@@ -14,6 +14,7 @@ from raftmeta.interfaces import FenceLike
 from raftmeta.operations import Key, KeyRecord
 from raftmeta.results import NodeStatus
 from raftmeta.verbs.blocking import HasId, Verbs
+from raftmeta.verbs.rights import Auth
 
 class Node(NodeBase, Verbs):
     """One member of a cluster, inside this process. As a context it is started and closed.
@@ -24,11 +25,15 @@ class Node(NodeBase, Verbs):
     advertise: what peers are told to connect to; client_listen: "host:port" for clients (raftmeta.Client), which
     Config.local_clients also lets in through the folder; cluster: a name that must be alike on all members.
     encryption: raftmeta.Encryption, the keys of the files in the folder; None: they are plain.
+    audit: raftmeta.Audit, where to record who asks for what (docs/security.md "Audit"); None: nowhere.
     Every call raises NodeClosed or ForkedProcess where the node does not run, and Fatal when it had to stop.
     Calls take timeout_s, the seconds to wait (None: for ever), and tell the fate of the operation by their error:
     Withdrawn and other NotExecuted: certainly not applied. OutcomeTimeout: unknown; its ticket goes on.
     """
 
+    @property
+    def auth(self) -> Auth[Revision]:
+        """As Verbs.auth. With an audit trail each verb has a line there."""
     def start(self) -> Self:
         """Lock the folder, read the log, listen and connect; returns before there is a leader.
 

@@ -28,7 +28,9 @@ from raftmeta.native.threads cimport boot_now_ns
 
 from raftmeta.errors import (ConfigError, Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown,
                              RaftmetaError, ReadyTimeout)
+from raftmeta.face.audit import Told
 from raftmeta.verbs.blocking import Verbs
+from raftmeta.verbs.rights import Auth
 
 
 cdef class Node(NodeBase, Verbs):
@@ -138,9 +140,11 @@ cdef class Node(NodeBase, Verbs):
 
     def _transfer(self, to, timeout_s):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
-        cdef uint64_t target = transfer_target(self, to)
-        self.finish(self.submit_wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
-        self.finish(self.submit_wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+        cdef uint64_t target
+        with self._telling("transfer", name=to or ""):
+            target = transfer_target(self, to)
+            self.finish(self.submit_wish(SUBMIT_TRANSFER, target, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
+            self.finish(self.submit_wish(AWAIT_FOLLOWER, 0, PURPOSE_NOTHING, NULL), PURPOSE_NOTHING, deadline_ns)
 
     def _members(self, timeout_s):
         cdef uint64_t deadline_ns = deadline_after(timeout_s)
@@ -150,7 +154,13 @@ cdef class Node(NodeBase, Verbs):
         return settled_members(self)
 
     def _reach(self, change, timeout_s):
-        reach(self, change, deadline_after(timeout_s))
+        with self._telling("member_change", change=change.what):
+            reach(self, change, deadline_after(timeout_s))
+
+    @property
+    def auth(self):
+        self._check_rights()
+        return Auth(self._ask) if self.trail is None else Told(self._ask, self.trail)
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def replicated(self, name, cls):

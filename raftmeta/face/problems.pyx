@@ -80,6 +80,18 @@ cdef list _of_certificate(object certificates, object expires_s):
     return found
 
 
+cdef list _of_trail(object trail):
+    where = f"its audit trail in {trail.folder}"
+    if trail.failure:
+        gives_way = "what must be recorded is refused" if trail.is_required else "records are dropped once it is full"
+        return [Problem("audit_unwritable", f"{where} cannot be written: {trail.failure}; a queue waits, and "
+                                            f"{gives_way} ({trail.dropped} dropped): make room")]
+    if trail.has_dropped_lately:
+        return [Problem("audit_dropped", f"{where} lacks {trail.dropped} records of this run: they came faster than "
+                                         "they could be written")]
+    return []
+
+
 # --- the founding -----------------------------------------------------------------------------------------------------
 cdef list _of_founding(object identity, const LinkTable* links):
     cdef const LinkStatus* link
@@ -175,10 +187,12 @@ cdef list _of_session(const StatusBlock* status):
 
 
 cdef tuple problems_of(object identity, int directory, object reserve, const StatusBlock* status,
-                       const LinkTable* links, const Membership* membership, object certificates):
+                       const LinkTable* links, const Membership* membership, object certificates, object trail):
     found = _of_itself(identity, directory, reserve, status)
     if certificates is not None:
         found += _of_certificate(certificates, status.certificate_expires_s)
+    if trail is not None:
+        found += _of_trail(trail)
     if status.engine_state == ENGINE_GENESIS:
         found += _of_founding(identity, links)
     found += _of_links(identity, links)

@@ -33,6 +33,7 @@ from raftmeta.raft.ready cimport (TRACE_BECAME_CANDIDATE, TRACE_BECAME_FOLLOWER,
 from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
 from raftmeta.status cimport DISK_FAILED
 
+from raftmeta.face.audit import trail_metrics
 from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import NodeEvent, NodeStatus
 from raftmeta.common.text import shown
@@ -219,6 +220,7 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
     metrics.update(tls_metrics(&block.tls))
     if node.clients != NULL:
         metrics.update(client_metrics(node.clients))
+    metrics.update(trail_metrics(node.trail))
     return metrics
 
 

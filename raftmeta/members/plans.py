@@ -215,6 +215,10 @@ class Change:
         self._revision = 0
         self._proposed_from: int | None = None  # index of the membership, while the outcome is not known
 
+    @property
+    def what(self) -> str:
+        return self._what
+
     def next_step(self, view: View) -> Step | bool:
         """A step to take now; False: nothing but wait; None: the goal is reached and committed."""
         self._revision = view.revision

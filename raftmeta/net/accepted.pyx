@@ -18,6 +18,7 @@ from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, str
                                   stream_read, stream_refusal, stream_room_min, stream_secure)
 from raftmeta.net.transport_state cimport (NO_LINK, TAG_ACCEPTED, Accepted, transport_tag,
                                            transport_wake_at)
+from raftmeta.security.audit_queue cimport AUDIT_BY_LOOP, AUDIT_PORT_PEERS, audit_address_of, audit_push_refusal
 from raftmeta.security.tls_state cimport TLS_NAME
 from raftmeta.status cimport INCOMPLETE, NODE_CLOSED, NO_MEMORY, OK, OVERLOADED, STALE, status_t
 from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_HELLO_BYTES_MAX, frame_decode
@@ -77,6 +78,8 @@ cdef void _place(Transport* transport, Stream* stream) noexcept nogil:
     at.since_ns = transport.now_ns
     at.begin = at.end = 0
     at.wanted = FRAME_HEADER_BYTES
+    if transport.audit != NULL:
+        audit_address_of(at.stream.fd, &at.address)
     transport.unbound += 1
     transport.counters.accepted += 1
     transport_wake_at(transport, at.since_ns + transport.limits.hello_timeout_ns)
@@ -144,19 +147,25 @@ cdef void _close_older_of(Transport* transport, uint32_t place) noexcept nogil:
                 accepted_close(transport, other)
 
 
+cdef void _tell_refusal(Transport* transport, const Accepted* at, status_t status) noexcept nogil:
+    transport.port.refused(transport.port.self, status, NO_LINK)
+    audit_push_refusal(transport.audit, AUDIT_BY_LOOP, AUDIT_PORT_PEERS, &at.address, status, transport.now_ns)
+
+
 cdef status_t _greet(Transport* transport, uint32_t place, const uint8_t* frame) noexcept nogil:
     cdef Accepted* at = &transport.accepted[place]
     cdef Hello hello
     cdef status_t status = greeting_read_hello(frame, &hello)
     if status != OK:
-        transport.port.refused(transport.port.self, status, NO_LINK)
+        _tell_refusal(transport, at, status)
         return status
     if not stream_is_of(&at.stream, hello.name, hello.name_length):
-        transport.port.refused(transport.port.self, TLS_NAME, NO_LINK)
+        _tell_refusal(transport, at, TLS_NAME)
         greeting_send_refusal(transport, &at.stream, TLS_NAME)
         return TLS_NAME
     status = transport.port.hello(transport.port.self, place, &hello)
     if status != OK:
+        audit_push_refusal(transport.audit, AUDIT_BY_LOOP, AUDIT_PORT_PEERS, &at.address, status, transport.now_ns)
         greeting_send_refusal(transport, &at.stream, status)
         return status
     at.is_bound = True
@@ -181,7 +190,7 @@ cdef status_t _take_frames(Transport* transport, uint32_t place) noexcept nogil:
             at.wanted = <uint32_t>total
             return OK
         if status != OK:
-            transport.port.refused(transport.port.self, status, NO_LINK)
+            _tell_refusal(transport, at, status)
             return status
         frame.length = <uint32_t>total
         at.begin += frame.length
@@ -212,7 +221,7 @@ cdef void accepted_readable(Transport* transport, uint32_t place) noexcept nogil
             status = stream_refusal(&at.stream)
             if status != OK:
                 transport.counters.refused += 1
-                transport.port.refused(transport.port.self, status, NO_LINK)
+                _tell_refusal(transport, at, status)
             accepted_close(transport, place)
             return
         at.end += <uint32_t>got

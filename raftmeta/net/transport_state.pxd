@@ -10,6 +10,7 @@ from raftmeta.native.containers cimport Ring, Vec
 from raftmeta.net.resolver cimport RESOLVED_MAX, Resolver
 from raftmeta.net.stream cimport SocketAddress, Stream
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, member_id_t
+from raftmeta.security.audit_queue cimport AuditAddress, AuditTrail
 from raftmeta.security.tls_state cimport TlsPort
 from raftmeta.status cimport status_t
 from raftmeta.wire.hello cimport Hello
@@ -46,6 +47,7 @@ cdef struct Accepted:
     bint is_bound               # said HELLO
     member_id_t peer
     uint64_t since_ns
+    AuditAddress address        # of the other end; with an audit trail only
     Chunk* chunk                # bytes [begin, end) were read and are not yet a whole frame
     uint32_t begin
     uint32_t end
@@ -103,6 +105,7 @@ cdef struct Transport:
     int listener                # -1: closed
     Resolver* resolver
     TlsPort* tls                # the caller's; without a context: plain
+    AuditTrail* audit           # the caller's; NULL: none
     uint64_t random             # state of the jitter's stream
     uint64_t now_ns             # of the turn under way
     uint64_t deadline_ns        # when transport_tick has something to do

@@ -21,6 +21,7 @@ from raftmeta.native.memory cimport give_back_memory
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init,
                                   stream_is_revoked, stream_read, stream_refusal, stream_secure, stream_write)
+from raftmeta.server.audit cimport audit_accept, audit_refuse, audit_turn_away
 from raftmeta.server.authentication cimport authentication_is_near, authentication_release
 from raftmeta.server.output cimport (connection_count, connection_has_room, connection_next_turn, connection_refuse,
                                      connection_send, place_of)
@@ -70,6 +71,7 @@ cdef void connections_accept(ClientServer* server, int listener) noexcept nogil:
         server.counters.accepted += 1
         if server.free.size == 0:
             server.counters.turned_away += 1
+            audit_turn_away(server, stream.fd)
             stream_close(&stream)
             continue
         connection = &server.connections[server.free.back()]
@@ -78,6 +80,7 @@ cdef void connections_accept(ClientServer* server, int listener) noexcept nogil:
         connection.state = CONNECTION_GREETING
         connection.is_reading = True
         connection.is_near = authentication_is_near(connection, listener == server.local_listener)
+        audit_accept(server, connection, listener == server.local_listener)
         connection.heard_ns = connection.sent_ns = server.now_ns
         server.counters.connections += 1
         if (server.tls.context != NULL and listener == server.listener
@@ -204,6 +207,8 @@ cdef void connection_readable(ClientServer* server, Connection* connection) noex
     if got <= 0:
         if stream_refusal(&connection.stream) != OK:
             server.counters.refused += 1
+            server.has_note = False
+            audit_refuse(server, connection, stream_refusal(&connection.stream))
         connection_close(server, connection)
         return
     connection.heard_ns = server.now_ns

@@ -10,6 +10,7 @@ shrinks with their number.
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset, strlen
 
+from raftmeta.server.audit cimport audit_refuse
 from raftmeta.server.state cimport CONNECTION_CLOSING, TUNE_OUT_BYTES, TUNE_SHARE_BYTES_MIN, TUNE_UNDER_WAY_MAX
 from raftmeta.status cimport OK
 from raftmeta.wire.client_messages cimport CLIENT_REFUSED, client_message_encode
@@ -66,6 +67,7 @@ cdef void connection_send(ClientServer* server, Connection* connection, const Cl
 cdef void connection_refuse(ClientServer* server, Connection* connection, status_t status,
                             const char* text) noexcept nogil:
     cdef ClientMessage message
+    audit_refuse(server, connection, status)
     memset(&message, 0, sizeof(ClientMessage))
     message.kind = CLIENT_REFUSED
     message.status = status

@@ -10,6 +10,7 @@ from libc.string cimport memcpy, memset
 from raftmeta.engine.submission cimport Submission, submission_create, submission_payload
 from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport Ticket, ticket_create, ticket_drop
+from raftmeta.server.audit cimport audit_answer, audit_carry, audit_note_bytes
 from raftmeta.server.output cimport connection_send, place_of
 from raftmeta.server.state cimport NOWHERE, ClientPending, Parts
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
@@ -28,6 +29,7 @@ cdef void request_answer(ClientServer* server, Connection* connection, uint64_t 
     message.body.data = body
     message.body.length = <uint32_t>length
     server.counters.overloaded += status == OVERLOADED
+    audit_answer(server, id, status, revision, index)
     connection_send(server, connection, &message)
 
 
@@ -63,7 +65,8 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
     cdef Parts sent = payload[0] if payload != NULL else parts_of(NULL, 0, NULL, 0)
     cdef size_t kept_length = <size_t>kept.first.length + kept.last.length
     cdef size_t sent_length = <size_t>sent.first.length + sent.last.length
-    cdef ClientPending* pending = <ClientPending*>calloc(1, sizeof(ClientPending) + kept_length)
+    cdef size_t note_length = audit_note_bytes(server, connection, image.id)
+    cdef ClientPending* pending = <ClientPending*>calloc(1, sizeof(ClientPending) + kept_length + note_length)
     cdef Submission* submission = submission_create(what.kind, sent_length)
     cdef Ticket* ticket = ticket_create(server.mailbox, True)
     if pending == NULL or submission == NULL or ticket == NULL:
@@ -76,6 +79,8 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
     pending[0] = image[0]
     pending.key_length = kept.first.length
     pending.length = _put(<uint8_t*>pending + sizeof(ClientPending), &kept)
+    pending.note_length = <uint32_t>note_length
+    audit_carry(server, pending)
     submission.arguments = what.arguments
     submission.owner = ticket
     _put(submission_payload(submission), &sent)
@@ -88,7 +93,7 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
     if server.waiting != NULL:
         server.waiting.previous_waiting = ticket
     server.waiting = ticket
-    pending.bytes = sizeof(ClientPending) + kept_length + sent_length
+    pending.bytes = sizeof(ClientPending) + kept_length + note_length + sent_length
     server.bytes_under_way += pending.bytes
     if connection != NULL:
         connection.under_way += 1

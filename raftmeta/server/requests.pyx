@@ -23,6 +23,7 @@ from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
 from raftmeta.server.access cimport access_of_pending, access_of_request, access_owner, access_speak
+from raftmeta.server.audit cimport audit_begin, audit_check, audit_command, audit_finish, audit_resume
 from raftmeta.server.authentication cimport authentication_take
 from raftmeta.server.machines cimport machine_read, machine_told
 from raftmeta.server.members cimport members_answer, members_take
@@ -33,8 +34,8 @@ from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
 from raftmeta.server.state cimport TUNE_TURN_BYTES, ClientPending, ClientWatch, Parts
 from raftmeta.server.watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened, watches_unwatch
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED,
-                              NOT_FOUND, NOT_READY, NO_MEMORY, OK, OVERLOADED, PERMISSION_DENIED, REMOVED,
-                              VALUE_TOO_LARGE)
+                              NOT_FOUND, NOT_READY, NO_MEMORY, NO_SPACE, OK, OUTCOME_UNKNOWN, OVERLOADED,
+                              PERMISSION_DENIED, REMOVED, VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY,
                                             READ_LOCAL, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND,
                                             REQUEST_GET, REQUEST_GROUPS, REQUEST_KIND_MAX,
@@ -166,13 +167,16 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     cdef Parts payload, held
     cdef Bytes spoken = request.key
     cdef status_t status = command_decode(request.key.data, request.key.length, &server.command)
+    audit_command(server)
     if status == OK and not _may_propose(&server.command):
         status = COMMAND_INVALID
+    if status == OK:
+        status = audit_check(server)
     if status == OK:
         status = _check_level(server)
     if status == OK:
         status = access_speak(server, connection, &spoken, &server.scratch)
-    if status in (COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE, NOT_READY, AUTHENTICATION_FAILED):
+    if status in (COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE, NOT_READY, NO_SPACE, AUTHENTICATION_FAILED):
         request_answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
         return OK
     if status != OK:
@@ -377,10 +381,15 @@ TAKERS[<int>REQUEST_AUTHENTICATE] = authentication_take
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Taker taker = TAKERS[request.kind] if request.kind <= REQUEST_KIND_MAX else NULL
     cdef status_t status = access_of_request(server, connection, request)
+    audit_begin(server, connection, request)
+    if status == OK and request.kind != REQUEST_COMMAND:
+        status = audit_check(server)
     if status != OK:
         request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
         return OK
-    return taker(server, connection, request) if taker != NULL else _ping(server, connection, request)
+    status = taker(server, connection, request) if taker != NULL else _ping(server, connection, request)
+    server.has_note = server.has_note and status != OK      # then the refusal of the connection is its answer
+    return status
 
 
 cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil:
@@ -488,6 +497,8 @@ cdef void requests_drop_parked(ClientServer* server, Connection* connection) noe
     cdef Ticket* ticket
     while connection.parked != NULL:
         ticket = _unpark(server, connection)
+        audit_resume(server, <ClientPending*>ticket.waiter)
+        audit_finish(server, <ClientPending*>ticket.waiter, ticket.status, ticket.revision, ticket.index)
         free(ticket.waiter)
         ticket_drop(ticket)
         ticket_drop(ticket)
@@ -495,11 +506,13 @@ cdef void requests_drop_parked(ClientServer* server, Connection* connection) noe
 
 cdef void _finish(ClientServer* server, Connection* connection, ClientPending* pending,
                   Ticket* ticket) noexcept nogil:
+    audit_resume(server, pending)
     if connection != NULL:
         connection.under_way -= 1
         if pending.kind != REQUEST_COMMAND:
             connection.read_bytes -= pending.bytes
         _tell(server, connection, pending, ticket)
+    audit_finish(server, pending, ticket.status, ticket.revision, ticket.index)
     if pending.kind == REQUEST_WATCH:
         watch_opened(server, pending.watch, ticket)
     elif pending.kind == REQUEST_UNWATCH:
@@ -515,6 +528,8 @@ cdef void requests_release(ClientServer* server) noexcept nogil:
     while server.waiting != NULL:
         ticket = server.waiting
         pending = _unlink(server, ticket)
+        audit_resume(server, pending)
+        audit_finish(server, pending, OUTCOME_UNKNOWN, 0, 0)
         watch_free(pending.watch)       # opening or closing, and of no connection any more
         free(pending)
         ticket_drop(ticket)

@@ -26,6 +26,7 @@ from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport stream_init
 from raftmeta.raft.membership cimport membership_position
+from raftmeta.security.audit_queue cimport AuditTrail
 from raftmeta.security.contexts cimport tls_port_release, tls_port_take
 from raftmeta.server.authentication cimport authentication_prepare
 from raftmeta.server.connections cimport (connection_close, connection_readable, connection_resume, connection_writable,
@@ -203,15 +204,16 @@ cdef bint _prepare(ClientServer* server) noexcept nogil:
             and _register(server, server.local_listener, PLACE_LOCAL_LISTENER))
 
 
-cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, int listener, int local_listener,
-                                  const uint8_t* address, uint8_t address_length, const uint8_t* version,
-                                  uint8_t version_length) noexcept nogil:
+cdef ClientServer* clients_create(Loop* loop, const ClientLimits* limits, AuditTrail* audit, int listener,
+                                  int local_listener, const uint8_t* address, uint8_t address_length,
+                                  const uint8_t* version, uint8_t version_length) noexcept nogil:
     cdef ClientServer* server = <ClientServer*>calloc(1, sizeof(ClientServer))
     if server == NULL:
         _close(listener)
         _close(local_listener)
         return NULL
     server.loop = loop
+    server.audit = audit
     server.limits = limits[0]
     server.listener = listener
     server.local_listener = local_listener
@@ -275,6 +277,7 @@ cdef void clients_destroy(ClientServer* server) noexcept nogil:
     server.free.release()
     server.dirty.release()
     server.scratch.release()
+    server.audit_note.release()
     command_release(&server.command)
     pool_drop(server.pool)
     free(server)

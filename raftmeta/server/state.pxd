@@ -12,6 +12,7 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published, pthread_t
 from raftmeta.net.stream cimport Stream
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
+from raftmeta.security.audit_queue cimport AuditAddress, AuditTrail
 from raftmeta.security.tls_state cimport TlsCounters, TlsPort
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes, Command
 
@@ -71,6 +72,7 @@ cdef struct ClientPending:
     uint8_t kind                # ClientRequestKind
     uint8_t flags
     uint8_t phase               # of a request with several tickets: which one is under way, from 0
+    uint32_t note_length        # what the audit trail will be told of it, behind all that; 0: nothing
 
 # Two windows behind each other: behind a pending request, or behind its submission.
 cdef struct Parts:
@@ -129,6 +131,8 @@ cdef struct Connection:
     Exchange* exchange          # an authentication under way; NULL: none
     uint8_t is_near             # a Unix socket or loopback: nobody between can listen, even without TLS
     uint32_t failures           # authentications that failed
+    uint8_t is_local            # by the Unix socket
+    AuditAddress audit_address  # of the other end; with an audit trail only
     bint has_file               # a sealed file is open for it
     int file
     uint64_t file_bytes
@@ -189,6 +193,10 @@ cdef struct ClientServer:
     Command command             # scratch of decoding
     Vec[uint8_t] scratch        # of bodies
     uint8_t* buffer             # of reading
+    AuditTrail* audit           # NULL: none
+    Vec[uint8_t] audit_note     # of the request that is looked at (server/audit)
+    uint64_t audit_id           # of that request
+    bint has_note               # it was not told yet
     ClientCounters counters
     # Shared:
     uint32_t is_closing

@@ -17,6 +17,7 @@ from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.watch_purse cimport purse_create, purse_drop, purse_hold
 from raftmeta.machine.watches cimport watch_take
 from raftmeta.server.access cimport access_of_watch, access_revision
+from raftmeta.server.audit cimport audit_watch_ended
 from raftmeta.server.output cimport connection_has_room, connection_next_turn, connection_send, place_of
 from raftmeta.server.pending cimport request_answer, request_submit, submission_of
 from raftmeta.server.state cimport (CLIENT_WATCH_CLOSING, CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, CONNECTION_OPEN,
@@ -120,6 +121,7 @@ cdef void watch_closed(ClientServer* server, ClientWatch* watch, status_t status
 # The right to it has gone: its client is told by a second answer, and what waits is told to nobody.
 cdef void _deny(ClientServer* server, Connection* connection, ClientWatch* watch) noexcept nogil:
     request_answer(server, connection, watch.id, PERMISSION_DENIED, 0, 0, NULL, 0)
+    audit_watch_ended(server, connection, watch)
     watches_unwatch(server, connection, watch, 0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,15 @@ from tests.processes.waiting import free_ports
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *, names: str = "a", **settings: Any) -> Iterator[tuple[dict[str, raftmeta.Node], str]]:
-    """Ready nodes, one for each letter, and the URL of their clients."""
+def serving(
+    folder: Path,
+    *,
+    names: str = "a",
+    audit: raftmeta.Audit | None = None,
+    audits: Mapping[str, raftmeta.Audit] | None = None,
+    **settings: Any,
+) -> Iterator[tuple[dict[str, raftmeta.Node], str]]:
+    """Ready nodes, one for each letter, and the URL of their clients. audits: by name; audit: of a single node."""
     ports = free_ports(2 * len(names))
     peers = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
     config = raftmeta.Config(**{**QUICK, **settings})
@@ -23,7 +30,14 @@ def serving(folder: Path, *, names: str = "a", **settings: Any) -> Iterator[tupl
     with contextlib.ExitStack() as stack:
         nodes = {}
         for name, address in addresses.items():
-            node = raftmeta.Node(name, peers=peers, data_dir=folder / name, client_listen=address, config=config)
+            node = raftmeta.Node(
+                name,
+                peers=peers,
+                data_dir=folder / name,
+                client_listen=address,
+                config=config,
+                audit=(audits or {}).get(name, audit),
+            )
             stack.callback(node.close, transfer=False)
             nodes[name] = node.start()
         for node in nodes.values():

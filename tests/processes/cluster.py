@@ -30,6 +30,7 @@ def open_node(
 ) -> raftmeta.Node:
     key_file = settings.pop("encryption_key_file", None)
     pki_folder = settings.pop("pki_folder", None)
+    audit = settings.pop("audit", None)
     node = raftmeta.Node(
         name,
         peers=peers,
@@ -39,6 +40,7 @@ def open_node(
         config=raftmeta.Config(**settings),
         encryption=raftmeta.Encryption(key_file=key_file) if key_file else None,
         tls=tls_of(Path(pki_folder) / "node" / name) if pki_folder else None,
+        audit=raftmeta.Audit(folder=f"{folder}.audit", **audit) if audit is not None else None,
     )
     return node.start()
 
@@ -133,7 +135,8 @@ class Cluster:
     """Members that know each other, on free ports; the context starts them and leaves no process behind.
 
     clients: where each listens for clients, if serves_clients; url: of all of them. settings: of Config; and
-    encryption_key_file, the path of a key file as text, and pki_folder, where certificates of all members are.
+    encryption_key_file, the path of a key file as text; pki_folder, where certificates of all members are; and audit,
+    settings of Audit but for the folder, which is beside the data and ends with `.audit`.
     """
 
     def __init__(
