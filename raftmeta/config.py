@@ -54,9 +54,19 @@ _RANGES: dict[str, tuple[float, float]] = {
     "close_timeout_s": (0.1, 600.0),
     "host_watchdog_s": (0.0, 3600.0),
     "client_connections_max": (1, 1_000_000),
+    "client_unbound_connections_max": (1, 1_000_000),
+    "client_unbound_per_address_max": (1, 1_000_000),
     "client_bytes_max": (_MIB, 64 * _GIB),
     "client_memory_bytes_max": (4 * _MIB, 64 * _GIB),
     "client_idle_s": (0.1, 3600.0),
+    "principal_requests_per_s": (0, 1_000_000_000),
+    "principal_write_bytes_per_s": (0, 1024 * _GIB),
+    "principal_burst_s": (0.01, 60.0),
+    "principal_bytes_max": (0, 64 * _GIB),
+    "principal_connections_max": (0, 1_000_000),
+    "principal_watches_max": (0, 100_000_000),
+    "principal_leases_max": (0, 100_000_000),
+    "principal_sessions_max": (0, 1_000_000),
 }
 
 
@@ -83,7 +93,8 @@ class Config:
     watch_queue_bytes_max: events waiting for one watcher before it has lagged.
     apply_slice_s: the longest the node applies without looking at the network.
     link_queue_bytes_max: bytes waiting for one peer's connection before frames are dropped.
-    unbound_connections_max, hello_timeout_s: connections that have not said who they are, and for how long.
+    unbound_connections_max, hello_timeout_s: connections of peers that have not said who they are, and for how long a
+        connection of a peer or client may do so. Half of them may be from one address.
     reconnect_min_s, reconnect_max_s: pause between attempts to reach a peer.
     host_watchdog_s: keep this node's leases alive only while Python ran in this process within that time. A hung host
         loses its place, at most that time and the lease's ttl later. 0: keep them alive whatever the host does.
@@ -92,10 +103,18 @@ class Config:
     local_clients: serve clients of this machine on a Unix socket in the folder, for this user only.
     client_connections_max, client_bytes_max: clients connected at once, and the bytes of their requests under way
         before Overloaded.
+    client_unbound_connections_max, client_unbound_per_address_max: of those, connections that have not proved who they
+        are, of all and of one address. An IPv6 network of 64 bits is one address.
     client_memory_bytes_max: answers and events that wait until clients read them, of all clients together; half for
         each. Every connection has a share. The node does not serve one above its share until it reads; its watches lag.
     client_idle_s: the node asks a client that is silent for so long whether it lives, and disconnects one that does
         not read for so long.
+    principal_requests_per_s, principal_write_bytes_per_s, principal_burst_s: requests of one principal, and bytes of
+        its commands, before QuotaExceeded; and for how many seconds it may save up. A principal is a user, or the
+        address of clients that prove no name. Each node counts for itself. 0: no bound.
+    principal_bytes_max, principal_connections_max, principal_watches_max, principal_leases_max, principal_sessions_max:
+        what one principal may have at once: bytes of requests under way, connections, watches, leases and sessions. A
+        session may keep session_window results. 0: no bound.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -129,9 +148,19 @@ class Config:
     close_timeout_s: float = 10.0
     host_watchdog_s: float = 0.0
     client_connections_max: int = 10_000
+    client_unbound_connections_max: int = 1024
+    client_unbound_per_address_max: int = 256
     client_bytes_max: int = 64 * _MIB
     client_memory_bytes_max: int = 256 * _MIB
     client_idle_s: float = 10.0
+    principal_requests_per_s: int = 0
+    principal_write_bytes_per_s: int = 0
+    principal_burst_s: float = 1.0
+    principal_bytes_max: int = 0
+    principal_connections_max: int = 0
+    principal_watches_max: int = 0
+    principal_leases_max: int = 0
+    principal_sessions_max: int = 0
     local_clients: bool = False
     lease_reads: bool = False
     checks: bool = False

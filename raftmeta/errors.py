@@ -7,6 +7,7 @@
     │   │   ├── ReadyTimeout        ... within the time given                                   (TimeoutError)
     │   │   └── NodeRemoved         it is no member any more; a watch goes on at `revision` elsewhere
     │   ├── Overloaded              too much is under way already
+    │   │   └── QuotaExceeded       ... or used by this principal: `quota` says of what, `retry_after_s` when again
     │   ├── NoSpace                 no quorum has room on its disks, or a required audit trail has none
     │   ├── Withdrawn               timed out before it was proposed                            (TimeoutError)
     │   ├── NodeClosed              this node was closed, or never started
@@ -82,6 +83,7 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "PermissionDenied",
+    "QuotaExceeded",
     "RaftmetaError",
     "ReadyTimeout",
     "Refused",
@@ -153,6 +155,23 @@ class NodeRemoved(NotReady):
 
 class Overloaded(NotExecuted):
     """Too many operations are under way; the node refused this one at once."""
+
+
+class QuotaExceeded(Overloaded):
+    """The principal uses as much of the node as one principal may (Config.principal_...); others may go on.
+
+    quota: "requests", "write bytes", "bytes under way", "connections", "watches", "leases", "sessions" or "results of a
+    session"; empty: it was not told. principal: whose; empty: of all clients of this address that prove no name.
+    retry_after_s: when to try again, in seconds; None: when something was given back.
+    """
+
+    def __init__(
+        self, message: str, *, quota: str = "", principal: str = "", retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.quota = quota
+        self.principal = principal
+        self.retry_after_s = retry_after_s
 
 
 class NoSpace(NotExecuted):
@@ -449,6 +468,7 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
         AuthenticationFailed,
         "no user has proved a password here, or name and password do not fit",
     ),
+    statuses.QUOTA_EXCEEDED: (QuotaExceeded, "the principal uses as much of the node as it may"),
     statuses.BAD_VERSION: (Unsupported, "the node runs an older version of raftmeta, which does not know this request"),
 }
 
@@ -523,3 +543,30 @@ def broken_belief(number: int, a: int, b: int, *, entry: int = 0) -> InvariantBr
     ending = "; ".join(filter(None, (unapplied_text(entry), "the node has stopped")))
     message = f"an invariant is broken: {name}, {a} and {b} contradict each other; {ending}"
     return InvariantBroken(message, belief=name, facts=(a, b))
+
+
+# wire/client_messages ClientQuota, by number - 1
+_QUOTAS = (
+    "requests",
+    "write bytes",
+    "bytes under way",
+    "connections",
+    "watches",
+    "leases",
+    "sessions",
+    "results of a session",
+)
+
+
+def quota_exceeded(number: int, retry_after_ms: int, principal: str) -> QuotaExceeded:
+    """The error of a request over a quota. retry_after_ms: 0: not by waiting alone."""
+    quota = _QUOTAS[number - 1] if 0 < number <= len(_QUOTAS) else ""
+    who = principal or "this client's address"
+    what = f"is over its quota of {quota}" if quota else "is over a quota"
+    when = f"try again in {retry_after_ms / 1000:g} s" if retry_after_ms else "give something back first"
+    return QuotaExceeded(
+        f"{who} {what}; {when}",
+        quota=quota,
+        principal=principal,
+        retry_after_s=retry_after_ms / 1000 if retry_after_ms else None,
+    )

@@ -39,6 +39,7 @@ cdef enum:
     WITHDRAWN = 37              # timed out before it was proposed
     PERMISSION_DENIED = 38      # the principal has no right to it
     AUTHENTICATION_FAILED = 39  # no principal, an unknown one, or one whose credentials have changed since
+    QUOTA_EXCEEDED = 40         # the principal uses as much of this node as it may
 
     # 48..63: fate not known
     OUTCOME_UNKNOWN = 48

@@ -58,12 +58,14 @@ from raftmeta.errors import (
     OutcomeUnknown,
     Overloaded,
     PermissionDenied,
+    QuotaExceeded,
     RaftmetaError,
     ReadyTimeout,
     Unsupported,
     Withdrawn,
     error_from_status,
     permission_denied,
+    quota_exceeded,
 )
 
 if TYPE_CHECKING:
@@ -347,6 +349,8 @@ class Channel:
         elif status != statuses.OK and id in self._watches:
             is_denied = status == statuses.PERMISSION_DENIED
             why = self._denied(None, b"") if is_denied else error_from_status(status, revision=revision)
+            if status == statuses.QUOTA_EXCEEDED:
+                why = self._over_quota(body)
             self._watches.pop(id)[1].on_refused(why)
 
     @staticmethod
@@ -362,10 +366,23 @@ class Channel:
         missing = answer_value(VALUES, 0, 0, body)[0][2] if request and request.sequence and body else None
         return permission_denied(user, *(missing or (0, b"", b"")))
 
+    @staticmethod
+    def _over_quota(body: bytes) -> QuotaExceeded:
+        """Of an answer: which quota of whose, and when to try again."""
+        number, retry_after_ms, principal = answer_value(VALUES, 0, 0, body)[0] if body else (0, 0, b"")
+        return quota_exceeded(number, retry_after_ms, shown(principal))
+
     def _on_status(self, request: OpenRequest, status: int, revision: int, body: bytes = b"") -> None:
         """An answer that is no value: decided, to be sent again, or not to be known."""
         if status == statuses.PERMISSION_DENIED:
             self._end(request, self._denied(request, body))
+            return
+        if status == statuses.QUOTA_EXCEEDED:
+            error = self._over_quota(body)
+            if request.doubts:
+                self._later(request, error.retry_after_s or RETRY_S)  # an earlier sending may have been executed
+            else:
+                self._end(request, error)
             return
         if status == statuses.AUTHENTICATION_FAILED:
             unknown = self._unknown("it was under way when the client's proof lost its worth")
@@ -402,8 +419,8 @@ class Channel:
             reason="no copy",
         )
 
-    def _later(self, request: OpenRequest) -> None:
-        self.loop.call_later(RETRY_S * random.uniform(0.5, 1.5), self._send_again, request)
+    def _later(self, request: OpenRequest, pause_s: float = RETRY_S) -> None:
+        self.loop.call_later(pause_s * random.uniform(0.5, 1.5), self._send_again, request)
 
     def _session_ended(self, request: OpenRequest) -> None:
         if self.encoder.session:

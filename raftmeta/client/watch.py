@@ -18,7 +18,16 @@ from typing import Self
 from raftmeta.bindings.requests import RANGE, VALUES, answer_value
 from raftmeta.client.channel import NEVER, Channel, Events
 from raftmeta.common import numbers
-from raftmeta.errors import Compacted, Lagged, NodeRemoved, Overloaded, RaftmetaError, ReadyTimeout, Withdrawn
+from raftmeta.errors import (
+    Compacted,
+    Lagged,
+    NodeRemoved,
+    Overloaded,
+    QuotaExceeded,
+    RaftmetaError,
+    ReadyTimeout,
+    Withdrawn,
+)
 from raftmeta.operations import KeyRecord
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 from raftmeta.verbs.asked import WatchAsked
@@ -46,6 +55,7 @@ class AioClientWatch(Events, AioWatch):
         self._ready_bytes = 0
         self._watch = 0  # id of the native watch, 0: none is open
         self._must_reset = False
+        self._was_open = False
         self._pause_s = 0.0
         self._news = asyncio.Event()
         self.is_closed = False
@@ -95,14 +105,16 @@ class AioClientWatch(Events, AioWatch):
         for kind, revision, wall_ms, events, more in answer_value(VALUES, 0, 0, body):
             if self._watch:
                 self._take_item(kind, revision, wall_ms, events, more)
+        self._was_open = True
         self._ready_bytes += len(body)
         if self._ready_bytes > TUNE_READY_BYTES and self._watch:
             self._let_go()  # opened again from _resume when the consumer has taken what is there
 
     def on_refused(self, error: RaftmetaError) -> None:
         self._watch = 0
-        if isinstance(error, Overloaded):
-            self._pause_s = RETRY_S
+        if isinstance(error, Overloaded) and (self._was_open or not isinstance(error, QuotaExceeded)):
+            # A node may still count the watch of a connection that broke.
+            self._pause_s = max(RETRY_S, getattr(error, "retry_after_s", None) or 0.0)
             self._news.set()
         else:
             self._give(error)

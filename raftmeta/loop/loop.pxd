@@ -117,6 +117,7 @@ cdef struct Loop:
     WriteThread writer
     Handoff[DiskJob] jobs_done
     Handoff[Submission] submissions
+    Submission* submitted           # taken out of it, and still to be looked at
 
     pthread_t thread
     bint is_running

@@ -76,6 +76,8 @@ cdef extern from "<pthread.h>" nogil:
 cdef enum:
     TUNE_EVENTS_PER_WAIT = 64
     TUNE_LINKS_PERIOD_NS = 10_000_000   # how often wanted links are compared with the connections kept
+    TUNE_SUBMISSIONS_PER_TURN = 4096    # about a millisecond
+    EVERY_SUBMISSION = 0xFFFFFFFF
     LONGEST_WAIT_MS = 1000
     REFUSAL_TIMEOUTS = 10               # election time-outs for which a refused HELLO is told; peers try again sooner
     NEVER_DAYS = 0xFFFF
@@ -442,18 +444,23 @@ cdef void _set_faults(Loop* loop, Submission* submission) noexcept nogil:
     free(submission)
 
 
-cdef void _take_submissions(Loop* loop) noexcept nogil:
-    cdef Submission* submission = loop.submissions.take()
-    cdef Submission* next
-    while submission != NULL:
-        next = submission.next
+# At most so many: however much callers and clients ask for, links and timers have their turn.
+cdef void _take_submissions(Loop* loop, uint32_t most) noexcept nogil:
+    cdef Submission* submission
+    cdef uint32_t _count
+    for _count in range(most):
+        if loop.submitted == NULL:
+            loop.submitted = loop.submissions.take()
+        if loop.submitted == NULL:
+            return
+        submission = loop.submitted
+        loop.submitted = submission.next
         if submission_is_awaited(submission):
             _await(loop, submission)
         elif submission.kind == SUBMIT_SET_FAULTS:
             _set_faults(loop, submission)
         else:
             engine_submit(&loop.engine, submission)
-        submission = next
 
 
 cdef void _take_finished_jobs(Loop* loop, Handoff[DiskJob]* jobs) noexcept nogil:
@@ -505,7 +512,8 @@ cdef int _timeout_ms(Loop* loop) noexcept nogil:
 
 
 cdef bint _has_work(Loop* loop) noexcept nogil:
-    return not loop.submissions.is_empty() or not loop.jobs_done.is_empty() or load_shared(&loop.is_closing)
+    return (loop.submitted != NULL or not loop.submissions.is_empty() or not loop.jobs_done.is_empty()
+            or load_shared(&loop.is_closing))
 
 
 cdef int _wait(Loop* loop, posix.epoll_event* events, bint more) noexcept nogil:
@@ -593,7 +601,7 @@ cdef void* _loop_main(void* argument) noexcept nogil:
             _restart_maxima(loop)
         if loop.engine.state != ENGINE_STOPPED:
             _look_at_network(loop, events, count)
-        _take_submissions(loop)
+        _take_submissions(loop, TUNE_SUBMISSIONS_PER_TURN)
         _take_finished_jobs(loop, &loop.jobs_done)
         _look_at_disk(loop)
         engine_run(&loop.engine, &more)
@@ -614,7 +622,7 @@ cdef void* _loop_main(void* argument) noexcept nogil:
 # Everybody who waits is answered, sockets are closed.
 cdef void _end(Loop* loop) noexcept nogil:
     engine_stop(&loop.engine, OK)
-    _take_submissions(loop)
+    _take_submissions(loop, EVERY_SUBMISSION)
     _answer_awaiting(loop)
     _flush(loop)
     if load_shared(&loop.is_aborted):
@@ -732,7 +740,7 @@ cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil:
 
 cdef void loop_destroy(Loop* loop) noexcept nogil:
     engine_stop(&loop.engine, OK)
-    _take_submissions(loop)         # pushed after the last turn
+    _take_submissions(loop, EVERY_SUBMISSION)       # pushed after the last turn
     _take_finished_jobs(loop, &loop.jobs_done)
     _take_finished_jobs(loop, &loop.writer.asked)       # an aborted write thread left them
     wakeups_flush(&loop.wakeups)

@@ -15,10 +15,11 @@ from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop
 from raftmeta.net cimport posix
 from raftmeta.net.greeting cimport greeting_read_hello, greeting_send_hello, greeting_send_refusal
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init, stream_is_of,
-                                  stream_read, stream_refusal, stream_room_min, stream_secure)
+                                  stream_is_secured, stream_read, stream_refusal, stream_room_min, stream_secure)
 from raftmeta.net.transport_state cimport (NO_LINK, TAG_ACCEPTED, Accepted, transport_tag,
                                            transport_wake_at)
 from raftmeta.security.audit_queue cimport AUDIT_BY_LOOP, AUDIT_PORT_PEERS, audit_address_of, audit_push_refusal
+from raftmeta.net.unbound cimport UNBOUND_NONE, Unbound, address_of_socket, unbound_add, unbound_look, unbound_remove
 from raftmeta.security.tls_state cimport TLS_NAME
 from raftmeta.status cimport INCOMPLETE, NODE_CLOSED, NO_MEMORY, OK, OVERLOADED, STALE, status_t
 from raftmeta.wire.frame cimport FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_HELLO_BYTES_MAX, frame_decode
@@ -29,27 +30,19 @@ cdef enum:
     TUNE_CHUNK_BYTES_UNBOUND = 8 * 1024     # before HELLO; more than one HELLO frame
     TUNE_READS_PER_TURN = 4                 # then other connections and the timers get their turn
     TUNE_ACCEPTS_PER_TURN = 16
+    TUNE_HANDSHAKE_STEPS_PER_TURN = 2       # of half a millisecond: so long links of peers wait for strangers
     ACCEPT_PAUSE_NS = 100_000_000           # without descriptors
 
 
 # --- new ones ---------------------------------------------------------------------------------------------------------
-cdef int _oldest_unbound(Transport* transport) noexcept nogil:
-    cdef int oldest = -1
-    cdef uint32_t place
-    for place in range(transport.accepted_max):
-        if transport.accepted[place].stream.fd >= 0 and not transport.accepted[place].is_bound:
-            if oldest < 0 or transport.accepted[place].since_ns < transport.accepted[oldest].since_ns:
-                oldest = place
-    return oldest
-
-
-cdef int _free_place(Transport* transport) noexcept nogil:
-    cdef int oldest
-    cdef uint32_t place
-    if transport.unbound >= transport.limits.unbound_max:
-        oldest = _oldest_unbound(transport)     # a flood of silent connections must not lock peers out
+# A place for one from this address, after another one has given way if need be; -1: there is none for it.
+cdef int _free_place(Transport* transport, uint64_t address) noexcept nogil:
+    cdef uint32_t gives_way, place
+    if unbound_look(&transport.unbound, address, transport.now_ns, &gives_way) != OK:
+        return -1
+    if gives_way != UNBOUND_NONE:       # a flood of silent connections must not lock peers out
         transport.counters.evicted += 1
-        accepted_close(transport, oldest)
+        accepted_close(transport, transport.unbound.entries[gives_way].place)
     for place in range(transport.accepted_max):
         if transport.accepted[place].stream.fd < 0:
             return place
@@ -64,7 +57,8 @@ cdef bint _register(Transport* transport, uint32_t place) noexcept nogil:
 
 
 cdef void _place(Transport* transport, Stream* stream) noexcept nogil:
-    cdef int place = _free_place(transport)
+    cdef uint64_t address = address_of_socket(stream.fd)
+    cdef int place = _free_place(transport, address)
     cdef Accepted* at
     if place < 0:
         transport.counters.evicted += 1
@@ -75,15 +69,16 @@ cdef void _place(Transport* transport, Stream* stream) noexcept nogil:
     at.generation += 1
     at.is_bound = False
     at.peer = 0
-    at.since_ns = transport.now_ns
     at.begin = at.end = 0
     at.wanted = FRAME_HEADER_BYTES
     if transport.audit != NULL:
         audit_address_of(at.stream.fd, &at.address)
-    transport.unbound += 1
+    at.unbound = unbound_add(&transport.unbound, address, place, transport.now_ns)
     transport.counters.accepted += 1
-    transport_wake_at(transport, at.since_ns + transport.limits.hello_timeout_ns)
-    if transport.tls.context != NULL and not stream_secure(&at.stream, transport.tls, NULL):
+    transport_wake_at(transport, transport.now_ns + transport.limits.hello_timeout_ns)
+    if at.unbound == UNBOUND_NONE:
+        accepted_close(transport, place)
+    elif transport.tls.context != NULL and not stream_secure(&at.stream, transport.tls, NULL):
         accepted_close(transport, place)
     elif not _register(transport, place):
         accepted_close(transport, place)
@@ -168,9 +163,9 @@ cdef status_t _greet(Transport* transport, uint32_t place, const uint8_t* frame)
         audit_push_refusal(transport.audit, AUDIT_BY_LOOP, AUDIT_PORT_PEERS, &at.address, status, transport.now_ns)
         greeting_send_refusal(transport, &at.stream, status)
         return status
+    _release(transport, at)
     at.is_bound = True
     at.peer = hello.id
-    transport.unbound -= 1
     _close_older_of(transport, place)
     return OK if greeting_send_hello(transport, &at.stream, NO_LINK) else STALE
 
@@ -209,6 +204,10 @@ cdef void accepted_readable(Transport* transport, uint32_t place) noexcept nogil
     cdef uint32_t room
     cdef status_t status
     cdef int _turn
+    if at.stream.tls != NULL and not stream_is_secured(&at.stream):
+        if transport.handshake_steps >= TUNE_HANDSHAKE_STEPS_PER_TURN:
+            return          # epoll tells again in the next turn: links of peers have theirs before
+        transport.handshake_steps += 1
     for _turn in range(TUNE_READS_PER_TURN):
         if not _make_room(at):
             accepted_close(transport, place)        # the peer connects again when there is memory
@@ -238,31 +237,30 @@ cdef void accepted_readable(Transport* transport, uint32_t place) noexcept nogil
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
+cdef void _release(Transport* transport, Accepted* at) noexcept nogil:
+    if at.unbound != UNBOUND_NONE:
+        unbound_remove(&transport.unbound, at.unbound)
+        at.unbound = UNBOUND_NONE
+
+
 cdef void accepted_close(Transport* transport, uint32_t place) noexcept nogil:
     cdef Accepted* at = &transport.accepted[place]
     if at.stream.fd < 0:
         return
     stream_close(&at.stream)        # this also takes it out of epoll
-    if not at.is_bound:
-        transport.unbound -= 1
+    _release(transport, at)
     at.is_bound = False
     chunk_drop(at.chunk)
     at.chunk = NULL
 
 
 cdef void accepted_tick(Transport* transport) noexcept nogil:
+    cdef Unbound* unbound = &transport.unbound
     cdef uint64_t deadline_ns
-    cdef uint32_t place
-    cdef Accepted* at
-    if transport.unbound == 0:
-        return
-    for place in range(transport.accepted_max):
-        at = &transport.accepted[place]
-        if at.stream.fd < 0 or at.is_bound:
-            continue
-        deadline_ns = at.since_ns + transport.limits.hello_timeout_ns
-        if deadline_ns <= transport.now_ns:
-            transport.counters.evicted += 1
-            accepted_close(transport, place)
-        else:
+    while unbound.first != UNBOUND_NONE:
+        deadline_ns = unbound.entries[unbound.first].since_ns + transport.limits.hello_timeout_ns
+        if deadline_ns > transport.now_ns:
             transport_wake_at(transport, deadline_ns)
+            return
+        transport.counters.evicted += 1
+        accepted_close(transport, unbound.entries[unbound.first].place)

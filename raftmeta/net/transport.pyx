@@ -20,11 +20,13 @@ from raftmeta.net.stream cimport (Stream, stream_close, stream_close_in_child, s
 from raftmeta.net.transport_state cimport (OUTGOING_CONNECTING, TAG_ACCEPTED, TAG_LISTENER, TAG_OUTGOING, Accepted,
                                            Transport, TransportLimits, TransportPort, transport_tag,
                                            transport_wake_at)
+from raftmeta.net.unbound cimport unbound_prepare, unbound_release
 from raftmeta.raft.types cimport MEMBERS_MAX
 from raftmeta.security.tls_state cimport TlsPort
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 
 cdef enum:
+    TUNE_GRACE_NS = 0           # peers are few: the newest of an address may always be one
     TUNE_BOUND_MAX = 4 * MEMBERS_MAX        # accepted connections that said HELLO: one a peer, and room for changes
 
 
@@ -54,7 +56,9 @@ cdef status_t transport_init(Transport* transport, const TransportPort* port, co
     transport.listener = listener
     transport.random = seed
     transport.accepted = <Accepted*>calloc(limits.unbound_max + TUNE_BOUND_MAX, sizeof(Accepted))
-    if transport.accepted == NULL:
+    if transport.accepted == NULL or not unbound_prepare(&transport.unbound, limits.unbound_max,
+                                                         (limits.unbound_max + 1) // 2,
+                                                         TUNE_GRACE_NS):
         return NO_MEMORY
     transport.accepted_max = limits.unbound_max + TUNE_BOUND_MAX
     for i in range(transport.accepted_max):
@@ -124,6 +128,7 @@ cdef void transport_send(void* self, uint32_t link, const uint8_t* head, size_t 
 
 cdef void transport_flush(Transport* transport) noexcept nogil:
     cdef uint32_t link
+    transport.handshake_steps = 0
     for link in range(<uint32_t>MEMBERS_MAX):
         if transport.outgoing[link].is_dirty:
             outgoing_flush(transport, link)
@@ -165,6 +170,7 @@ cdef void transport_close(Transport* transport) noexcept nogil:
     free(transport.accepted)
     transport.accepted = NULL
     transport.accepted_max = 0
+    unbound_release(&transport.unbound)
     transport.scratch.release()
 
 

@@ -9,6 +9,7 @@ from raftmeta.native.chunks cimport Chunk, Slice
 from raftmeta.native.containers cimport Ring, Vec
 from raftmeta.net.resolver cimport RESOLVED_MAX, Resolver
 from raftmeta.net.stream cimport SocketAddress, Stream
+from raftmeta.net.unbound cimport Unbound
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, MEMBERS_MAX, member_id_t
 from raftmeta.security.audit_queue cimport AuditAddress, AuditTrail
 from raftmeta.security.tls_state cimport TlsPort
@@ -34,7 +35,7 @@ cdef struct TransportPort:
     void (*refused)(void* self, status_t status, uint32_t link) noexcept nogil
 
 cdef struct TransportLimits:
-    uint32_t unbound_max        # accepted connections that have not said HELLO; the oldest goes when there is one more
+    uint32_t unbound_max        # accepted connections that have not said HELLO; half of them from one address
     uint64_t hello_timeout_ns   # from open to HELLO, in both directions
     uint64_t queue_bytes_max    # waiting for one outgoing connection
     uint64_t reconnect_min_ns
@@ -44,9 +45,9 @@ cdef struct TransportLimits:
 cdef struct Accepted:
     Stream stream               # closed: free place
     uint32_t generation         # of this place, so that an event of an earlier connection is not taken for this one's
+    uint32_t unbound            # its entry in Transport.unbound, as long as it has not said HELLO
     bint is_bound               # said HELLO
     member_id_t peer
-    uint64_t since_ns
     AuditAddress address        # of the other end; with an audit trail only
     Chunk* chunk                # bytes [begin, end) were read and are not yet a whole frame
     uint32_t begin
@@ -111,7 +112,8 @@ cdef struct Transport:
     uint64_t deadline_ns        # when transport_tick has something to do
     uint64_t accept_retry_ns    # not 0: no descriptors were left, the listener pauses until then
     uint32_t accepted_max
-    uint32_t unbound
+    uint32_t handshake_steps    # done in this turn
+    Unbound unbound             # of the accepted ones
     Accepted* accepted
     Outgoing[MEMBERS_MAX] outgoing
     Vec[uint8_t] scratch

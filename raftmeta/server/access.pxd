@@ -34,5 +34,7 @@ cdef void access_owner(ClientServer* server, const Connection* connection, uint6
 cdef bint access_to_all(ClientServer* server, const Connection* connection) noexcept nogil
 # Whether the watch may go on. It looks only when the rights have changed since it looked last.
 cdef bint access_of_watch(ClientServer* server, const Connection* connection, ClientWatch* watch) noexcept nogil
+# Whether rights are on, so that a client must prove a name.
+cdef bint access_demands_proof(ClientServer* server) noexcept nogil
 # The rights' revision that this node has published.
 cdef uint64_t access_revision(ClientServer* server) noexcept nogil

@@ -48,6 +48,14 @@ cdef uint64_t access_revision(ClientServer* server) noexcept nogil:
     return revision
 
 
+cdef bint access_demands_proof(ClientServer* server) noexcept nogil:
+    cdef RightsTable* table = _hold(server)
+    cdef bint is_enabled = table != NULL and table.is_enabled
+    if table != NULL:
+        rights_drop(table)
+    return is_enabled
+
+
 # --- keys -------------------------------------------------------------------------------------------------------------
 # start NULL: over any range at all.
 cdef bint _has(const TableUser* user, uint8_t right, const Bytes* start, const Bytes* end, bint is_key) noexcept nogil:

@@ -28,8 +28,8 @@ from raftmeta.security.audit_queue cimport (
     audit_has_room, audit_push, audit_push_refusal, audit_wants)
 from raftmeta.status cimport AUTHENTICATION_FAILED, NO_SPACE, OK, OVERLOADED, PERMISSION_DENIED, WITHDRAWN
 from raftmeta.wire.client_messages cimport (
-    AUTHENTICATE_PROVES, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_KIND_MAX,
-    REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_RANGE,
+    AUTHENTICATE_PROVES, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_GROUPS,
+    REQUEST_KIND_MAX, REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_RANGE,
     REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH)
 from raftmeta.wire.commands cimport (
     COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE,
@@ -48,6 +48,7 @@ cdef uint8_t[REQUEST_KIND_MAX + 1] OPERATIONS       # of requests; AUDIT_FILLER:
 OPERATIONS[<int>REQUEST_COMMAND] = AUDIT_COMMAND
 OPERATIONS[<int>REQUEST_GET] = AUDIT_GET
 OPERATIONS[<int>REQUEST_RANGE] = AUDIT_RANGE
+OPERATIONS[<int>REQUEST_GROUPS] = AUDIT_RANGE
 OPERATIONS[<int>REQUEST_WATCH] = AUDIT_WATCH
 OPERATIONS[<int>REQUEST_UNWATCH] = AUDIT_UNWATCH
 OPERATIONS[<int>REQUEST_STATUS] = AUDIT_STATUS
@@ -174,7 +175,7 @@ cdef void audit_begin(ClientServer* server, Connection* connection, const Client
     server.has_note = False
     if server.audit == NULL or operation == AUDIT_FILLER or not _open(server, connection, operation, request.id):
         return
-    if request.kind in (REQUEST_RANGE, REQUEST_WATCH):
+    if request.kind in (REQUEST_RANGE, REQUEST_GROUPS, REQUEST_WATCH):
         _append_item(server, 0, AUDIT_LABEL_KEY, 0, &request.key, &request.end, 0)
     elif request.kind == REQUEST_GET:
         _append_item(server, 0, AUDIT_LABEL_KEY, 0, &request.key, NULL, 0)

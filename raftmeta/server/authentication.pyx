@@ -27,7 +27,8 @@ from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.server.output cimport connection_refuse
 from raftmeta.server.pending cimport request_answer
-from raftmeta.server.state cimport TUNE_FAILURE_SLOTS, Exchange, FailureSlot
+from raftmeta.server.quotas cimport quotas_attach
+from raftmeta.server.state cimport TUNE_FAILURE_SLOTS, Exchange, FailureSlot, Principal
 from raftmeta.status cimport AUTHENTICATION_FAILED, BAD_FIELD, NO_MEMORY, OK, OVERLOADED
 from raftmeta.wire.client_messages cimport AUTHENTICATE_PROVES, NONCE_BYTES_MAX
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX
@@ -173,11 +174,23 @@ cdef bint _is_proof(const Exchange* exchange, const ClientRequest* request) noex
             and memcmp(request.key.data, exchange.nonce.data, exchange.nonce.size) == 0 and exchange.is_user)
 
 
+# The proof is right: the connection is its user's, if the user may have one more.
+cdef status_t _become(ClientServer* server, Connection* connection, const Principal* principal) noexcept nogil:
+    cdef Principal before = connection.principal
+    cdef status_t status
+    connection.principal = principal[0]
+    status = quotas_attach(server, connection)
+    if status != OK:
+        connection.principal = before
+    return status
+
+
 cdef status_t _prove(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Exchange* exchange = connection.exchange
     cdef FailureSlot* slot = _slot_of(server, exchange)
     cdef uint8_t[KEY_BYTES] signature
     cdef Writer writer
+    cdef status_t status
     if slot.count >= TUNE_FAILURES_MAX:
         return OVERLOADED
     if not _is_proof(exchange, request):
@@ -185,7 +198,9 @@ cdef status_t _prove(ClientServer* server, Connection* connection, const ClientR
         connection.failures += 1
         server.counters.unauthenticated += 1
         return AUTHENTICATION_FAILED
-    connection.principal = exchange.asked
+    status = _become(server, connection, &exchange.asked)
+    if status != OK:
+        return status
     server.counters.authenticated += 1
     hmac_sha256(exchange.secret.server_key, KEY_BYTES, exchange.said.data, exchange.said.size, signature)
     server.scratch.clear()

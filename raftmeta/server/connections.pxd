@@ -15,5 +15,9 @@ cdef void connections_relieve(ClientServer* server) noexcept nogil
 cdef void connection_resume(ClientServer* server, Connection* connection) noexcept nogil
 # Everything appended before the call, one write for each connection; what that lets others append waits for the next.
 cdef void connections_flush(ClientServer* server) noexcept nogil
-# Ages: no HELLO in time, silent, not reading.
+# Close those that did not prove in time who they are.
+cdef void connections_expire(ClientServer* server) noexcept nogil
+# Go on with those that were over their quotas.
+cdef void connections_wake(ClientServer* server) noexcept nogil
+# Ages: silent, not reading.
 cdef void connections_sweep(ClientServer* server) noexcept nogil

@@ -9,6 +9,10 @@ is full are parked. Events wait in the queues of watches, which its purse bounds
 connections together hold more than half of client_memory_bytes_max in answers, those that hold the most are closed:
 they do not read, or others would hold more.
 
+Strangers: until a connection has proved who is there, it has hello_timeout_ns in all, frames of CLIENT_HELLO_BYTES_MAX,
+and a place in ClientServer.unbound. The proof is HELLO behind a certificate, and where rights are on a password. Longer
+frames of one that still owes its password are thrown away unread, and answered so.
+
 Turns: what one turn makes is bounded, and a connection that has more to do comes again behind all others.
 """
 
@@ -20,30 +24,43 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.native.memory cimport give_back_memory
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init,
-                                  stream_is_revoked, stream_read, stream_refusal, stream_secure, stream_write)
+                                  stream_is_revoked, stream_is_secured, stream_read, stream_refusal, stream_secure,
+                                  stream_write)
+from raftmeta.net.unbound cimport (ADDRESS_LOCAL, UNBOUND_NONE, address_of_socket, unbound_add, unbound_look,
+                                   unbound_remove)
+from raftmeta.server.access cimport access_demands_proof
 from raftmeta.server.audit cimport audit_accept, audit_refuse, audit_turn_away
 from raftmeta.server.authentication cimport authentication_is_near, authentication_release
 from raftmeta.server.output cimport (connection_count, connection_has_room, connection_next_turn, connection_refuse,
                                      connection_send, place_of)
 from raftmeta.server.pending cimport request_answer
+from raftmeta.server.quotas cimport (quotas_allow_unfinished, quotas_attach, quotas_detach, quotas_request,
+                                     quotas_sweep)
 from raftmeta.server.requests cimport (requests_drop_parked, requests_hello, requests_serve_parked, requests_take,
                                        requests_tell_leader)
 from raftmeta.server.snapshots cimport snapshot_close
 from raftmeta.server.state cimport (CONNECTION_CLOSING, CONNECTION_FREE, CONNECTION_GREETING, CONNECTION_OPEN,
-                                    TUNE_TURN_BYTES)
+                                    TUNE_TURN_BYTES, bytes_begin, bytes_end)
 from raftmeta.server.watches cimport watches_abandon, watches_resume
-from raftmeta.status cimport BAD_VERSION, FOREIGN_CLUSTER, INCOMPLETE, OK, OVERLOADED, REMOVED, STALE, status_t
+from raftmeta.status cimport (AUTHENTICATION_FAILED, BAD_LENGTH, BAD_VERSION, FOREIGN_CLUSTER, INCOMPLETE, OK,
+                              OVERLOADED, QUOTA_EXCEEDED, REMOVED, STALE, status_t)
 from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER_BYTES, CLIENT_HELLO_BYTES_MAX,
-                                            CLIENT_PING, ClientMessage, ClientRequest, client_frame_decode,
-                                            client_request_decode)
+                                            CLIENT_PING, REQUEST_KIND_MAX, ClientMessage, ClientRequest,
+                                            client_frame_decode, client_request_decode)
+from raftmeta.wire.msgpack cimport Reader, number_max, read_array_max, read_uint, reader_over
 
 cdef enum:
     TUNE_READ_BYTES = 1 << 18       # read at once; the size of ClientServer.buffer
     TUNE_ACCEPTS_PER_TURN = 64
+    TUNE_HANDSHAKE_STEPS_PER_TURN = 4       # of half a millisecond: so long others wait for strangers
     TUNE_KEPT_BYTES = 1 << 12       # buffers of an idle connection that are larger are given back
     ACCEPT_PAUSE_NS = 100_000_000   # without descriptors
+    REQUEST_ELEMENTS_MAX = 15       # of any request: one byte of msgpack says how many
+    PREFIX_BYTES = 16               # of a request: enough for its kind and id
     TUNE_GIVE_BACK_BYTES = 1 << 24  # that went since the most that there was: freed memory is given to the system
 
+cdef const char* TOLD_NO_MEMORY = b"no memory is left for another client"
+cdef const char* TOLD_QUOTA = b"as many connections of this client's name or address are open as may be"
 cdef const char* TOLD_REMOVED = b"this node was removed from the cluster: go on with one of its members"
 
 
@@ -56,10 +73,42 @@ cdef bint _watch_descriptor(ClientServer* server, Connection* connection, int ve
     return posix.epoll_ctl(server.epoll, verb, connection.stream.fd, &event) == 0
 
 
+# Whether this socket may become a connection; another one may have given way to it.
+cdef bint _is_let_in(ClientServer* server, int descriptor, uint64_t address) noexcept nogil:
+    cdef uint32_t gives_way
+    if (<uint64_t>descriptor >= server.descriptors_max
+            or unbound_look(&server.unbound, address, server.now_ns, &gives_way) != OK):
+        return False
+    if gives_way != UNBOUND_NONE:
+        server.counters.evicted += 1
+        connection_close(server, &server.connections[server.unbound.entries[gives_way].place])
+    return server.free.size != 0
+
+
+cdef void _begin(ClientServer* server, Stream* stream, bint is_local, uint64_t address) noexcept nogil:
+    cdef Connection* connection = &server.connections[server.free.back()]
+    server.free.pop()
+    connection.stream = stream[0]
+    connection.state = CONNECTION_GREETING
+    connection.is_reading = True
+    connection.is_near = authentication_is_near(connection, is_local)
+    audit_accept(server, connection, is_local)
+    connection.heard_ns = connection.sent_ns = server.now_ns
+    connection.address = address
+    connection.unbound = unbound_add(&server.unbound, address, place_of(server, connection), server.now_ns)
+    server.counters.connections += 1
+    if (connection.unbound == UNBOUND_NONE
+            or (server.tls.context != NULL and not is_local
+                and not stream_secure(&connection.stream, &server.tls, NULL))
+            or not _watch_descriptor(server, connection, posix.EPOLL_CTL_ADD)):
+        connection_close(server, connection)
+
+
 cdef void connections_accept(ClientServer* server, int listener) noexcept nogil:
     cdef Stream stream
-    cdef Connection* connection
+    cdef uint64_t address
     cdef int status
+    cdef bint is_local = listener == server.local_listener
     for _ in range(TUNE_ACCEPTS_PER_TURN):
         status = stream_accept(&stream, listener)
         if status == STALE:
@@ -69,25 +118,20 @@ cdef void connections_accept(ClientServer* server, int listener) noexcept nogil:
         if status != OK:
             return
         server.counters.accepted += 1
-        if server.free.size == 0:
+        address = <uint64_t>ADDRESS_LOCAL if is_local else address_of_socket(stream.fd)
+        if _is_let_in(server, stream.fd, address):
+            _begin(server, &stream, is_local, address)
+        else:
             server.counters.turned_away += 1
             audit_turn_away(server, stream.fd)
             stream_close(&stream)
-            continue
-        connection = &server.connections[server.free.back()]
-        server.free.pop()
-        connection.stream = stream
-        connection.state = CONNECTION_GREETING
-        connection.is_reading = True
-        connection.is_near = authentication_is_near(connection, listener == server.local_listener)
-        audit_accept(server, connection, listener == server.local_listener)
-        connection.heard_ns = connection.sent_ns = server.now_ns
-        server.counters.connections += 1
-        if (server.tls.context != NULL and listener == server.listener
-                and not stream_secure(&connection.stream, &server.tls, NULL)):
-            connection_close(server, connection)
-        elif not _watch_descriptor(server, connection, posix.EPOLL_CTL_ADD):
-            connection_close(server, connection)
+
+
+# It has proved who it is, or is closed.
+cdef void _leave_unbound(ClientServer* server, Connection* connection) noexcept nogil:
+    if connection.unbound != UNBOUND_NONE:
+        unbound_remove(&server.unbound, connection.unbound)
+        connection.unbound = UNBOUND_NONE
 
 
 cdef void connection_close(ClientServer* server, Connection* connection) noexcept nogil:
@@ -99,7 +143,9 @@ cdef void connection_close(ClientServer* server, Connection* connection) noexcep
     snapshot_close(connection)
     authentication_release(connection)
     stream_close(&connection.stream)
+    _leave_unbound(server, connection)
     server.bytes_under_way -= connection.received.size
+    quotas_detach(server, connection)
     server.answer_bytes -= connection.counted
     connection.received.release()
     connection.out.release()
@@ -118,23 +164,35 @@ cdef const char* _why(status_t status) noexcept nogil:
     return b"this node is of another cluster" if status == FOREIGN_CLUSTER else b"this is no HELLO of a client"
 
 
+cdef bint _greet(ClientServer* server, Connection* connection, const uint8_t* body, uint32_t length) noexcept nogil:
+    cdef status_t status = requests_hello(server, connection, body, length)
+    if status != OK:
+        server.counters.refused += 1
+        connection_refuse(server, connection, status, _why(status))
+        return False
+    status = quotas_attach(server, connection)
+    if status != OK:
+        connection.out.clear()      # no HELLO of ours before
+        connection_refuse(server, connection, status, TOLD_QUOTA if status == QUOTA_EXCEEDED else TOLD_NO_MEMORY)
+        return False
+    if connection.principal.name_length != 0 or not access_demands_proof(server):
+        _leave_unbound(server, connection)
+    connection.state = CONNECTION_OPEN
+    requests_tell_leader(server, connection)
+    return True
+
+
 # False: the connection is closed, or about to be.
 cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_t* body,
                       uint32_t length) noexcept nogil:
     cdef ClientRequest request
     cdef int status
     if connection.state == CONNECTION_GREETING:
-        status = requests_hello(server, connection, body, length)
-        if status != OK:
-            server.counters.refused += 1
-            connection_refuse(server, connection, status, _why(status))
-            return False
-        connection.state = CONNECTION_OPEN
-        requests_tell_leader(server, connection)
-        return True
+        return _greet(server, connection, body, length)
     status = client_request_decode(body, length, &request)
     if status == BAD_VERSION:
-        request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
+        if quotas_request(server, connection, &request):
+            request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
         return True
     if status == OK:
         server.counters.requests += 1
@@ -143,7 +201,43 @@ cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_
         server.counters.refused += 1
         connection_refuse(server, connection, status, b"a request that cannot be read")
         return False
+    if connection.principal.name_length != 0:
+        _leave_unbound(server, connection)
     return True
+
+
+# The frame at `bytes` is too long for one who has not proved its password. Its id is not covered by a checksum yet, and
+# only an answer depends on it. INCOMPLETE: the beginning is not there.
+cdef status_t _skip_frame(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length,
+                          size_t total) noexcept nogil:
+    cdef Reader reader
+    cdef uint64_t id
+    if length < CLIENT_HEADER_BYTES + PREFIX_BYTES:
+        return INCOMPLETE
+    reader = reader_over(bytes + CLIENT_HEADER_BYTES, length - CLIENT_HEADER_BYTES)
+    read_array_max(&reader, REQUEST_ELEMENTS_MAX)
+    read_uint(&reader, REQUEST_KIND_MAX)
+    id = read_uint(&reader, number_max())
+    if reader.status != OK:
+        return BAD_LENGTH
+    request_answer(server, connection, id, AUTHENTICATION_FAILED, 0, 0, NULL, 0)
+    connection.skipped = total
+    return OK
+
+
+# The next frame at `bytes`: OK, INCOMPLETE, or what is wrong with it.
+cdef status_t _look_at_frame(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length,
+                             size_t* total) noexcept nogil:
+    cdef status_t status
+    if connection.unbound == UNBOUND_NONE:
+        return client_frame_decode(bytes, length, CLIENT_BODY_BYTES_MAX, total)
+    status = client_frame_decode(bytes, length, CLIENT_HELLO_BYTES_MAX, total)
+    if status != BAD_LENGTH or connection.state == CONNECTION_GREETING:
+        return status
+    status = client_frame_decode(bytes, length, CLIENT_BODY_BYTES_MAX, total)
+    if status == BAD_LENGTH:
+        return status
+    return _skip_frame(server, connection, bytes, length, total[0])
 
 
 # Requests at the beginning of bytes while there is room; the bytes that they took.
@@ -157,16 +251,18 @@ cdef size_t _take_frames(ClientServer* server, Connection* connection, const uin
         if server.turn_bytes >= TUNE_TURN_BYTES:
             connection_next_turn(server, connection)
             break
-        status = client_frame_decode(bytes + used, length - used,
-                                     CLIENT_HELLO_BYTES_MAX if connection.state == CONNECTION_GREETING
-                                     else CLIENT_BODY_BYTES_MAX, &total)
-        if status == INCOMPLETE:
-            break
-        if status != OK:
-            server.counters.refused += 1
-            connection_refuse(server, connection, status, b"this is no frame of the client protocol")
-        if status != OK or not _take_frame(server, connection, bytes + used + CLIENT_HEADER_BYTES,
-                                           <uint32_t>(total - CLIENT_HEADER_BYTES)):
+        if connection.skipped == 0:
+            status = _look_at_frame(server, connection, bytes + used, length - used, &total)
+            if status == INCOMPLETE:
+                break
+            if status != OK:
+                server.counters.refused += 1
+                connection_refuse(server, connection, status, b"this is no frame of the client protocol")
+        if connection.skipped != 0:
+            total = min(<size_t>connection.skipped, length - used)
+            connection.skipped -= total
+        elif status != OK or not _take_frame(server, connection, bytes + used + CLIENT_HEADER_BYTES,
+                                             <uint32_t>(total - CLIENT_HEADER_BYTES)):
             is_over[0] = True
             break
         used += total
@@ -186,22 +282,31 @@ cdef void _set_reading(ClientServer* server, Connection* connection) noexcept no
 #
 # Whole requests fill bytes_under_way_max and, if urgent, as much again: parts of others have room beyond that.
 cdef bint _keep(ClientServer* server, Connection* connection, const uint8_t* bytes, size_t length) noexcept nogil:
-    if (server.bytes_under_way + length > 3 * server.limits.bytes_under_way_max
-            and connection.received.size + length > CLIENT_HELLO_BYTES_MAX):
-        server.counters.overloaded += 1
-        connection_refuse(server, connection, OVERLOADED, b"too many bytes of unfinished requests")
-        return False
+    if connection.received.size + length > CLIENT_HELLO_BYTES_MAX:
+        if server.bytes_under_way + length > 3 * server.limits.bytes_under_way_max:
+            server.counters.overloaded += 1
+            connection_refuse(server, connection, OVERLOADED, b"too many bytes of unfinished requests")
+            return False
+        if not quotas_allow_unfinished(server, connection.account, length):
+            server.counters.over_quota += 1
+            connection_refuse(server, connection, QUOTA_EXCEEDED, b"too many bytes of unfinished requests")
+            return False
     if not connection.received.append(bytes, length):
         connection_close(server, connection)
         return False
-    server.bytes_under_way += length
+    bytes_begin(server, connection.account, length)
     return True
 
 
 cdef void connection_readable(ClientServer* server, Connection* connection) noexcept nogil:
-    cdef ssize_t got = stream_read(&connection.stream, server.buffer, TUNE_READ_BYTES)
+    cdef ssize_t got
     cdef size_t used
     cdef bint is_over
+    if connection.stream.tls != NULL and not stream_is_secured(&connection.stream):
+        if server.handshake_steps >= TUNE_HANDSHAKE_STEPS_PER_TURN:
+            return          # epoll tells again in the next turn
+        server.handshake_steps += 1
+    got = stream_read(&connection.stream, server.buffer, TUNE_READ_BYTES)
     if got == STREAM_WOULD_BLOCK:
         return
     if got <= 0:
@@ -236,7 +341,7 @@ cdef void connection_resume(ClientServer* server, Connection* connection) noexce
         if is_over:
             return
         connection.received.drop_front(used)
-        server.bytes_under_way -= used
+        bytes_end(server, connection.account, used)
         if connection.received.size == 0 and connection.received.capacity > TUNE_KEPT_BYTES:
             connection.received.release()
     _set_reading(server, connection)
@@ -316,6 +421,32 @@ cdef void connections_flush(ClientServer* server) noexcept nogil:
     server.dirty.drop_front(count)
 
 
+# --- quotas and strangers ---------------------------------------------------------------------------------------------
+cdef void connections_wake(ClientServer* server) noexcept nogil:
+    cdef size_t i = 0
+    cdef Connection* connection
+    while i < server.paused.size:
+        connection = &server.connections[server.paused.data[i]]
+        if connection.paused_ns > server.now_ns:
+            i += 1
+            continue
+        server.paused.data[i] = server.paused.back()
+        server.paused.pop()
+        if connection.paused_ns != 0:       # else another connection has its place
+            connection.paused_ns = 0
+            connection_next_turn(server, connection)
+
+
+cdef void connections_expire(ClientServer* server) noexcept nogil:
+    cdef uint32_t first
+    while server.unbound.first != UNBOUND_NONE:
+        first = server.unbound.first
+        if server.now_ns - server.unbound.entries[first].since_ns < server.limits.hello_timeout_ns:
+            return
+        server.counters.evicted += 1
+        connection_close(server, &server.connections[server.unbound.entries[first].place])
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 cdef void connections_relieve(ClientServer* server) noexcept nogil:
     cdef Connection* most
@@ -342,11 +473,8 @@ cdef void _give_back(ClientServer* server) noexcept nogil:
 
 # --- ages -------------------------------------------------------------------------------------------------------------
 cdef bint _is_overdue(const ClientServer* server, const Connection* connection) noexcept nogil:
-    cdef uint64_t silent_ns = server.now_ns - connection.heard_ns
     if connection.is_blocked and server.now_ns - connection.sent_ns > server.limits.idle_ns:
         return True     # it does not read
-    if connection.state == CONNECTION_GREETING:
-        return silent_ns > server.limits.hello_timeout_ns
     # One that is not read on may have answered: its bytes wait in the socket.
     return (connection.is_reading and connection.pinged_ns != 0
             and server.now_ns - connection.pinged_ns > server.limits.idle_ns)
@@ -359,6 +487,7 @@ cdef void connections_sweep(ClientServer* server) noexcept nogil:
     memset(&ping, 0, sizeof(ClientMessage))
     ping.kind = CLIENT_PING
     _give_back(server)
+    quotas_sweep(server)
     for place in range(server.limits.connections_max):
         connection = &server.connections[place]
         if connection.state == CONNECTION_FREE:

@@ -34,7 +34,8 @@ cdef bint connection_may_answer(const ClientServer* server, const Connection* co
 cdef bint connection_has_room(const ClientServer* server, const Connection* connection) noexcept nogil:
     cdef uint64_t waiting = connection.out.size - connection.out_offset + connection.parked_bytes
     cdef uint64_t share = connection_share(server, TUNE_OUT_BYTES)
-    return connection.under_way < TUNE_UNDER_WAY_MAX and waiting < share and connection.read_bytes < share
+    return (connection.under_way < TUNE_UNDER_WAY_MAX and waiting < share and connection.read_bytes < share
+            and connection.paused_ns == 0)
 
 
 cdef void connection_count(ClientServer* server, Connection* connection) noexcept nogil:

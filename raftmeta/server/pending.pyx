@@ -12,7 +12,8 @@ from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport Ticket, ticket_create, ticket_drop
 from raftmeta.server.audit cimport audit_answer, audit_carry, audit_note_bytes
 from raftmeta.server.output cimport connection_send, place_of
-from raftmeta.server.state cimport NOWHERE, ClientPending, Parts
+from raftmeta.server.quotas_state cimport account_hold
+from raftmeta.server.state cimport NOWHERE, ClientPending, Parts, bytes_begin
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
 from raftmeta.wire.client_messages cimport CLIENT_ANSWER, REQUEST_COMMAND, ClientMessage
 
@@ -94,7 +95,9 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
         server.waiting.previous_waiting = ticket
     server.waiting = ticket
     pending.bytes = sizeof(ClientPending) + kept_length + note_length + sent_length
-    server.bytes_under_way += pending.bytes
+    pending.account = connection.account if connection != NULL else NULL
+    account_hold(pending.account)
+    bytes_begin(server, pending.account, pending.bytes)
     if connection != NULL:
         connection.under_way += 1
         if pending.kind != REQUEST_COMMAND:

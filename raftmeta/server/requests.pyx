@@ -30,8 +30,10 @@ from raftmeta.server.members cimport members_answer, members_take
 from raftmeta.server.output cimport (connection_at, connection_count, connection_may_answer, connection_next_turn,
                                      connection_send, connection_share)
 from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
+from raftmeta.server.quotas cimport (quotas_command, quotas_note, quotas_request, quotas_settle, quotas_watch)
+from raftmeta.server.quotas_state cimport account_drop
 from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
-from raftmeta.server.state cimport TUNE_TURN_BYTES, ClientPending, ClientWatch, Parts
+from raftmeta.server.state cimport TUNE_TURN_BYTES, ClientPending, ClientWatch, Parts, bytes_end
 from raftmeta.server.watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened, watches_unwatch
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED,
                               NOT_FOUND, NOT_READY, NO_MEMORY, NO_SPACE, OK, OUTCOME_UNKNOWN, OVERLOADED,
@@ -168,6 +170,9 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     cdef Bytes spoken = request.key
     cdef status_t status = command_decode(request.key.data, request.key.length, &server.command)
     audit_command(server)
+    asked.is_urgent = status == OK and _is_urgent(&server.command)
+    if not quotas_command(server, connection, request.id, &server.command, request.key.length, asked.is_urgent):
+        return OK
     if status == OK and not _may_propose(&server.command):
         status = COMMAND_INVALID
     if status == OK:
@@ -194,13 +199,17 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
         # A spoken command ends with the command as it came.
         asked.machine_offset = (<uint32_t>(server.command.name.data - request.key.data)
                                 + spoken.length - request.key.length)
-    asked.is_urgent = _is_urgent(&server.command)
     asked.session = server.command.session
     asked.sequence = server.command.sequence
     if server.command.kind == COMMAND_SESSION_OPEN:
         asked.session = server.command.id
-    if (request_is_crowded(server, asked.is_urgent)
-            or request_submit(server, connection, &pending, &held, &payload, &what) != OK):
+    if request_is_crowded(server, asked.is_urgent):
+        request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
+        return OK
+    quotas_note(server, connection, &server.command, &pending)
+    if request_submit(server, connection, &pending, &held, &payload, &what) != OK:
+        pending.account = connection.account
+        quotas_settle(server, &pending, OVERLOADED, NULL, 0)
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
@@ -308,6 +317,8 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     cdef Submission what = submission_of(SUBMIT_WATCH)
     cdef Parts bounds
     memset(&pending, 0, sizeof(ClientPending))
+    if not quotas_watch(server, connection, request.id):
+        return OK
     if not request_is_crowded(server, False):
         watch = watch_create(server, connection, request)
     if watch == NULL:
@@ -380,8 +391,11 @@ TAKERS[<int>REQUEST_AUTHENTICATE] = authentication_take
 
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Taker taker = TAKERS[request.kind] if request.kind <= REQUEST_KIND_MAX else NULL
-    cdef status_t status = access_of_request(server, connection, request)
+    cdef status_t status
     audit_begin(server, connection, request)
+    if not quotas_request(server, connection, request):
+        return OK
+    status = access_of_request(server, connection, request)
     if status == OK and request.kind != REQUEST_COMMAND:
         status = audit_check(server)
     if status != OK:
@@ -401,7 +415,8 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
     else:
         server.waiting = ticket.next_waiting
     ticket.waiter = NULL
-    server.bytes_under_way -= pending.bytes
+    bytes_end(server, pending.account, pending.bytes)
+    account_drop(pending.account)
     return pending
 
 
@@ -442,6 +457,7 @@ cdef void _tell(ClientServer* server, Connection* connection, const ClientPendin
 cdef Connection* requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
     cdef ClientPending* pending = _unlink(server, ticket)
     cdef Connection* connection = connection_at(server, pending.place, pending.generation)
+    quotas_settle(server, pending, ticket.status, ticket.body, ticket.length)
     if connection != NULL and _must_wait(server, connection, pending):
         _park(server, connection, pending, ticket)
         return NULL

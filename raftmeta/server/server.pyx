@@ -30,9 +30,12 @@ from raftmeta.security.audit_queue cimport AuditTrail
 from raftmeta.security.contexts cimport tls_port_release, tls_port_take
 from raftmeta.server.authentication cimport authentication_prepare
 from raftmeta.server.connections cimport (connection_close, connection_readable, connection_resume, connection_writable,
-                                          connections_accept, connections_drop_revoked, connections_flush,
-                                          connections_relieve, connections_remove, connections_sweep)
+                                          connections_accept, connections_drop_revoked, connections_expire,
+                                          connections_flush, connections_relieve, connections_remove,
+                                          connections_sweep, connections_wake)
+from raftmeta.net.unbound cimport unbound_prepare, unbound_release
 from raftmeta.server.output cimport connection_has_room
+from raftmeta.server.quotas cimport quotas_release
 from raftmeta.server.members cimport members_read
 from raftmeta.server.requests cimport requests_done, requests_release, requests_tell_leader
 from raftmeta.server.snapshots cimport snapshot_close
@@ -41,11 +44,20 @@ from raftmeta.server.watches cimport watch_free, watch_news, watches_look
 from raftmeta.status cimport NO_MEMORY, OK
 from raftmeta.wire.commands cimport command_init, command_release
 
+cdef extern from "<sys/resource.h>" nogil:
+    ctypedef uint64_t rlim_t
+    struct rlimit:
+        rlim_t rlim_cur
+    enum: RLIMIT_NOFILE
+    int getrlimit(int resource, rlimit* limit)
+
 cdef enum:
     TUNE_EVENTS_PER_WAIT = 256
     TUNE_READ_BYTES = 1 << 18
     TUNE_SWEEP_NS = 1_000_000_000
     ACCEPT_PAUSE_NS = 100_000_000
+    TUNE_GRACE_SHARE = 8        # of hello_timeout_ns: so long nobody gives way to one of its own address
+    TUNE_DESCRIPTORS_KEPT = 128     # for links of peers and for files; of a small limit a quarter
     LONGEST_WAIT_MS = 100       # how late a client hears of a new leader when nothing else happens
     # Places of connections are below; epoll gives these back for the others.
     PLACE_WAKE = 0xFFFFFF1
@@ -156,12 +168,15 @@ cdef void* _clients_main(void* argument) noexcept nogil:
                                  LONGEST_WAIT_MS if server.dirty.size == 0 else 0)
         server.now_ns = boot_now_ns()
         server.turn_bytes = 0
+        server.handshake_steps = 0
         if tls_port_take(&server.tls):
             connections_drop_revoked(server)
         _look_at_state(server)
         watches_look(server)
         _look_at_events(server, events, count)
         _take_mail(server)
+        connections_expire(server)
+        connections_wake(server)
         connections_flush(server)
         connections_relieve(server)
         server.counters.memory = server.answer_bytes + load_acquire(&server.pool.bytes)
@@ -175,6 +190,7 @@ cdef void* _clients_main(void* argument) noexcept nogil:
             server.sweep_ns = server.now_ns + min(server.limits.idle_ns // 4, <uint64_t>TUNE_SWEEP_NS)
             connections_sweep(server)
             connections_flush(server)
+        server.counters.unbound = server.unbound.count
         server.counters.tls = server.tls.counters
         server.published.write(server.counters)
     _close_connections(server)      # here, where no signal can come: TLS says goodbye on the socket
@@ -182,10 +198,20 @@ cdef void* _clients_main(void* argument) noexcept nogil:
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
+cdef uint64_t _descriptors_max() noexcept nogil:
+    cdef rlimit limit
+    if getrlimit(RLIMIT_NOFILE, &limit) != 0:
+        return ~<uint64_t>0
+    return limit.rlim_cur - min(<uint64_t>TUNE_DESCRIPTORS_KEPT, limit.rlim_cur // 4)
+
+
 cdef bint _prepare(ClientServer* server) noexcept nogil:
     cdef uint32_t count = server.limits.connections_max
     cdef uint32_t i
-    if not authentication_prepare(server):
+    server.descriptors_max = _descriptors_max()
+    if not authentication_prepare(server) or not unbound_prepare(
+            &server.unbound, server.limits.unbound_max, server.limits.unbound_of_address_max,
+            server.limits.hello_timeout_ns // TUNE_GRACE_SHARE):
         return False
     server.epoll = posix.epoll_create1(posix.EPOLL_CLOEXEC)
     server.wake_fd = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
@@ -278,6 +304,8 @@ cdef void clients_destroy(ClientServer* server) noexcept nogil:
     server.dirty.release()
     server.scratch.release()
     server.audit_note.release()
+    unbound_release(&server.unbound)
+    quotas_release(server)
     command_release(&server.command)
     pool_drop(server.pool)
     free(server)

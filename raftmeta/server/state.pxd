@@ -8,12 +8,14 @@ from raftmeta.loop.loop cimport LinkTable, Loop, NodeStatus
 from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
 from raftmeta.machine.rights_state cimport UserSecret
 from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
-from raftmeta.native.containers cimport Vec
+from raftmeta.native.containers cimport Map64, Vec
 from raftmeta.native.threads cimport Published, pthread_t
 from raftmeta.net.stream cimport Stream
+from raftmeta.net.unbound cimport Unbound
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
 from raftmeta.security.audit_queue cimport AuditAddress, AuditTrail
 from raftmeta.security.tls_state cimport TlsCounters, TlsPort
+from raftmeta.server.quotas_state cimport Account, ClientQuotas, Holding
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes, Command
 
 cdef enum:
@@ -27,12 +29,15 @@ cdef enum:
 
 cdef struct ClientLimits:
     uint32_t connections_max
-    uint64_t hello_timeout_ns
+    uint32_t unbound_max        # connections that have proved nothing yet
+    uint32_t unbound_of_address_max     # of them, from one address
+    uint64_t hello_timeout_ns   # from the accept to the proof
     uint64_t idle_ns            # silent for so long: pinged; for so long again, or not reading for so long: closed
     uint64_t bytes_under_way_max    # requests of all connections
     uint64_t memory_max             # answers and events that wait for all connections: half of it each
-    uint32_t session_window         # told to clients
+    uint32_t session_window         # told to clients; a session may ask for no more
     uint32_t value_bytes_max
+    ClientQuotas quotas
 
 cdef enum ClientWatchState:
     CLIENT_WATCH_OPENING = 1    # SUBMIT_WATCH is under way
@@ -47,6 +52,7 @@ cdef struct ClientWatch:
     Watch* watch
     ClientWatch* next           # of its connection, or of ClientServer.orphans
     WatchPurse* purse           # of its connection; held
+    Account* account            # that it is counted in; held
     uint64_t id                 # of the request that opened it
     Vec[uint8_t] bounds         # start, then end; only of a connection with a principal
     uint32_t start_length       # of the first
@@ -55,11 +61,19 @@ cdef struct ClientWatch:
     uint8_t state
     uint8_t has_items           # may have some: not looked since the last signal
 
+# The answer to a command settles this with its account (server/quotas).
+cdef enum ClientSettles:
+    SETTLES_GRANT = 1
+    SETTLES_REVOKE = 2
+    SETTLES_SESSION_OPEN = 3
+    SETTLES_SESSION_CLOSE = 4
+
 # A request whose ticket is under way; what it needs to answer follows the struct. Some need several, one after another.
 cdef struct ClientPending:
     uint64_t id
     uint64_t number             # revision of a read
-    size_t bytes                # counted in ClientServer.bytes_under_way
+    size_t bytes                # counted in ClientServer.bytes_under_way, and in the account
+    Account* account            # held; NULL: nobody's
     ClientWatch* watch
     uint32_t place
     uint32_t generation         # of the connection: its place may have another one by now
@@ -70,7 +84,10 @@ cdef struct ClientPending:
     uint32_t delimiter_length   # of a read in groups, and behind so many bytes of a key it is sought
     uint32_t skip
     uint8_t kind                # ClientRequestKind
-    uint8_t flags
+    uint8_t flags               # of a read
+    uint8_t settles             # ClientSettles; 0: nothing
+    uint64_t settled            # id of the lease or session; 0: the answer has it
+    uint64_t ttl_ms             # as is
     uint8_t phase               # of a request with several tickets: which one is under way, from 0
     uint32_t note_length        # what the audit trail will be told of it, behind all that; 0: nothing
 
@@ -87,7 +104,7 @@ cdef struct FailureSlot:
 cdef enum ConnectionState:
     CONNECTION_FREE = 0
     CONNECTION_GREETING = 1     # HELLO awaited
-    CONNECTION_OPEN = 2
+    CONNECTION_OPEN = 2         # it may have to prove a password still, see Connection.unbound
     CONNECTION_CLOSING = 3      # what is in `out` is sent, then it is closed
 
 # Who is at the other end of a connection, as far as that was proved.
@@ -128,6 +145,11 @@ cdef struct Connection:
     uint64_t counted            # of it in ClientServer.answer_bytes
     uint8_t waits_for_turn      # it has whole requests, and is not read on before its next turn
     Principal principal         # who is at the other end
+    uint64_t address            # net/unbound address_of_socket
+    uint32_t unbound            # its entry in ClientServer.unbound, as long as it has proved nothing
+    uint64_t skipped            # bytes of a frame that is thrown away
+    Account* account            # of its quotas; held; NULL: it has not said HELLO
+    uint64_t paused_ns          # not 0: it is over its quotas and not read until then
     Exchange* exchange          # an authentication under way; NULL: none
     uint8_t is_near             # a Unix socket or loopback: nobody between can listen, even without TLS
     uint32_t failures           # authentications that failed
@@ -145,6 +167,9 @@ cdef struct ClientCounters:
     uint64_t evicted            # for what they did not say, or read, in time
     uint64_t requests
     uint64_t overloaded         # answered so
+    uint64_t over_quota         # refused so
+    uint64_t unbound            # connections that have proved nothing yet
+    uint64_t accounts           # of principals and addresses
     uint64_t denied             # reads, watches and other requests that were refused for their rights
     uint64_t authenticated
     uint64_t unauthenticated    # authentications that failed
@@ -176,6 +201,15 @@ cdef struct ClientServer:
     Connection* connections
     Vec[uint32_t] free          # places
     Vec[uint32_t] dirty         # places with something to send
+    Vec[uint32_t] paused        # places that are not read for a while
+    Unbound unbound
+    uint32_t handshake_steps    # done in this turn
+    uint64_t descriptors_max    # a socket of a number from here on is closed: the rest is for peers and files
+    Map64[Account*] accounts    # by Account.key
+    Map64[Holding] leases       # by id; only while they have a quota
+    Map64[Holding] sessions     # as is
+    uint64_t nameless           # leases whose ids were not told, because their outcome is unknown
+    Vec[uint64_t] ended         # scratch of sweeping them
     ClientWatch* orphans        # watches of the stopped node, given back at the end
     Ticket* waiting             # tickets with a ClientPending, linked by previous_waiting and next_waiting
     uint64_t bytes_under_way
@@ -201,3 +235,14 @@ cdef struct ClientServer:
     # Shared:
     uint32_t is_closing
     Published[ClientCounters] published
+
+# Bytes of requests under way: of all clients, and of this account, which may be NULL.
+cdef inline void bytes_begin(ClientServer* server, Account* account, size_t bytes) noexcept nogil:
+    server.bytes_under_way += bytes
+    if account != NULL:
+        account.bytes += bytes
+
+cdef inline void bytes_end(ClientServer* server, Account* account, size_t bytes) noexcept nogil:
+    server.bytes_under_way -= bytes
+    if account != NULL:
+        account.bytes -= bytes

@@ -19,6 +19,7 @@ from raftmeta.machine.watches cimport watch_take
 from raftmeta.server.access cimport access_of_watch, access_revision
 from raftmeta.server.audit cimport audit_watch_ended
 from raftmeta.server.output cimport connection_has_room, connection_next_turn, connection_send, place_of
+from raftmeta.server.quotas_state cimport account_drop, account_hold
 from raftmeta.server.pending cimport request_answer, request_submit, submission_of
 from raftmeta.server.state cimport (CLIENT_WATCH_CLOSING, CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, CONNECTION_OPEN,
                                     NOWHERE, TUNE_TURN_BYTES, TUNE_WATCHES_MAX, ClientPending)
@@ -56,6 +57,9 @@ cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
     watch.state = CLIENT_WATCH_OPENING
     watch.purse = connection.purse
     purse_hold(watch.purse)
+    watch.account = connection.account
+    account_hold(watch.account)
+    watch.account.watches += 1
     watch.next = connection.watches
     connection.watches = watch
     connection.watch_count += 1
@@ -82,6 +86,9 @@ cdef void _unlink(ClientServer* server, ClientWatch* watch) noexcept nogil:
     cdef Connection* connection
     cdef ClientWatch** at
     server.counters.watches -= 1
+    watch.account.watches -= 1
+    account_drop(watch.account)
+    watch.account = NULL
     if watch.place == NOWHERE:
         return
     connection = &server.connections[watch.place]

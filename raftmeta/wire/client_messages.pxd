@@ -60,6 +60,17 @@ cdef enum ClientMessageKind:
     CLIENT_LEADER = 4           # the leader's name, and the limits of a session
     CLIENT_REFUSED = 5          # the connection closes
 
+# FORMAT_: the first element in an answer of status QUOTA_EXCEEDED.
+cdef enum ClientQuota:
+    QUOTA_REQUESTS = 1          # requests per second
+    QUOTA_BYTES = 2             # bytes of commands per second
+    QUOTA_UNDER_WAY = 3         # bytes of requests under way
+    QUOTA_CONNECTIONS = 4
+    QUOTA_WATCHES = 5
+    QUOTA_LEASES = 6
+    QUOTA_SESSIONS = 7
+    QUOTA_WINDOW = 8            # results that one session keeps
+
 # Fields that a kind does not have are zero.
 cdef struct ClientRequest:
     uint8_t kind                # ClientRequestKind

@@ -24,6 +24,7 @@ BYTES_PER_CONNECTION = 4096  # of the node: its struct, nothing that waits
 def open_crowded_node(peers: dict[str, str], client_listen: str, folder: str) -> raftmeta.Node:
     raise_descriptor_limit()
     settings: dict[str, Any] = {"hello_timeout_s": 60.0, "client_idle_s": 60.0, "wal_bytes_max": 1 << 28}
+    settings |= {"client_unbound_connections_max": COUNT, "client_unbound_per_address_max": COUNT}
     return open_node("a", peers, folder, settings, client_listen=client_listen)
 
 
