@@ -12,8 +12,10 @@ import pytest
 
 import raftmeta
 from raftmeta import recovery, snapshot
+from raftmeta.native.native_handle import crc32c
+from raftmeta.storage.skipped_file import SkippedEntry, skipped_of, write_skipped
 from tests.faces.plant import plant
-from tests.processes.cluster import START_S, Cluster, NodeProcess, get, put, ready, status
+from tests.processes.cluster import START_S, Cluster, NodeProcess, get, key_file, put, ready, status
 from tests.processes.load import read_all, start_again
 from tests.processes.waiting import wait_until
 
@@ -178,3 +180,42 @@ def test_a_node_with_a_damaged_list_does_not_start(tmp_path: Path) -> None:
         cluster.kill()
     # What is saved of the folder is the state that the node had.
     assert snapshot.save(tmp_path / "a", tmp_path / "saved.sealed").index > found.index
+
+
+def test_an_entry_of_an_encrypted_folder_is_found_with_its_key(tmp_path: Path) -> None:
+    """The list itself holds no data, and needs no key."""
+    key = key_file(tmp_path / "key")
+    with Cluster(tmp_path, names=("a",), encryption_key_file=key) as cluster:
+        node = cluster.nodes["a"]
+        node.call(plant_entry, UNKNOWN_KIND.hex())
+        wait_until(lambda: has_stopped(node), timeout_s=30, what=cluster.logs)
+        cluster.kill()
+        with pytest.raises(raftmeta.EncryptionKeyMissing):
+            recovery.unappliable(tmp_path / "a")
+        encryption = raftmeta.Encryption(key_file=key)
+        found = recovery.unappliable(tmp_path / "a", encryption=encryption)
+        assert found is not None and found.payload == UNKNOWN_KIND
+        recovery.skip(tmp_path / "a", found.index, encryption=encryption)
+        cluster.start()
+        cluster.wait_ready()
+        node.call(put, "k", b"v")
+
+
+def test_a_list_has_the_bytes_of_its_format(tmp_path: Path) -> None:
+    """docs/formats.md "Skipped entries"; what does not fit is named, and a newer version is left alone."""
+    entries = [SkippedEntry(7, 2, 0x1122334455667788), SkippedEntry(3, 1, 9)]
+    write_skipped(tmp_path, entries)
+    written = (tmp_path / "skipped").read_bytes()
+    body = bytes.fromhex("0100000002000000030000000000000001000000000000000900000000000000")
+    body += bytes.fromhex("070000000000000002000000000000008877665544332211")
+    assert written == b"RSKP" + crc32c(body).to_bytes(4, "little") + body
+    assert skipped_of(tmp_path) == sorted(entries)
+    assert [path.name for path in tmp_path.iterdir()] == ["skipped"]
+    for spoilt in (written[:-1], written + b"\0", written[:10], b"X" + written[1:]):
+        (tmp_path / "skipped").write_bytes(spoilt)
+        with pytest.raises(raftmeta.StorageCorrupt, match="skipped is damaged"):
+            skipped_of(tmp_path)
+    newer = b"\2" + body[1:]
+    (tmp_path / "skipped").write_bytes(b"RSKP" + crc32c(newer).to_bytes(4, "little") + newer)
+    with pytest.raises(raftmeta.NewerFormat):
+        skipped_of(tmp_path)
