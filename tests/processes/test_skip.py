@@ -12,6 +12,7 @@ import pytest
 
 import raftmeta
 from raftmeta import recovery, snapshot
+from raftmeta.face.stopped_folder import opened_folder
 from raftmeta.native.native_handle import crc32c
 from raftmeta.storage.skipped_file import SkippedEntry, skipped_of, write_skipped
 from tests.faces.plant import plant
@@ -19,6 +20,7 @@ from tests.processes.cluster import START_S, Cluster, NodeProcess, get, key_file
 from tests.processes.load import read_all, start_again
 from tests.processes.waiting import wait_until
 
+COMPARED_ENTRIES = 1024  # members compare their states each so many entries
 UNKNOWN_KIND = bytes.fromhex("96ccc8000000c009")  # a command of kind 200, without a session
 
 
@@ -219,3 +221,34 @@ def test_a_list_has_the_bytes_of_its_format(tmp_path: Path) -> None:
     (tmp_path / "skipped").write_bytes(b"RSKP" + crc32c(newer).to_bytes(4, "little") + newer)
     with pytest.raises(raftmeta.NewerFormat):
         skipped_of(tmp_path)
+
+
+def put_index(node: raftmeta.Node, key: str) -> int:
+    """The index of the entry of this put."""
+    return node.put(key, b"v").index
+
+
+def put_often(node: raftmeta.Node, count: int) -> None:
+    for number in range(count):
+        node.put("often", b"%d" % number)
+
+
+def test_a_member_that_skips_alone_is_found_out(tmp_path: Path) -> None:
+    """As one would be whose version cannot apply what the others applied. Init: c passes over a sound entry, which the
+    tool refuses to skip. Act: write up to the next point at which members compare. Check: c stops, the others go on."""
+    with Cluster(tmp_path) as cluster:
+        index = cluster.leader().call(put_index, "k/alone")
+        cluster.kill()
+        with pytest.raises(raftmeta.InvalidArgument, match="applies all entries"):
+            recovery.skip(tmp_path / "c", index)
+        with opened_folder(tmp_path / "c") as folder:
+            chain, is_whole = folder.log.chain(index)
+        assert is_whole
+        write_skipped(tmp_path / "c", [SkippedEntry(index, 1, chain)])
+        cluster.start()
+        cluster.wait_ready()
+        assert len(cluster.nodes["c"].call(read_all, "k/")) == 0
+        cluster.nodes["a"].begin(put_often, COMPARED_ENTRIES).result(120)
+        wait_until(lambda: has_stopped(cluster.nodes["c"]), timeout_s=60, what=cluster.logs)
+        assert "is not the one that a majority has" in cluster.nodes["c"].call(last_words)["error"]
+        assert len(cluster.nodes["b"].call(read_all, "k/")) == 1
