@@ -150,9 +150,12 @@ cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
 
 
 # --- voters whose disks are gone --------------------------------------------------------------------------------------
-# Its folder was blank when it was last heard of, and no log has named it since.
+# Its folder was blank when it last answered, and no log has named it since. Who only claims to be it proves nothing:
+# the operator would be told to give the cluster up.
 cdef bint _was_wiped(const Engine* engine, const Link* link) noexcept nogil:
-    return engine.genesis.record.state == JOINING if link.is_self else link.genesis_state in (BLANK, JOINING)
+    if link.is_self:
+        return engine.genesis.record.state == JOINING
+    return link.genesis_state in (BLANK, JOINING) and not link.is_boot_claimed
 
 
 cdef bint _has_lost_its_vote(const Engine* engine, const Membership* membership, const Member* voter,

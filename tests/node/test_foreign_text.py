@@ -32,11 +32,18 @@ def packed(value: Any) -> bytes:
 
 
 def hello_of(
-    name: bytes, address: bytes, *, id: int = STRANGER, boot: int = BOOT, purpose: int = PEER, version: int = 1
+    name: bytes,
+    address: bytes,
+    *,
+    id: int = STRANGER,
+    boot: int = BOOT,
+    purpose: int = PEER,
+    version: int = 1,
+    level: int = 2,
 ) -> bytes:
     """The first frame of a peer that belongs to no cluster yet."""
     state = 1 if purpose == PEER else 0
-    body = packed([purpose, version, version, state, 0, 0, id, boot, 2, name, b"default", address, 0])
+    body = packed([purpose, version, version, state, 0, 0, id, boot, level, name, b"default", address, 0])
     header = bytearray(HEADER_BYTES)
     header[:4] = b"RFTM"
     header[8:10] = bytes([1, HELLO])

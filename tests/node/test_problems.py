@@ -20,6 +20,7 @@ from tests.node.test_foreign_text import CLIENT, hello_of, say
 from tests.processes.waiting import free_ports, wait_until
 
 CONFIG = raftmeta.Config(**QUICK)
+LEVEL = 3  # of this version
 ROOT = Path(__file__).parents[2]
 
 
@@ -176,6 +177,28 @@ def test_voters_whose_disks_are_lost_for_a_majority_are_named(tmp_path: Path) ->
             text = told(nodes["a"], "majority_lost")
             assert text.startswith("2 of 3 voters lost their disks (b, c), so no majority can ever be had")
             assert "majority_lost" in [kind for kind, _ in not_ready(nodes["a"]).problems]
+
+
+def test_disks_are_not_lost_by_the_word_of_a_stranger(tmp_path: Path) -> None:
+    """Whoever says HELLO in the names of two voters that are away would make this node tell its operator to give the
+    cluster up. Only an answer at a voter's address tells of its disk."""
+    with running(tmp_path) as nodes:
+        wait_until(lambda: nodes["a"].status().feature_level == LEVEL, timeout_s=30, what="the level")
+        for name in "bc":
+            nodes[name].close(transfer=False)
+        told(nodes["a"], "no_majority")
+        accepted = nodes["a"].metrics()["connections_accepted"]
+        refused = nodes["a"].metrics()["frames_refused"]
+        for number, name in enumerate((b"b", b"c")):
+            say(nodes["a"], hello_of(name, b"127.0.0.1:9", id=1000 + number, level=LEVEL))
+        wait_until(
+            lambda: nodes["a"].metrics()["connections_accepted"] == accepted + 2, timeout_s=30, what="both connections"
+        )
+        turns = nodes["a"].metrics()["turns"]
+        wait_until(lambda: nodes["a"].metrics()["turns"] > turns + 20, timeout_s=30, what="turns behind that")
+        assert nodes["a"].metrics()["frames_refused"] == refused
+        assert nodes["a"].status().lost_disks == ()
+        assert {problem.kind for problem in nodes["a"].status().problems} == {"no_majority"}
 
 
 def test_each_state_is_in_the_document_and_has_a_test() -> None:

@@ -12,11 +12,15 @@ import pytest
 
 import raftmeta
 from raftmeta import recovery, snapshot
+from raftmeta.face.stopped_folder import opened_folder
+from raftmeta.native.native_handle import crc32c
+from raftmeta.storage.skipped_file import SkippedEntry, skipped_of, write_skipped
 from tests.faces.plant import plant
-from tests.processes.cluster import START_S, Cluster, NodeProcess, get, put, ready, status
+from tests.processes.cluster import START_S, Cluster, NodeProcess, get, key_file, put, ready, status
 from tests.processes.load import read_all, start_again
 from tests.processes.waiting import wait_until
 
+COMPARED_ENTRIES = 1024  # members compare their states each so many entries
 UNKNOWN_KIND = bytes.fromhex("96ccc8000000c009")  # a command of kind 200, without a session
 
 
@@ -178,3 +182,73 @@ def test_a_node_with_a_damaged_list_does_not_start(tmp_path: Path) -> None:
         cluster.kill()
     # What is saved of the folder is the state that the node had.
     assert snapshot.save(tmp_path / "a", tmp_path / "saved.sealed").index > found.index
+
+
+def test_an_entry_of_an_encrypted_folder_is_found_with_its_key(tmp_path: Path) -> None:
+    """The list itself holds no data, and needs no key."""
+    key = key_file(tmp_path / "key")
+    with Cluster(tmp_path, names=("a",), encryption_key_file=key) as cluster:
+        node = cluster.nodes["a"]
+        node.call(plant_entry, UNKNOWN_KIND.hex())
+        wait_until(lambda: has_stopped(node), timeout_s=30, what=cluster.logs)
+        cluster.kill()
+        with pytest.raises(raftmeta.EncryptionKeyMissing):
+            recovery.unappliable(tmp_path / "a")
+        encryption = raftmeta.Encryption(key_file=key)
+        found = recovery.unappliable(tmp_path / "a", encryption=encryption)
+        assert found is not None and found.payload == UNKNOWN_KIND
+        recovery.skip(tmp_path / "a", found.index, encryption=encryption)
+        cluster.start()
+        cluster.wait_ready()
+        node.call(put, "k", b"v")
+
+
+def test_a_list_has_the_bytes_of_its_format(tmp_path: Path) -> None:
+    """docs/formats.md "Skipped entries"; what does not fit is named, and a newer version is left alone."""
+    entries = [SkippedEntry(7, 2, 0x1122334455667788), SkippedEntry(3, 1, 9)]
+    write_skipped(tmp_path, entries)
+    written = (tmp_path / "skipped").read_bytes()
+    body = bytes.fromhex("0100000002000000030000000000000001000000000000000900000000000000")
+    body += bytes.fromhex("070000000000000002000000000000008877665544332211")
+    assert written == b"RSKP" + crc32c(body).to_bytes(4, "little") + body
+    assert skipped_of(tmp_path) == sorted(entries)
+    assert [path.name for path in tmp_path.iterdir()] == ["skipped"]
+    for spoilt in (written[:-1], written + b"\0", written[:10], b"X" + written[1:]):
+        (tmp_path / "skipped").write_bytes(spoilt)
+        with pytest.raises(raftmeta.StorageCorrupt, match="skipped is damaged"):
+            skipped_of(tmp_path)
+    newer = b"\2" + body[1:]
+    (tmp_path / "skipped").write_bytes(b"RSKP" + crc32c(newer).to_bytes(4, "little") + newer)
+    with pytest.raises(raftmeta.NewerFormat):
+        skipped_of(tmp_path)
+
+
+def put_index(node: raftmeta.Node, key: str) -> int:
+    """The index of the entry of this put."""
+    return node.put(key, b"v").index
+
+
+def put_often(node: raftmeta.Node, count: int) -> None:
+    for number in range(count):
+        node.put("often", b"%d" % number)
+
+
+def test_a_member_that_skips_alone_is_found_out(tmp_path: Path) -> None:
+    """As one would be whose version cannot apply what the others applied. Init: c passes over a sound entry, which the
+    tool refuses to skip. Act: write up to the next point at which members compare. Check: c stops, the others go on."""
+    with Cluster(tmp_path) as cluster:
+        index = cluster.leader().call(put_index, "k/alone")
+        cluster.kill()
+        with pytest.raises(raftmeta.InvalidArgument, match="applies all entries"):
+            recovery.skip(tmp_path / "c", index)
+        with opened_folder(tmp_path / "c") as folder:
+            chain, is_whole = folder.log.chain(index)
+        assert is_whole
+        write_skipped(tmp_path / "c", [SkippedEntry(index, 1, chain)])
+        cluster.start()
+        cluster.wait_ready()
+        assert len(cluster.nodes["c"].call(read_all, "k/")) == 0
+        cluster.nodes["a"].begin(put_often, COMPARED_ENTRIES).result(120)
+        wait_until(lambda: has_stopped(cluster.nodes["c"]), timeout_s=60, what=cluster.logs)
+        assert "is not the one that a majority has" in cluster.nodes["c"].call(last_words)["error"]
+        assert len(cluster.nodes["b"].call(read_all, "k/")) == 1
