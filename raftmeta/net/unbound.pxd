@@ -14,7 +14,7 @@
 # only, so that silent connections of an address shut out all others of it until their time is over.
 #
 # Invariants: count = length of the list = sum of by_address; the list is in order of since_ns.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Map64
 from raftmeta.status cimport status_t
@@ -52,7 +52,9 @@ cdef status_t unbound_look(Unbound* unbound, uint64_t address, uint64_t now_ns, 
 cdef uint32_t unbound_add(Unbound* unbound, uint64_t address, uint32_t place, uint64_t now_ns) noexcept nogil
 # It proved who it is, or was closed.
 cdef void unbound_remove(Unbound* unbound, uint32_t entry) noexcept nogil
-# The address at the other end of a socket, as a number: an IPv4 address, or the first 64 bits of an IPv6 address, which
-# one owner has the rest of. An IPv4 address in an IPv6 one is the IPv4 address; every loopback address is 127.0.0.1.
-# ADDRESS_LOCAL: it is neither. ADDRESS_UNKNOWN.
+# An address as a number: an IPv4 address (4 bytes), or the first 64 bits of an IPv6 address (16), which one owner has
+# the rest of. An IPv4 address in an IPv6 one is the IPv4 address; every loopback address is 127.0.0.1.
+cdef uint64_t address_of_ipv4(const uint8_t* bytes) noexcept nogil
+cdef uint64_t address_of_ipv6(const uint8_t* bytes) noexcept nogil
+# That at the other end of a socket. ADDRESS_LOCAL: it has neither. ADDRESS_UNKNOWN.
 cdef uint64_t address_of_socket(int fd) noexcept nogil

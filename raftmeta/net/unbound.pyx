@@ -130,14 +130,13 @@ cdef void unbound_remove(Unbound* unbound, uint32_t entry) noexcept nogil:
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------
-# `bytes` of an IPv4 address, the highest first.
-cdef uint64_t _of_ipv4(const uint8_t* bytes) noexcept nogil:
+cdef uint64_t address_of_ipv4(const uint8_t* bytes) noexcept nogil:
     cdef uint64_t number = (<uint64_t>bytes[0] << 24 | <uint64_t>bytes[1] << 16 | <uint64_t>bytes[2] << 8
                             | <uint64_t>bytes[3])
     return IPV4 | (<uint64_t>LOOPBACK if bytes[0] == 127 else number)
 
 
-cdef uint64_t _of_ipv6(const uint8_t* bytes) noexcept nogil:
+cdef uint64_t address_of_ipv6(const uint8_t* bytes) noexcept nogil:
     cdef uint8_t[12] mapped
     cdef uint8_t[ADDRESS_BYTES] loopback
     cdef uint64_t prefix = 0
@@ -147,7 +146,7 @@ cdef uint64_t _of_ipv6(const uint8_t* bytes) noexcept nogil:
     memset(loopback, 0, sizeof(loopback))
     loopback[15] = 1
     if memcmp(bytes, mapped, sizeof(mapped)) == 0:
-        return _of_ipv4(bytes + sizeof(mapped))
+        return address_of_ipv4(bytes + sizeof(mapped))
     if memcmp(bytes, loopback, sizeof(loopback)) == 0:
         return IPV4 | <uint64_t>LOOPBACK
     for i in range(PREFIX_BYTES):
@@ -163,7 +162,7 @@ cdef uint64_t address_of_socket(int fd) noexcept nogil:
     if getpeername(fd, <sockaddr*>&storage, &length) != 0:
         return ADDRESS_UNKNOWN
     if storage.ss_family == AF_INET:        # sockaddr_in: family, port, address
-        return _of_ipv4(bytes + 4)
+        return address_of_ipv4(bytes + 4)
     if storage.ss_family == AF_INET6:       # sockaddr_in6: family, port, flow, address
-        return _of_ipv6(bytes + 8)
+        return address_of_ipv6(bytes + 8)
     return ADDRESS_LOCAL

@@ -3,6 +3,9 @@
 def address_of(descriptor: int) -> int:
     """The address at the other end of a socket, as a number."""
 
+def address_from(packed: bytes) -> int:
+    """The same, of the 4 or 16 bytes of an address."""
+
 class Strangers:
     """Connections that have proved nothing yet, at most `most` in all and `most_of_address` from one address."""
 

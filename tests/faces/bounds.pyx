@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.net.unbound cimport (UNBOUND_NONE, Unbound, address_of_socket, unbound_add, unbound_look,
-                                   unbound_prepare, unbound_release, unbound_remove)
+from raftmeta.net.unbound cimport (UNBOUND_NONE, Unbound, address_of_ipv4, address_of_ipv6, address_of_socket,
+                                   unbound_add, unbound_look, unbound_prepare, unbound_release, unbound_remove)
 from raftmeta.server.quotas cimport bucket_spend, bucket_wait_ns
 from raftmeta.server.quotas_state cimport bucket_t
 from raftmeta.status cimport OK
@@ -14,6 +14,10 @@ from raftmeta.status cimport OK
 
 def address_of(int descriptor):
     return address_of_socket(descriptor)
+
+
+def address_from(bytes packed):
+    return address_of_ipv4(<const uint8_t*>packed) if len(packed) == 4 else address_of_ipv6(<const uint8_t*>packed)
 
 
 cdef class Strangers:

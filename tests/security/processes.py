@@ -50,13 +50,13 @@ def records(node: raftmeta.Node) -> list[tuple[str, str, int, int, int]]:
     return [(one.key.hex(), one.value.hex(), one.create_revision, one.mod_revision, one.version) for one in found]
 
 
-def guard(node: raftmeta.Node, users: dict[str, str]) -> None:
-    """Turn rights on. users: the password of each; all of them may do everything with keys."""
-    node.auth.put_role("all")
-    node.auth.grant("all", "read", "write", "watch", "lease")
-    for name, password in users.items():
+def guard(node: raftmeta.Node, users: dict[str, list[str]]) -> None:
+    """Turn rights on. users: of each its password, and the prefix of the keys with which it may do everything."""
+    for name, (password, prefix) in users.items():
+        node.auth.put_role(name)
+        node.auth.grant(name, "read", "write", "watch", "lease", prefix=prefix)
         node.auth.put_user(name, password)
-        node.auth.bind(name, "all")
+        node.auth.bind(name, name)
     node.auth.enable()
 
 

@@ -6,6 +6,8 @@ Issue 19 item 6 "Bounds before trust"; docs/security.md "Before they prove who t
 from __future__ import annotations
 
 import contextlib
+import ipaddress
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +19,15 @@ from hypothesis import strategies as st
 import raftmeta
 from raftmeta.bindings import verbs
 from raftmeta.bindings.requests import hello_frame
-from tests.client.nodes import serving
+from tests.client.nodes import ServingCluster, serving
 from tests.client.raw import RawClient
-from tests.faces.bounds import Bucket, Strangers, address_of
+from tests.faces.bounds import Bucket, Strangers, address_from, address_of
+from tests.processes.cluster import NodeProcess, open_node, put, ready, status
+from tests.processes.load import start_again
+from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import wait_until
 from tests.security.nodes import connect
+from tests.security.processes import metrics
 from tests.wire.names import Status
 
 LOCAL = 0
@@ -122,6 +128,25 @@ def test_the_address_of_a_socket(family: int, listens: str, connects: str, addre
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert address_of(ours.fileno()) == LOCAL
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_one"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("10.0.0.1", "::ffff:10.0.0.1", True),
+        ("127.0.0.1", "127.255.0.3", True),
+        ("127.0.0.1", "::1", True),
+        ("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", True),  # one network of 64 bits
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("2001:db8::1", "::ffff:32.1.13.184", False),
+        ("fe80::1", "fe80::2", True),
+    ],
+)
+def test_which_addresses_count_as_one(one: str, other: str, are_one: bool) -> None:
+    first, second = (address_from(ipaddress.ip_address(text).packed) for text in (one, other))
+    assert (first == second) == are_one
+    assert LOCAL not in (first, second)
 
 
 @settings(max_examples=200)
@@ -247,3 +272,44 @@ def test_a_long_frame_of_a_stranger_is_thrown_away_and_answered(guarded: tuple[r
     with raftmeta.Client(url) as client, pytest.raises(raftmeta.AuthenticationFailed):
         client.put("k", bytes(1 << 19))
     assert node.get("k") is None
+
+
+# --- descriptors ------------------------------------------------------------------------------------------------------
+
+DESCRIPTORS = 256  # of the process; a quarter of them is kept
+
+
+def open_node_with_few_descriptors(peers: dict[str, str], folder: str, client_listen: str) -> raftmeta.Node:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+    return open_node("a", peers, folder, {}, client_listen=client_listen)
+
+
+def test_clients_leave_descriptors_to_peers(tmp_path: Path) -> None:
+    """Init: a member of three that may have 256 descriptors. Act: as many clients connect as may; then another member
+    is killed and started again. Check: the links to it come back, and the rest of the clients was turned away."""
+    with ServingCluster(tmp_path) as cluster, contextlib.ExitStack() as stack:
+        cluster.nodes["a"].kill()
+        arguments = (cluster.peers, str(cluster.nodes["a"].folder), cluster.clients["a"])
+        few = RemoteProcess(open_node_with_few_descriptors, *arguments, log=tmp_path / "few.log")
+        stack.callback(few.kill)
+        few.start()
+        few.call(ready, 30.0)
+
+        def is_full() -> bool:
+            stack.enter_context(connect(cluster.clients["a"])).sendall(hello_frame("default", "one of many"))
+            return bool(few.call(metrics)["client_connections_turned_away"])
+
+        wait_until(is_full, timeout_s=60, what="a client to be turned away")
+        assert 100 < few.call(metrics)["client_connections"] < DESCRIPTORS - DESCRIPTORS // 4
+        start_again_after_kill(cluster.nodes["b"])
+        wait_until(
+            lambda: all(one["is_connected"] for one in few.call(status)["members"] if one["role"]),
+            timeout_s=30,
+            what="the links to come back",
+        )
+        assert few.call(put, "k", b"v") > 0
+
+
+def start_again_after_kill(node: NodeProcess) -> None:
+    node.kill()
+    start_again(node)
