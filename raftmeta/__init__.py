@@ -95,6 +95,7 @@ if typing.TYPE_CHECKING:
         Version,
         prefix_end,
     )
+    from raftmeta.recipes.views import View
     from raftmeta.results import (
         MemberStatus,
         NodeEvent,
@@ -193,6 +194,7 @@ __all__ = [
     "UserMachine",
     "Value",
     "Version",
+    "View",
     "Watch",
     "WatchBatch",
     "WatchEvent",
@@ -247,6 +249,7 @@ _HOMES = {
     "UserMachine": "raftmeta.face.user_machine",
     "Value": "raftmeta.operations",
     "Version": "raftmeta.operations",
+    "View": "raftmeta.recipes.views",
     "Watch": "raftmeta.verbs.watch",
     "WatchBatch": "raftmeta.results",
     "WatchEvent": "raftmeta.results",
